@@ -63,7 +63,7 @@ protos: $(VENV)/.dev.stamp ## generate schemas/monolith/*_pb2.py of the .proto f
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. ingot/schemas/monolith/*.proto
 
 graph: $(VENV)/.dev.stamp ## write the graph of a run into docs/architecture.md
-	$(BIN)/python -m ingot.agent.drawing docs/architecture.md
+	$(BIN)/python docs/img/graph.py docs/architecture.md
 
 review-picture: $(VENV)/.dev.stamp ## the picture in docs/review.md; needs Chromium
 	$(BIN)/python docs/img/review_comment.py

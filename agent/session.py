@@ -1,4 +1,4 @@
-"""One run of the graph from a door: begun, stopped for review, gone on with in any process.
+"""Run the graph once: start, stop for review, resume in any process.
 
 There is one run per destination. It is known by what was ordered and by the state of its input, so
 the same command finds the run that waits for its review or was killed; a changed input or option
@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ingot import __version__
 from ingot.agent.context import Context
 from ingot.agent.reporting.proposal_folder import check_unedited
-from ingot.agent.state import Order, State, open_checkpoints
+from ingot.agent.state import Channels, Order, State, open_checkpoints
 from ingot.converters.errors import ConversionError, MappingError, ModelError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.inputs import absolute_location, input_stamp
@@ -37,8 +38,8 @@ def run_once(order: Order, context: Context) -> State:
     """A run that neither stops nor is kept: a dry run, or a proposal alone."""
     from ingot.agent.graph import build_graph
 
-    made = build_graph().invoke({"order": order.to_json()}, context=context)
-    return _state_with_model(cast("State", made))
+    channels = build_graph().invoke({"order": encode(order)}, context=context)
+    return typed_state(channels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +47,6 @@ class Session:
     """A run that can be advanced.
 
     Attributes:
-        graph: compiled with the checkpointer that holds the run.
-        order: what was ordered.
-        context: what the nodes work with.
         key: what tells this run from another one into the same destination.
     """
 
@@ -67,11 +65,12 @@ class Session:
         """Run to the review or the end, taking up what an earlier process left."""
         check_unedited(self.order)
         held = self.graph.get_state(self.config)
-        order: State = {"order": self.order.to_json(), "key": self.key}
+        order = {"order": encode(self.order), "key": self.key}
         if held.next and held.values.get("key") == self.key:
-            resting: State = {"stopped": {}, "problems": []}
             if held.next == (PAUSE,):  # a budget may have been raised: the model is asked again
-                self.graph.update_state(self.config, {**order, **resting}, as_node=PAUSE)
+                self.graph.update_state(
+                    self.config, {**order, "stopped": {}, "problems": []}, as_node=PAUSE
+                )
             else:  # --yes may have been added; who was last behind a pause LangGraph mistakes
                 last = "repair" if held.next == ("propose",) else None
                 self.graph.update_state(self.config, order, as_node=last)
@@ -105,15 +104,16 @@ class Session:
         except (MappingError, ConversionError):
             self.forget()  # what cannot be converted is proposed and reviewed anew
             raise
-        return _state_with_model(cast("State", self.graph.get_state(self.config).values))
+        return typed_state(self.graph.get_state(self.config).values)
 
 
-def _state_with_model(state: State) -> State:
-    """The state of a run whose model could be asked."""
-    stopped = state.get("stopped") or {}
-    if stopped.get("kind") != "model":
+def typed_state(channels: Channels) -> State:
+    """The state of a run; raise the error of a model that could not be asked."""
+    state = decode(State, channels)
+    stopped = state.get("stopped")
+    if stopped is None or stopped.kind != "model":
         return state
-    raise ModelError(stopped["where"], stopped["why"], stopped["hint"], kind=stopped["fault"])
+    raise ModelError(stopped.where, stopped.why, stopped.hint, kind=stopped.fault or "")
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def open_session(order: Order, context: Context, *, home: Path | None = None) ->
 
 def session_key(order: Order, source: Source, endpoint: "Endpoint | None" = None) -> str:
     """A hash of the order, of this version, of the model, and of the input's place and files."""
-    document = {key: value for key, value in order.to_json().items() if key not in _FREE}
+    document = {key: value for key, value in encode(order).items() if key not in _FREE}
     document |= {"source": absolute_location(source.location), "version": __version__}
     document["model"] = [endpoint.url, endpoint.model] if endpoint else None
     document["files"] = [input_stamp(file) for file in source.files]

@@ -1,29 +1,33 @@
-"""What a person and a served run say to each other: plain objects, as clients send them.
+"""What the graph remembers between its nodes: typed here, plain JSON in the checkpoints, no rows.
 
-A message is `{"type": "human" | "ai", "content": text or blocks, "id": ...}`. It is no object of a
-library, so that a checkpoint holds plain JSON; every one has an id, by which clients tell them
-apart.
-
-Where runs wait for a person: one SQLite file under INGOT_HOME, readable by its owner only.
-What the graph remembers between its nodes: plain JSON, never rows.
+Also the file of the checkpoints, one SQLite file under INGOT_HOME that only its owner can read, and
+the messages of a served run: plain objects, as clients send them, each with an id.
 """
 
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from sqlite3 import Error
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
-from ingot.agent.proposing.proposal import Request
+from ingot.agent.model.budget import Usage
+from ingot.agent.proposing.order import Order as Order
+from ingot.agent.proposing.proposal import Attempt, Evidence, Proposal, Turn
+from ingot.converters.errors import Problem
+from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
+from ingot.converters.mapping.check import PathCoverage
 from ingot.converters.output.sqlite_file import database_error, open_database
 from ingot.converters.rows import Json
+from ingot.converters.sources.facts import LeftOut
+from ingot.converters.sources.text_kinds import Content
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
 
+Channels = dict[str, Json]  # a `State` as LangGraph keeps it
 Message = dict[str, Json]
 _PERSON = ("human", "user")
 
@@ -93,112 +97,214 @@ def open_checkpoints(folder: Path | None = None) -> Iterator["SqliteSaver"]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Order:
-    """What a user ordered: the options of a run, JSON types only, no keys and no passwords.
+class SourceSummary:
+    """What people want to know about a source; of `left_out_count` files the first are named."""
+
+    name: str
+    files: int
+    bytes: int
+    left_out: tuple[LeftOut, ...]
+    left_out_count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleSummary:
+    """How many rows were drawn and could not be read; `total_rows` is None where unknown."""
+
+    rows: int
+    bad: int
+    complete: bool
+    total_rows: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One difference between the shape that a mapping was made for and that of the data now.
 
     Attributes:
-        source: location of the raw data.
-        out: folder to be written, None where nothing is written (`map`, a dry run).
-        mode: `auto`, `pt` or `sft`.
-        mapper: a name of `ingot.agent.proposing.proposal.TURNS`; `file` where `mapping` is given.
-        mapping: the document of a mapping file that the user gave.
-        mapping_file: its path, for messages.
-        tokenizer: path of a tokenizer file, None = no tokens.
-        records: `parquet` or `jsonl`.
-        language: ISO 639-1 code or `mix` that the user stated.
-        source_name: what `meta.source` says where the mapping does not say it.
-        limit: convert the first so many rows, None = all.
-        overwrite: replace a finished result.
-        yes: approve a proposal that passes the gates.
-        min_confidence: below it a mapper's proposal needs a person, 0..1.
-        dry_run: stop before converting.
-        allow_drift: convert although the source's shape is not the one that the mapping was made
-            for.
-        share_values: what may leave the machine, and be shown, of the values: `none`, `redacted`
-            or `raw`.
-        prompt_tokens: how long the first question to a model may be, as estimated.
+        path: in the mapping language; for a fact its name.
+        before, after: types, names of speakers or the fact; "" where there is none.
+        stops: the run stops because of it; otherwise it is only reported.
+        names: the new speakers.
     """
 
-    source: str
-    out: str | None = None
-    mode: str = "auto"
-    mapper: str = "auto"
-    mapping: dict[str, Json] | None = None
-    mapping_file: str | None = None
-    tokenizer: str | None = None
-    records: str = "parquet"
-    language: str | None = None
-    source_name: str | None = None
-    limit: int | None = None
-    overwrite: bool = False
-    yes: bool = False
-    min_confidence: float = 0.0
-    dry_run: bool = False
-    allow_drift: bool = False
-    share_values: str = "redacted"
-    prompt_tokens: int = 8000
+    path: str
+    before: str
+    after: str
+    what: Literal["appeared", "vanished", "type", "role value", "fact"]
+    stops: bool
+    names: Annotated[tuple[str, ...], UNSTORED] = ()
 
-    def to_json(self) -> dict[str, Json]:
-        """The order as plain JSON types."""
-        return asdict(self)
+    @property
+    def values_text(self) -> str:
+        """Before and after in parentheses."""
+        if self.before and self.after:
+            return f"({self.before} → {self.after})"
+        return f"({self.before or self.after})"
 
-    def request(self) -> Request:
-        """The part that a mapper may know."""
-        return Request(
-            mode=self.mode,
-            language=self.language,
-            source_name=self.source_name,
-            share=self.share_values,
-            tokens=self.prompt_tokens,
-        )
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """What a mapping made of the sample: the counts of a `CheckReport`, no rows, no secrets.
+
+    `drift` holds the first of the `changes` since a mapping file was made; None = not compared.
+    """
+
+    rows: int
+    ok_rows: int
+    unreadable: int = 0
+    records: int
+    coverage: float
+    ragged: int = 0
+    failures: dict[str, int]
+    paths: tuple[PathCoverage, ...] = ()
+    content: Content = field(default_factory=Content)
+    messages: int = 0
+    dropped: int = 0
+    warnings: tuple[str, ...] = ()
+    drift: Annotated[tuple[Change, ...] | None, OMIT] = None
+    changes: Annotated[int | None, OMIT] = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gate:
+    """One thing that must hold, and how it stands.
+
+    Attributes:
+        name: what is looked at.
+        state: `pass`, `warn` (told, stops nothing), `fail` (exit 1), `person` (exit 3).
+        figure: what was found, as people read it: "196/200 (98.0 %)".
+        limit: what is wanted: "at least 98 %".
+        detail: places and values, redacted; "" where there is nothing to add.
+    """
+
+    name: str
+    state: Literal["pass", "warn", "fail", "person"]
+    figure: str
+    limit: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """A model's answer that passes, kept while the model looks at its records."""
+
+    proposal: Proposal
+    check: Check | None
+    turn: Turn
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opinion:
+    """The rules' proposal beside a model's, and whether both make the same records."""
+
+    agrees: bool
+    proposal: Proposal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stopped:
+    """Why no model could be asked: `kind` is `budget` or `model`, `fault` a model error's kind."""
+
+    kind: Literal["budget", "model"]
+    where: str
+    why: str
+    hint: str
+    fault: Annotated[str | None, OMIT] = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Review:
+    """What was decided, and why.
+
+    `decision` is `approve`, `edit`, `reject`, `again` (the answer could not be read), `held` (a
+    gate failed), `person` (only a person may approve) or `dry_run`.
+    """
+
+    decision: Literal["approve", "edit", "reject", "again", "held", "person", "dry_run"]
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    """The counts of a manifest; its lists of files and inputs stay on disk."""
+
+    decision: str
+    rows: dict[str, int]
+    records: dict[str, Json]
+    rejects: dict[str, int]
+    tokens: dict[str, Json] | None
+    warnings: dict[str, Json]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """What a conversion wrote, and where."""
+
+    out: str
+    already_done: bool
+    manifest: Written
+    notes: tuple[str, ...]
+    first_rejects: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """The run as it stands, for people and programs; `status` as `run_status` says."""
+
+    status: str
+    why: str
+    source: Annotated[SourceSummary | None, EMPTY]
+    decision: str | None
+    mapper: str | None
+    confidence: float | None
+    reason: str | None
+    evidence: tuple[Evidence, ...]
+    mapping: dict[str, Json] | None
+    check: Check | None
+    problems: tuple[Problem, ...]
+    gates: tuple[Gate, ...]
+    opinion: Opinion | None
+    usage: Annotated[Usage | None, EMPTY]
+    notes: tuple[str, ...]
+    result: Result | None
 
 
 class State(TypedDict, total=False):
     """The graph's channels, in the order in which the nodes fill them.
 
     Attributes:
-        order: `Order.to_json()`.
+        order: what was ordered; absent where a person's words were no order.
         ordered: the order that the last run was begun with; another one in `order` is a new one.
         served: whether a person can be asked at any time, as in a server's run.
         messages: what a person typed at a server's client, and what was answered.
-        key: what the run was begun with, see `session.key_of`.
-        source: name, number of files, bytes, what was left out and why.
-        sample: rows, bad rows, whether it is complete, rows of the whole where known.
-        proposal: `Proposal.to_json()`, its mapping bound to version 2 once it is validated.
-        turn: the last turn: mapper, what it said, whether asking again could help, its provenance.
+        key: what the run was begun with, see `session.session_key`.
+        proposal: its mapping is bound to version 2 once it is validated.
+        turn: the last turn, without its proposal.
         attempts: what was tried and what was wrong with it, for the next try.
-        problems: what is wrong with the proposal, `Problem` as objects; empty = nothing.
-        check: the counts of the mapping run on the sample (`trial.facts`), no rows.
-        usage: what asking a model took so far: `Spent.to_json()` and host, model, notes; {} = none
-            was asked.
-        stopped: `{"kind": ..., "where": ..., "why": ..., "hint": ...}` where a budget is used up
-            (`budget`) or the model cannot be asked (`model`), {} else.
-        looked: proposal, check and turn as they were before the model was shown its records, so
-            that a worse answer does not replace them; None = it was shown none.
-        opinion: the rules' proposal beside a model's: `{"agrees": ..., "proposal": ...}`.
-        review: `{"decision": ..., "why": ...}`; the decision is `approve`, `edit`, `reject`,
-            `again` (the answer was none), `held` (a gate failed), `person` (only a person may
-            approve) or `dry_run`.
-        result: counts and places of the conversion.
+        problems: what is wrong with the proposal.
+        check: what the mapping makes of the sample, None where it cannot be run.
+        usage: what asking a model took so far.
+        looked: the answer that the model was shown the records of.
         outcome: what the doors print; the last node makes it.
     """
 
-    order: dict[str, Json]
-    ordered: dict[str, Json]
+    order: Order
+    ordered: Order
     served: bool
     messages: Annotated[list[Message], add_messages]
     key: str
-    source: dict[str, Json]
-    sample: dict[str, Json]
-    proposal: dict[str, Json] | None
-    turn: dict[str, Json]
-    attempts: list[dict[str, Json]]
-    problems: list[dict[str, Json]]
-    check: dict[str, Json] | None
-    usage: dict[str, Json]
-    stopped: dict[str, Json]
-    looked: dict[str, Json] | None
-    opinion: dict[str, Json] | None
-    review: dict[str, Json]
-    result: dict[str, Json]
-    outcome: dict[str, Json]
+    source: SourceSummary
+    sample: SampleSummary
+    proposal: Proposal | None
+    turn: Turn
+    attempts: tuple[Attempt, ...]
+    problems: tuple[Problem, ...]
+    check: Check | None
+    usage: Annotated[Usage | None, EMPTY]
+    stopped: Annotated[Stopped | None, EMPTY]
+    looked: Answer | None
+    opinion: Opinion | None
+    review: Annotated[Review | None, EMPTY]
+    result: Annotated[Result | None, EMPTY]
+    outcome: Outcome

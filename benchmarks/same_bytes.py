@@ -310,18 +310,34 @@ class Model(BaseHTTPRequestHandler):
 
 
 def record(args: argparse.Namespace) -> int:
-    """Run the cases against one checkout, in a clean environment."""
+    """Run the cases against one checkout, in a folder that is removed afterwards."""
     work = Path(tempfile.gettempdir()) / "same-bytes"  # one place: paths stand in some results
     if work.exists():
         sys.exit(f"error: {work} is there: another recording runs, or one was killed (remove it)")
     (work / "run").mkdir(parents=True)
-    shutil.copytree(args.examples, work / "in/examples")
-    shutil.copytree(args.shared / "golden", work / "in/golden")
+    try:
+        copy_inputs(args, work / "in")
+        code = start(args, work)
+        if args.keep:
+            shutil.copytree(work / "run", args.out.with_suffix(".files"), symlinks=True)
+    finally:
+        shutil.rmtree(work)
+    return code
+
+
+def copy_inputs(args: argparse.Namespace, to: Path) -> None:
+    """Copy what the cases read; nothing is read in place."""
+    shutil.copytree(args.examples, to / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(args.shared / "golden", to / "golden")
     bench = args.shared / "bench/mapping"
     for case in [*bench.glob("public/*/case.json"), *bench.glob("hard/*/case.json")]:
-        shutil.copytree(case.parent / "raw", work / "in/bench" / case.parent.name / "raw")
-        shutil.copy(case, work / "in/bench" / case.parent.name)
-    shutil.copytree(bench / "mappings", work / "in/mappings")
+        shutil.copytree(case.parent / "raw", to / "bench" / case.parent.name / "raw")
+        shutil.copy(case, to / "bench" / case.parent.name)
+    shutil.copytree(bench / "mappings", to / "mappings")
+
+
+def start(args: argparse.Namespace, work: Path) -> int:
+    """Start the process that runs the cases, in a clean environment, with a model to ask."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     tree, home = str(args.tree.resolve()), f"{work}/home"
@@ -332,11 +348,7 @@ def record(args: argparse.Namespace) -> int:
     given |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2026-01-01T00:00:00Z")
     url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     argv = [given["PY"], HERE, "run", work, url, args.out.resolve(), f"--only={args.only}"]
-    code = subprocess.run(argv, cwd=work, env=given, check=False).returncode
-    if args.keep:
-        shutil.copytree(work / "run", args.out.with_suffix(".files"), symlinks=True)
-    shutil.rmtree(work)
-    return code
+    return subprocess.run(argv, cwd=work, env=given, check=False).returncode
 
 
 def run_cases(args: argparse.Namespace) -> int:
@@ -386,8 +398,9 @@ class Case:
         kind, rest = (line[0], line[2:]) if line[:2] in ("! ", "$ ", "@ ") else ("", line)
         words = shlex.split(rest)
         ways: dict[str, Callable[[], object]] = {"": partial(ingot, words)}
-        ways |= {"@": partial(load, words), "$": partial(become, ["bash", "-uc", rest])}
-        ways |= {"!": partial(become, [os.environ["PY"], "-m", "ingot", *words])}
+        ways |= {"@": partial(load, words), "$": partial(os.execlp, "bash", "bash", "-uc", rest)}
+        python = os.environ["PY"]
+        ways |= {"!": partial(os.execlp, python, python, "-m", "ingot", *words)}
         code, seconds = self.fork(ways[kind], self.folder / stdin if stdin else Path(os.devnull))
         said = {one: parse(self.read(self.work / one)) for one in ("stdout", "stderr")}
         line = line.replace(self.url, "<url>")
@@ -452,11 +465,6 @@ def ingot(words: list[str]) -> None:
     """Run the command line in this process."""
     sys.argv = ["ingot", *words]
     importlib.import_module("ingot.cli.app").app(args=words, prog_name="ingot")
-
-
-def become(argv: list[str]) -> None:
-    """Become another program."""
-    os.execvp(argv[0], argv)
 
 
 def parse(text: str) -> Json:
@@ -592,7 +600,7 @@ def records(folders: list[str]) -> Iterator[tuple[str, Json]]:
 
 VOLATILE = re.compile(
     "(.*_)?seconds|ts|finished|started|host|etag|speed|stages|phases|latency.*|cpu_pct|mtime_ns"
-    "|.*rss_bytes|.*MBps|.*_per_sec(ond)?|queue_depth.*"
+    "|manifest_sha256|.*rss_bytes|.*MBps|.*_per_sec(ond)?|queue_depth.*"
 )
 STATES = {"converted", "nothing", "other", "waiting", "resting", "failed", "rejected", "gone", "ok"}
 STATES |= {"pass", "warn", "block", "fail", "skipped", "passed", "broken", "shuffled", "kept", "pt"}
@@ -623,7 +631,8 @@ def flat(found: Json, words: dict[str, str]) -> dict[str, Json]:
         cells = (words.get(one, one) for one in map(str.strip, re.split(r"\s{2,}|[|\n,:]", text)))
         values |= {f"status {name}": n for name, n in Counter(cells).items() if name in STATES}
         names = re.findall(r"\b[a-z]+(?:_[a-z0-9]+)+\b", NOISE.sub(" ", text))
-        values |= {"numbers": numbers(text), "words": sorted({words.get(x, x) for x in names})}
+        names = sorted({words.get(one, one) for one in names} - STATES)
+        values |= {"numbers": numbers(text), "words": names}
     return values
 
 

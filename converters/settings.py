@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
-from functools import cache
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
 
 
 @dataclass(frozen=True)
@@ -16,15 +16,18 @@ class Setting:
         help: one sentence: what the setting does, its unit, and what None means.
         metavar: a name for the value, such as `N`, `FILE` or `COL[,COL...]`.
         section: the heading under which it is listed.
-        flag: its name on a command line where that is not `--field-name`.
-        short: a short flag such as `-n`.
-        negative: the flag that turns a boolean off, such as `--no-strip`; "" = it has none.
+        flag: its name on a command line where that is not the field's, without dashes.
+        short: a short name there, of one letter.
+        negative: the name there that turns a boolean off, such as `no-strip`; "" = it has none.
+        positional: it is written by its place, without a flag.
+        repeatable: the items of a tuple are written one by one; else with commas between.
         minimum: the least number that it takes.
         maximum: the greatest number that it takes.
+        choices: the values that a person may write where the type does not list them.
         environment: the environment variable that sets it where nothing else does.
         default: the default in words, where the value does not say it.
         hidden: leave it out of the help.
-        parse: the value of what a person writes; it raises ValueError with what is wrong.
+        parse: the value of what a person writes; it raises ValueError or an ingot error.
     """
 
     help: str
@@ -33,8 +36,11 @@ class Setting:
     flag: str | None = None
     short: str | None = None
     negative: str = ""
+    positional: bool = False
+    repeatable: bool = False
     minimum: float | None = None
     maximum: float | None = None
+    choices: tuple[str, ...] = ()
     environment: str | None = None
     default: str | None = None
     hidden: bool = False
@@ -43,7 +49,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class DeclaredSetting:
-    """A field of a settings class that has a `Setting`; `default` may be `dataclasses.MISSING`."""
+    """A field that has a `Setting`; `default` is `dataclasses.MISSING` where it must be given."""
 
     name: str
     type: Any
@@ -51,29 +57,27 @@ class DeclaredSetting:
     setting: Setting
 
 
-@cache
 def list_settings(settings_class: type) -> tuple[DeclaredSetting, ...]:
     """Return the declared settings of a dataclass in the order of its fields."""
-    hints = get_type_hints(settings_class, include_extras=True)
     declared = []
     for field in fields(settings_class):
-        if get_origin(hints[field.name]) is Annotated:
-            value_type, *notes = get_args(hints[field.name])
-            setting = next((note for note in notes if isinstance(note, Setting)), None)
-            factory = field.default_factory
-            default = field.default if factory is MISSING else factory()
-            if setting is not None:
-                declared.append(DeclaredSetting(field.name, value_type, default, setting))
+        setting = find_setting(field.type)
+        if setting is not None:
+            made = field.default if field.default_factory is MISSING else field.default_factory()
+            declared.append(DeclaredSetting(field.name, get_args(field.type)[0], made, setting))
     return tuple(declared)
+
+
+def find_setting(hint: object) -> Setting | None:
+    """Return the `Setting` of a type hint such as `Annotated[int, Setting("...")]`."""
+    notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next((note for note in notes if isinstance(note, Setting)), None)
 
 
 def is_settings_class(kind: object) -> bool:
     """Whether this is a dataclass that declares a setting."""
-    return (
-        isinstance(kind, type)
-        and hasattr(kind, "__dataclass_fields__")
-        and bool(list_settings(kind))
-    )
+    is_dataclass = isinstance(kind, type) and hasattr(kind, "__dataclass_fields__")
+    return is_dataclass and any(find_setting(field.type) for field in fields(kind))  # type: ignore[arg-type]
 
 
 def limit_problems(settings: object) -> list[str]:
@@ -87,3 +91,18 @@ def limit_problems(settings: object) -> list[str]:
             elif setting.maximum is not None and value > setting.maximum:
                 problems.append(f"`{declared.name}` takes {setting.maximum} or less, not {value}")
     return problems
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Return the names of a list with commas between them."""
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise ValueError("there is an empty name between the commas")
+    return names
+
+
+def existing_folder(text: str) -> Path:
+    """Return the path of a folder that exists."""
+    if not Path(text).is_dir():
+        raise ValueError(f"{text} {'is a file' if Path(text).exists() else 'does not exist'}")
+    return Path(text)

@@ -1,5 +1,1 @@
 """The contracts of ingot as data: JSON Schemas; nothing here runs."""
-
-
-
-

@@ -10,11 +10,14 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
+from ingot.agent.model.budget import Usage
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError
+from ingot.converters.json_yaml import EMPTY, decode, encode
 from ingot.converters.output.sqlite_file import database_error, open_database
 from ingot.converters.rows import Json
 
@@ -55,7 +58,7 @@ class Conversation:
     steps: tuple[Step, ...]
     at: int = 0
     said: tuple[Utterance, ...] = ()
-    usage: dict[str, Json] = field(default_factory=dict)
+    usage: Annotated[Usage | None, EMPTY] = None
     done: str = ""
 
     @property
@@ -66,13 +69,15 @@ class Conversation:
     @property
     def mapping(self) -> dict[str, Json]:
         """Return the current mapping without its provenance; an empty one if there is none."""
-        found = (self.state.get("proposal") or {}).get("mapping") or {"version": 2}
+        proposal = self.state.get("proposal")
+        found = (proposal and proposal.mapping) or {"version": 2}
         return {key: value for key, value in found.items() if key != "provenance"}
 
     @property
     def decision(self) -> str:
         """Return `pt`, `sft`, or why there is no mapping."""
-        return str((self.state.get("proposal") or {}).get("decision", "no mapping"))
+        proposal = self.state.get("proposal")
+        return proposal.decision if proposal else "no mapping"
 
     def with_step(self, step: Step) -> "Conversation":
         """Add a state behind the current one; later ones are dropped."""
@@ -86,35 +91,6 @@ class Conversation:
     def heard(self, *sayings: Utterance) -> "Conversation":
         """Add what was said."""
         return replace(self, said=(*self.said, *sayings))
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the conversation as plain JSON types."""
-        return {
-            "form": FORM,
-            "id": self.id,
-            "order": self.order.to_json(),
-            "steps": [asdict(one) for one in self.steps],
-            "at": self.at,
-            "said": [asdict(one) for one in self.said],
-            "usage": self.usage,
-            "done": self.done,
-        }
-
-    @classmethod
-    def from_json(cls, document: dict[str, Json]) -> "Conversation":
-        """Restore a conversation from `to_json`."""
-        if document["form"] != FORM:
-            raise ValueError(document["form"])
-        said = (Utterance(**{**one, "edits": tuple(one["edits"])}) for one in document["said"])
-        return cls(
-            id=document["id"],
-            order=Order(**document["order"]),
-            steps=tuple(Step(**one) for one in document["steps"]),
-            at=document["at"],
-            said=tuple(said),
-            usage=document["usage"],
-            done=document["done"],
-        )
 
 
 FILE = "chats.sqlite"
@@ -149,7 +125,7 @@ class ChatStore:
     def keep(self, conversation: Conversation) -> None:
         """Write a conversation as it is now."""
         known = self._revisions.get(conversation.id, 0)
-        document = json.dumps(conversation.to_json(), ensure_ascii=False)
+        document = json.dumps({"form": FORM, **encode(conversation)}, ensure_ascii=False)
         state = "converted" if conversation.done else "open"
         row = (conversation.order.source, state, document, known + 1, time.time())
         with self._connected() as connection:
@@ -179,7 +155,10 @@ class ChatStore:
         if found is None:
             raise KeyError(id_)
         try:
-            conversation = Conversation.from_json(json.loads(found[0]))
+            document = json.loads(found[0])
+            if document["form"] != FORM:
+                raise ValueError(document["form"])
+            conversation = decode(Conversation, document)
         except (KeyError, TypeError, ValueError) as error:
             raise KeyError(id_) from error
         self._revisions[id_] = found[1]

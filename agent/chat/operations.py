@@ -7,7 +7,7 @@ runners-up.
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 from ingot.agent.chat.commands import ValueSyntaxError, split_outside_quotes
@@ -22,6 +22,7 @@ from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import hide_secrets, named_secrets, redact_value
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.question import add_file_facts
+from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.markdown_escaping import diff_lines
@@ -32,8 +33,10 @@ from ingot.agent.review.record_matching import (
     match_records,
     place_records,
 )
-from ingot.agent.state import Order, State
-from ingot.converters.errors import MappingError, ModelError, Problem, SourceError
+from ingot.agent.session import typed_state
+from ingot.agent.state import Order, Review, State
+from ingot.converters.errors import MappingError, Problem, SourceError
+from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import to_document
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Node, PathSyntaxError
@@ -114,13 +117,9 @@ def _row_nodes(mapping: Document, nodes: Sequence[Node]) -> Iterator[Node]:
         yield from nodes
 
 
-_NO_PROPOSAL: dict[str, Json] = {
-    "decision": "unmappable",
-    "confidence": 1.0,
-    "reason": "settled in conversation.",
-    "evidence": [],
-    "detected": {},
-}
+_NO_PROPOSAL = Proposal(
+    decision="unmappable", mapping=None, confidence=1.0, reason="settled in conversation."
+)
 
 
 def begin_conversation(
@@ -129,30 +128,28 @@ def begin_conversation(
     """Begin a conversation about what the mapper proposes."""
     from ingot.agent.graph import build_graph
 
-    state: State = {"order": _trial_order(order)}
-    for step in build_graph().stream(
-        {"order": state["order"]}, context=context, stream_mode="updates"
-    ):
+    channels = {"order": encode(_trial_order(order))}
+    for step in build_graph().stream(channels, context=context, stream_mode="updates"):
         for node, update in step.items():
-            state = cast("State", {**state, **(update or {})})
+            channels |= update or {}
             tell(node)
-    stopped = state.get("stopped") or {}
-    if stopped.get("kind") == "model":
-        raise ModelError(stopped["where"], stopped["why"], stopped["hint"], kind=stopped["fault"])
-    by = (state.get("proposal") or {}).get("mapper") or order.mapper
-    first = Step(words="", by=by, state=_open_state(state))
-    return Conversation(id=id_, order=order, steps=(first,), usage=state.get("usage", {}))
+    state = typed_state(channels)
+    proposal = state.get("proposal")
+    first = Step(
+        words="", by=proposal.mapper if proposal else order.mapper, state=_open_state(state)
+    )
+    return Conversation(id=id_, order=order, steps=(first,), usage=state.get("usage"))
 
 
-def _trial_order(order: Order) -> dict[str, Json]:
+def _trial_order(order: Order) -> Order:
     """Return the order of a state that is only tried: nothing is written, nothing approved."""
-    return replace(order, dry_run=True, yes=False).to_json()
+    return replace(order, dry_run=True, yes=False)
 
 
 def _open_state(state: State) -> State:
     """Return the state as a conversation keeps it: neither stopped nor reviewed."""
     kept = {key: value for key, value in state.items() if key not in ("outcome", "result", "key")}
-    return cast("State", {**kept, "stopped": {}, "review": {}})
+    return cast("State", {**kept, "stopped": None, "review": None})
 
 
 def change_mapping(
@@ -163,10 +160,9 @@ def change_mapping(
     provenance: dict[str, Json] | None = None,
 ) -> State:
     """Apply edits and check them on the sample; `problems` of the state say what is wrong."""
-    mapping = (state.get("proposal") or {}).get("mapping") or {"version": 2}
-    turn = state["turn"]
-    told = {**turn, "provenance": {**turn["provenance"], **(provenance or {})}}
-    order = Order(**state["order"])
+    proposal, turn, order = state.get("proposal"), state["turn"], state["order"]
+    mapping = (proposal and proposal.mapping) or {"version": 2}
+    told = replace(turn, provenance={**turn.provenance, **(provenance or {})})
     source, sample = context.source_and_sample(order.source, spec_of_order(order))
     made = add_file_facts(apply_edits(mapping, _type_edits(edits, mapping, sample)), source, sample)
     return replace_mapping({**state, "turn": told}, made, context)
@@ -180,11 +176,10 @@ def refusal_problems(
     What is half done (a question without its answer yet, another `each` before its texts) is
     accepted, and its problems are shown.
     """
-    problems = tuple(Problem(**one) for one in after["problems"])
-    known = before.get("problems", [])
+    problems, known = after["problems"], before.get("problems", ())
     moved = any(one["set"] in _AROUND for one in edits)
     nowhere = ("unreadable",) if moved else ("unreadable", "unresolved_path")
-    new = tuple(one for one in problems if one.code in nowhere and asdict(one) not in known)
+    new = tuple(one for one in problems if one.code in nowhere and one not in known)
     return new or (() if after.get("check") else problems)
 
 
@@ -193,12 +188,16 @@ _AROUND = ("each", "group", "root")  # where all other paths start
 
 def replace_mapping(state: State, mapping: dict[str, Json], context: Context) -> State:
     """Put another mapping, made by a person, into a state, and check it on the sample."""
-    proposal = {**_NO_PROPOSAL, **(state.get("proposal") or {}), "mapping": mapping}
-    proposal |= {"mapper": "edited", "reason": _NO_PROPOSAL["reason"]}
+    proposal = replace(
+        state.get("proposal") or _NO_PROPOSAL,
+        mapping=mapping,
+        mapper="edited",
+        reason=_NO_PROPOSAL.reason,
+    )
     begun_with: State = {
         **state,
         "proposal": proposal,
-        "problems": [],
+        "problems": (),
         "check": None,
         "opinion": None,
         "looked": None,
@@ -209,9 +208,10 @@ def replace_mapping(state: State, mapping: dict[str, Json], context: Context) ->
 def recheck_conversation(conversation: Conversation, context: Context) -> Conversation:
     """Check the current mapping again on the data and by the order as they are now."""
     step = conversation.steps[conversation.at]
-    if not (step.state.get("proposal") or {}).get("mapping"):
+    proposal = step.state.get("proposal")
+    if proposal is None or not proposal.mapping:
         return conversation
-    state: State = {**step.state, "order": _trial_order(conversation.order), "problems": []}
+    state: State = {**step.state, "order": _trial_order(conversation.order), "problems": ()}
     now = replace(step, state={**state, **validate(state, context)})
     steps = list(conversation.steps)
     steps[conversation.at] = now
@@ -221,8 +221,8 @@ def recheck_conversation(conversation: Conversation, context: Context) -> Conver
 def convert_conversation(conversation: Conversation, context: Context) -> State:
     """Convert the approved mapping into the order's `out`, and return the state."""
     order = replace(conversation.order, dry_run=False, yes=False)
-    review = {"decision": "approve", "why": "approved in conversation"}
-    state: State = {**conversation.state, "order": order.to_json(), "review": review}
+    review = Review(decision="approve", why="approved in conversation")
+    state: State = {**conversation.state, "order": order, "review": review}
     state = {**state, "usage": conversation.usage}
     state = {**state, **convert(state, context)}
     return {**state, **report(state)}
@@ -269,41 +269,39 @@ def _candidate_mappings(
     conversation: Conversation, context: Context
 ) -> Iterator[tuple[str, dict[str, Json]]]:
     state = conversation.steps[0].state
-    opinion = state.get("opinion") or {}
-    proposals = [opinion.get("proposal")] if opinion else []
-    decision = (conversation.state.get("proposal") or {}).get("decision")
-    for mode in ("auto", _OTHER_MODE.get(str(decision), "sft")):
-        proposals.append(_rules_mapping(conversation, context, mode))
+    opinion, first = state.get("opinion"), state.get("proposal")
+    proposals = [opinion.proposal] if opinion else []
+    for mode in ("auto", _OTHER_MODE.get(conversation.decision, "sft")):
+        if proposal := _rules_proposal(conversation, context, mode):
+            proposals.append(proposal)
     for one in proposals:
-        if one and one["mapping"]:
-            sure = f"{one['decision']}, confidence {one['confidence']:.2f}"
-            yield f"the rules' {sure}: {one['reason']}", one["mapping"]
-    yield from _runners_up(conversation, state.get("proposal") or {})
+        if one.mapping:
+            sure = f"{one.decision}, confidence {one.confidence:.2f}"
+            yield f"the rules' {sure}: {one.reason}", one.mapping
+    if first:
+        yield from _runners_up(conversation, first)
 
 
-def _rules_mapping(
-    conversation: Conversation, context: Context, mode: str
-) -> dict[str, Json] | None:
+def _rules_proposal(conversation: Conversation, context: Context, mode: str) -> Proposal | None:
     order = conversation.order
     source, sample = context.source_and_sample(order.source, spec_of_order(order))
     request = replace(order.request(), mode=mode)
-    found = context.mapper_named("rules")(source, sample, request, ()).proposal
-    return found.to_json() if found else None
+    return context.mapper_named("rules")(source, sample, request, ()).proposal
 
 
 def _runners_up(
-    conversation: Conversation, proposal: dict[str, Json]
+    conversation: Conversation, proposal: Proposal
 ) -> Iterator[tuple[str, dict[str, Json]]]:
     """Yield the second-best fields of the mapper's choices, each in the current mapping."""
-    for one in proposal.get("evidence") or []:
-        edit = _runner_up_edit(one["target"], one["runner_up"] or "")
+    for one in proposal.evidence:
+        edit = _runner_up_edit(one.target, one.runner_up or "")
         if edit is None:
             continue
         try:
             made = apply_edits(conversation.mapping, [edit])
         except MappingError:
             continue
-        yield f"{one['target']} from {one['runner_up']} (runner-up of {one['choice']})", made
+        yield f"{one.target} from {one.runner_up} (runner-up of {one.choice})", made
 
 
 def _runner_up_edit(target: str, runner_up: str) -> Edit | None:
@@ -327,18 +325,17 @@ def match_states(before: State, after: State, context: Context) -> RecordMatch |
     old, new = _try_state(before, context), _try_state(after, context)
     if old is None or new is None:
         return None
-    order = Order(**after["order"])
-    name = order.source_name or new.source.name
+    name = after["order"].source_name or new.source.name
     sides = (place_records(one, source_name=name) for one in (old, new))
     return match_records(*sides, rows=(count_sampled_rows(old), count_sampled_rows(new)))
 
 
 def _try_state(state: State, context: Context) -> Trial | None:
-    mapping = (state.get("proposal") or {}).get("mapping")
-    if not mapping or not state.get("check"):
+    proposal = state.get("proposal")
+    if proposal is None or not proposal.mapping or not state.get("check"):
         return None
     try:
-        return try_out(context, Order(**state["order"]), mapping, where="the mapping", show=0)
+        return try_out(context, state["order"], proposal.mapping, where="the mapping", show=0)
     except MappingError:
         return None
 

@@ -16,11 +16,11 @@ from ingot.agent.privacy import redact
 from ingot.agent.privacy.sharing import clean_text, cut_middle
 from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
 from ingot.agent.proposing.llm.example_rows import Size, render_value
-from ingot.agent.proposing.llm.prompt_files import load_prompt
 from ingot.agent.proposing.llm.question import (
     SMALL_TOKENS,
     Message,
     fence_line,
+    load_prompt,
     nearest_paths,
     problem_line,
 )
@@ -191,17 +191,18 @@ def _state_lines(
     detail: _Detail,
 ) -> Iterator[str]:
     state, share = conversation.state, conversation.order.share_values
-    proposal, check = state.get("proposal") or {}, state.get("check")
+    proposal, check = state.get("proposal"), state.get("check")
     by = conversation.steps[conversation.at].by
-    yield f"Mapping ({proposal.get('decision', 'none')}), made by {_BY.get(by, f'the {by}')}:"
+    decision = proposal.decision if proposal else "none"
+    yield f"Mapping ({decision}), made by {_BY.get(by, f'the {by}')}:"
     shown_mapping = conversation.mapping
     if share == "none":
         shown_mapping = _withhold_values(shown_mapping)
     yield from _branch_lines(mapping_branches(shown_mapping, check), 1, detail.line)
     if check:
-        yield f"{check['ok_rows']} of {check['rows']} sampled rows give {check['records']} records."
-        yield from (f"Not converted: {name} {count}" for name, count in check["failures"].items())
-    yield from (problem_line(Problem(**one), share) for one in state.get("problems", []))
+        yield f"{check.ok_rows} of {check.rows} sampled rows give {check.records} records."
+        yield from (f"Not converted: {name} {count}" for name, count in check.failures.items())
+    yield from (problem_line(one, share) for one in state.get("problems", ()))
     yield from _reason_lines(conversation, detail) if share != "none" else ()
     for number, other in enumerate(others[: detail.others], start=1):
         yield _cut_line(f"Other mapping {number}: {other.title}", detail.line)
@@ -220,13 +221,13 @@ def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator
 def _reason_lines(conversation: Conversation, detail: _Detail) -> Iterator[str]:
     """Say why the mapper proposed what it did at first."""
     first = conversation.steps[0]
-    proposal = first.state.get("proposal") or {}
-    evidence = (proposal.get("evidence") or [])[: detail.reasons]
-    if evidence:
-        yield _cut_line(f"First proposal, by the {first.by}: {proposal['reason']}", detail.line)
+    proposal = first.state.get("proposal")
+    evidence = proposal.evidence[: detail.reasons] if proposal else ()
+    if proposal and evidence:
+        yield _cut_line(f"First proposal, by the {first.by}: {proposal.reason}", detail.line)
     for one in evidence:
-        other = f"; runner-up {one['runner_up']}" if one["runner_up"] else ""
-        yield _cut_line(f"Why {one['target']}: {one['choice']}: {one['why']}{other}", detail.line)
+        other = f"; runner-up {one.runner_up}" if one.runner_up else ""
+        yield _cut_line(f"Why {one.target}: {one.choice}: {one.why}{other}", detail.line)
 
 
 def _cut_line(text: str, most: int) -> str:

@@ -6,7 +6,7 @@ pass goes back to it, at most twice. It sees no rows but those that the person s
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 
 from ingot.agent.chat import prompt
@@ -28,10 +28,10 @@ from ingot.agent.chat.operations import (
     replace_mapping,
 )
 from ingot.agent.context import Context
-from ingot.agent.judging.gates import failed_gates
+from ingot.agent.judging.policy import failed_gates
 from ingot.agent.judging.trial import try_out
 from ingot.agent.model import client
-from ingot.agent.model.budget import Spent, estimate_cost, estimate_tokens
+from ingot.agent.model.budget import Spent, Usage, estimate_cost, estimate_tokens
 from ingot.agent.model.client import OnText
 from ingot.agent.model.json_text import JsonObject, PartialString, UnreadableReply, only_object
 from ingot.agent.nodes.discover import spec_of_order
@@ -39,7 +39,7 @@ from ingot.agent.privacy import redact
 from ingot.agent.proposing.llm import question
 from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS
 from ingot.agent.proposing.llm.model_access import ModelAccess
-from ingot.agent.proposing.llm.prompt_files import prompts_hash
+from ingot.agent.proposing.llm.question import prompts_hash
 from ingot.agent.proposing.llm.reply import (
     complete_message,
     complete_parts,
@@ -61,9 +61,6 @@ class Reply:
         heard: words of a model, which the person may have seen as they came.
         show: names of `ingot.cli.commands.chat_display.VIEWS`, in order.
         before: the conversation before a change, None if nothing was changed.
-        problems: why a change was refused.
-        others: other mappings to show.
-        number: how many, or which, of what is shown.
         text: what a view is about, or the argument of `do`.
         do: what the command line has to do: `convert`, `edit`, `save`, `quit`; "" = nothing.
     """
@@ -174,8 +171,8 @@ def _alternatives_reply(
 
 def _approve_mapping(conversation: Conversation) -> Reply:
     state = conversation.state
-    held = failed_gates(state.get("problems", []))
-    decision = (state.get("proposal") or {}).get("decision")
+    held = failed_gates(state.get("problems", ()))
+    decision = conversation.decision
     if held:
         return Reply(conversation=conversation, say="It does not pass yet:", show=("problems",))
     if decision not in ("pt", "sft", "irrelevant"):
@@ -243,7 +240,7 @@ class _ModelAnswer:
     edits: tuple[Edit, ...]
     state: State | None
     problems: tuple[Problem, ...]
-    usage: JsonObject
+    usage: Usage | None
 
 
 def _ask_in_turns(
@@ -261,7 +258,7 @@ def _ask_in_turns(
         examples=_example_rows(conversation, context),
         others=find_alternatives(conversation, context),
     )
-    asking.ledger.open_set(Spent.from_json(conversation.usage))
+    asking.ledger.open_set(conversation.usage.spent if conversation.usage else Spent())
     _announce(asking, messages)
     facts = question.shown_inventory(source, sample)
     for left in reversed(range(MOST_ANSWERS)):
@@ -287,7 +284,8 @@ def _announce(asking: ModelAccess, messages: list[question.Message]) -> None:
 
 
 def _example_rows(conversation: Conversation, context: Context) -> prompt.Examples:
-    mapping = (conversation.state.get("proposal") or {}).get("mapping")
+    proposal = conversation.state.get("proposal")
+    mapping = proposal.mapping if proposal else None
     if not mapping or not conversation.state.get("check"):
         return ()
     trial = try_out(context, conversation.order, mapping, where="the mapping", show=_EXAMPLES)
@@ -331,8 +329,8 @@ def _try_reply(
         state = change_mapping(conversation.state, edits, context, provenance=_provenance(context))
     except MappingError as error:
         return reply["say"], (), None, error.problems
-    found = tuple(Problem(**one) for one in state["problems"])
-    worse = len(found) > len(conversation.state.get("problems", []))
+    found = state["problems"]
+    worse = len(found) > len(conversation.state.get("problems", ()))
     if problems := refusal_problems(conversation.state, state, edits) or (found if worse else ()):
         return reply["say"], (), None, problems
     return reply["say"], edits, state, ()
@@ -435,14 +433,17 @@ def _complete_messages(edit: JsonObject) -> JsonObject:
     return made
 
 
-def _count_spending(before: JsonObject, context: Context) -> JsonObject:
+def _count_spending(before: Usage | None, context: Context) -> Usage | None:
     """Return what asking took so far in this conversation, as in a graph's state."""
     asking = context.asking
-    if asking is None or asking.ledger.data_set.calls < before.get("calls", 0):
+    if asking is None or asking.ledger.data_set.calls < (before.calls if before else 0):
         return before  # nobody was asked since it was taken up again
-    told = {"host": asking.endpoint.host, "model": asking.endpoint.model}
-    notes = {"notes": before["notes"]} if before.get("notes") else {}
-    return {**told, **asking.ledger.data_set.to_json(), **notes}
+    return Usage(
+        host=asking.endpoint.host,
+        model=asking.endpoint.model,
+        **asdict(asking.ledger.data_set),
+        notes=before.notes if before else (),
+    )
 
 
 def _prompt_hash() -> str:

@@ -1,19 +1,18 @@
-"""What one check found, and what all of them together mean for the exit code.
+"""Check what is installed: ingot, Python, the libraries it needs, its extras.
 
-Checks of what is installed: ingot, Python, the libraries it needs, its extras.
+`Check` is what one check found; `raise_if_failed` gives all of them their exit code.
 """
 
 import platform
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from typing import Literal
 
 from ingot import __version__
 from ingot.converters.errors import ModelError, OutputError
-from ingot.converters.rows import Json
 
 State = Literal["ok", "warn", "fail", "skipped"]
 ENDPOINT = "endpoint"
@@ -25,11 +24,8 @@ class Check:
 
     Attributes:
         group: `installation`, `places` or `endpoint`.
-        name: what was looked at.
         state: `fail` = ingot cannot work with it, `skipped` = not there or not looked at.
-        figure: what was found, in words.
         hint: what to do; empty = nothing.
-        notes: what is worth knowing besides.
     """
 
     group: str
@@ -38,10 +34,6 @@ class Check:
     figure: str
     hint: str = ""
     notes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Json]:
-        """Every field by its name."""
-        return asdict(self)
 
 
 def raise_if_failed(found: Sequence[Check]) -> None:
@@ -60,7 +52,7 @@ def _failure_text(failed: Sequence[Check]) -> str:
 
 # The libraries whose versions people are asked for.
 SHOWN_LIBRARIES = ("openai", "langgraph", "pyarrow", "tokenizers", "zstandard")
-EXTRAS = ("hf", "recsys", "torch")
+EXTRAS = ("fast", "hf", "recsys", "studio", "torch")
 _REQUIREMENT = re.compile(r"([\w.-]+)\s*(?:[=>]=\s*([\d.]+))?")
 _EXTRA = re.compile(r"extra\s*==\s*[\"']([\w-]+)[\"']")
 _installation_check = partial(Check, group="installation")

@@ -1,10 +1,9 @@
-"""What an endpoint makes of each level of the ladder, found out by asking.
+"""Check a model's endpoint: address, key, model, and how it can be asked for JSON.
 
-The question contradicts the schema: a reply that obeys the schema nevertheless was held to it by
-the server, not by the model's good will. At the last level, which holds nothing, the question asks
-for what the schema wants. The best level is remembered as the one to begin with.
-
-Checks of a model's endpoint: address, key, whether it answers, whether it has the model.
+Each level of the ladder is tried with a question that contradicts the schema: a reply that obeys
+the schema nevertheless was held to it by the server, not by the model's good will. At the last
+level, which holds nothing, the question asks for what the schema wants. The best level is
+remembered as the one to begin with.
 """
 
 import difflib
@@ -22,7 +21,7 @@ from ingot.agent.model import replies, server_errors
 from ingot.agent.model.budget import Ledger, Limits, list_price
 from ingot.agent.model.cache import FORM_LEVELS, KEPT_S, Store
 from ingot.agent.model.client import Sender
-from ingot.agent.model.endpoint import NO_KEY, Endpoint, endpoint_key, known_preset
+from ingot.agent.model.endpoint import NO_KEY, Endpoint, endpoint_key, known_preset, redacted_url
 from ingot.agent.model.json_text import UnreadableReply, only_object
 from ingot.agent.model.replies import Reply
 from ingot.agent.model.request_form import RequestForm, first_form, softer_form
@@ -50,7 +49,6 @@ COUNTER_PROMPT = (
 PLAIN_PROMPT = 'Answer with the json object {"metal": "silver"} and nothing else.'
 # Faults of one question, not of the endpoint: the next level may do.
 _OF_QUESTION = ("bad_request", "server_error", "refused", "too_large")
-_level_result = partial(Check, group=ENDPOINT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,12 +56,8 @@ class Outcome:
     """What came of a level.
 
     Attributes:
-        form: how it was asked in the end.
         verdict: `held` = to what the level promises, `obeyed` = what was asked for was given,
             `answered` = with something else, `refused` = the level, `failed` = the question.
-        figure: what happened, in words.
-        hint: what to do about it.
-        ends: whether nothing more can be asked.
     """
 
     form: RequestForm
@@ -229,7 +223,7 @@ def _level_check(found: Sequence[Outcome]) -> Check:
         "refused": "skipped",
         "failed": "warn" if any(map(_is_answered, found)) or not last.ends else "fail",
     }
-    return _level_result(
+    return _endpoint_check(
         name=last.form.level, state=states[last.verdict], figure=last.figure, hint=last.hint
     )
 
@@ -240,7 +234,7 @@ def _is_answered(one: Outcome) -> bool:
 
 def _remember_level(endpoint: Endpoint, store: Store, found: Sequence[Outcome]) -> Iterator[Check]:
     """The level to begin with: the first that is held, else the one that was obeyed."""
-    check = partial(_level_result, name="begins with")
+    check = partial(_endpoint_check, name="begins with")
     if not any(map(_is_answered, found)):
         if not found[-1].ends:
             yield check(state="fail", figure="nothing: no level was answered")
@@ -264,7 +258,7 @@ def _remember_level(endpoint: Endpoint, store: Store, found: Sequence[Outcome]) 
 def _sent_check(ledger: Ledger) -> Check:
     spent = ledger.run
     count = f"{spent.calls} question{'s' * (spent.calls != 1)}, {spent.chars_sent:,} characters"
-    return _level_result(name="sent", state="ok", figure=f"{count}; nothing of your data")
+    return _endpoint_check(name="sent", state="ok", figure=f"{count}; nothing of your data")
 
 
 _STOPS = ("unreachable", "timeout", "unauthorized", "redirect")
@@ -281,7 +275,7 @@ def missing_endpoint_check(model: str | None, base_url: str | None) -> Check:
         return check(state="warn", figure=f"{model}: named, but not where it is", hint=hint)
     if base_url:
         hint = "set --model or INGOT_MODEL"
-        return check(state="warn", figure=f"none named for {_redacted_url(base_url)}", hint=hint)
+        return check(state="warn", figure=f"none named for {redacted_url(base_url)}", hint=hint)
     return check(state="skipped", figure="none configured: the rules serve offline")
 
 
@@ -309,7 +303,7 @@ def endpoint_checks(
 def _check_address(endpoint: Endpoint) -> Check:
     from ingot.agent.model.transport import check_url
 
-    check = partial(_endpoint_check, name="address", figure=_redacted_url(endpoint.url))
+    check = partial(_endpoint_check, name="address", figure=redacted_url(endpoint.url))
     try:
         check_url(endpoint)
     except ModelError as error:
@@ -390,18 +384,7 @@ def _nearest_names(model: str, names: list[str]) -> str:
 
 
 def _is_local(host: str) -> bool:
-    """Whether a host is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
-
-
-def _redacted_url(url: str) -> str:
-    """A URL without what may be secret in it."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "the base URL"
-    where = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
-    return where.geturl()

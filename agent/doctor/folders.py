@@ -1,4 +1,4 @@
-"""Checks of the places that ingot writes to: its state folder, the temporary and current folder."""
+"""Check the folders that ingot writes to: its state folder, the temporary and current folder."""
 
 import os
 import shutil
@@ -57,7 +57,6 @@ def _state_checks(home: Path | None) -> Iterator[Check]:
 
 
 def _check_state(home: Path) -> Check:
-    """Where the state is, and whether it can be written."""
     fault = partial(_folder_check, name="state folder", state="fail", hint=_HOME_HINT)
     try:
         there = next(one for one in (home, *home.absolute().parents) if one.exists())
@@ -74,7 +73,6 @@ def _check_state(home: Path) -> Check:
 
 
 def _check_private(home: Path) -> Check:
-    """Whether anyone else may read the state."""
     loose = [
         f"chmod {mode} {path}"
         for path, mode in ((home, "700"), *((home / name, "600") for name in _LOST_TEXTS))
@@ -112,7 +110,6 @@ def _try_database(file: Path) -> str:
 
 
 def _check_database(file: Path) -> Check:
-    """Whether a database is whole."""
     check = partial(_folder_check, name=file.name)
     if not file.exists():
         return check(state="skipped", figure="not there yet")

@@ -1,12 +1,11 @@
-"""Whether data still has the shape that a mapping was made for: two shapes compared.
+"""Compare the shape of the data with the one that a mapping was made for.
 
 Samples of the same data differ, so a difference stops a run only where the other sample would have
 shown it too: what is in few rows, or what a small sample could have missed, is told.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 from ingot.agent.judging.shape_paths import (
     ComparedPaths,
@@ -14,51 +13,16 @@ from ingot.agent.judging.shape_paths import (
     kinds_text,
     outermost_paths,
 )
+from ingot.agent.privacy import redact
 from ingot.agent.proposing.fingerprint import shape_fingerprint
+from ingot.agent.state import Change
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.language import ROLES, Mapping, RoleFromData
 from ingot.converters.mapping.walk import outer_path
 from ingot.converters.rows import Json
 
-ChangeKind = Literal["appeared", "vanished", "type", "role value", "fact"]
-
 MOST_CHANGES = 40
 _MOST_NAMES = 5
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
-    """One difference between the shape that a mapping was made for and that of the data now.
-
-    Attributes:
-        path: in the mapping language; of a fact its name.
-        what: `appeared`, `vanished`, `type`, `role value` or `fact`.
-        before, after: types, names of speakers or the fact; "" where there is none.
-        stops: a run stops for it; else it is told.
-        names: the speakers that are new.
-    """
-
-    path: str
-    what: ChangeKind
-    before: str
-    after: str
-    stops: bool
-    names: tuple[str, ...] = ()
-
-    @property
-    def told(self) -> str:
-        """Before and after in one piece."""
-        if self.before and self.after:
-            return f"({self.before} → {self.after})"
-        return f"({self.before or self.after})"
-
-    def texts(self) -> dict[str, str]:
-        """What may hold names and values of the data."""
-        return {"path": self.path, "before": self.before, "after": self.after}
-
-    def to_json(self) -> dict[str, Json]:
-        """The change as plain JSON types, without the names that `after` tells too."""
-        return {**self.texts(), "what": self.what, "stops": self.stops}
 
 
 def find_drift(kept: ShapeDocument, now: ShapeDocument) -> tuple[Change, ...]:
@@ -107,9 +71,19 @@ def stored_shape(document: ShapeDocument) -> ShapeDocument | None:
     return dict(kept)
 
 
+def redacted_changes(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """The first changes as a report may hold them."""
+    return tuple(
+        replace(
+            one, path=redact(one.path), before=redact(one.before), after=redact(one.after), names=()
+        )
+        for one in changes[:MOST_CHANGES]
+    )
+
+
 def drift_problem(stopping: Sequence[Change]) -> Problem:
     """The changes that stop a run, as one problem of the mapping."""
-    said = "; ".join(f"{one.what}: {one.path} {one.told}" for one in stopping[:_MOST_NAMES])
+    said = "; ".join(f"{one.what}: {one.path} {one.values_text}" for one in stopping[:_MOST_NAMES])
     more = f"; {len(stopping) - _MOST_NAMES} more" if len(stopping) > _MOST_NAMES else ""
     expected = "data of the shape that the mapping was made for (or --allow-drift)"
     return Problem("/provenance/shape", "drift", expected, said + more)

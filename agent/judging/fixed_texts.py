@@ -1,4 +1,4 @@
-"""Texts and literals that a model wrote into a mapping by itself.
+"""Find the texts and literals that a model wrote into a mapping by itself.
 
 A row that a model is shown could have planted any of them; what every record would hold is for a
 person to approve, and what can be no value at all is a problem.
@@ -52,10 +52,6 @@ class FixedText:
 
     Attributes:
         pointer: where it stands, as a JSON Pointer.
-        where: what it is part of.
-        pieces: what it says.
-        alone: whether the data has no say in the value.
-        trained: whether it may be trained on.
     """
 
     pointer: str

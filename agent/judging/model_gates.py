@@ -1,9 +1,7 @@
-"""Who says what by a model's mapping, against the names: roles, sides, system texts, loss masks.
+"""The gates of a mapping that a model wrote: a row could have told it what to write.
 
-Names alone prove little, but a row that a model is shown cannot change them for all records.
-
-What a model's mapping takes of other records: a text of one for all, one of all rows.
-The gates of a mapping that a model wrote: a row could have told it what to write.
+Roles, sides, system texts and loss masks are compared with the names of fields and speakers. Names
+alone prove little, but a row that a model is shown cannot change them for all records.
 """
 
 import re
@@ -12,9 +10,7 @@ from collections.abc import Iterable, Iterator
 from ingot.agent.judging import fixed_texts
 from ingot.agent.judging.sample_gates import (
     MOST_LEFT_OUT,
-    Gate,
     ProblemsByCode,
-    StateView,
     failing_gate,
     is_constant,
     person_gate,
@@ -25,11 +21,12 @@ from ingot.agent.proposing.field_names import name_strength, speaker_role
 from ingot.agent.proposing.proposal import (
     MODEL,
     MappingDocument,
+    Proposal,
     document_layouts,
     message_roles,
     value_strings,
 )
-from ingot.agent.state import State
+from ingot.agent.state import Check, Gate, State
 from ingot.converters.mapping.rows.executor import SOFT_REASONS
 from ingot.converters.rows import Json
 
@@ -197,19 +194,19 @@ def _fixed_elements_of(layout: MappingDocument, document: MappingDocument) -> It
                 yield repr(text)
 
 
-def literal_gates(proposal: StateView, found: ProblemsByCode) -> Iterator[Gate]:
+def literal_gates(proposal: Proposal, found: ProblemsByCode) -> Iterator[Gate]:
     """Whether what a model wrote can be a value at all; the problems are taken."""
-    if proposal["mapper"] == MODEL:
+    if proposal.mapper == MODEL:
         yield failing_gate("constant ids, times and counts", found.take("constant_meta"), "none")
         yield failing_gate("literal source and language", found.take("bad_literal"), "a name")
 
 
 def written_gates(
-    proposal: StateView, check: StateView | None, names: tuple[str | None, ...]
+    proposal: Proposal, check: Check | None, names: tuple[str | None, ...]
 ) -> Iterator[Gate]:
     """What a model wrote and chose by itself."""
-    document = proposal["mapping"]
-    if proposal["mapper"] != MODEL or not document:
+    document = proposal.mapping
+    if proposal.mapper != MODEL or not document:
         return
     yield person_gate(
         "system text",
@@ -254,35 +251,36 @@ def written_gates(
 
 def rules_gates(state: State) -> Iterator[Gate]:
     """What a model says and neither the user nor the rules do, of a graph's state."""
-    proposal, opinion = state.get("proposal") or {}, state.get("opinion")
-    if proposal.get("mapper") != MODEL or not proposal["mapping"] or not opinion:
+    proposal, opinion = state.get("proposal"), state.get("opinion")
+    if not proposal or proposal.mapper != MODEL or not proposal.mapping or not opinion:
         return
-    known = state["order"]["language"] or opinion["proposal"]["detected"].get("language")
+    known = state["order"].language or opinion.proposal.detected.get("language")
     yield person_gate(
         "literal language",
         f"the model says a language that is not the texts' ({known})",
-        fixed_texts.foreign_languages(proposal["mapping"], known),
+        fixed_texts.foreign_languages(proposal.mapping, known),
         "the texts' language",
     )
-    if opinion["agrees"]:
+    if opinion.agrees:
         return
     yield person_gate(
         "system texts by their names",
         "the model takes for system texts what is not named so",
-        odd_system_texts(proposal["mapping"]),
+        odd_system_texts(proposal.mapping),
         "none, or the rules do so too",
     )
     yield person_gate(
         "sides by their names",
         "the model puts on one side what is named for the other",
-        crossed_messages(proposal["mapping"]),
+        crossed_messages(proposal.mapping),
         "none, or the rules do so too",
     )
-    groups = (state.get("check") or {}).get("rows", 0)
+    check = state.get("check")
+    groups = check.rows if check else 0
     yield person_gate(
         "one group of all rows",
         "the model makes one record of all rows, by",
-        constant_group_keys(proposal["mapping"], groups, state["sample"]["rows"]),
+        constant_group_keys(proposal.mapping, groups, state["sample"].rows),
         "several, or the rules do so too",
     )
 
@@ -292,14 +290,14 @@ def _quote_texts(said: Iterable[str]) -> list[str]:
     return [repr(redact(text)[:200]) for text in said]
 
 
-def _left_out_gates(check: StateView) -> Iterator[Gate]:
+def _left_out_gates(check: Check) -> Iterator[Gate]:
     """How much a model's conditions and dropped roles leave out."""
-    failures = check["failures"]
+    failures = check.failures
     gone = sum(failures.get(reason, 0) for reason in SOFT_REASONS)
-    tried = check["records"] + sum(failures.values()) - check.get("unreadable", 0)
+    tried = check.records + sum(failures.values()) - check.unreadable
     yield _half_gate("records left out", gone, tried)
-    if check.get("messages"):
-        yield _half_gate("messages left out", check["dropped"], check["messages"])
+    if check.messages:
+        yield _half_gate("messages left out", check.dropped, check.messages)
 
 
 def _half_gate(name: str, gone: int, whole: int) -> Gate:
@@ -314,13 +312,13 @@ def _half_gate(name: str, gone: int, whole: int) -> Gate:
     )
 
 
-def _constant_answers(check: StateView) -> Iterator[Gate]:
+def _constant_answers(check: Check) -> Iterator[Gate]:
     """Whether a model found the same thing to train on in all records."""
-    usual = (check.get("content") or {}).get("usual") or {}
+    usual = check.content.usual
     for side in ("text", "answers"):
         if side in usual:
             same = is_constant(usual[side])
-            figure = share_text(usual[side]["count"], usual[side]["texts"])
+            figure = share_text(usual[side].count, usual[side].texts)
             yield Gate(
                 name=f"constant {side}",
                 state="person" if same else "pass",

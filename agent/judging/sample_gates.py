@@ -1,53 +1,23 @@
-"""One gate: what must hold, how it stands, and how its figure is written.
-
-The gates that a mapping's run on the sample decides, each with its figure.
-"""
+"""The gates that a mapping's run on the sample decides, and how a gate's figure is written."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
 
 from ingot.agent.privacy import redact
+from ingot.agent.state import Check, Gate
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.check import MAX_UNREADABLE, MIN_COVERAGE
 from ingot.converters.mapping.rows.executor import SOFT_REASONS
-from ingot.converters.rows import Json
-
-GateState = Literal["pass", "warn", "fail", "person"]
-StateView = Mapping[str, Json]
+from ingot.converters.sources.text_kinds import Content, MostFrequent
 
 _MOST_DETAIL = 400
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Gate:
-    """One thing that must hold, and how it stands.
-
-    Attributes:
-        name: what is looked at.
-        state: `pass`, `warn` (told, stops nothing), `fail` (exit 1), `person` (exit 3).
-        figure: what was found, as people read it: "196/200 (98.0 %)".
-        limit: what is wanted: "at least 98 %".
-        detail: places and values, redacted; "" where there is nothing to add.
-    """
-
-    name: str
-    state: GateState
-    figure: str
-    limit: str
-    detail: str = ""
-
-    def to_json(self) -> dict[str, Json]:
-        """The gate as plain JSON types."""
-        return asdict(self)
 
 
 class ProblemsByCode:
     """The problems by code; what no gate has asked for is left for gates of their own."""
 
-    def __init__(self, problems: Sequence[dict[str, Json]]) -> None:
-        self._left = [Problem(**one) for one in problems]
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self._left = list(problems)
 
     def take(self, code: str, within: str = "") -> list[Problem]:
         """The problems of one code, where wanted only those whose pointer has a part."""
@@ -111,52 +81,52 @@ _NEARLY_ALL, _MANY = 0.95, 20
 _FEWEST_SAME = 3
 
 
-def sample_gates(check: StateView, found: ProblemsByCode) -> Iterator[Gate]:
+def sample_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
     """The gates of a mapping that was run."""
-    failures = check["failures"]
-    unreadable = check.get("unreadable", 0)
+    failures = check.failures
+    unreadable = check.unreadable
     soft = {reason: failures[reason] for reason in SOFT_REASONS if failures.get(reason)}
-    tried = check["records"] + sum(failures.values()) - unreadable
+    tried = check.records + sum(failures.values()) - unreadable
     yield failing_gate(
         "coverage",
         found.take("coverage"),
         f"at least {MIN_COVERAGE:.0%}".replace("%", " %"),
-        share_text(check["records"] + sum(soft.values()), tried),
+        share_text(check.records + sum(soft.values()), tried),
     )
-    records = f"{check['records']} of {check['rows']} rows"
+    records = f"{check.records} of {check.rows} rows"
     yield failing_gate("records", found.take("no_records"), "at least one", records)
     for reason, count in soft.items():
-        yield _soft_gate(reason, count, tried, none_left=not check["records"])
+        yield _soft_gate(reason, count, tried, none_left=not check.records)
     yield failing_gate(
         "unreadable rows",
         found.take("unreadable"),
         f"at most {MAX_UNREADABLE:.0%}".replace("%", " %"),
-        share_text(unreadable, check["rows"]),
+        share_text(unreadable, check.rows),
     )
     yield from _path_gates(check, found)
-    yield from _content_gates(check.get("content") or {}, found)
+    yield from _content_gates(check.content, found)
     yield from _drift_gate(check, found)
 
 
 def _soft_gate(reason: str, count: int, tried: int, *, none_left: bool) -> Gate:
     """A share of its own: it stops the run only where nothing is left."""
-    state: GateState = "warn" if count > MOST_LEFT_OUT * tried else "pass"
+    much = count > MOST_LEFT_OUT * tried
     return Gate(
         name=reason.replace("_", " "),
-        state="fail" if none_left else state,
+        state="fail" if none_left else "warn" if much else "pass",
         figure=share_text(count, tried),
         limit="not all",
     )
 
 
-def _path_gates(check: StateView, found: ProblemsByCode) -> Iterator[Gate]:
-    paths = check.get("paths", [])
-    resolved = sum(bool(one["resolved"] or one["null"]) for one in paths)
+def _path_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
+    paths = check.paths
+    resolved = sum(bool(one.resolved or one.null) for one in paths)
     nowhere = found.take("unresolved_path")
     yield failing_gate("paths", nowhere, "each is in the data", f"{resolved}/{len(paths)}")
     unnamed = found.take("unmapped_value", "/role")
-    if unnamed or any("/role" in one["pointer"] for one in paths):
-        lost = check["failures"].get("unmapped_value", 0)
+    if unnamed or any("/role" in one.pointer for one in paths):
+        lost = check.failures.get("unmapped_value", 0)
         records = f"in {lost} record{'s' * (lost != 1)}"
         yield failing_gate("unmapped role values", unnamed, "none", records if unnamed else "none")
     for code, name in (("unmapped_value", "unmapped values"), ("not_text", "texts")):
@@ -166,28 +136,28 @@ def _path_gates(check: StateView, found: ProblemsByCode) -> Iterator[Gate]:
             )
 
 
-def _content_gates(content: StateView, found: ProblemsByCode) -> Iterator[Gate]:
-    usual = content.get("usual") or {}
+def _content_gates(content: Content, found: ProblemsByCode) -> Iterator[Gate]:
+    usual = content.usual
     if "answers" in usual:
         both = found.take("both_sides")
         yield failing_gate("paths on both sides", both, "none")
         yield _training_gate(content, found)
     for side, counts in usual.items():
         yield _constant_gate(side, counts)
-    for side, count in (content.get("numbers") or {}).items():
+    for side, count in content.numbers.items():
         yield Gate(
             name=f"lists of numbers as {side}",
-            state="warn" if 2 * count >= content["records"] else "pass",
-            figure=share_text(count, content["records"]),
+            state="warn" if 2 * count >= content.records else "pass",
+            figure=share_text(count, content.records),
             limit="under 50 %: they look like token ids",
         )
 
 
-def _training_gate(content: StateView, found: ProblemsByCode) -> Gate:
+def _training_gate(content: Content, found: ProblemsByCode) -> Gate:
     none = found.take("no_training")
-    records = share_text(content["trained_records"], content["records"])
-    chars = 100 * content["trained_chars"] / max(1, content["chars"])
-    few = content["trained_records"] < MIN_COVERAGE * content["records"]
+    records = share_text(content.trained_records, content.records)
+    chars = 100 * content.trained_chars / max(1, content.chars)
+    few = content.trained_records < MIN_COVERAGE * content.records
     return Gate(
         name="trained on",
         state="fail" if none else "warn" if few else "pass",
@@ -196,27 +166,27 @@ def _training_gate(content: StateView, found: ProblemsByCode) -> Gate:
     )
 
 
-def _constant_gate(side: str, counts: StateView) -> Gate:
+def _constant_gate(side: str, counts: MostFrequent) -> Gate:
     """How often the most frequent text of a side occurs."""
     return Gate(
         name=f"most frequent {side.removesuffix('s')}",
         state="warn" if is_constant(counts) else "pass",
-        figure=share_text(counts["count"], counts["texts"]),
+        figure=share_text(counts.count, counts.texts),
         limit="not the same in all",
     )
 
 
-def is_constant(counts: StateView) -> bool:
-    """Whether texts are the same in all, or in nearly all of many; a `Usual` as an object."""
-    texts, most = counts["texts"], counts["count"]
+def is_constant(counts: MostFrequent) -> bool:
+    """Whether texts are the same in all, or in nearly all of many."""
+    texts, most = counts.texts, counts.count
     same = texts >= _FEWEST_SAME and most == texts
     return bool(same or (texts >= _MANY and most >= _NEARLY_ALL * texts))
 
 
-def _drift_gate(check: StateView, found: ProblemsByCode) -> Iterator[Gate]:
-    if "changes" not in check:
+def _drift_gate(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
+    changes = check.changes
+    if changes is None:
         return
-    changes = check["changes"]
     stopping = found.take("drift")
     yield Gate(
         name="shape of the data",

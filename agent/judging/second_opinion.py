@@ -1,9 +1,4 @@
-"""The rules' opinion of a model's proposal: whether both say the same, and who decides if not.
-
-Two mappings say the same if they make the same records of the sample, however they are worded.
-
-What looks odd about a mapping that converts without an error, in words for a model or a person.
-"""
+"""Whether two mappings make the same records of a sample, and what looks odd in one's records."""
 
 import hashlib
 import json
@@ -11,17 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ingot.agent.judging.trial import Trial
-from ingot.agent.proposing.proposal import MODEL, PERSONS
 from ingot.agent.proposing.rules.confidence import record_doubts
-from ingot.agent.state import State
 from ingot.converters.mapping.bind import Mapping
 from ingot.converters.mapping.check import CheckReport, sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.rows import Json
 
-DOUBTED_CONFIDENCE = 0.7  # a model that says less of itself names its doubt, as it is told to
-SURE_RULES = 0.8  # rules that say more of themselves were right nine times of ten
-LEAST_CONFIDENCE = 0.3  # rules that say less of themselves are no reason to ask a person
+ROWS = 60  # rows that are looked at, with the record made of each
+NOTABLE_SHARE = 0.3  # share of records, or of characters, from which on a trace is worth a word
+LONG_TEXT = 60  # characters of a text that may well be worth training on
+COMPARED_CHARS = 200  # characters by which a text is looked for
+MOST_LOOKED_AT = 20_000  # characters of a record
+_SHOWN_DOUBTS = ("ends open", "marks")
+
+Example = tuple[Json, Record]
 
 
 def same_records(one: Trial, other: Trial) -> bool:
@@ -30,7 +28,6 @@ def same_records(one: Trial, other: Trial) -> bool:
 
 
 def _record_hashes(trial: Trial) -> Counter[bytes]:
-    """How often which texts are said, by hash."""
     unifier = RowExecutor(trial.mapping, source_name="", language=None)
     return Counter(
         hashlib.sha256(json.dumps(_record_texts(record)).encode()).digest()
@@ -47,44 +44,6 @@ def _record_texts(record: Record) -> list[Json]:
 def joint_confidence(one: float, other: float) -> float:
     """How sure two are who came to the same result by different ways."""
     return round(min(0.99, 1 - (1 - one) * (1 - other)), 3)
-
-
-def dispute_reason(state: State) -> str:
-    """Why a person has to choose between a model's proposal and the rules', "" if nobody has to."""
-    proposal, opinion = state.get("proposal"), state.get("opinion")
-    if proposal is None or proposal["mapper"] in PERSONS:
-        return ""
-    fallback = state.get("turn", {}).get("fallback", "")
-    if fallback and state["order"]["mapper"] == MODEL:
-        return f"{fallback}; what is proposed is the rules' own"
-    if proposal["mapper"] != MODEL:
-        return ""
-    looked, nothing = state.get("looked"), proposal["decision"] in ("irrelevant", "unmappable")
-    if looked and nothing:
-        first = looked["proposal"]["decision"]
-        return f"the model's first answer converts ({first}), its second finds nothing to convert"
-    if not opinion or opinion["agrees"]:
-        return ""
-    rules, model = opinion["proposal"], proposal["confidence"]
-    other = f"the rules propose something else ({rules['decision']}, {rules['confidence']:.2f})"
-    if rules["confidence"] >= SURE_RULES:
-        return f"{other} and are sure of it"
-    if model < DOUBTED_CONFIDENCE:
-        return f"{other}, and the model is unsure ({model:.2f})"
-    finds = rules["decision"] in ("pt", "sft") and rules["confidence"] >= LEAST_CONFIDENCE
-    if nothing and finds:
-        return f"{other}, where the model finds nothing to convert"
-    return ""
-
-
-ROWS = 60  # rows that are looked at, with the record made of each
-NOTABLE_SHARE = 0.3  # share of records, or of characters, from which on a trace is worth a word
-LONG_TEXT = 60  # characters of a text that may well be worth training on
-COMPARED_CHARS = 200  # characters by which a text is looked for
-MOST_LOOKED_AT = 20_000  # characters of a record
-_SHOWN_DOUBTS = ("ends open", "marks")
-
-Example = tuple[Json, Record]
 
 
 def find_signals(mapping: Mapping, report: CheckReport) -> tuple[str, ...]:

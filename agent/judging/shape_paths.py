@@ -1,4 +1,4 @@
-"""The paths of a shape, spelt and weighed so that two shapes can be compared."""
+"""Spell and weigh the paths of a shape so that two shapes can be compared."""
 
 import re
 from collections.abc import Iterator, Sequence

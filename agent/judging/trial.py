@@ -1,10 +1,10 @@
-"""A mapping document tried on a sample: opened with the document's facts, bound, run, counted."""
+"""Try a mapping document on a sample: open with its facts, bind, run, count."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 
 from ingot.agent.context import Context
 from ingot.agent.privacy import redact
-from ingot.agent.state import Order
+from ingot.agent.state import Check, Order
 from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping
 from ingot.converters.rows import Json
@@ -53,19 +53,9 @@ def state_guesses(document: dict[str, Json], source: Source) -> dict[str, Json]:
     return {**document, "source": facts}
 
 
-def report_facts(report: CheckReport) -> dict[str, Json]:
-    """The counts of a report as plain JSON: no rows, no records, warnings without secrets."""
-    return {
-        "rows": report.rows,
-        "ok_rows": report.ok_rows,
-        "unreadable": report.unreadable,
-        "records": report.records,
-        "coverage": report.coverage,
-        "ragged": report.ragged,
-        "failures": dict(report.failures),
-        "paths": [asdict(path) for path in report.paths],
-        "content": asdict(report.content),
-        "messages": report.messages,
-        "dropped": report.dropped,
-        "warnings": [redact(warning) for warning in report.warnings],
+def report_facts(report: CheckReport) -> Check:
+    """The counts of a report: no rows, no records, warnings without secrets."""
+    kept = {
+        one.name: getattr(report, one.name) for one in fields(Check) if hasattr(report, one.name)
     }
+    return Check(**{**kept, "warnings": tuple(map(redact, report.warnings))})

@@ -4,16 +4,16 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ingot.agent.context import Context
+from ingot.agent.judging.policy import review_by_gates
 from ingot.agent.judging.trial import spec_of_document
 from ingot.agent.lake.lake_order import SETS, LakeOrder
 from ingot.agent.lake.shared_model import LakeLedger, PostponedError, SharedModel
 from ingot.agent.model.cache import Store
 from ingot.agent.nodes import without_graph
 from ingot.agent.nodes.report import run_outcome
-from ingot.agent.nodes.review import approve_by_gates
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.auto import NOT_ASKED
 from ingot.agent.proposing.cards import find_card
@@ -29,7 +29,7 @@ from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.pinning.pinned_sample import pinned_folder
 from ingot.agent.review.pinning.sample_redaction import named_values
 from ingot.agent.session import Session, open_session
-from ingot.agent.state import Order, state_home
+from ingot.agent.state import Order, Outcome, state_home
 from ingot.agent.state import State as RunState
 from ingot.converters.errors import (
     DriftError,
@@ -103,22 +103,21 @@ def _failed_facts(facts: SetFacts, status: Status, error: IngotError) -> SetFact
     return replace(facts, status=status, why=redact(why), hint=redact(hint))
 
 
-def _proposal_facts(facts: SetFacts, told: dict[str, Any]) -> SetFacts:
-    check, usage = told["check"] or {}, told["usage"]
-    mapping = told["mapping"] or {}
-    provenance = mapping.get("provenance") or {}
-    of_file = told["mapper"] == "file" and "mapper" in provenance
+def _proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:
+    check, usage = outcome.check, outcome.usage
+    provenance = (outcome.mapping or {}).get("provenance") or {}
+    of_file = outcome.mapper == "file" and "mapper" in provenance
     return replace(
         facts,
-        decision=told["decision"],
-        mapper=provenance["mapper"] if of_file else told["mapper"],
-        model=usage.get("model") or provenance.get("model"),
-        confidence=provenance.get("confidence") if of_file else told["confidence"],
-        coverage=check.get("coverage"),
-        spent={key: usage[key] for key in _SPENT if key in usage},
-        mapping=told["mapping"],
+        decision=outcome.decision,
+        mapper=provenance["mapper"] if of_file else outcome.mapper,
+        model=(usage.model if usage else "") or provenance.get("model"),
+        confidence=provenance.get("confidence") if of_file else outcome.confidence,
+        coverage=check.coverage if check else None,
+        spent={key: getattr(usage, key) for key in _SPENT} if usage else {},
+        mapping=outcome.mapping,
         fingerprint=provenance.get("fingerprint"),
-        why="by its approved mapping" if of_file else redact(told["reason"] or ""),
+        why="by its approved mapping" if of_file else redact(outcome.reason or ""),
     )
 
 
@@ -163,11 +162,7 @@ class SetTask:
     """One data set to work on.
 
     Attributes:
-        order: the order of the lake.
-        data_set: the data set.
-        has_mapping: whether it has an approved mapping.
         key: its `data_set_key` when the task was given.
-        pending: names of those that are not done in this run yet.
         after: the first by name of those of them that have its keys or columns, "" = itself. It
             asks first, so that who is asked for does not depend on who is faster.
         alone: whether no other data set of the lake has the same keys or columns. Only then a
@@ -284,10 +279,10 @@ def _convert_by_graph(task: SetTask, known: SetFacts, order: Order, context: Con
             if call:
                 call.close()
         state, why = _review_by_gates(task, current, state, call)
-        unasked = str(state.get("turn", {}).get("fallback") or "").startswith(NOT_ASKED)
+        unasked = "turn" in state and state["turn"].fallback.startswith(NOT_ASKED)
         if unasked or not (current.is_waiting() or current.is_at_rest()):
             current.forget()
-    if why or state["outcome"]["status"] not in ("done", "already_done", "irrelevant"):
+    if why or state["outcome"].status not in ("done", "already_done", "irrelevant"):
         facts = _waiting_facts(task, known, order, state, why, resting=unasked)
         return SetResult(
             facts=facts,
@@ -325,7 +320,8 @@ def _review_by_gates(
 ) -> tuple[RunState, str]:
     """Approve what may be approved; return the state, and why it waits."""
     if current.is_at_rest():
-        return state, f"a budget is exhausted: {state['stopped']['why']}"
+        stopped = state.get("stopped")
+        return state, f"a budget is exhausted: {stopped.why if stopped else ''}"
     if not current.is_waiting():
         return state, ""
     why = _review_reason(task, state, call)
@@ -338,11 +334,11 @@ def _review_reason(task: SetTask, state: RunState, call: SharedModel | None) -> 
     """Say why a proposal waits for a person, "" if it does not."""
     if call and call.waits_for:
         return f"{call.waits_for} has the same shape and waits for a person: settle it first"
-    decided = approve_by_gates(state)
-    if decided["decision"] != "approve":
-        return str(decided["why"])
-    if state.get("turn", {}).get("fallback"):
-        return f"the rules stand in for a model: {state['turn']['fallback']}"
+    decided = review_by_gates(state)
+    if decided.decision != "approve":
+        return decided.why
+    if "turn" in state and state["turn"].fallback:
+        return f"the rules stand in for a model: {state['turn'].fallback}"
     return "" if task.order.yes else "no person has approved the proposal yet"
 
 
@@ -351,16 +347,17 @@ def _waiting_facts(
 ) -> SetFacts:
     """Write the proposal for a person, and return the facts."""
     told = run_outcome(state)
-    resting = resting or told["status"] == "budget"
+    resting = resting or told.status == "budget"
     if not resting:
         write_proposal(state, order.out or "")
     folder = proposal_path(order.out or "") / MAPPING
-    more = str((state.get("stopped") or {}).get("hint") or "")
+    stopped = state.get("stopped")
+    more = stopped.hint if stopped else ""
     hint = more if resting else "decide it: ingot lake review DIR"
     return replace(
         _proposal_facts(known, told),
         status="resting" if resting else "waiting",
-        why=redact(why or told["why"] or _NO_MAPPING),
+        why=redact(why or told.why or _NO_MAPPING),
         hint=hint,
         mapping_file=None if resting else _relative_name(folder, task.order.out),
     )

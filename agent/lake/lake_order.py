@@ -1,32 +1,31 @@
-"""The order of a run over a lake, and of one of its data sets; it is sent to worker processes."""
+"""The settings of a run over a lake, and the order of one data set; they travel to the workers."""
 
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from ingot.agent.lake.lake_state import LakeState
-from ingot.agent.proposing.llm.model_access import AskSettings
-from ingot.agent.state import Order
-from ingot.converters.convert.result import VERSIONS
-from ingot.converters.lake.record_hashes import Splits
-from ingot.converters.lake.survey import DataSet
+from ingot.agent.proposing.order import (
+    AllowDrift,
+    Mapper,
+    MinConfidence,
+    Mode,
+    Order,
+    PromptTokens,
+    ShareValues,
+    Yes,
+)
+from ingot.converters.convert.options import Language, Records, Tokenizer
 from ingot.converters.rows import Json
-from ingot.converters.sources.inputs import input_stamp
+from ingot.converters.settings import Setting
 
-
-def files_key(data_set: DataSet) -> str:
-    """Hash the files of a data set; a rejected one is left alone while it is the same."""
-    source = data_set.source
-    document: list[Json] = [
-        [input_stamp(file) for file in source.files],
-        [[one.name, one.bytes, one.mtime_ns, one.etag] for one in source.listing.entries],
-        [[one.name, one.why] for one in data_set.faults],
-    ]
-    return hashlib.sha256(json.dumps(document).encode()).hexdigest()
-
+if TYPE_CHECKING:
+    from ingot.agent.lake.lake_state import LakeState
+    from ingot.agent.proposing.llm.model_access import AskSettings
+    from ingot.converters.lake.record_hashes import Splits
+    from ingot.converters.lake.survey import DataSet
 
 SETS: Final = "sets"
 CORPUS: Final = "corpus"
@@ -35,53 +34,67 @@ HASHES: Final = "hashes"
 RUNS: Final = "runs"
 
 
+def _read_splits(text: str) -> "Splits":
+    from ingot.converters.lake.record_hashes import parse_splits
+
+    return parse_splits(text)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LakeOrder:
     """A run over a lake.
 
     Attributes:
-        root: folder or URL of the lake.
-        out: the lake's folder, absolute.
-        mappings: folder of the mappings, absolute.
-        mapper: `auto`, `rules` or `llm`.
-        asking: how a model may be asked, None = no model is.
-        mode: `auto`, `pt` or `sft`.
-        tokenizer: as in `ConvertOptions`, None = no tokens.
-        records: `parquet` or `jsonl`.
-        language: `meta.language` if a mapping does not state it.
-        yes: approve proposals that pass the gates.
-        min_confidence: below it a proposal waits.
-        allow_drift: convert although the shape has changed since the mapping was made.
-        share_values: what a model may see of the values.
-        prompt_tokens: how long the first question may be.
-        dedup: leave duplicates out of the corpus.
-        splits: the splits of the corpus, None = it is not split.
-        pin: pin a small sample of raw rows beside each mapping, for reviews.
-        jobs: worker processes.
+        asking: how a model may be asked, None = none is.
     """
 
-    root: str
-    out: Path
+    root: Annotated[
+        str,
+        Setting(
+            "Folder or URL (s3://, gs://, hdfs://, ...) that holds the data sets.",
+            metavar="ROOT",
+            positional=True,
+        ),
+    ]
+    out: Annotated[Path, Setting("Folder of the lake.", metavar="DIR")]
     mappings: Path
-    mapper: str = "auto"
-    asking: AskSettings | None = None
-    mode: str = "auto"
-    tokenizer: str | None = None
-    records: str = "parquet"
-    language: str | None = None
-    yes: bool = False
-    min_confidence: float = 0.0
-    allow_drift: bool = False
-    share_values: str = "redacted"
-    prompt_tokens: int = 8000
+    mapper: Mapper = "auto"
+    asking: "AskSettings | None" = None
+    mode: Mode = "auto"
+    tokenizer: Tokenizer = None
+    records: Records = "parquet"
+    language: Language = None
+    yes: Yes = False
+    min_confidence: MinConfidence = 0.0
+    allow_drift: AllowDrift = False
+    share_values: ShareValues = "redacted"
+    prompt_tokens: PromptTokens = 8000
     dedup: bool = False
-    splits: Splits | None = None
-    pin: bool = False
+    splits: Annotated[
+        "Splits | None",
+        Setting(
+            "Assign the records in DIR/corpus to splits by a hash of their content: "
+            "train=0.98,valid=0.02.",
+            metavar="PARTS",
+            flag="split",
+            section="Corpus for training",
+            parse=_read_splits,
+        ),
+    ] = None
+    pin: Annotated[
+        bool,
+        Setting(
+            "Store a small sample of raw rows beside each mapping, which reviews replay.",
+            flag="pin-sample",
+        ),
+    ] = False
     jobs: int = 1
 
     @property
-    def state(self) -> LakeState:
-        """Return the memory of the lake."""
+    def state(self) -> "LakeState":
+        """What the lake remembers."""
+        from ingot.agent.lake.lake_state import LakeState
+
         return LakeState(self.out)
 
     @property
@@ -105,8 +118,8 @@ class LakeOrder:
         """Return the folder with the checkpoints of a data set's run."""
         return self.state.folder / RUNS / name
 
-    def data_set_order(self, data_set: DataSet) -> Order:
-        """Return the order of one data set, as its graph gets it; nobody is asked on its way."""
+    def data_set_order(self, data_set: "DataSet") -> Order:
+        """The order of one data set, as its graph gets it; nobody is asked on its way."""
         return Order(
             source=data_set.source.location,
             out=str(self.result(data_set.name)),
@@ -123,8 +136,24 @@ class LakeOrder:
         )
 
 
-def data_set_key(order: LakeOrder, data_set: DataSet, *, mapping: Path | None = None) -> str:
-    """Hash all that a data set's state depends on; equal = nothing is to be done."""
+def files_key(data_set: "DataSet") -> str:
+    """Return a hash of the files of a data set; a rejected one is ignored until it changes."""
+    from ingot.converters.sources.inputs import input_stamp
+
+    source = data_set.source
+    document: list[Json] = [
+        [input_stamp(file) for file in source.files],
+        [[one.name, one.bytes, one.mtime_ns, one.etag] for one in source.listing.entries],
+        [[one.name, one.why] for one in data_set.faults],
+    ]
+    return hashlib.sha256(json.dumps(document).encode()).hexdigest()
+
+
+def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: Path | None = None) -> str:
+    """A hash of all that a data set's state depends on: equal = there is nothing to do for it."""
+    from ingot.converters.convert.result import VERSIONS
+    from ingot.converters.sources.inputs import input_stamp
+
     source, mapping = data_set.source, mapping or order.mapping(data_set.name)
     document: dict[str, Json] = {
         "versions": VERSIONS,

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from ingot.agent.context import Context
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
@@ -29,6 +29,7 @@ from ingot.agent.session import Session
 from ingot.agent.state import RUNS_FILE, Order, State, open_checkpoints
 from ingot.converters.convert.worker_pool import Workers
 from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.json_yaml import decode
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
@@ -162,7 +163,7 @@ def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
     if held is None:
         raise SourceError(str(folder), "holds no proposal", "run again: ingot lake run")
     return ShownProposal(
-        state=held, context=context, document=(held.get("proposal") or {}).get("mapping")
+        state=held, context=context, document=held["proposal"].mapping if held["proposal"] else None
     )
 
 
@@ -185,7 +186,7 @@ def try_mapping(
         allow_drift=True,
     )
     state = without_graph.try_mapping(wanted, context)
-    bound = cast("dict[str, Json]", (state["proposal"] or {})["mapping"])
+    bound = (state["proposal"] and state["proposal"].mapping) or {}
     told = document.get("provenance")
     if provenance is not None:
         now = source_shape(*context.source_and_sample(wanted.source, spec_of_order(wanted)))
@@ -214,6 +215,6 @@ def _waiting_state(order: LakeOrder, data_set: DataSet) -> State | None:
         values = held.graph.get_state(held.config).values
     if not values.get("proposal"):
         return None
+    state = decode(State, values)
     # The run may have named its root relative to another folder.
-    ordered = {**values["order"], "source": data_set.source.location}
-    return cast("State", {**values, "order": ordered})
+    return {**state, "order": replace(state["order"], source=data_set.source.location)}

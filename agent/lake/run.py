@@ -25,6 +25,7 @@ from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.proposal_folder import MAPPING
 from ingot.converters.convert.worker_pool import TaskFailure, Workers
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.catalog import SetFacts, encodable_value
 from ingot.converters.lake.record_hashes import WIDTH
 from ingot.converters.lake.survey import DataSet, Survey, survey_lake
@@ -98,12 +99,12 @@ class _RawDataRecognizer:
         known = self._known.get(source.location)
         if known and known[0] == digest:
             self._told[source.location] = known
-            return None if known[1] is None else Proposal.from_json(known[1])
+            return None if known[1] is None else decode(Proposal, known[1])
         try:
             said = raw_data_proposal(source)
         except SourceError:  # what cannot be read is told by the data set it belongs to
             return None
-        self._told[source.location] = [digest, said and said.to_json()]
+        self._told[source.location] = [digest, said and encode(said)]
         return said
 
     def keep(self) -> None:

@@ -23,6 +23,7 @@ from ingot.agent.proposing.llm import mapper
 from ingot.agent.proposing.llm.model_access import ModelAccess
 from ingot.agent.proposing.proposal import MODEL, History, Mapper, Proposal, Request, Turn
 from ingot.converters.errors import ModelError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.output.files import LockedError, hold_lock
 from ingot.converters.rows import Json
@@ -84,7 +85,7 @@ def begin_run(state: LakeState) -> None:
     """Count what a killed run had reserved as spent: it may have been sent."""
     note = state.note(_NOTE)
     if note is not None:
-        state.keep_note(_NOTE, {"spent": _note_total(note).to_json(), "reserved": {}})
+        state.keep_note(_NOTE, {"spent": encode(_note_total(note)), "reserved": {}})
 
 
 def count_spending(state: LakeState) -> Spent:
@@ -103,20 +104,20 @@ def _note_total(note: Json) -> Spent:
     if note is None:
         return Spent()
     parts = [note["spent"], *note["reserved"].values()]
-    return sum(map(Spent.from_json, parts), Spent())
+    return sum((decode(Spent, one) for one in parts), Spent())
 
 
 def _with_reservation(note: Json, wanted: Spent | None) -> Json:
     """Set what this process has reserved; None = nothing."""
-    note = note or {"spent": Spent().to_json(), "reserved": {}}
+    note = note or {"spent": encode(Spent()), "reserved": {}}
     others = {pid: one for pid, one in note["reserved"].items() if pid != str(os.getpid())}
-    mine = {} if wanted is None else {str(os.getpid()): wanted.to_json()}
+    mine = {} if wanted is None else {str(os.getpid()): encode(wanted)}
     return {**note, "reserved": {**others, **mine}}
 
 
 def _settle_note(note: Json, spent: Spent) -> Json:
-    note = note or {"spent": Spent().to_json(), "reserved": {}}
-    return {**note, "spent": (Spent.from_json(note["spent"]) + spent).to_json()}
+    note = note or {"spent": encode(Spent()), "reserved": {}}
+    return {**note, "spent": encode(decode(Spent, note["spent"]) + spent)}
 
 
 GONE: Final = "gone"  # the note of why a model is not asked any more in this run

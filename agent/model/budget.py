@@ -1,14 +1,15 @@
 """What questions to a model may cost and did cost: limits, what is spent, prices, estimates."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from json import loads
 from threading import Lock
+from typing import Annotated
 
 from ingot.converters.errors import BudgetReached
+from ingot.converters.json_yaml import OMIT
 from ingot.converters.rows import Json
 
 PER_SET = "--llm-per-set"
@@ -54,15 +55,30 @@ class Spent:
             seconds=self.seconds + other.seconds,
         )
 
-    def to_json(self) -> dict[str, Json]:
-        """Every field by its name; plain JSON."""
-        return asdict(self)
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, Json]) -> "Spent":
-        """What `to_json` made; fields that are missing are 0, others are left out."""
-        known = {one.name for one in fields(cls)}
-        return cls(**{name: value for name, value in document.items() if name in known})
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """Which model was asked, what that took, and what people should know of it.
+
+    `remembered` says that an earlier answer served; `shared`, that data of the same shape was sent.
+    """
+
+    host: str
+    model: str
+    calls: int = 0
+    chars_sent: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float | None = 0.0
+    seconds: float = 0.0
+    remembered: Annotated[bool, OMIT] = False
+    shared: Annotated[bool, OMIT] = False
+    notes: Annotated[tuple[str, ...], OMIT] = ()
+
+    @property
+    def spent(self) -> Spent:
+        """The sums alone."""
+        return Spent(**{one.name: getattr(self, one.name) for one in fields(Spent)})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,9 +100,6 @@ class Estimate:
     """What questions may cost at most, told before any is asked; `str()` says it in words.
 
     Attributes:
-        tokens_in: tokens of one prompt, about.
-        room: the most tokens that one reply may have.
-        most_calls: the most questions.
         cost: USD for all of them at full length, None = price unknown.
         as_of: the date of the price, None = it is no list price.
     """

@@ -11,9 +11,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from json import dumps, loads
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from ingot.agent.model.endpoint import Endpoint
+from ingot.agent.model.endpoint import Endpoint, redacted_url
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.sqlite_file import database_error, open_database
 from ingot.converters.rows import Json
 
@@ -62,8 +62,7 @@ class Store:
 
     def remember_form(self, endpoint: Endpoint, known: KnownForm) -> None:
         """Keeps how the endpoint's model is asked best, for 30 days."""
-        document = {"level": known.level, "dropped": list(known.dropped), "room": known.room}
-        self._write("endpoints", _endpoint_key(endpoint), document)
+        self._write("endpoints", _endpoint_key(endpoint), encode(known))
 
     def reply(self, key: str) -> dict[str, Json] | None:
         """The accepted reply under that key, None = there is none that is a JSON object.
@@ -125,11 +124,9 @@ def _parse_known(document: dict[str, Json]) -> KnownForm | None:
         room is None or room in ROOM_PARAMETERS
     ):
         return None
-    return KnownForm(level=level, dropped=tuple(dropped), room=room)
+    return decode(KnownForm, document)
 
 
 def _endpoint_key(endpoint: Endpoint) -> str:
     """URL and model as one key, without what may be secret in a URL."""
-    parts = urlsplit(endpoint.url)
-    where = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
-    return f"{where.geturl().rstrip('/')} {endpoint.model}"
+    return f"{redacted_url(endpoint.url).rstrip('/')} {endpoint.model}"

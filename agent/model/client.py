@@ -1,7 +1,7 @@
-"""What a listener is told of a reply while it comes, and that it starts again.
+"""Ask a chat endpoint one question, as strictly as it can take it, within the budgets.
 
-One request, repeated after errors that pass, within the budgets; everything sent is counted.
-One question to a chat endpoint, asked as strictly as the endpoint can take it.
+Requests are repeated after errors that pass; everything sent is counted. A listener hears the reply
+as it comes, and is told when it starts again.
 """
 
 import re
@@ -93,13 +93,7 @@ class Sender:
     """What requests are made with.
 
     Attributes:
-        endpoint: who is asked.
-        messages: what is asked.
-        schema: of the reply.
-        post: makes one request.
-        ledger: what may be spent.
         sleep: waits so many seconds.
-        notes: what was asked again, for people; added to.
         hearing: is told the replies while they come; None = they are not streamed.
     """
 
@@ -127,30 +121,29 @@ class Sender:
             reraise=True,
         )
         try:
-            return retrying(self._once, asked)
+            return retrying(self._send_once, asked)
         except _PassingError as error:
             return error.fault
 
-    def _once(self, asked: RequestForm) -> replies.Reply | Fault:
-        said = self._counted(asked)
-        if isinstance(said, Fault) and said.passing:
-            raise _PassingError(said)
-        return said
-
-    def _counted(self, asked: RequestForm) -> replies.Reply | Fault:
+    def _send_once(self, asked: RequestForm) -> replies.Reply | Fault:
         about = self._request_tokens(asked)
         self.ledger.check(about, asked.room)
         left = self.ledger.seconds_left()
         seconds = self.endpoint.timeout_s if left is None else min(left, self.endpoint.timeout_s)
         begun, chunks, said = time.monotonic(), self._chunks(asked), None
         try:
-            said = self._said(asked, seconds, chunks)
+            said = self._answer(asked, seconds, chunks)
         finally:
             # A person may end the question: what was written by then is with the server.
             spent = self._count_spent(said, about, chunks) if self.post.wrote else Spent(calls=1)
             self.ledger.add(spent + Spent(seconds=time.monotonic() - begun))
-        if isinstance(said, Fault) and said.kind == "timeout" and self.ledger.seconds_left() == 0:
-            self.ledger.check(about, asked.room)
+        if isinstance(said, Fault):
+            if self.hearing is not None:
+                self.hearing.take_back()
+            if said.kind == "timeout" and self.ledger.seconds_left() == 0:
+                self.ledger.check(about, asked.room)
+            if said.passing:
+                raise _PassingError(said)
         return said
 
     def _chunks(self, asked: RequestForm) -> ChunkReader | None:
@@ -160,16 +153,7 @@ class Sender:
         self.hearing.begin()
         return ChunkReader("arguments" if asked.level == "tool" else "content", self.hearing.say)
 
-    def _said(
-        self, asked: RequestForm, seconds: float, chunks: ChunkReader | None
-    ) -> replies.Reply | Fault:
-        """What came of one request."""
-        said = self._answered(asked, seconds, chunks)
-        if self.hearing is not None and isinstance(said, Fault):
-            self.hearing.take_back()
-        return said
-
-    def _answered(
+    def _answer(
         self, asked: RequestForm, seconds: float, chunks: ChunkReader | None
     ) -> replies.Reply | Fault:
         from ingot.agent.model.transport import Answer, NoAnswerError
@@ -290,8 +274,6 @@ class Completion:
     """What came back.
 
     Attributes:
-        text: the reply as it came.
-        cut_off: whether it hit the length limit, with more room too.
         level: the step of the ladder (one of `LEVELS`) that it came from.
         notes: what was stepped down, dropped, asked again or read from elsewhere, for people.
     """
@@ -399,7 +381,6 @@ def _retry_with_room(sender: Sender, form: RequestForm, said: Reply) -> Reply | 
 
 
 def _add_form(sender: Sender, forms: list[RequestForm], fault: Fault) -> None:
-    """Adds the form to ask in next."""
     following = softer_form(forms[-1], fault.refuses)
     if following is None:
         if fault.refuses == "level":
@@ -410,7 +391,6 @@ def _add_form(sender: Sender, forms: list[RequestForm], fault: Fault) -> None:
 
 
 def _form_change(form: RequestForm, following: RequestForm) -> str:
-    """What differs between two forms, for people."""
     if following.level != form.level:
         return f"stepped down from {form.level} to {following.level}"
     if following.dropped != form.dropped:

@@ -9,6 +9,7 @@ from json import loads
 from urllib.parse import urlsplit
 
 from ingot.converters.errors import ModelError
+from ingot.converters.json_yaml import decode
 
 DEFAULT_ROOM = 4096
 _DEFAULT = "openai"
@@ -21,12 +22,8 @@ class Preset:
     """What is known of a kind of server.
 
     Attributes:
-        name: what it is called in options.
         base_url: the root of its API where none is given.
-        level: the step of the ladder to begin at.
-        room: the name of the parameter that limits a reply.
         keys: environment variables of the key, the first that is set counts.
-        traps: what to know about it, for people.
     """
 
     name: str
@@ -55,11 +52,8 @@ class Endpoint:
     """Where the model is and the limits of one request.
 
     Attributes:
-        model: its name at the server.
         base_url: root of an OpenAI-compatible API; None = the preset's, else OpenAI's.
         timeout_s: the most seconds that one request may take as a whole.
-        retries: how often a request is repeated after a passing error.
-        max_tokens: room of a reply in tokens.
         preset: name of what is known of the server, None = nothing is.
     """
 
@@ -146,17 +140,17 @@ def url_host(url: str) -> str:
         return "the endpoint"
 
 
+def redacted_url(url: str) -> str:
+    """A base URL without what may be secret in it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the base URL"
+    where = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
+    return where.geturl()
+
+
 @cache
 def _read_presets() -> dict[str, Preset]:
     table = loads((files(__package__) / "presets.json").read_bytes())
-    return {
-        name: Preset(
-            name=name,
-            base_url=one["base_url"],
-            level=one["level"],
-            room=one["room"],
-            keys=tuple(one["keys"]),
-            traps=tuple(one["traps"]),
-        )
-        for name, one in table.items()
-    }
+    return {name: decode(Preset, {"name": name, **one}) for name, one in table.items()}

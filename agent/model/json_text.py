@@ -1,17 +1,17 @@
-"""The one JSON object in what a model said, however it is wrapped or spelt.
+"""Find the one JSON object in what a model said, however it is wrapped or spelt.
 
 The order is that of trust: plain JSON, JSON in a fence or amid prose, and only then JSON that is
 badly spelt and can be repaired. What was cut off is never repaired, as half a mapping is a
 plausible wrong one; nor is a text with two answers, since a repair would silently keep the last.
 
-One text of a JSON object that is still being written, read as far as it is certain.
+`PartialString` reads one text of an object that is still being written.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterator
-from string import hexdigits
 
+from ingot.agent.model.replies import join_surrogates
 from ingot.converters.rows import Json
 
 JsonObject = dict[str, Json]
@@ -147,14 +147,17 @@ def _unique_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
 
 
-_OPENING = ("<think>", "<thinking>")
 _CLOSING = ("</think>", "</thinking>")
-_LONGEST = max(len(tag) for tag in _CLOSING)
-_SPACE = " \t\r\n\ufeff"
-_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
-_LONE = "\ufffd"
-
-_Step = Callable[[str], "_Step"]
+_OUTSIDE = re.compile(r"<think(?:ing)?>(?:.*?</think(?:ing)?>|.*)|\{", re.DOTALL)
+_CHARACTERS = re.compile(r'(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_STRING = re.compile(f'"({_CHARACTERS.pattern})')
+_NESTED = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\]]', re.DOTALL)
+_SCALAR = re.compile(r'[^,}"{\[:]*')
+_SPACES = re.compile("[ \t\r\n\ufeff]*")
+_ESCAPE = re.compile(r"\\(?:u(....)|(.))", re.DOTALL)
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_OPEN_END = re.compile(r"(?:\\(?:u[0-9a-fA-F]{0,3})?)?")
+_HALF = re.compile("[\ud800-\udbff]\\Z")
 
 
 class PartialString:
@@ -162,158 +165,87 @@ class PartialString:
 
     Only a key of the object itself counts, not one deeper inside. Prose, fences and thoughts
     (`<think>`) before the object are left out, and so are objects without the key. Where the text
-    is no JSON nothing more is given; nothing is raised. Half of a surrogate pair that has no other
-    half is given as U+FFFD. A second value of the key is not read.
+    is not JSON nothing more is given; nothing is raised. Line ends may stand in strings as they
+    are: models write them so. Half of a surrogate pair without its other half is given as U+FFFD.
     """
 
     def __init__(self, key: str) -> None:
         self._key = key
-        self._step: _Step = self._outside
-        self._tail = ""
-        self._text = _PartialText()
-        self._name = ""
-        self._depth = 0
-        self._new: list[str] = []
+        self._text = ""  # what is not read yet
+        self._found = self._over = False
+        self._half = ""
 
     def hear(self, delta: str) -> str:
         """The new text of the key, empty = none is certain so far."""
-        self._new = []
-        for one in delta:
-            self._step = self._step(one)
-        return "".join(self._new)
-
-    def _outside(self, one: str) -> _Step:
-        self._tail = (self._tail + one)[-_LONGEST:]
-        if self._tail.endswith(_OPENING):
-            return self._thinking
-        return self._before_key if one == "{" else self._outside
-
-    def _thinking(self, one: str) -> _Step:
-        self._tail = (self._tail + one)[-_LONGEST:]
-        return self._outside if self._tail.endswith(_CLOSING) else self._thinking
-
-    def _before_key(self, one: str) -> _Step:
-        if one in _SPACE:
-            return self._before_key
-        if one == '"':
-            self._text, self._name = _PartialText(), ""
-            return self._in_key
-        return self._outside if one == "}" else self._outside(one)
-
-    def _in_key(self, one: str) -> _Step:
-        self._name += self._text.take(one)
-        if self._text.broken:
-            return self._outside(one)
-        return self._before_value if self._text.ended else self._in_key
-
-    def _before_value(self, one: str) -> _Step:
-        if one in _SPACE:
-            return self._before_value
-        return self._value if one == ":" else self._outside(one)
-
-    def _value(self, one: str) -> _Step:
-        if one in _SPACE:
-            return self._value
-        if one == '"':
-            self._text = _PartialText()
-            return self._wanted if self._name == self._key else self._unwanted
-        if one in "{[":
-            self._depth = 1
-            return self._nested
-        return self._scalar(one)
-
-    def _wanted(self, one: str) -> _Step:
-        self._new.append(self._text.take(one))
-        return self._over if self._text.ended or self._text.broken else self._wanted
-
-    def _unwanted(self, one: str) -> _Step:
-        self._text.take(one)
-        if self._text.broken:
-            return self._outside(one)
-        return self._after if self._text.ended else self._unwanted
-
-    def _scalar(self, one: str) -> _Step:
-        return self._after(one) if one in ',}"{[:' else self._scalar
-
-    def _nested(self, one: str) -> _Step:
-        self._depth += (one in "{[") - (one in "}]")
-        if one == '"':
-            self._text = _PartialText()
-            return self._nested_text
-        return self._nested if self._depth else self._after
-
-    def _nested_text(self, one: str) -> _Step:
-        self._text.take(one)
-        if self._text.broken:
-            return self._outside(one)
-        return self._nested if self._text.ended else self._nested_text
-
-    def _after(self, one: str) -> _Step:
-        if one in _SPACE:
-            return self._after
-        if one == ",":
-            return self._before_key
-        return self._outside if one == "}" else self._outside(one)
-
-    def _over(self, one: str) -> _Step:
-        return self._over
-
-
-class _PartialText:
-    """The characters of one JSON string after its opening quote.
-
-    Line ends and tabs may stand in it as they are: models write them so.
-    """
-
-    def __init__(self) -> None:
-        self.ended = False
-        self.broken = False
-        self._escape = ""
-        self._half = ""
-
-    def take(self, one: str) -> str:
-        """The characters that are certain with this one."""
-        if self._escape:
-            return self._escaped(one)
-        if one == "\\":
-            self._escape = one
+        if self._over:
             return ""
-        self.ended = one == '"'
-        return self._alone() + ("" if self.ended else one)
+        self._text += delta
+        if not self._found:
+            self._find_value()
+        return self._read_string() if self._found else ""
 
-    def _escaped(self, one: str) -> str:
-        self._escape += one
-        if len(self._escape) == 2 and one != "u":
-            return self._short(one)
-        if len(self._escape) > 2 and one not in hexdigits:
-            self.broken = True
-            return ""
-        if len(self._escape) < len("\\u0000"):
-            return ""
-        code, self._escape = int(self._escape[2:], 16), ""
-        return self._unit(code)
+    def _find_value(self) -> None:
+        place = 0
+        while not self._found and (met := _OUTSIDE.search(self._text, place)):
+            place = met.end()
+            if met[0] == "{":
+                self._found, place = _find_in_object(self._text, place, self._key)
+            elif not met[0].endswith(_CLOSING):  # a thought goes on: only its end matters
+                self._text = "<think>" + self._text[-len(_CLOSING[1]) :]
+                return
+        if self._found:
+            self._text = self._text[place + 1 :]
 
-    def _short(self, one: str) -> str:
-        self._escape = ""
-        if one not in _ESCAPES:
-            self.broken = True
-            return ""
-        return self._alone() + _ESCAPES[one]
+    def _read_string(self) -> str:
+        """What is certain of the string; half of a pair waits as long as the other may come."""
+        string = _CHARACTERS.match(self._text)
+        end = string.end() if string else 0
+        value = self._half + _unescape(self._text[:end])
+        self._text, self._half = self._text[end:], ""
+        self._over = not _OPEN_END.fullmatch(self._text)
+        if not self._over and (half := _HALF.search(value)):
+            self._half, value = half[0], value[:-1]
+        return join_surrogates(value)
 
-    def _unit(self, code: int) -> str:
-        """A unit of UTF-16: the first half of a pair waits for the second."""
-        if 0xDC00 <= code < 0xE000:
-            if self._half:
-                high, self._half = ord(self._half), ""
-                return chr(0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00))
-            return _LONE
-        before = self._alone()
-        if 0xD800 <= code < 0xDC00:
-            self._half = chr(code)
-            return before
-        return before + chr(code)
 
-    def _alone(self) -> str:
-        """What stands for a half that stayed alone."""
-        half, self._half = self._half, ""
-        return _LONE if half else ""
+def _find_in_object(text: str, place: int, wanted: str) -> tuple[bool, int]:
+    """Whether the key has a string, and where that begins or the object ends or breaks."""
+    while key := _STRING.match(text, _skip_spaces(text, place)):
+        if not text.startswith('"', key.end()):
+            return False, key.end()
+        place = _skip_spaces(text, key.end() + 1)
+        if not text.startswith(":", place):
+            return False, place
+        place = _skip_spaces(text, place + 1)
+        if text.startswith('"', place) and _unescape(key[1]) == wanted:
+            return True, place
+        place = _skip_spaces(text, _skip_value(text, place))
+        if not text.startswith(",", place):
+            break
+        place += 1
+    return False, _skip_spaces(text, place)
+
+
+def _skip_value(text: str, place: int) -> int:
+    if string := _STRING.match(text, place):
+        return string.end() + text.startswith('"', string.end())
+    if not text.startswith(("{", "["), place):
+        scalar = _SCALAR.match(text, place)
+        return scalar.end() if scalar else place
+    depth = 0
+    for token in _NESTED.finditer(text, place):
+        depth += (token[0] in "{[") - (token[0] in "}]")
+        if not depth:
+            return token.end()
+    return len(text)
+
+
+def _skip_spaces(text: str, place: int) -> int:
+    spaces = _SPACES.match(text, place)
+    return spaces.end() if spaces else place
+
+
+def _unescape(string: str) -> str:
+    return _ESCAPE.sub(
+        lambda one: chr(int(one[1], 16)) if one[1] else _ESCAPES.get(one[2], one[2]), string
+    )

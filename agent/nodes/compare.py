@@ -5,33 +5,33 @@ something else, or where the model is unsure, a person sees both.
 """
 
 import json
-from dataclasses import asdict
+from dataclasses import replace
 
 from ingot.agent.context import Context
-from ingot.agent.judging.gates import state_person_reasons
+from ingot.agent.judging.policy import state_person_reasons
 from ingot.agent.judging.second_opinion import joint_confidence, same_records
 from ingot.agent.judging.trial import try_out
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.propose import redacted_proposal, rules_turn
 from ingot.agent.proposing.auto import exhausted_reason
 from ingot.agent.proposing.fingerprint import fingerprint
-from ingot.agent.proposing.proposal import MODEL, Attempt, Evidence
-from ingot.agent.state import Order, State
+from ingot.agent.proposing.proposal import MODEL, Evidence, Proposal
+from ingot.agent.state import Opinion, State
 from ingot.converters.errors import MappingError
 from ingot.converters.rows import Json
 
 
 def compare(state: State, context: Context) -> State:
     """Settle what is proposed once nobody is asked any more."""
-    if context.asking is None or state["order"]["mapping"] is not None:
+    if context.asking is None or state["order"].mapping is not None:
         return {"opinion": None}
     settled = _settle_proposal(state)
     now: State = {**state, **settled}
     proposal = now.get("proposal")
-    if proposal is None or proposal["mapper"] != MODEL:
+    if proposal is None or proposal.mapper != MODEL:
         _remember_failure(now, context)
         return {**settled, "opinion": None}
-    opinion = _ask_rules(now, context)
+    opinion = _ask_rules(now, proposal, context)
     settled |= {"opinion": opinion, "proposal": _with_opinion(proposal, opinion)}
     _remember_answer({**now, **settled}, context)
     return settled
@@ -40,45 +40,45 @@ def compare(state: State, context: Context) -> State:
 def _settle_proposal(state: State) -> State:
     """The better of two answers; the rules' fallback is no proposal if it fails on the sample."""
     looked, proposal = state.get("looked"), state.get("proposal")
-    failed = proposal is None or bool(state["problems"]) or bool(state["turn"]["fallback"])
-    if looked and failed:
-        kept: State = {key: looked[key] for key in ("proposal", "check", "turn")}  # type: ignore[assignment]
-        return {**kept, "problems": []}
-    if proposal and state["turn"]["fallback"] and state["problems"]:
-        reason = f"{proposal['reason']} It does not pass on the sample."
-        return {"proposal": {**proposal, "decision": "unmappable", "reason": reason}}
+    problems, fallback = state["problems"], state["turn"].fallback
+    if looked and (proposal is None or problems or fallback):
+        answer: State = {"proposal": looked.proposal, "check": looked.check, "turn": looked.turn}
+        return {**answer, "problems": ()}
+    if proposal and fallback and problems:
+        reason = f"{proposal.reason} It does not pass on the sample."
+        return {"proposal": replace(proposal, decision="unmappable", reason=reason)}
     return {}
 
 
-def _ask_rules(state: State, context: Context) -> dict[str, Json] | None:
+def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | None:
     """The rules' proposal, and whether it makes the same of the sample."""
-    order, proposal = Order(**state["order"]), state["proposal"] or {}
-    found = rules_turn(order, context).proposal
-    if found is None:
+    order = state["order"]
+    rules = rules_turn(order, context).proposal
+    if rules is None:
         return None
-    document = redacted_proposal(found)
-    if found.mapping is None or not proposal["mapping"]:
-        return {"agrees": found.decision == proposal["decision"], "proposal": document}
+    redacted = redacted_proposal(rules)
+    if rules.mapping is None or not proposal.mapping:
+        return Opinion(agrees=rules.decision == proposal.decision, proposal=redacted)
     try:
-        theirs = try_out(context, order, found.mapping, where="the rules' mapping")
-        ours = try_out(context, order, proposal["mapping"], where="the model's mapping")
+        theirs = try_out(context, order, rules.mapping, where="the rules' mapping")
+        ours = try_out(context, order, proposal.mapping, where="the model's mapping")
     except MappingError:
-        return {"agrees": False, "proposal": document}
-    return {"agrees": same_records(ours, theirs), "proposal": document}
+        return Opinion(agrees=False, proposal=redacted)
+    return Opinion(agrees=same_records(ours, theirs), proposal=redacted)
 
 
-def _with_opinion(proposal: dict[str, Json], opinion: dict[str, Json] | None) -> dict[str, Json]:
+def _with_opinion(proposal: Proposal, opinion: Opinion | None) -> Proposal:
     """The proposal with the rules' opinion among its evidence; agreement makes it surer."""
     if opinion is None:
         return proposal
-    rules = opinion["proposal"]
-    same = "the same" if opinion["agrees"] else "something else"
-    why = f"the rules propose {same}: {rules['decision']}, {rules['confidence']:.2f}"
+    rules = opinion.proposal
+    same = "the same" if opinion.agrees else "something else"
+    why = f"the rules propose {same}: {rules.decision}, {rules.confidence:.2f}"
     evidence = Evidence(target="second opinion", choice=MODEL, why=why, runner_up="rules")
-    made = {**proposal, "evidence": [*proposal["evidence"], asdict(evidence)]}
-    if not opinion["agrees"]:
+    made = replace(proposal, evidence=(*proposal.evidence, evidence))
+    if not opinion.agrees:
         return made
-    return {**made, "confidence": joint_confidence(proposal["confidence"], rules["confidence"])}
+    return replace(made, confidence=joint_confidence(proposal.confidence, rules.confidence))
 
 
 def _remember_answer(state: State, context: Context) -> None:
@@ -88,39 +88,29 @@ def _remember_answer(state: State, context: Context) -> None:
     into is not said of other data. So it is with one that was given under a card, unless the rules
     make the same of the rows.
     """
-    turn = state["turn"]
-    passed = not state["problems"] and (state.get("check") or not _has_mapping(state))
-    if turn["level"] and passed:
-        told = {key: one for key, one in turn["provenance"].items() if key != "mapper"}
-        whoever: State = {**state, "order": {**state["order"], "min_confidence": 0.0}}
-        here = bool(state_person_reasons(whoever)) or (
-            bool(_card_shown(state)) and not _rules_agree(state)
-        )
-        if not here:
-            told.pop("card", None)  # it is not that of the others
-        document = {"said": json.loads(turn["said"]), "provenance": told}
-        _store_answer(state, context, document, only_here=here)
-
-
-def _rules_agree(state: State) -> bool:
-    return bool((state.get("opinion") or {}).get("agrees"))
-
-
-def _has_mapping(state: State) -> bool:
-    return bool((state["proposal"] or {})["mapping"])
+    turn, proposal, opinion = state["turn"], state["proposal"], state.get("opinion")
+    runs = state.get("check") or not (proposal and proposal.mapping)
+    if turn.level and runs and not state["problems"]:
+        provenance = {key: one for key, one in turn.provenance.items() if key != "mapper"}
+        whoever: State = {**state, "order": replace(state["order"], min_confidence=0.0)}
+        unconfirmed = _card_shown(state) and not (opinion and opinion.agrees)
+        only_here = bool(state_person_reasons(whoever) or unconfirmed)
+        if not only_here:
+            provenance.pop("card", None)  # it is not that of the others
+        document = {"said": json.loads(turn.said), "provenance": provenance}
+        _store_answer(state, context, document, only_here=only_here)
 
 
 def _remember_failure(state: State, context: Context) -> None:
     """Keep that a model's answers do not pass on this shape: asking again would give the same."""
-    attempts = [Attempt.from_json(one) for one in state.get("attempts", [])]
-    if why := exhausted_reason(attempts):
+    if why := exhausted_reason(state.get("attempts", ())):
         _store_answer(state, context, {"failed": why}, only_here=bool(_card_shown(state)))
 
 
 def _card_shown(state: State) -> str:
     """The card that the model was shown in this run, "" = none."""
-    closed = [str(one.get("card", "")) for one in state.get("attempts", [])]
-    return next(filter(None, [*closed, state["turn"]["provenance"].get("card", "")]), "")
+    closed = [one.card for one in state.get("attempts", ())]
+    return next(filter(None, [*closed, state["turn"].provenance.get("card", "")]), "")
 
 
 def _store_answer(
@@ -128,7 +118,7 @@ def _store_answer(
 ) -> None:
     if context.asking is None:
         return
-    order = Order(**state["order"])
+    order = state["order"]
     source, sample = context.source_and_sample(order.source, spec_of_order(order))
     shape = fingerprint(source, sample)
     card = context.cards.get(order.source) if _card_shown(state) else None

@@ -3,6 +3,7 @@
 sample: rows spread over the source; the state keeps only their number.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,10 +12,10 @@ from ingot.agent.judging.trial import spec_of_document
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.proposing.recsys_data import aliccp_proposal, criteo_proposal, monolith_proposal
-from ingot.agent.state import Order, State
+from ingot.agent.state import Order, SampleSummary, SourceSummary, State
 from ingot.converters.errors import SourceError
-from ingot.converters.output.commit import check_destination, output_errors
-from ingot.converters.rows import Json
+from ingot.converters.output.commit import check_destination
+from ingot.converters.output.files import output_errors
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import SourceSpec
 
@@ -30,17 +31,22 @@ def discover(state: State, context: Context) -> State:
     A destination that cannot be written and a tokenizer that does not serve are found out here,
     before a model or a person is asked.
     """
-    order = Order(**state["order"])
+    order = state["order"]
     if order.out and not order.dry_run:
         _check_destination(Path(order.out))
         if order.tokenizer:
             context.check_tokenizer(order.tokenizer)
     source = context.source(order.source, spec_of_order(order))
-    found: State = {"source": source_facts(source), "attempts": [], "problems": [], "usage": {}}
-    told = None if order.mapping else raw_data_proposal(source)
-    if source.files and told is None:
+    found: State = {
+        "source": summarize_source(source),
+        "attempts": (),
+        "problems": (),
+        "usage": None,
+    }
+    raw_data = None if order.mapping else raw_data_proposal(source)
+    if source.files and raw_data is None:
         return found
-    return {**found, "proposal": (told or _no_data_proposal(source)).to_json()}
+    return {**found, "proposal": raw_data or _no_data_proposal(source)}
 
 
 def raw_data_proposal(source: Source) -> Proposal | None:
@@ -64,17 +70,18 @@ def spec_of_order(order: Order) -> SourceSpec:
     return spec_of_document(order.mapping, where=order.mapping_file or "mapping")
 
 
-def source_facts(source: Source) -> dict[str, Json]:
-    """What people want to know about a source, as plain JSON."""
-    return {
-        "name": redact(source.name),
-        "files": len(source.files),
-        "bytes": sum(file.bytes or 0 for file in source.files),
-        "left_out": [
-            {"name": redact(one.name), "why": redact(one.why)} for one in source.left_out[:_SHOWN]
-        ],
-        "left_out_count": len(source.left_out),
-    }
+def summarize_source(source: Source) -> SourceSummary:
+    """What people want to know about a source."""
+    return SourceSummary(
+        name=redact(source.name),
+        files=len(source.files),
+        bytes=sum(file.bytes or 0 for file in source.files),
+        left_out=tuple(
+            replace(one, name=redact(one.name), why=redact(one.why))
+            for one in source.left_out[:_SHOWN]
+        ),
+        left_out_count=len(source.left_out),
+    )
 
 
 def _no_data_proposal(source: Source) -> Proposal:
@@ -91,18 +98,17 @@ def _no_data_proposal(source: Source) -> Proposal:
 
 def sample(state: State, context: Context) -> State:
     """Draw the sample, so that a source that cannot be read fails before anything is proposed."""
-    order = Order(**state["order"])
+    order = state["order"]
     drawn = context.sample(order.source, spec_of_order(order))
     if drawn.bad and not drawn.rows:
         first = drawn.bad[0]
         problem = f"none of {len(drawn.bad)} sampled rows can be read"
         hint = f"{first.file} row {first.bad.row}: {redact(first.bad.detail)}"
         raise SourceError(order.source, problem, hint)
-    return {
-        "sample": {
-            "rows": len(drawn.rows),
-            "bad": len(drawn.bad),
-            "complete": drawn.complete,
-            "total_rows": drawn.total_rows,
-        }
-    }
+    summary = SampleSummary(
+        rows=len(drawn.rows),
+        bad=len(drawn.bad),
+        complete=drawn.complete,
+        total_rows=drawn.total_rows,
+    )
+    return {"sample": summary}

@@ -4,14 +4,15 @@ from dataclasses import asdict, replace
 
 from ingot.agent.context import Context
 from ingot.agent.judging.trial import try_out
-from ingot.agent.model.budget import Spent
+from ingot.agent.model.budget import Spent, Usage
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact, redact_value
 from ingot.agent.proposing.auto import fallback_turn
 from ingot.agent.proposing.cards import card_evidence
-from ingot.agent.proposing.proposal import Attempt, Proposal, Turn
-from ingot.agent.state import Order, State
+from ingot.agent.proposing.proposal import Evidence, Proposal, Turn
+from ingot.agent.state import Order, State, Stopped
 from ingot.converters.errors import BudgetReached, ModelError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json
 
 RENDERED_RECORDS = 2  # records that a model is shown at a second look
@@ -23,39 +24,39 @@ def propose(state: State, context: Context) -> State:
     A budget that is used up, or a model that cannot be asked, is kept as `stopped`: what was spent
     stays counted, and the run goes on from here.
     """
-    order = Order(**state["order"])
-    before = state.get("usage", {})
+    order, before = state["order"], state.get("usage")
     if context.asking:
-        context.asking.ledger.open_set(Spent.from_json(before))
+        context.asking.ledger.open_set(before.spent if before else Spent())
     turn, stopped = _next_turn(order, context, state)
     proposal = _with_card_evidence(turn.proposal, order, context)
+    provenance = {**turn.provenance, **_turn_cost(turn, context), "mapper": turn.mapper}
     return {
         "proposal": redacted_proposal(proposal) if proposal else None,
-        "problems": [asdict(one) for one in turn.problems],
-        "turn": {
-            **{key: getattr(turn, key) for key in _TURN_KEYS},
-            "provenance": {**turn.provenance, **_turn_cost(turn, context), "mapper": turn.mapper},
-        },
+        "problems": turn.problems,
+        "turn": replace(turn, proposal=None, problems=(), asked={}, provenance=provenance),
         "usage": _total_usage(before, turn, context),
         "stopped": stopped,
     }
 
 
-def _next_turn(order: Order, context: Context, state: State) -> tuple[Turn, dict[str, Json]]:
-    """The turn, and why the run stops with it; {} = it goes on."""
+def _next_turn(order: Order, context: Context, state: State) -> tuple[Turn, Stopped | None]:
+    """The turn, and why the run stops with it; None = it goes on."""
     if order.mapping is not None:
-        return given_turn(order), {}
+        return given_turn(order), None
     try:
-        return _ask_mapper(order, context, state), {}
+        return _ask_mapper(order, context, state), None
     except (BudgetReached, ModelError) as error:
-        told = {"notes": list(error.notes)}
+        no_answer = Turn(mapper=order.mapper, asked={"notes": list(error.notes)})
         if state.get("looked"):  # there is an answer that passes: it stands
-            return Turn(proposal=None, mapper=order.mapper, asked=told), {}
+            return no_answer, None
+        why = redact(error.problem)  # servers repeat what they were sent
         if isinstance(error, ModelError):
-            turn = Turn(proposal=None, mapper=order.mapper, asked=told)
-            return turn, _stop_reason("model", error) | {"fault": error.kind}
+            return no_answer, Stopped(
+                kind="model", where=error.where, why=why, hint=error.hint, fault=error.kind
+            )
         rules = fallback_turn(rules_turn(order, context), f"a budget is used up: {error.problem}")
-        return replace(rules, asked=told), _stop_reason("budget", error)
+        stopped = Stopped(kind="budget", where=error.where, why=why, hint=error.hint)
+        return replace(rules, asked=no_answer.asked), stopped
 
 
 def _with_card_evidence(
@@ -69,38 +70,27 @@ def _with_card_evidence(
     return replace(proposal, evidence=(*proposal.evidence, *card_evidence(card, proposal, fields)))
 
 
-def _stop_reason(kind: str, error: BudgetReached | ModelError) -> dict[str, Json]:
-    """Why a run stops, as the state holds it; servers repeat what they were sent."""
-    why, hint = redact(error.problem), error.hint
-    return {"kind": kind, "where": error.where, "why": why, "hint": hint}
-
-
-def redacted_proposal(proposal: Proposal) -> dict[str, Json]:
+def redacted_proposal(proposal: Proposal) -> Proposal:
     """The proposal as the state holds it: what it says of values redacted, its mapping as it is."""
-    told = proposal.to_json()
-    evidence = redact_value(told["evidence"])
-    return {**told, "reason": redact(told["reason"]), "evidence": evidence}
+    evidence = decode(tuple[Evidence, ...], redact_value(encode(proposal)["evidence"]))
+    return replace(proposal, reason=redact(proposal.reason), evidence=evidence)
 
 
-_TURN_KEYS = ("mapper", "said", "again", "level", "fallback")
-
-
-def _total_usage(before: dict[str, Json], turn: Turn, context: Context) -> dict[str, Json]:
-    """What asking a model took so far, in this process and in earlier ones."""
+def _total_usage(before: Usage | None, turn: Turn, context: Context) -> Usage | None:
     if context.asking is None:
         return before
     spent = context.asking.ledger.data_set
     if not (spent.calls or turn.asked):
         return before
-    endpoint = context.asking.endpoint
-    new = [redact(one) for one in turn.asked.get("notes", [])]  # servers repeat what was said
-    notes = [*before.get("notes", []), *new]
-    told: dict[str, Json] = {"host": endpoint.host, "model": endpoint.model, **spent.to_json()}
-    if turn.asked.get("remembered") and not spent.calls:
-        told["remembered"] = True
-    if context.asking.shared:
-        told["shared"] = True
-    return {**told, "notes": notes} if notes else told
+    new = map(redact, turn.asked.get("notes", []))  # servers repeat what was said
+    return Usage(
+        host=context.asking.endpoint.host,
+        model=context.asking.endpoint.model,
+        **asdict(spent),
+        remembered=bool(turn.asked.get("remembered")) and not spent.calls,
+        shared=bool(context.asking.shared),
+        notes=(*(before.notes if before else ()), *new),
+    )
 
 
 def _turn_cost(turn: Turn, context: Context) -> dict[str, Json]:
@@ -120,9 +110,9 @@ def _turn_cost(turn: Turn, context: Context) -> dict[str, Json]:
 
 def _ask_mapper(order: Order, context: Context, state: State) -> Turn:
     """One answer of the mapper; a model that looks at its records is shown them again each time."""
-    history = [Attempt.from_json(one) for one in state.get("attempts", [])]
-    if state.get("looked"):
-        records = rendered_examples(order, context, state)
+    history = [*state.get("attempts", ())]
+    if looked := state.get("looked"):
+        records = rendered_examples(order, context, looked.proposal)
         history = [one if one.signals is None else replace(one, records=records) for one in history]
     source, sample = context.source_and_sample(order.source, spec_of_order(order))
     return context.mapper_named(order.mapper)(source, sample, order.request(), history)
@@ -135,11 +125,10 @@ def rules_turn(order: Order, context: Context) -> Turn:
 
 
 def rendered_examples(
-    order: Order, context: Context, state: State
+    order: Order, context: Context, proposal: Proposal
 ) -> tuple[tuple[Json, Json], ...]:
-    """Rows beside the records that the looked-at proposal makes of them."""
-    looked = (state.get("looked") or {})["proposal"]
-    trial = try_out(context, order, looked["mapping"], where="the model's mapping")
+    """Rows beside the records that a model's proposal makes of them."""
+    trial = try_out(context, order, proposal.mapping or {}, where="the model's mapping")
     return trial.report.examples[:RENDERED_RECORDS]
 
 

@@ -3,18 +3,17 @@
 tell: what became of an answer that did not end the review, or of a run that failed.
 """
 
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
-from ingot.agent.judging import gates
-from ingot.agent.judging.gates import PERSONS, doubt_reason
-from ingot.agent.judging.second_opinion import dispute_reason
+from ingot.agent.judging.gates import gates_of_state
+from ingot.agent.judging.policy import irrelevance_doubt
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.auto import SURE_CONFIDENCE
+from ingot.agent.proposing.proposal import PERSONS
 from ingot.agent.reporting.served_replies import edited_reply, ending_reply
-from ingot.agent.state import State, answer_message
+from ingot.agent.state import Outcome, State, answer_message
 from ingot.converters.errors import IngotError
-from ingot.converters.rows import Json
 
 # What a review's decision means for the run.
 _STATUS = {
@@ -30,60 +29,62 @@ _STATUS = {
 
 def report(state: State) -> State:
     """Sum the run up; a person who typed the order is told in words."""
-    told = run_outcome(state)
-    said: State = (
-        {"messages": [answer_message(ending_reply(told))]} if state.get("messages") else {}
-    )
-    return {"outcome": told, **said}
+    return _with_ending(state, run_outcome(state))
 
 
-def run_outcome(state: State) -> dict[str, Json]:
+def failed_state(state: State, error: IngotError) -> State:
+    """The end of a run whose order was typed: clients may show a message but not an error."""
+    outcome = replace(run_outcome(state), status="failed", why=redact(str(error)))
+    return _with_ending(state, outcome)
+
+
+def _with_ending(state: State, outcome: Outcome) -> State:
+    if not state.get("messages"):
+        return {"outcome": outcome}
+    return {"outcome": outcome, "messages": [answer_message(ending_reply(outcome))]}
+
+
+def run_outcome(state: State) -> Outcome:
     """The run as it stands, for people and programs."""
-    proposal = state.get("proposal") or {}
-    return {
-        "status": run_status(state),
-        "why": stop_reason(state),
-        "source": state["source"],
-        "decision": proposal.get("decision"),
-        "mapper": proposal.get("mapper"),
-        "confidence": proposal.get("confidence"),
-        "reason": proposal.get("reason"),
-        "evidence": proposal.get("evidence", []),
-        "mapping": proposal.get("mapping"),
-        "check": state.get("check"),
-        "problems": state.get("problems", []),
-        "gates": [asdict(one) for one in gates.gates_of_state(state)],
-        "opinion": state.get("opinion"),
-        "usage": state.get("usage", {}),
-        "notes": run_notes(state),
-        "result": state.get("result") or None,
-    }
+    proposal = state.get("proposal")
+    return Outcome(
+        status=run_status(state),
+        why=stop_reason(state),
+        source=state.get("source"),
+        decision=proposal.decision if proposal else None,
+        mapper=proposal.mapper if proposal else None,
+        confidence=proposal.confidence if proposal else None,
+        reason=proposal.reason if proposal else None,
+        evidence=proposal.evidence if proposal else (),
+        mapping=proposal.mapping if proposal else None,
+        check=state.get("check"),
+        problems=state.get("problems", ()),
+        gates=tuple(gates_of_state(state)),
+        opinion=state.get("opinion"),
+        usage=state.get("usage"),
+        notes=tuple(run_notes(state)),
+        result=state.get("result"),
+    )
 
 
 def run_notes(state: State) -> list[str]:
     """What people should look at although the gates let it pass."""
-    proposal = state.get("proposal") or {}
-    approved = state.get("review", {}).get("decision") == "approve" and state["order"]["yes"]
-    if not approved or proposal["mapper"] in PERSONS or proposal["confidence"] >= SURE_CONFIDENCE:
+    order, proposal, review = state["order"], state.get("proposal"), state.get("review")
+    approved = order.yes and review is not None and review.decision == "approve"
+    if not approved or proposal is None:
         return []
-    who = "the model is" if proposal["mapper"] == "llm" else f"the {proposal['mapper']} are"
-    where = Path(state["order"]["out"] or "", "report.md")
-    return [f"{who} unsure ({proposal['confidence']:.2f}): look at {where}"]
+    if proposal.mapper in PERSONS or proposal.confidence >= SURE_CONFIDENCE:
+        return []
+    who = "the model is" if proposal.mapper == "llm" else f"the {proposal.mapper} are"
+    where = Path(order.out or "", "report.md")
+    return [f"{who} unsure ({proposal.confidence:.2f}): look at {where}"]
 
 
 def stop_reason(state: State) -> str:
     """Why the run did not go on, "" where it did."""
-    stopped = state.get("stopped") or {}
-    return stopped.get("why") or state.get("review", {}).get("why", "") or _irrelevance_doubt(state)
-
-
-def _irrelevance_doubt(state: State) -> str:
-    """Why it is not sure enough that there is nothing to convert, "" where it is."""
-    proposal = state.get("proposal")
-    decided = state.get("review", {}).get("decision") in ("approve", "reject")
-    if decided or proposal is None or proposal["decision"] != "irrelevant":
-        return ""
-    return doubt_reason(proposal, state["order"]["min_confidence"]) or dispute_reason(state)
+    stopped, review = state.get("stopped"), state.get("review")
+    said = stopped.why if stopped else review.why if review else ""
+    return said or irrelevance_doubt(state)
 
 
 def run_status(state: State) -> str:
@@ -95,26 +96,21 @@ def run_status(state: State) -> str:
     """
     if state.get("stopped"):
         return "budget"
-    proposal, decision = state.get("proposal"), state.get("review", {}).get("decision")
-    if decision != "reject" and proposal and proposal["decision"] in ("irrelevant", "unmappable"):
-        return "waiting" if _irrelevance_doubt(state) else str(proposal["decision"])
+    proposal, review, result = state.get("proposal"), state.get("review"), state.get("result")
+    decision = review.decision if review else None
+    if decision != "reject" and proposal and proposal.decision in ("irrelevant", "unmappable"):
+        return "waiting" if irrelevance_doubt(state) else proposal.decision
     if decision is None or (decision == "approve" and not state["check"]):
         return "unusable"
-    if decision == "approve" and state.get("result", {}).get("already_done"):
+    if decision == "approve" and result and result.already_done:
         return "already_done"
     return _STATUS[decision]
 
 
 def tell(state: State) -> State:
     """Say it to a person who typed the order; others read it in the next question."""
-    if not state.get("messages"):
+    review = state.get("review")
+    if not state.get("messages") or review is None:
         return {}
-    review = state["review"]
-    said = review["why"] if review["decision"] == "again" else edited_reply(state)
-    return {"messages": [answer_message(said)]}
-
-
-def failed_state(state: State, error: IngotError) -> State:
-    """The end of a run whose order was typed: a client shows what is said, an error it may not."""
-    told = {**run_outcome(state), "status": "failed", "why": redact(str(error))}
-    return {"outcome": told, "messages": [answer_message(ending_reply(told))]}
+    text = review.why if review.decision == "again" else edited_reply(state)
+    return {"messages": [answer_message(text)]}

@@ -5,17 +5,24 @@ pause: where a run rests whose model may not or cannot be asked, until somebody 
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
-from ingot.agent.judging import gates
+from ingot.agent.judging.policy import (
+    REVIEW_ANSWERS,
+    allowed_answers,
+    is_attended,
+    review_by_gates,
+    unfit_reason,
+)
 from ingot.agent.privacy import redact
+from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.proposal_folder import proposed_mapping
 from ingot.agent.reporting.report import markdown_line, proposal_text
-from ingot.agent.state import Order, State
+from ingot.agent.state import Review, State
 from ingot.converters import json_yaml
 from ingot.converters.rows import Json
 
 REVIEW_ACTION = "convert"
-REVIEW_ANSWERS = ("approve", "edit", "reject")
 _NOTHING_TO_CONVERT = (
     "Nothing to convert: approve records that in the folder, reject writes nothing, "
     "a mapping in place of this one is tried."
@@ -24,76 +31,51 @@ _NOTHING_TO_CONVERT = (
 
 def review(state: State) -> State:
     """Ask; nothing costly stands before the question, since a resumed node starts from its top."""
-    order = Order(**state["order"])
+    order, before = state["order"], state.get("review")
     if order.dry_run:
-        return {"review": {"decision": "dry_run", "why": ""}}
-    before = state.get("review", {})
-    why = before["why"] if before.get("decision") == "again" else ""
+        return {"review": Review(decision="dry_run")}
+    why = before.why if before and before.decision == "again" else ""
     if order.yes and not (before and is_attended(state)):
-        decided = approve_by_gates(state)
-        if decided["decision"] != "person" or not is_attended(state):
+        decided = review_by_gates(state)
+        if decided.decision != "person" or not is_attended(state):
             return {"review": decided}
-        why = f"Only a person may decide this: {markdown_line(decided['why'])}"
+        why = f"Only a person may decide this: {markdown_line(decided.why)}"
     from langgraph.types import interrupt
 
     answer = interrupt(review_question(state, why))
     if fault := answer_fault(answer, allowed_answers(state)):  # it must not end the run
-        return {"review": {"decision": "again", "why": fault}}
+        return {"review": Review(decision="again", why=fault)}
     return apply_answer(state, answer)
-
-
-def is_attended(state: State) -> bool:
-    """Whether somebody is there to be asked whatever comes: in a server's run that is no dry one.
-
-    A command is asked about a mapping only; what it stops at, its exit status says.
-    """
-    return bool(state.get("served")) and not state["order"]["dry_run"]
-
-
-def asks_person(state: State) -> bool:
-    """Whether a person is asked also where nothing is to be converted."""
-    return is_attended(state) and not state["order"]["yes"]
-
-
-def allowed_answers(state: State) -> tuple[str, ...]:
-    """What may be answered; without a data file there is nothing that a mapping could read."""
-    return REVIEW_ANSWERS if state["source"]["files"] else ("approve", "reject")
-
-
-def approve_by_gates(state: State) -> dict[str, Json]:
-    """Approval by the gates alone."""
-    failed = gates.failed_gates(state.get("problems", []))
-    if failed:
-        return {"decision": "held", "why": "; ".join(failed)}
-    reserved = gates.state_person_reasons(state)
-    if reserved:
-        return {"decision": "person", "why": "; ".join(reserved)}
-    return {"decision": "approve", "why": "all gates passed"}
 
 
 def review_question(state: State, fault: str = "") -> dict[str, Json]:
     """The interrupt's value, in the form that agent inboxes show and answer."""
-    proposal = state["proposal"] or {}
-    said = [
-        fault,
-        _NOTHING_TO_CONVERT if proposal["decision"] == "irrelevant" else "",
-        proposal_text(state),
-    ]
-    action = {
-        "name": REVIEW_ACTION,
-        "args": {"mapping": proposal["mapping"] or proposed_mapping(state)},
-        "description": "\n\n".join(one for one in said if one),
-    }
-    schema = {
-        "type": "object",
-        "properties": {"mapping": json_yaml.schema("mapping")},
-        "required": ["mapping"],
-    }
-    config = {
-        "action_name": REVIEW_ACTION,
-        "allowed_decisions": list(allowed_answers(state)),
-        "args_schema": schema,
-    }
+    proposal = state["proposal"]
+    nothing = proposal is not None and proposal.decision == "irrelevant"
+    paragraphs = [fault, _NOTHING_TO_CONVERT if nothing else "", proposal_text(state)]
+    return _inbox_question(
+        REVIEW_ACTION,
+        {"mapping": (proposal and proposal.mapping) or proposed_mapping(state)},
+        paragraphs,
+        allowed_answers(state),
+        {
+            "type": "object",
+            "properties": {"mapping": json_yaml.schema("mapping")},
+            "required": ["mapping"],
+        },
+    )
+
+
+def _inbox_question(
+    name: str,
+    arguments: dict[str, Json],
+    paragraphs: Sequence[str],
+    answers: Sequence[str],
+    schema: dict[str, Json],
+) -> dict[str, Json]:
+    text = "\n\n".join(filter(None, paragraphs))
+    action = {"name": name, "args": arguments, "description": text}
+    config = {"action_name": name, "allowed_decisions": list(answers), "args_schema": schema}
     return {"action_requests": [action], "review_configs": [config]}
 
 
@@ -102,27 +84,23 @@ def apply_answer(state: State, answer: Json) -> State:
     decision = answer["decisions"][0]
     if decision["type"] == "edit":
         mapping = _read_mapping(decision["edited_action"]["args"]["mapping"])
-        proposal = {**(state["proposal"] or {}), "mapping": mapping, "mapper": "edited"}
-        if proposal["decision"] == "irrelevant":  # not any more; validating it says what it is
-            proposal["decision"] = "unmappable"
-        edited: State = {"proposal": proposal, "review": {"decision": "edit", "why": ""}}
-        return {**edited, "opinion": None, "looked": None}
-    if decision["type"] == "approve" and (unfit := _unfit_reason(state)):
-        return {"review": {"decision": "again", "why": unfit}}
-    why = str(decision.get("message") or "")
-    return {"review": {"decision": decision["type"], "why": why}}
+        return {
+            "proposal": _edited_proposal(state["proposal"], mapping),
+            "review": Review(decision="edit"),
+            "opinion": None,
+            "looked": None,
+        }
+    if decision["type"] == "approve" and (unfit := unfit_reason(state)):
+        return {"review": Review(decision="again", why=unfit)}
+    return {"review": Review(decision=decision["type"], why=str(decision.get("message") or ""))}
 
 
-def _unfit_reason(state: State) -> str:
-    """Why what a person has approved would convert nothing, "" where it would, or is to."""
-    check, proposal = state.get("check"), state["proposal"] or {}
-    if not is_attended(state) or proposal["decision"] == "irrelevant":
-        return ""
-    if not check:
-        return "It cannot be run: edit the mapping, or reject it."
-    if check["records"]:
-        return ""
-    return "It makes no record of the sampled rows: edit the mapping, or reject it."
+def _edited_proposal(proposal: Proposal | None, mapping: dict[str, Json]) -> Proposal | None:
+    """The proposal with a person's mapping; validating that decides it anew where need be."""
+    if proposal is None:
+        return None
+    decision = "unmappable" if proposal.decision == "irrelevant" else proposal.decision
+    return replace(proposal, mapping=mapping, mapper="edited", decision=decision)
 
 
 def answer_fault(answer: Json, allowed: Sequence[str] = REVIEW_ANSWERS) -> str:
@@ -198,28 +176,25 @@ def pause(state: State) -> State:
         answer = interrupt(pause_question(state, fault))
     decision = answer["decisions"][0]
     if decision["type"] == "approve":
-        return {"stopped": {}, "problems": []}
-    why = str(decision.get("message") or state["stopped"]["why"])
-    return {"stopped": {}, "review": {"decision": "reject", "why": why}}
+        return {"stopped": None, "problems": ()}
+    stopped = state.get("stopped")
+    why = str(decision.get("message") or (stopped.why if stopped else ""))
+    return {"stopped": None, "review": Review(decision="reject", why=why)}
 
 
 def pause_question(state: State, fault: str = "") -> dict[str, Json]:
     """The interrupt's value, in the form that agent inboxes show and answer."""
-    stopped = state["stopped"]
-    what = {"budget": "A budget is used up", "model": "The model cannot be asked"}[stopped["kind"]]
-    why = markdown_line(f"{stopped['where']}: {stopped['why']}")
-    said = [fault, f"{what}: {why}.", markdown_line(stopped["hint"])]
+    stopped = state.get("stopped")
+    if stopped is None:
+        raise ValueError("the run has not stopped")
+    what = {"budget": "A budget is used up", "model": "The model cannot be asked"}[stopped.kind]
+    why = markdown_line(f"{stopped.where}: {stopped.why}")
     choice = "Approve asks again from here, with what was spent counted; reject ends the run."
-    action = {
-        "name": PAUSE_ACTION,
-        "args": {"why": why, "hint": stopped["hint"]},
-        "description": "\n\n".join(one for one in [*said, choice] if one),
-    }
     text = {"type": "string"}
-    schema = {"type": "object", "properties": {"why": text, "hint": text}}
-    config = {
-        "action_name": PAUSE_ACTION,
-        "allowed_decisions": list(PAUSE_ANSWERS),
-        "args_schema": schema,
-    }
-    return {"action_requests": [action], "review_configs": [config]}
+    return _inbox_question(
+        PAUSE_ACTION,
+        {"why": why, "hint": stopped.hint},
+        [fault, f"{what}: {why}.", markdown_line(stopped.hint), choice],
+        PAUSE_ANSWERS,
+        {"type": "object", "properties": {"why": text, "hint": text}},
+    )

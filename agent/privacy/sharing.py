@@ -54,7 +54,8 @@ def display_path(path: str) -> str:
         longest = len(path)
     if longest <= MOST_NAME_CHARS:
         return escape_text(path)
-    return f"{escape_text(path[:MOST_NAME_CHARS])}{_DOTS}(a name of {longest} characters: cannot be addressed)"
+    why = f"(a name of {longest} characters: cannot be addressed)"
+    return f"{escape_text(path[:MOST_NAME_CHARS])}{_DOTS}{why}"
 
 
 def display_name(name: str, most: int = MOST_NAME_CHARS) -> str:

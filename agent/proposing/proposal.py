@@ -5,10 +5,12 @@ One turn of mapping: a mapper is asked, with what was wrong before, and answers 
 The scripted mapper: answers from a queue, and remembers what it was asked. For tests.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
 
 from ingot.converters.errors import IngotError, Problem
+from ingot.converters.json_yaml import OMIT, UNSTORED
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
@@ -108,16 +110,6 @@ class Proposal:
     mapper: str = "rules"
     detected: dict[str, Json] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Json]:
-        """The proposal as plain JSON types."""
-        return {**asdict(self), "evidence": [asdict(one) for one in self.evidence]}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Json]) -> "Proposal":
-        """The inverse of `to_json`."""
-        evidence = tuple(Evidence(**one) for one in document.get("evidence", ()))
-        return cls(**{**document, "evidence": evidence})
-
 
 MODEL = "llm"  # the mapper that asks a model
 MOST_ANSWERS = 3  # of a model: the first one and two corrections
@@ -135,7 +127,7 @@ class Attempt:
         level: step of the ladder at which the answer was given, "" = no model answered.
         card: the files of the card that a model was shown with the data, "" = none.
         records: rows beside the records that the answer made of them, for a second look. They are
-            data: no state holds them, `to_json` leaves them out.
+            data: no state holds them.
     """
 
     mapper: str
@@ -143,34 +135,8 @@ class Attempt:
     problems: tuple[Problem, ...] = ()
     signals: tuple[str, ...] | None = None
     level: str = ""
-    card: str = ""
-    records: tuple[tuple[Json, Json], ...] = ()
-
-    def to_json(self) -> dict[str, Json]:
-        """The attempt as plain JSON types, without rows."""
-        under = {"card": self.card} if self.card else {}
-        return {
-            "mapper": self.mapper,
-            "said": self.said,
-            "problems": [asdict(one) for one in self.problems],
-            "signals": None if self.signals is None else list(self.signals),
-            "level": self.level,
-            **under,
-        }
-
-    @classmethod
-    def from_json(cls, document: dict[str, Json]) -> "Attempt":
-        """The inverse of `to_json`."""
-        problems = tuple(Problem(**one) for one in document["problems"])
-        signals = document["signals"]
-        return cls(
-            mapper=document["mapper"],
-            said=document["said"],
-            problems=problems,
-            signals=None if signals is None else tuple(signals),
-            level=document["level"],
-            card=document.get("card", ""),
-        )
+    card: Annotated[str, OMIT] = ""
+    records: Annotated[tuple[tuple[Json, Json], ...], UNSTORED] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,12 +156,12 @@ class Turn:
         provenance: what the saved mapping says about its maker besides the proposal.
     """
 
-    proposal: Proposal | None
+    proposal: Annotated[Proposal | None, UNSTORED] = None
     mapper: str
     said: str = ""
     again: bool = False
-    problems: tuple[Problem, ...] = ()
-    asked: dict[str, Json] = field(default_factory=dict)
+    problems: Annotated[tuple[Problem, ...], UNSTORED] = ()
+    asked: Annotated[dict[str, Json], UNSTORED] = field(default_factory=dict)
     level: str = ""
     fallback: str = ""
     provenance: dict[str, Json] = field(default_factory=dict)

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ingot.agent.state import Check
+from ingot.converters.mapping.check import PathCoverage
 from ingot.converters.rows import Json
 
 Document = dict[str, Json]
@@ -255,13 +257,13 @@ class Branch:
     below: tuple["Branch", ...] = ()
 
 
-def mapping_branches(document: Document, check: Document | None) -> tuple[Branch, ...]:
+def mapping_branches(document: Document, check: Check | None) -> tuple[Branch, ...]:
     """Draw a mapping as a tree, with the rows of a check in which its fields are found.
 
     The same tree is drawn for people and sent to a model, so that both name parts by the same
     numbers.
     """
-    paths = (check or {}).get("paths") or []
+    paths = check.paths if check else ()
     parts = (*outer_parts(document), *layout_parts(document))
     branches = [_part_branch(part, paths) for part in parts]
     for number, variant in enumerate(document.get("any_of") or []):
@@ -271,7 +273,7 @@ def mapping_branches(document: Document, check: Document | None) -> tuple[Branch
     return tuple(branches)
 
 
-def _part_branch(part: MappingPart, paths: Sequence[Document]) -> Branch:
+def _part_branch(part: MappingPart, paths: Sequence[PathCoverage]) -> Branch:
     """Draw a part as one line, or with a branch for each of several values that it joins."""
     if part.key == "messages":
         return _message_branch(part, paths)
@@ -280,13 +282,13 @@ def _part_branch(part: MappingPart, paths: Sequence[Document]) -> Branch:
     return Branch(label=part.key, text=part_text(part), found=_row_count(paths, part.pointer))
 
 
-def _value_branches(part: MappingPart, paths: Sequence[Document]) -> Iterator[Branch]:
+def _value_branches(part: MappingPart, paths: Sequence[PathCoverage]) -> Iterator[Branch]:
     for number, one in enumerate(value_parts(part.value)):
         found = _row_count(paths, f"{part.pointer}/{number}")
         yield Branch(label=f"part {number + 1}", text=value_text(one), found=found)
 
 
-def _message_branch(part: MappingPart, paths: Sequence[Document]) -> Branch:
+def _message_branch(part: MappingPart, paths: Sequence[PathCoverage]) -> Branch:
     message, number = part.value, int(part.pointer.rpartition("/")[2])
     role, mask = message["role"], message.get("loss_mask")
     content = MappingPart("content", f"{part.pointer}/content", message.get("content"))
@@ -311,11 +313,11 @@ def _message_branch(part: MappingPart, paths: Sequence[Document]) -> Branch:
     )
 
 
-def _row_count(paths: Sequence[Document], pointer: str) -> RowCount | None:
+def _row_count(paths: Sequence[PathCoverage], pointer: str) -> RowCount | None:
     """Count the rows in which what stands at or below a place of the mapping is found."""
     counts = [
-        RowCount(one["resolved"], one["resolved"] + one["null"] + one["missing"])
+        RowCount(one.resolved, one.resolved + one.null + one.missing)
         for one in paths
-        if f"{one['pointer']}/".startswith(f"{pointer}/")
+        if f"{one.pointer}/".startswith(f"{pointer}/")
     ]
     return min(counts, key=lambda one: one.rows, default=None)

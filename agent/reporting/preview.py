@@ -5,14 +5,15 @@ identifies people and what opens doors is replaced by placeholders, unless the o
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ingot.agent.context import Context
 from ingot.agent.judging.trial import try_out
 from ingot.agent.privacy import hide_secrets, named_secrets, redact_value
 from ingot.agent.reporting.mapping_words import cut_text, describe
-from ingot.agent.state import Order, State
+from ingot.agent.state import State
+from ingot.converters.mapping.check import PathCoverage
 from ingot.converters.rows import Json
 
 EXAMPLES = 3
@@ -27,7 +28,6 @@ class Preview:
     Attributes:
         lines: (target, where it comes from), in the order of the mapping.
         coverage: "196/200 rows", and the same per path, as (path, pointer, rows).
-        examples: (row, record) pairs from the sample.
     """
 
     lines: tuple[tuple[str, str], ...]
@@ -38,18 +38,18 @@ class Preview:
 
 def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Preview:
     """The preview of the state's proposal; rows are drawn again, since the state holds none."""
-    proposal = state["proposal"] or {}
-    order = Order(**state["order"])
-    where = f"the {proposal['mapper']}"
-    trial = try_out(context, order, proposal["mapping"] or {}, where=where, show=examples)
+    proposal, order, check = state["proposal"], state["order"], state["check"]
+    mapping = (proposal and proposal.mapping) or {}
+    where = f"the {proposal.mapper}" if proposal else "the mapping"
+    trial = try_out(context, order, mapping, where=where, show=examples)
     report = trial.report
     show = _unchanged if order.share_values == "raw" else _redact_shown
     return Preview(
-        lines=tuple((show(target), show(how)) for target, how in describe(proposal["mapping"])),
+        lines=tuple((show(target), show(how)) for target, how in describe(mapping)),
         coverage=f"{report.ok_rows}/{report.rows} rows",
         paths=tuple(
             (show(path), pointer, rows)
-            for path, pointer, rows in path_coverage(state["check"] or {})
+            for path, pointer, rows in path_coverage(check.paths if check else ())
         ),
         examples=tuple(
             (
@@ -92,12 +92,13 @@ def _blank_rest(begun: Json, whole: Json) -> Json:
     return begun
 
 
-def path_coverage(check: dict[str, Json]) -> Iterator[tuple[str, str, str]]:
+def path_coverage(paths: Iterable[PathCoverage]) -> Iterator[tuple[str, str, str]]:
     """(path, pointer, "196/200 rows, 4 null") for every path of a checked mapping."""
-    for one in check.get("paths", []):
-        rows = one["resolved"] + one["null"] + one["missing"]
-        absent = [f"{one[key]} {key}" for key in ("null", "missing") if one[key]]
-        yield one["path"], one["pointer"], ", ".join([f"{one['resolved']}/{rows} rows", *absent])
+    for one in paths:
+        rows = one.resolved + one.null + one.missing
+        counts = {"null": one.null, "missing": one.missing}
+        absent = [f"{count} {name}" for name, count in counts.items() if count]
+        yield one.path, one.pointer, ", ".join([f"{one.resolved}/{rows} rows", *absent])
 
 
 def raw_row_text(row: Json) -> str:

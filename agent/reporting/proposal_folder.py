@@ -9,13 +9,14 @@ import hashlib
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from ingot.agent.judging import gates
+from ingot.agent.judging import policy
 from ingot.agent.reporting.report import mapping_bytes, proposal_text
-from ingot.agent.state import Order, State
+from ingot.agent.state import Order, State, Stopped
 from ingot.converters.errors import OutputError, ReviewNeeded
-from ingot.converters.output.commit import output_errors, write_file
+from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.rows import Json
 
 MAPPING, OTHER, REPORT = "mapping.json", "alternative.json", "report.md"
@@ -38,7 +39,7 @@ def write_proposal(state: State, out: str) -> Path:
 
     Where the user gave a mapping, the one in the folder stays: it may be the very file.
     """
-    order, folder = Order(**{**state["order"], "out": out}), proposal_path(out)
+    order, folder = replace(state["order"], out=out), proposal_path(out)
     check_unedited(order)
     kept = order.mapping is not None
     laid = (
@@ -79,19 +80,16 @@ def _write_or_remove(file: Path, content: bytes) -> None:
 
 def proposed_mapping(state: State) -> dict[str, Json] | None:
     """The mapping as a file may hold it; of an irrelevant source the one that says so."""
-    proposal = state.get("proposal") or {}
-    if proposal.get("decision") == "irrelevant":
+    proposal = state.get("proposal")
+    if proposal and proposal.decision == "irrelevant":
         return _IRRELEVANT_MAPPING
-    return proposal.get("mapping")
+    return proposal.mapping if proposal else None
 
 
 def alternative_mapping(state: State) -> dict[str, Json] | None:
     """The rules' mapping beside a model's that differs; None where there is none."""
     opinion = state.get("opinion")
-    if not opinion or opinion["agrees"]:
-        return None
-    mapping: dict[str, Json] | None = opinion["proposal"]["mapping"]
-    return mapping
+    return opinion.proposal.mapping if opinion and not opinion.agrees else None
 
 
 def check_unedited(order: Order) -> None:
@@ -145,25 +143,25 @@ def _sha256(content: bytes) -> str:
 
 def next_steps(state: State, folder: Path) -> str:
     """How to go on from a waiting proposal, the simplest way first; one way a line."""
-    ways = (
-        _steps_after_rest(state) if state.get("stopped") else _steps_after_proposal(state, folder)
-    )
+    stopped = state.get("stopped")
+    ways = _steps_after_stop(stopped) if stopped else _steps_after_proposal(state, folder)
     return "\n".join([f"read {folder / REPORT}", *ways])
 
 
-def _steps_after_rest(state: State) -> Iterator[str]:
-    yield f"to go on: the same command, with more room: {state['stopped']['hint']}"
+def _steps_after_stop(stopped: Stopped) -> Iterator[str]:
+    yield f"to go on: the same command, with more room: {stopped.hint}"
     yield "to go without a model: the same command with --mapper rules"
 
 
 def _steps_after_proposal(state: State, folder: Path) -> Iterator[str]:
     """The ways on from what was proposed; without a mapping of its own the rules' comes first."""
-    order, mapping = Order(**state["order"]), (state.get("proposal") or {}).get("mapping")
+    order, proposal = state["order"], state.get("proposal")
+    mapping = proposal.mapping if proposal else None
     file = order.mapping_file or str(folder / MAPPING)
     go_on = order_command(order, mapping=file)
     if mapping and _is_approvable(state):
         yield "to approve it: the same command with --yes"
-    if mapping and gates.state_person_reasons(state):
+    if mapping and policy.state_person_reasons(state):
         yield f"to approve it: {go_on}"
     if alternative_mapping(state):
         yield f"to take the rules': {order_command(order, mapping=str(folder / OTHER))}"
@@ -176,17 +174,18 @@ def _steps_after_proposal(state: State, folder: Path) -> Iterator[str]:
 
 
 def _irrelevance_step(state: State, go_on: str) -> Iterator[str]:
-    """How to say that there is nothing to convert."""
     yield f"to accept that there is nothing to convert: {go_on}"
-    unsure = gates.doubt_reason(state["proposal"] or {}, state["order"]["min_confidence"])
-    if gates.state_person_reasons(state) == [unsure]:
+    proposal = state["proposal"]
+    unsure = policy.doubt_reason(proposal, state["order"].min_confidence) if proposal else ""
+    if policy.state_person_reasons(state) == [unsure]:
         yield "to accept what the mapper finds: the same command without --min-confidence"
 
 
 def _is_approvable(state: State) -> bool:
     """Whether --yes would convert the proposal."""
-    undecided = state.get("review", {}).get("decision") in (None, "edit")
-    held = gates.failed_gates(state.get("problems", [])) or gates.state_person_reasons(state)
+    review = state.get("review")
+    undecided = review is None or review.decision == "edit"
+    held = policy.failed_gates(state.get("problems", ())) or policy.state_person_reasons(state)
     return undecided and not held
 
 

@@ -6,13 +6,15 @@ quote values is redacted.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ingot.agent.judging.gates import gates_of_state
+from ingot.agent.model.budget import Usage
 from ingot.agent.privacy import redact
+from ingot.agent.proposing.proposal import Evidence, Proposal
 from ingot.agent.reporting.mapping_words import describe
 from ingot.agent.reporting.preview import path_coverage
-from ingot.agent.state import State
+from ingot.agent.state import Change, Check, Opinion, Outcome, State
 from ingot.converters import json_yaml
 from ingot.converters.errors import Problem
 from ingot.converters.rows import Json
@@ -38,39 +40,39 @@ def report_text(state: State, manifest: dict[str, Json], rejects: Sequence[str])
 
 def _proposal_lines(state: State) -> Iterator[str]:
     proposal = state.get("proposal")
-    yield f"# {markdown_line(str(state['source']['name']))}"
+    yield f"# {markdown_line(state['source'].name)}"
     yield ""
     if proposal is None:
         yield "No proposal: the mapper's answers could not be read as one."
     else:
-        yield f"**{_DECIDED[proposal['decision']]}** ({author_text(proposal)})"
+        yield f"**{_DECIDED[proposal.decision]}** ({author_text(proposal)})"
         yield ""
-        yield markdown_line(redact(proposal["reason"]))
-    yield from _problem_lines(state.get("problems", []))
+        yield markdown_line(redact(proposal.reason))
+    yield from _problem_lines(state.get("problems", ()))
     yield from _gate_lines(state)
     if proposal is not None:
         yield from _mapping_lines(proposal, state.get("check"))
         yield from _opinion_lines(state.get("opinion"))
-        yield from _evidence_lines(proposal["evidence"])
+        yield from _evidence_lines(proposal.evidence)
     yield from _source_lines(state)
-    yield from _usage_lines(state.get("usage", {}))
+    yield from _usage_lines(state.get("usage"))
 
 
-def author_text(proposal: Mapping[str, Json]) -> str:
+def author_text(proposal: Proposal | Outcome) -> str:
     """Who proposed and how sure; a mapping that a person brought is as sure as they are."""
-    by = f"by {proposal['mapper']}"
-    if proposal["mapper"] == "edited":
+    by = f"by {proposal.mapper}"
+    if proposal.mapper == "edited":
         return "edited by a person"
-    if proposal["mapper"] == "file":
+    if proposal.mapper == "file":
         return by
-    return f"{by}, confidence {proposal['confidence']:.2f}"
+    return f"{by}, confidence {proposal.confidence:.2f}"
 
 
-def _problem_lines(problems: Sequence[dict[str, Json]]) -> Iterator[str]:
+def _problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
     if problems:
         yield from ("", "## Problems", "")
     for one in problems:
-        yield f"- {markdown_line(str(Problem(**one)))}"
+        yield f"- {markdown_line(str(one))}"
 
 
 def _gate_lines(state: State) -> Iterator[str]:
@@ -84,22 +86,22 @@ def _gate_lines(state: State) -> Iterator[str]:
     if told:
         yield ""
         yield from (f"- {one.name}: {markdown_line(one.detail)}" for one in told)
-    yield from _drift_lines((state.get("check") or {}).get("drift") or [])
+    check = state.get("check")
+    yield from _drift_lines((check and check.drift) or ())
 
 
-def _drift_lines(changes: Sequence[dict[str, Json]]) -> Iterator[str]:
+def _drift_lines(changes: Sequence[Change]) -> Iterator[str]:
     if not changes:
         return
     yield from ("", "## Changed since the mapping was made", "")
     rows = (
-        (one["path"], one["what"], one["before"], one["after"], "yes" if one["stops"] else "no")
-        for one in changes
+        (one.path, one.what, one.before, one.after, "yes" if one.stops else "no") for one in changes
     )
     yield from markdown_table(("path", "change", "before", "after", "stops a run"), rows)
 
 
-def _mapping_lines(proposal: dict[str, Json], check: dict[str, Json] | None) -> Iterator[str]:
-    mapping = proposal["mapping"]
+def _mapping_lines(proposal: Proposal, check: Check | None) -> Iterator[str]:
+    mapping = proposal.mapping
     if not mapping or json_yaml.violations("mapping", mapping):  # a person may have edited it so
         return
     yield from ("", "## Mapping", "")
@@ -107,14 +109,16 @@ def _mapping_lines(proposal: dict[str, Json], check: dict[str, Json] | None) -> 
     if not check:
         return
     yield from ("", "## Coverage", "")
-    share = f"{check['coverage']:.1%} without an error"
-    seen = f"{check['ok_rows']}/{check['rows']} sampled rows"
-    yield f"{seen} give {check['records']} records ({share})."
+    share = f"{check.coverage:.1%} without an error"
+    seen = f"{check.ok_rows}/{check.rows} sampled rows"
+    yield f"{seen} give {check.records} records ({share})."
     yield ""
-    yield from markdown_table(("path", "place", "found in"), _redact_rows(path_coverage(check)))
-    for reason, count in check["failures"].items():
+    yield from markdown_table(
+        ("path", "place", "found in"), _redact_rows(path_coverage(check.paths))
+    )
+    for reason, count in check.failures.items():
         yield f"- {markdown_line(reason)}: {count}"
-    for warning in check["warnings"]:
+    for warning in check.warnings:
         yield f"- warning: {markdown_line(warning)}"
 
 
@@ -123,31 +127,31 @@ def _redact_rows(rows: Iterable[Sequence[str]]) -> Iterator[list[str]]:
     return ([redact(cell) for cell in row] for row in rows)
 
 
-def _opinion_lines(opinion: dict[str, Json] | None) -> Iterator[str]:
+def _opinion_lines(opinion: Opinion | None) -> Iterator[str]:
     """The rules' proposal beside a model's that makes other records."""
-    if not opinion or opinion["agrees"]:
+    if not opinion or opinion.agrees:
         return
-    other = opinion["proposal"]
+    other = opinion.proposal
     yield from ("", "## The rules propose something else", "")
-    yield f"**{_DECIDED[other['decision']]}** ({author_text(other)})"
+    yield f"**{_DECIDED[other.decision]}** ({author_text(other)})"
     yield ""
-    yield markdown_line(redact(other["reason"]))
-    if other["mapping"]:
+    yield markdown_line(redact(other.reason))
+    if other.mapping:
         yield from ("", "As alternative.json:", "")
-        yield from markdown_table(("target", "from"), _redact_rows(describe(other["mapping"])))
+        yield from markdown_table(("target", "from"), _redact_rows(describe(other.mapping)))
 
 
-def _evidence_lines(evidence: Sequence[dict[str, Json]]) -> Iterator[str]:
+def _evidence_lines(evidence: Sequence[Evidence]) -> Iterator[str]:
     if not evidence:
         return
     yield from ("", "## Why", "")
     rows = (
         (
-            one["target"],
-            redact(one["choice"]),
-            redact(one["why"]),
-            redact(one["runner_up"] or ""),
-            f"{one['confidence']:.2f}",
+            one.target,
+            redact(one.choice),
+            redact(one.why),
+            redact(one.runner_up or ""),
+            f"{one.confidence:.2f}",
         )
         for one in evidence
     )
@@ -157,29 +161,29 @@ def _evidence_lines(evidence: Sequence[dict[str, Json]]) -> Iterator[str]:
 def _source_lines(state: State) -> Iterator[str]:
     source, sample = state["source"], state.get("sample")
     yield from ("", "## Source", "")
-    yield f"{source['files']} file{'s' * (source['files'] != 1)}, {source['bytes']} bytes."
+    yield f"{source.files} file{'s' * (source.files != 1)}, {source.bytes} bytes."
     if sample:
-        whole = " (all of them)" if sample["complete"] else ""
-        rows = sample["rows"] + sample["bad"]
+        whole = " (all of them)" if sample.complete else ""
+        rows = sample.rows + sample.bad
         some = f"{rows} row{'s' * (rows != 1)} sampled{whole}"
-        yield f"{some}, {sample['bad']} of them unreadable."
-    for one in source["left_out"]:
-        yield f"- left out: {markdown_code(one['name'])}: {markdown_line(one['why'])}"
-    more = source["left_out_count"] - len(source["left_out"])
+        yield f"{some}, {sample.bad} of them unreadable."
+    for one in source.left_out:
+        yield f"- left out: {markdown_code(one.name)}: {markdown_line(one.why)}"
+    more = source.left_out_count - len(source.left_out)
     if more:
         yield f"- left out: {more} more"
 
 
-def _usage_lines(usage: dict[str, Json]) -> Iterator[str]:
+def _usage_lines(usage: Usage | None) -> Iterator[str]:
     if not usage:
         return
     yield from ("", "## Model", "")
-    where = f"{markdown_code(usage['host'])}, model {markdown_code(usage['model'])}"
-    if usage.get("shared"):
+    where = f"{markdown_code(usage.host)}, model {markdown_code(usage.model)}"
+    if usage.shared:
         yield f"Of data of this shape parts were sent to {where}; the answer serves all of it."
-    elif usage["chars_sent"]:
+    elif usage.chars_sent:
         yield f"Parts of the sample were sent to {where}."
-    elif usage.get("remembered"):
+    elif usage.remembered:
         yield f"An earlier answer was used, of {where}. Nothing was sent."
     else:
         yield f"Nothing was sent to {where}."

@@ -1,8 +1,10 @@
 """What a served run says to the person who typed its order, as Markdown."""
 
+from collections.abc import Sequence
+
 from ingot.agent.reporting.report import markdown_code, markdown_line
-from ingot.agent.state import State
-from ingot.converters.rows import Json
+from ingot.agent.state import Order, Outcome, Result, State
+from ingot.converters.errors import Problem
 
 _PROBLEMS = 5  # that are told
 DROPPED_RUN = "The run before waited for an answer: it is ended, and what it proposed is dropped."
@@ -27,57 +29,57 @@ _ENDING_TEXTS = {
 _BY_ITSELF = ("done", "rejected", "failed")  # the proposal's reason is not why
 
 
-def beginning_reply(order: dict[str, Json]) -> str:
+def beginning_reply(order: Order) -> str:
     """What a run says when it has understood its order."""
-    said = f"I read {markdown_code(order['source'])} and propose a mapping of its fields."
-    if order["dry_run"]:
+    said = f"I read {markdown_code(order.source)} and propose a mapping of its fields."
+    if order.dry_run:
         return f"{said} This is a dry run: nothing is written."
-    if order["out"] is None:
+    if order.out is None:
         return f"{said} No `--out` was named: what is approved is shown and not converted."
-    when = "if it passes its gates" if order["yes"] else "once you approve it"
-    into = f"{when.capitalize()}, the data is converted into {markdown_code(order['out'])}."
-    asked = " What only a person may decide I ask you." if order["yes"] else ""
+    when = "if it passes its gates" if order.yes else "once you approve it"
+    into = f"{when.capitalize()}, the data is converted into {markdown_code(order.out)}."
+    asked = " What only a person may decide I ask you." if order.yes else ""
     return f"{said} {into}{asked}"
 
 
 def edited_reply(state: State) -> str:
     """What a run says of a mapping that a person has edited, before it asks again."""
-    problems = [f"- {markdown_line(_problem_text(one))}" for one in state["problems"][:_PROBLEMS]]
-    check = state.get("check")
+    problems, check = _problem_lines(state["problems"]), state.get("check")
     if not check:
         return "\n".join(["The edited mapping cannot be run:", "", *problems])
-    fits = f"The edited mapping fits {check['ok_rows']} of {check['rows']} sampled rows."
+    fits = f"The edited mapping fits {check.ok_rows} of {check.rows} sampled rows."
     return "\n".join([fits, "", *problems]).strip()
 
 
-def ending_reply(outcome: dict[str, Json]) -> str:
+def ending_reply(outcome: Outcome) -> str:
     """What a run says at its end: counts and where the files are, or why there are none."""
-    status, result = outcome["status"], outcome["result"]
-    if result:
-        return _result_text(status, outcome, result)
-    told = outcome["why"] if status in _BY_ITSELF else outcome["why"] or outcome["reason"]
-    said = f"{_ENDING_TEXTS[status]} {markdown_line(told or '')}"
-    problems = [f"- {markdown_line(_problem_text(one))}" for one in outcome["problems"][:_PROBLEMS]]
-    return "\n\n".join([said.strip(), "Nothing was written.", "\n".join(problems)]).strip()
+    if outcome.result:
+        return _result_text(outcome, outcome.result)
+    why = outcome.why if outcome.status in _BY_ITSELF else outcome.why or outcome.reason
+    ending = f"{_ENDING_TEXTS[outcome.status]} {markdown_line(why or '')}".strip()
+    problems = "\n".join(_problem_lines(outcome.problems))
+    return "\n\n".join([ending, "Nothing was written.", problems]).strip()
 
 
-def _problem_text(one: dict[str, Json]) -> str:
-    return f"{one['pointer'] or '/'}: expected {one['expected']}, got {one['got']}"
+def _problem_lines(problems: Sequence[Problem]) -> list[str]:
+    return [
+        "- " + markdown_line(f"{one.pointer or '/'}: expected {one.expected}, got {one.got}")
+        for one in problems[:_PROBLEMS]
+    ]
 
 
-def _result_text(status: str, outcome: dict[str, Json], result: dict[str, Json]) -> str:
-    rows, records = (result["manifest"][key] for key in ("rows", "records"))
+def _result_text(outcome: Outcome, result: Result) -> str:
     head = {
         "done": "Converted.",
         "already_done": "This was converted before; nothing was written.",
-        "irrelevant": f"Nothing to convert: {markdown_line(outcome['reason'])}",
-    }[status]
-    counts = ", ".join(f"{name} {count}" for name, count in rows.items())
-    written = ", ".join(f"{name} {count}" for name, count in records.items())
+        "irrelevant": f"Nothing to convert: {markdown_line(outcome.reason or '')}",
+    }[outcome.status]
+    rows = ", ".join(f"{name} {count}" for name, count in result.manifest.rows.items())
+    records = ", ".join(f"{name} {count}" for name, count in result.manifest.records.items())
     lines = [
         head,
-        f"- rows: {counts}",
-        f"- records: {written}",
-        f"- files: {markdown_code(result['out'])}",
+        f"- rows: {rows}",
+        f"- records: {records}",
+        f"- files: {markdown_code(result.out)}",
     ]
-    return "\n".join([*lines, *(f"- {markdown_line(one)}" for one in result["notes"])])
+    return "\n".join([*lines, *(f"- {markdown_line(one)}" for one in result.notes)])

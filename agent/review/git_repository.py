@@ -11,8 +11,10 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from ingot.converters.errors import RevisionError
+from ingot.converters.settings import Setting
 
 WORKING_TREE = "working tree"
 _QUIET = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "protocol.allow=never")
@@ -37,6 +39,28 @@ _PLACES = (
 )
 # Branches that others are merged into, the likeliest first.
 _MAIN = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReviewOptions:
+    """The settings of a review."""
+
+    mappings: Annotated[
+        str | None,
+        Setting(
+            "Glob of the JSON files that are mappings.",
+            metavar="GLOB",
+            default="all that hold one",
+        ),
+    ] = None
+    source: Annotated[
+        str | None,
+        Setting("Data to try one mapping on, instead of its pinned sample.", metavar="PATH"),
+    ] = None
+    allow_breaking: Annotated[
+        bool, Setting("Only warn about breaking changes and lost records.")
+    ] = False
+    offline: Annotated[bool, Setting("Do not read data from other machines.")] = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

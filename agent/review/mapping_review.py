@@ -8,7 +8,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ingot.agent.privacy import redact
@@ -16,7 +16,7 @@ from ingot.agent.review.changed_mappings import ChangedMapping, compare_files, f
 from ingot.agent.review.diff.change_rules import Change
 from ingot.agent.review.diff.mapping_changes import compare_mappings, worst_class
 from ingot.agent.review.diff.normal_form import normal_form
-from ingot.agent.review.git_repository import WORKING_TREE, open_repository
+from ingot.agent.review.git_repository import WORKING_TREE, ReviewOptions, open_repository
 from ingot.agent.review.golden_rows import GoldenResult, golden_file, run_golden
 from ingot.agent.review.markdown_escaping import visible_text
 from ingot.agent.review.replay import Replay, SampleRun, choose_sample, replay_mappings
@@ -34,23 +34,6 @@ from ingot.converters.rows import Json
 
 VERSION = 1
 _MAGIC = re.compile(r"([*?\[])")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReviewOptions:
-    """Options of a review.
-
-    Attributes:
-        mappings: glob of the JSON files that are mappings, None = all that hold one.
-        source: where the data are, None = pinned samples only.
-        allow_breaking: breaking changes and lost records only warn.
-        offline: data on other machines are not read.
-    """
-
-    mappings: str | None = None
-    source: str | None = None
-    allow_breaking: bool = False
-    offline: bool = False
 
 
 def repository_sides(folder: Path, base: str | None, head: str | None) -> tuple[Side, Side]:

@@ -8,14 +8,13 @@ from typing import Literal
 
 from ingot.agent.context import Context
 from ingot.agent.judging.drift import (
-    MOST_CHANGES,
-    Change,
     find_drift,
     mapping_changes,
+    redacted_changes,
     stored_shape,
 )
-from ingot.agent.judging.trial import Trial, report_facts, try_out
-from ingot.agent.privacy import redact, redact_value
+from ingot.agent.judging.trial import Trial, try_out
+from ingot.agent.privacy import redact
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping, Document
 from ingot.agent.review.pinning.pinned_sample import ABOUT, find_pinned, pinned_folder
@@ -27,8 +26,9 @@ from ingot.agent.review.record_matching import (
     place_records,
 )
 from ingot.agent.review.revisions import Side, describe_odd_files, write_sidecars
-from ingot.agent.state import Order
+from ingot.agent.state import Change, Order
 from ingot.converters.errors import MappingError, Problem, SourceError, StorageError
+from ingot.converters.json_yaml import encode
 from ingot.converters.rows import Json
 
 _POINTER_OF_LFS = b"version https://git-lfs"
@@ -41,11 +41,8 @@ class SampleBasis:
     Attributes:
         kind: `pinned`, `source`, or `none`.
         place: its name for people, "" if there is none.
-        why: why there is none.
-        location: what is opened.
         source_name: default of `meta.source`, None = the name of the location.
         sha256: of a pinned sample's files, else None.
-        folder: the temporary copy; it is removed from messages.
     """
 
     kind: Literal["pinned", "source", "none"]
@@ -87,17 +84,12 @@ class SampleRun:
             "trained_chars": report.content.trained_chars,
         }
 
-    def counts(self) -> dict[str, Json]:
-        """Return what the gates are judged by."""
-        return report_facts(self.trial.report)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replay:
     """What both mappings make of the sample.
 
     Attributes:
-        stand: the sample.
         old, new: None if there is no such mapping, no sample, or it cannot be run.
         old_fault: why the old one cannot be run, "" if it can.
         problems: problems of the new mapping on the sample; each is a failed gate.
@@ -233,4 +225,4 @@ def _provenance_drift(document: Document, ran: SampleRun | None) -> tuple[Change
 
 def drift_json(changes: Sequence[Change]) -> list[dict[str, Json]]:
     """Return drift as plain JSON, redacted and cut."""
-    return [{**one.to_json(), **redact_value(one.texts())} for one in changes[:MOST_CHANGES]]
+    return [encode(one) for one in redacted_changes(changes)]

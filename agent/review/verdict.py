@@ -8,14 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ingot.agent.judging import drift
-from ingot.agent.judging.sample_gates import Gate, ProblemsByCode, sample_gates
+from ingot.agent.judging.sample_gates import ProblemsByCode, sample_gates
+from ingot.agent.judging.trial import report_facts
 from ingot.agent.privacy import redact
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.diff.change_rules import RULES, Change
 from ingot.agent.review.golden_rows import GoldenResult
 from ingot.agent.review.replay import Replay, SampleRun
 from ingot.agent.review.revisions import shrunken_sample
+from ingot.agent.state import Change as ShapeChange
+from ingot.agent.state import Gate
 from ingot.converters.mapping.rows.executor import Record
 
 Level = Literal["pass", "warn", "block"]
@@ -49,14 +51,10 @@ class Case:
     """What a verdict rests on.
 
     Attributes:
-        touched: the mapping.
         kind: class of the change, None where there is nothing to compare.
-        changes: the differences between the old mapping and the new one.
-        replay: what both make of the sample.
         unclear: why two mappings cannot be compared, "" if they can.
         golden: the result of the golden rows, None if there are none.
         golden_fault: why the golden rows could not be run, "" if they could.
-        golden_gone: whether golden rows were removed.
     """
 
     touched: ChangedMapping
@@ -261,7 +259,11 @@ def _gate_reasons(old: SampleRun | None, new: SampleRun) -> Iterator[Reason]:
 def _warning_gates(ran: SampleRun) -> list[Gate]:
     if ran.trial.mapping.kind == "irrelevant":
         return []
-    return [gate for gate in sample_gates(ran.counts(), ProblemsByCode([])) if gate.state == "warn"]
+    return [
+        gate
+        for gate in sample_gates(report_facts(ran.trial.report), ProblemsByCode([]))
+        if gate.state == "warn"
+    ]
 
 
 def _drift_reasons(replay: Replay) -> Iterator[Reason]:
@@ -269,9 +271,9 @@ def _drift_reasons(replay: Replay) -> Iterator[Reason]:
     yield from _drift_reason("warn", [one for one in replay.drift if not one.stops])
 
 
-def _drift_reason(level: Level, found: Sequence[drift.Change]) -> Iterator[Reason]:
+def _drift_reason(level: Level, found: Sequence[ShapeChange]) -> Iterator[Reason]:
     if found:
-        said = "; ".join(f"{one.what}: {one.path} {one.told}" for one in found[:_MOST_DRIFT])
+        said = "; ".join(f"{one.what}: {one.path} {one.values_text}" for one in found[:_MOST_DRIFT])
         more = f"; {len(found) - _MOST_DRIFT} more" if len(found) > _MOST_DRIFT else ""
         text = f"the sample does not have the shape that the mapping was made for: {said}{more}"
         yield _make_reason(level, "drift", text, "/provenance/shape")

@@ -35,7 +35,6 @@ def refusal_reason(host: str, origin: str) -> str:
 
 
 def _hostname(url: str) -> str | None:
-    """The name in a URL, None where there is none to be found."""
     try:
         return urlsplit(url).hostname
     except ValueError:

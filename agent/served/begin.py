@@ -22,37 +22,37 @@ from ingot.agent.served.order_input import (
     refuse_unexpanded,
     wants_help,
 )
-from ingot.agent.state import Order, State, answer_message, asked_words
+from ingot.agent.state import Channels, Order, answer_message, asked_words
 from ingot.converters.errors import ConversionError, IngotError
-from ingot.converters.rows import Json
+from ingot.converters.json_yaml import encode
 
 
-def begin(state: State, context: Context) -> State:
-    """Take the order; words that are none are answered, and the run ends.
+def begin(channels: Channels, context: Context) -> Channels:
+    """Take the order; words that are not an order are answered, and the run ends.
 
     An order that came as an object beside words is the one that counts, and the answer says so.
     """
-    words, given = asked_words(state.get("messages") or []), state.get("order") or {}
+    words, given = asked_words(channels.get("messages") or []), channels.get("order") or {}
     if words is None:
         return _order_state(check_allowed(check_order(given), context), context)
-    made, said = _typed_order(words, given if given != state.get("ordered") else {}, context)
-    told = [DROPPED_RUN, said] if _is_unfinished(state) else [said]
-    return {**made, "messages": [answer_message("\n\n".join(told))]}
+    new = given if given != channels.get("ordered") else {}
+    begun, reply = _typed_order(words, new, context)
+    replies = [DROPPED_RUN, reply] if _is_unfinished(channels) else [reply]
+    return {**begun, "messages": [answer_message("\n\n".join(replies))]}
 
 
-def _typed_order(words: str, given: dict[str, Json], context: Context) -> tuple[State, str]:
+def _typed_order(words: str, given: Channels, context: Context) -> tuple[Channels, str]:
     """The order that a person typed, which is looked at once so that mistakes are told in words."""
     if not given and (not words or wants_help(words)):
-        return _refused_state(), HELP
+        return _refused(), HELP
     try:
         order = check_allowed(check_order(given) if given else parse_typed_order(words), context)
-        discover({"order": order.to_json()}, context)
+        discover({"order": order}, context)
     except IngotError as error:
-        told = [UNREAD_WORDS] if given else []
-        said = "\n\n".join([markdown_line(redact(str(error))), *told, USAGE])
-        return _refused_state(), said
-    told = [IGNORED_WORDS] if given else []
-    return _order_state(order, context), "\n\n".join([*told, beginning_reply(order.to_json())])
+        note = [UNREAD_WORDS] if given else []
+        return _refused(), "\n\n".join([markdown_line(redact(str(error))), *note, USAGE])
+    note = [IGNORED_WORDS] if given else []
+    return _order_state(order, context), "\n\n".join([*note, beginning_reply(order)])
 
 
 def check_allowed(order: Order, context: Context) -> Order:
@@ -67,37 +67,35 @@ def check_allowed(order: Order, context: Context) -> Order:
     return order
 
 
-def _order_state(order: Order, context: Context) -> State:
-    document = order.to_json()
-    served: State = {"order": document, "ordered": document, "served": context.served}
-    return {**_empty_state(), **served}
+def _order_state(order: Order, context: Context) -> Channels:
+    document = encode(order)
+    return {**_EMPTY, "order": document, "ordered": document, "served": context.served}
 
 
-def _refused_state() -> State:
-    return {**_empty_state(), "order": {}, "ordered": {}}
+def _refused() -> Channels:
+    return {**_EMPTY, "order": {}, "ordered": {}}
 
 
-def _is_unfinished(state: State) -> bool:
+def _is_unfinished(channels: Channels) -> bool:
     """Whether the run before waits for an answer, which a new one takes away from it."""
-    begun = state.get("proposal") or state.get("stopped")
-    return bool(begun) and not state.get("outcome")
+    begun = channels.get("proposal") or channels.get("stopped")
+    return bool(begun) and not channels.get("outcome")
 
 
-def _empty_state() -> State:
-    """Every channel that a node fills, as it is before."""
-    return {
-        "source": {},
-        "sample": {},
-        "proposal": None,
-        "turn": {},
-        "attempts": [],
-        "problems": [],
-        "check": None,
-        "usage": {},
-        "stopped": {},
-        "looked": None,
-        "opinion": None,
-        "review": {},
-        "result": {},
-        "outcome": {},
-    }
+# Every channel that a node fills, as it is before.
+_EMPTY: Channels = {
+    "source": {},
+    "sample": {},
+    "proposal": None,
+    "turn": {},
+    "attempts": [],
+    "problems": [],
+    "check": None,
+    "usage": {},
+    "stopped": {},
+    "looked": None,
+    "opinion": None,
+    "review": {},
+    "result": {},
+    "outcome": {},
+}

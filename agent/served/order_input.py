@@ -178,7 +178,6 @@ def _split_option(part: str, rest: Iterator[str]) -> dict[str, Json]:
 
 
 def _option_value(name: str, value: str, hint: str) -> Json:
-    """The value of an option, if it may have it."""
     read = _schema_value(TYPED_OPTIONS[name], value)
     faults = _schema_faults(TYPED_OPTIONS[name], read)
     if faults:

@@ -33,7 +33,7 @@ from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.proposing.llm.model_access import ModelAccess
 from ingot.agent.session import run_once
-from ingot.agent.state import Order
+from ingot.agent.state import Order, Outcome
 
 NOTHING = ("irrelevant", "unmappable")
 
@@ -119,9 +119,7 @@ def served(tokenizer: Path | None) -> Iterator[Replayer]:
         thread.join()
 
 
-def mapped(
-    raw: Path, asked: str, out: Path, how: ModelAccess, args: argparse.Namespace
-) -> dict[str, Any]:
+def mapped(raw: Path, asked: str, out: Path, how: ModelAccess, args: argparse.Namespace) -> Outcome:
     """The outcome of `ingot run --yes`."""
     order = Order(
         source=str(raw),
@@ -132,22 +130,22 @@ def mapped(
         records="jsonl",
         yes=True,
     )
-    outcome: dict[str, Any] = run_once(order, Context(asking=how))["outcome"]
+    outcome: Outcome = run_once(order, Context(asking=how))["outcome"]
     return outcome
 
 
-def converted(folder: Path, raw: Path, out: Path, told: dict[str, Any]) -> Score:
+def converted(folder: Path, raw: Path, out: Path, told: Outcome) -> Score:
     """The score of the records that the proposed mapping makes, approved or not."""
     case = json.loads((folder / "case.json").read_text(encoding="utf-8"))
-    if not told["mapping"]:
-        nothing = told["decision"] in NOTHING
+    if not told.mapping:
+        nothing = told.decision in NOTHING
         return score(folder, [] if nothing and case["mode"] == "irrelevant" else None)
-    if told["status"] != "done":
+    if told.status != "done":
         order = Order(
             source=str(raw),
             out=str(out),
             mapper="file",
-            mapping=told["mapping"],
+            mapping=told.mapping,
             records="jsonl",
             yes=True,
         )
@@ -173,9 +171,9 @@ def run_case(
     spent = first.ledger.run
     return Asked(
         score=converted(folder, raw, out, told),
-        status=f"{told['status']} {told['why']}".strip(),
-        mapper=told["mapper"],
-        decided=told["decision"] == case["mode"],
+        status=f"{told.status} {told.why}".strip(),
+        mapper=told.mapper,
+        decided=told.decision == case["mode"],
         calls=spent.calls,
         tokens_in=spent.tokens_in,
         tokens_out=spent.tokens_out,

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingot.converters.convert import result as results
+from ingot.converters.convert.options import ConvertOptions
 from ingot.converters.convert.reuse import (
     PIECES,
     FormerShard,
@@ -41,7 +42,6 @@ from ingot.converters.output.commit import FinishedResult, StagedResult, find_fi
 from ingot.converters.output.files import encode_json, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.progress import Progress, Watch, peak_rss
-from ingot.converters.records.writers import RecordFormat
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import SourceSpec
@@ -50,29 +50,6 @@ from ingot.converters.sources.storage.listing import LocalFile
 
 SHARD_BYTES = 64 << 20
 _TOP_REASONS = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConvertOptions:
-    """What a user may set about a conversion.
-
-    Attributes:
-        records: format of the record parts.
-        language: `meta.language` of records for which the mapping has none.
-        source_name: `meta.source` likewise; None = the source's name.
-        limit: read this many rows, the first in order.
-        tokenizer: see `load_tokenizer`: also make a Megatron data set.
-        overwrite: replace another result at the destination.
-        workers: processes; None = as many as there are cores and shards. Changes no byte.
-    """
-
-    records: RecordFormat = "parquet"
-    language: str | None = None
-    source_name: str | None = None
-    limit: int | None = None
-    tokenizer: str | None = None
-    overwrite: bool = False
-    workers: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,8 @@ from ingot.converters.export.chat_layout import (
     TrainingMode,
     WrittenFiles,
 )
+from ingot.converters.export.options import ExportOptions
 from ingot.converters.export.trainers import (
-    PART_BYTES,
     TRAINERS,
     Tally,
     survey_records,
@@ -149,25 +149,6 @@ def read_known_records(file: Path) -> Iterator[Record]:
 FORMAT: Final = 1
 DATA: Final = "data"
 WATCH_RECORDS: Final = 1_000  # between two reports of progress
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportOptions:
-    """What a user may set about an export.
-
-    Attributes:
-        name: of the data set in the config; None = the name of the result's folder, made safe.
-        split: what the data is for; the name of the files and of the config's list.
-        lossy: also write what the trainer does not train on as the records say.
-        overwrite: replace another export at the destination.
-        part_bytes: a file ends with the row group that finds it at this size.
-    """
-
-    name: str | None = None
-    split: str = "train"
-    lossy: bool = False
-    overwrite: bool = False
-    part_bytes: int = PART_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)

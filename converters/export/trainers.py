@@ -142,7 +142,6 @@ def trainer_rows(
 
 GROUP_ROWS: Final = 1_000
 GROUP_CHARS: Final = 16 << 20  # a row group is built in memory
-PART_BYTES: Final = 256 << 20  # trainers read several files in parallel
 
 
 def write_parts(

@@ -1,11 +1,16 @@
 """Megatron indexed data sets (`.bin/.idx`) from Parquet texts and unified records."""
 
-from ingot.converters.megatron.chat.rendering import render_chat
-from ingot.converters.megatron.indexed_dataset import IndexedReader
-from ingot.converters.megatron.options import BuildOptions, WorkOptions
-from ingot.converters.megatron.read.input_files import scan, stamp_files
-from ingot.converters.megatron.run.build import SideFiles, build
-from ingot.converters.megatron.run.recipe import TokenStats
+from typing import TYPE_CHECKING
+
+from ingot.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ingot.converters.megatron.chat.rendering import render_chat
+    from ingot.converters.megatron.indexed_dataset import IndexedReader
+    from ingot.converters.megatron.options import BuildOptions, WorkOptions
+    from ingot.converters.megatron.read.input_files import scan, stamp_files
+    from ingot.converters.megatron.run.build import SideFiles, build
+    from ingot.converters.megatron.run.recipe import TokenStats
 
 __all__ = [
     "BuildOptions",
@@ -18,3 +23,18 @@ __all__ = [
     "scan",
     "stamp_files",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "BuildOptions": "options",
+        "IndexedReader": "indexed_dataset",
+        "SideFiles": "run.build",
+        "TokenStats": "run.recipe",
+        "WorkOptions": "options",
+        "build": "run.build",
+        "render_chat": "chat.rendering",
+        "scan": "read.input_files",
+        "stamp_files": "read.input_files",
+    },
+)

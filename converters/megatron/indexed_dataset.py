@@ -43,7 +43,6 @@ WRITTEN_CODES: Final = {"uint16": 8, "int32": 4}
 MASK_CODE: Final = 1  # loss masks are uint8
 
 TokenDtype = Literal["uint16", "int32"]
-EmptyDocs = Literal["index", "drop", "eod"]
 Tokens: TypeAlias = npt.NDArray[Any]  # 1-dimensional, any integer type
 Lengths: TypeAlias = npt.NDArray[np.int64]
 

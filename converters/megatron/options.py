@@ -1,117 +1,233 @@
-"""What a user may set about a token build: what decides its bytes, and how the work is done."""
+"""The settings of a token build: what decides its bytes, how the work is done, what is shown."""
 
 import dataclasses
 import os
+import re
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.indexed_dataset import EmptyDocs
 from ingot.converters.rows import Json
+from ingot.converters.settings import Setting, limit_problems
+
+if TYPE_CHECKING:
+    from ingot.converters.megatron.metrics.watch import BuildProgress
 
 DocBoundary = Literal["row", "file"]
 LongDocs = Literal["filter", "split", "truncate"]
+EmptyDocs = Literal["index", "drop", "eod"]
 DtypeOption = Literal["auto", "u16", "u32"]
 SpecialInText = Literal["encode", "plain"]
 TokParallel = Literal["auto", "internal", "external", "both"]
 TokEngine = Literal["auto", "hf", "gigatoken", "fastokens"]
+Level = Literal["trace", "debug", "info", "warn", "error"]
+Exporter = Literal["none", "prometheus", "stdout"]
 
-LEAST_PACK: Final = 2
 RAYON: Final = "RAYON_NUM_THREADS"
+INPUT: Final = "Input"
+TEXT: Final = "Text"
+_TOKENS: Final = "Tokens"
+_CHATS: Final = "Conversations"
+WORK: Final = "Performance and error handling (no effect on the output)"
+LOGGING: Final = "Logging and metrics"
+_ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\\\": "\\"}
 
 
-def _find_too_small(options: object, least: int, *names: str) -> list[str]:
-    """What is wrong with numbers that are to be that much or more, or None."""
-    given = ((name, getattr(options, name)) for name in names)
-    return [
-        f"`{name}` takes {least} or more, not {number}"
-        for name, number in given
-        if number is not None and number < least
-    ]
+def _read_escapes(text: str) -> str:
+    """Return the text with the escapes that a shell leaves as they are."""
+    return re.sub(r"\\[ntr\\]", lambda match: _ESCAPES[match[0]], text)
+
+
+def _read_shards(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise ValueError(f"{text!r} is neither auto nor a number of 1 or more")
 
 
 def _rayon_threads() -> int:
-    """`RAYON_NUM_THREADS`; 0 where it leaves the number open, as it does for that library."""
+    """Return `RAYON_NUM_THREADS`; 0 where it leaves the number open, as that library does."""
     stated = os.environ.get(RAYON, "").strip() or "0"
     if not (stated.isascii() and stated.isdigit()):
-        raise ConversionError(
-            RAYON, f"{stated!r} is no number of threads", "state one, or unset it"
-        )
+        problem = f"{stated!r} is not a number of threads"
+        raise ConversionError(RAYON, problem, "set it to a number, or unset it")
     return int(stated)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildOptions:
-    """What decides the bytes of a data set, beside the inputs and the tokenizer.
+    """The settings that decide the bytes of a data set, with the inputs and the tokenizer."""
 
-    Attributes:
-        text_cols: columns whose texts make a document; None = the first of `text`, `content`,
-            `doc` that there is.
-        doc_boundary: a document is a `row`, or all rows of a `file`.
-        concat_sep: between the columns of a row, and between the rows of a file.
-        strip: take white space off both ends of a text (never of unified records).
-        min_chars: shorter documents are left out.
-        max_chars: longer ones are treated as `long_docs` says.
-        min_tokens: as `min_chars`, in tokens with BOS and EOS and without EOD.
-        max_tokens: as `max_chars`, in such tokens.
-        long_docs: what becomes of a document over a maximum: `filter` leaves it out, `truncate`
-            keeps its beginning, `split` cuts it into several sequences of one document.
-        add_special_tokens: put BOS and EOS around every document that has tokens.
-        bos_id: the BOS id; None = what the tokenizer itself puts there, which may be nothing.
-        eos_id: the EOS id, likewise; also the EOD id.
-        append_eod: put the EOD id after every document that has tokens.
-        empty_docs: what becomes of a document without tokens: `index` = a document without a
-            sequence (as Megatron's preprocess_data.py), `drop` = left out, `eod` = the EOD alone.
-        dtype: `u16`, `u32` (int32 on disk: Megatron has no uint32), `auto` = by the vocabulary.
-        special_in_text: the text of a special token in a document is that token (`encode`), or
-            text like any other (`plain`).
-        chat_template: name or file; None = the tokenizer's own, else ChatML.
-        loss_mask: write the loss masks of conversations.
-        pack: put texts together into documents of at most this many tokens.
-        special_tokens_json: a file of special tokens and the ids they ought to have.
-        strict_special_ids: a difference there ends the build.
-    """
-
-    text_cols: tuple[str, ...] | None = None
-    doc_boundary: DocBoundary = "row"
-    concat_sep: str = "\n"
-    strip: bool = True
-    min_chars: int | None = None
-    max_chars: int | None = None
-    min_tokens: int | None = None
-    max_tokens: int | None = None
-    long_docs: LongDocs = "filter"
-    add_special_tokens: bool = False
-    bos_id: int | None = None
-    eos_id: int | None = None
-    append_eod: bool = False
-    empty_docs: EmptyDocs = "index"
-    dtype: DtypeOption = "auto"
-    special_in_text: SpecialInText = "encode"
-    chat_template: str | None = None
-    loss_mask: bool = True
-    pack: int | None = None
-    special_tokens_json: Path | None = None
-    strict_special_ids: bool = False
+    text_cols: Annotated[
+        tuple[str, ...] | None,
+        Setting(
+            "Text columns that make a document, such as title,content.",
+            metavar="COLS",
+            section=INPUT,
+            default="the first of text, content, doc that exists; unified records need none",
+        ),
+    ] = None
+    doc_boundary: Annotated[
+        DocBoundary, Setting("A document is one row, or all rows of a file.", section=INPUT)
+    ] = "row"
+    concat_sep: Annotated[
+        str,
+        Setting(
+            "Text between the columns of a row and between the rows of a file. "
+            "The escapes \\n, \\t, \\r and \\\\ are read.",
+            metavar="STR",
+            section=TEXT,
+            default="a line break",
+            parse=_read_escapes,
+        ),
+    ] = "\n"
+    strip: Annotated[
+        bool,
+        Setting(
+            "Strip white space from both ends of a column's text, never of unified records.",
+            section=TEXT,
+            negative="no-strip",
+        ),
+    ] = True
+    min_chars: Annotated[
+        int | None,
+        Setting("Skip documents of fewer characters.", metavar="INT", section=TEXT, minimum=0),
+    ] = None
+    max_chars: Annotated[
+        int | None,
+        Setting(
+            "Treat documents of more characters as `long_docs` says.",
+            metavar="INT",
+            section=TEXT,
+            minimum=1,
+        ),
+    ] = None
+    min_tokens: Annotated[
+        int | None,
+        Setting(
+            "Skip documents of fewer tokens, counted with BOS and EOS and without EOD.",
+            metavar="INT",
+            section=TEXT,
+            minimum=0,
+        ),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        Setting(
+            "Treat documents of more tokens as `long_docs` says.",
+            metavar="INT",
+            section=TEXT,
+            minimum=1,
+        ),
+    ] = None
+    long_docs: Annotated[
+        LongDocs,
+        Setting(
+            "Documents over a maximum: skip them, split them into several sequences of one "
+            "document, or keep their beginning.",
+            section=TEXT,
+        ),
+    ] = "filter"
+    add_special_tokens: Annotated[
+        bool, Setting("Put BOS and EOS around every document that has tokens.", section=_TOKENS)
+    ] = False
+    bos_id: Annotated[
+        int | None,
+        Setting(
+            "BOS id, instead of the tokenizer's own.", metavar="INT", section=_TOKENS, minimum=0
+        ),
+    ] = None
+    eos_id: Annotated[
+        int | None,
+        Setting(
+            "EOS and EOD id, instead of the tokenizer's own.",
+            metavar="INT",
+            section=_TOKENS,
+            minimum=0,
+        ),
+    ] = None
+    append_eod: Annotated[
+        bool,
+        Setting(
+            "Append the end-of-document id to every document that has tokens.", section=_TOKENS
+        ),
+    ] = False
+    empty_docs: Annotated[
+        EmptyDocs,
+        Setting(
+            "Documents without tokens: index them without a sequence as Megatron does, drop them, "
+            "or write the EOD alone.",
+            section=_TOKENS,
+        ),
+    ] = "index"
+    dtype: Annotated[
+        DtypeOption,
+        Setting(
+            "Type of the token ids: u16, u32 (int32 on disk), or by the size of the vocabulary.",
+            section=_TOKENS,
+        ),
+    ] = "auto"
+    special_in_text: Annotated[
+        SpecialInText,
+        Setting(
+            "Encode the text of a special token in a document as that token, or as plain text.",
+            section=_TOKENS,
+        ),
+    ] = "encode"
+    chat_template: Annotated[
+        str | None,
+        Setting(
+            "Chat template for conversations: a name or a file.",
+            metavar="NAME|FILE",
+            section=_CHATS,
+            default="the tokenizer's own, else chatml",
+        ),
+    ] = None
+    loss_mask: Annotated[
+        bool,
+        Setting(
+            "Write loss masks to PREFIX.loss_mask.bin/.idx.",
+            section=_CHATS,
+            negative="no-loss-mask",
+        ),
+    ] = True
+    pack: Annotated[
+        int | None,
+        Setting(
+            "Pack texts into documents of at most this many tokens.",
+            metavar="INT",
+            section=_TOKENS,
+            minimum=2,
+        ),
+    ] = None
+    special_tokens_json: Annotated[
+        Path | None,
+        Setting(
+            "File with the special tokens and ids that the tokenizer must have.",
+            metavar="PATH",
+            section=_TOKENS,
+        ),
+    ] = None
+    strict_special_ids: Annotated[
+        bool,
+        Setting("Stop if one of those is missing or has another id.", section=_TOKENS),
+    ] = False
 
     def __post_init__(self) -> None:
         for problem in self._problems():
             raise ConversionError("", problem)
 
     def _problems(self) -> list[str]:
-        found = [
-            *_find_too_small(self, 0, "min_chars", "min_tokens"),
-            *_find_too_small(self, 1, "max_chars", "max_tokens"),
-        ]
-        found += [
-            f"{option} is above {other}"
-            for option, other, low, high in (
-                ("`min_chars`", "`max_chars`", self.min_chars, self.max_chars),
-                ("`min_tokens`", "`max_tokens`", self.min_tokens, self.most_tokens),
-            )
-            if low is not None and high is not None and low > high
-        ]
+        found = limit_problems(self)
+        ranges = {"chars": (self.min_chars, self.max_chars)}
+        ranges["tokens"] = (self.min_tokens, self.most_tokens)
+        for unit, (low, high) in ranges.items():
+            if low is not None and high is not None and low > high:
+                found.append(f"`min_{unit}` is above `max_{unit}`")
         if (self.bos_id is not None) and not self.add_special_tokens:
             found.append("`bos_id` needs `add_special_tokens`")
         if self.eos_id is not None and not (self.add_special_tokens or self.append_eod):
@@ -119,7 +235,7 @@ class BuildOptions:
         if self.empty_docs == "eod" and not self.append_eod:
             found.append("`empty_docs` eod needs `append_eod`")
         if any("\ud800" <= character <= "\udfff" for character in self.concat_sep):
-            found.append("`concat_sep` is not valid text")
+            found.append("`concat_sep` is not valid Unicode text")
         if self.text_cols is not None and not (self.text_cols and all(self.text_cols)):
             found.append("`text_cols` names no column")
         if len(set(self.text_cols or ())) < len(self.text_cols or ()):
@@ -131,26 +247,24 @@ class BuildOptions:
             return []
         if self.doc_boundary == "file":
             return ["`pack` joins rows: it cannot be used with `doc_boundary` file"]
-        if self.pack < LEAST_PACK:
-            return [f"`pack` takes {LEAST_PACK} tokens or more"]
         if self.max_tokens is not None and self.max_tokens > self.pack - self.append_eod:
-            return ["`max_tokens` is above what one pack holds"]
+            return ["`max_tokens` is above the size of one pack"]
         return []
 
     @property
     def most_tokens(self) -> int | None:
-        """`max_tokens`, or what a pack leaves room for."""
+        """`max_tokens`, or the room that a pack leaves."""
         if self.pack is None or self.max_tokens is not None:
             return self.max_tokens
         return self.pack - self.append_eod
 
     @property
     def plain(self) -> bool:
-        """Whether special tokens in a text are text."""
+        """Whether special tokens in a text are encoded as text."""
         return self.special_in_text == "plain"
 
     def to_document(self) -> dict[str, Json]:
-        """The options as `.meta.json` holds them."""
+        """Return the options as `.meta.json` holds them."""
         document = dataclasses.asdict(self)
         document["text_cols"] = list(self.text_cols) if self.text_cols else None
         path = self.special_tokens_json
@@ -159,7 +273,7 @@ class BuildOptions:
 
     @staticmethod
     def from_document(document: dict[str, Json]) -> "BuildOptions":
-        """The options of a `.meta.json`; unknown keys of later versions are left out."""
+        """Return the options of a `.meta.json`; unknown keys of later versions are ignored."""
         known = {one.name for one in dataclasses.fields(BuildOptions)}
         given: dict[str, Any] = {key: document[key] for key in document.keys() & known}
         columns, path = given.get("text_cols"), given.get("special_tokens_json")
@@ -170,45 +284,102 @@ class BuildOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkOptions:
-    """How the work is done; none of it changes a byte of the result.
+    """The settings of the work; none of them changes a byte of the result."""
 
-    Attributes:
-        batch_size: texts per batch, at most; a batch also ends at a few MiB.
-        workers: tokenizing threads; None = the cores but two, at least one.
-        queue_cap: batches between two stages, at most.
-        tok_parallel: `external` = threads with an engine each, `internal` = one engine with threads
-            of its own, `both`; `auto` = external, internal where there is one worker and several
-            cores.
-        batch_shards: parts that a batch is cut into for the workers; None = by its size.
-        rowgroup_parallel: row groups of a file that are decoded at once.
-        processes: processes with a pipeline each.
-        affinity: bind each process to cores of its own.
-        tok_engine: the engine, or `auto`.
-        engine_memory: bytes that the caches of the engines may take in one process.
-        resume: go on with a build that was broken off.
-        overwrite: replace a data set that is there.
-        fail_fast: the first failed file or record ends the build.
-        tmp_dir: where unfinished files lie; None = beside the prefix.
-    """
-
-    batch_size: int = 16_384
-    workers: int | None = None
-    queue_cap: int = 8
-    tok_parallel: TokParallel = "auto"
-    batch_shards: int | None = None
-    rowgroup_parallel: int = 1
-    processes: int = 1
-    affinity: bool = False
-    tok_engine: TokEngine = "auto"
-    engine_memory: int = 256 << 20
-    resume: bool = False
-    overwrite: bool = False
-    fail_fast: bool = False
-    tmp_dir: Path | None = None
+    batch_size: Annotated[
+        int,
+        Setting(
+            "Maximum number of texts in a batch; a batch also ends at 4 MiB.",
+            metavar="INT",
+            section=WORK,
+            minimum=1,
+        ),
+    ] = 16_384
+    workers: Annotated[
+        int | None,
+        Setting(
+            "Number of tokenizing threads.",
+            metavar="INT",
+            section=WORK,
+            minimum=1,
+            default="cores - 2, at least 1",
+        ),
+    ] = None
+    queue_cap: Annotated[
+        int,
+        Setting(
+            "Maximum number of shards of about 1 MiB between two stages.",
+            metavar="INT",
+            section=WORK,
+            minimum=1,
+        ),
+    ] = 8
+    tok_parallel: Annotated[
+        TokParallel,
+        Setting(
+            "Threads with an engine each (external), threads inside one engine (internal, as many "
+            "as RAYON_NUM_THREADS), or both.",
+            section=WORK,
+        ),
+    ] = "auto"
+    batch_shards: Annotated[
+        int | None,
+        Setting(
+            "Number of shards that a batch is split into for the workers.",
+            metavar="INT",
+            section=WORK,
+            default="auto",
+            minimum=1,
+            parse=_read_shards,
+        ),
+    ] = None
+    rowgroup_parallel: Annotated[
+        int,
+        Setting(
+            "Number of row groups of a file that are decoded at the same time.",
+            metavar="INT",
+            section=WORK,
+            minimum=1,
+        ),
+    ] = 1
+    processes: Annotated[
+        int,
+        Setting(
+            "Number of supervised processes, each with its own pipeline.",
+            metavar="INT",
+            section=WORK,
+            minimum=1,
+        ),
+    ] = 1
+    affinity: Annotated[bool, Setting("Bind each process to its own cores.", section=WORK)] = False
+    tok_engine: Annotated[
+        TokEngine,
+        Setting(
+            "Tokenizer engine; auto takes the fastest one with exactly the ids of Hugging Face.",
+            section=WORK,
+        ),
+    ] = "auto"
+    engine_memory: int = 256 << 20  # bytes that the caches of the engines may take in one process
+    resume: Annotated[bool, Setting("Resume an interrupted build.", section=WORK)] = False
+    overwrite: Annotated[bool, Setting("Replace an existing data set.", section=WORK)] = False
+    fail_fast: Annotated[
+        bool, Setting("Stop at the first file or row that fails.", section=WORK)
+    ] = False
+    tmp_dir: Annotated[
+        Path | None,
+        Setting(
+            "Folder of unfinished files, on the same file system.",
+            metavar="PATH",
+            section=WORK,
+            default="beside the prefix",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
-        counts = ("batch_size", "workers", "queue_cap", "batch_shards", "rowgroup_parallel")
-        for problem in _find_too_small(self, 1, *counts, "processes", "engine_memory"):
+        problems = limit_problems(self)
+        if self.engine_memory < 1:
+            problems.append(f"`engine_memory` takes 1 or more, not {self.engine_memory}")
+        for problem in problems:
             raise ConversionError("", problem)
 
     def threads(self) -> tuple[int, int]:
@@ -223,3 +394,68 @@ class WorkOptions:
         if self.tok_parallel == "auto" and self.workers is None and workers == 1:
             return 1, inside
         return workers, 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WatchOptions:
+    """The settings of a build's log, metrics and alarms.
+
+    Attributes:
+        log_stream: binary stream of the log, None = standard output; not closed.
+        host: interface of the HTTP server; all by default, as a pod needs it.
+        progress: called with the progress, from one thread; ended by an `OSError` of its own.
+        clock: returns seconds that only grow.
+    """
+
+    log_level: Annotated[Level, Setting("Lowest level that is logged.", section=LOGGING)] = "info"
+    log_stream: IO[bytes] | None = None
+    exporter: Annotated[
+        Exporter,
+        Setting(
+            "Where metrics go: a line in the log (stdout), HTTP /metrics and /healthz, or nowhere.",
+            section=LOGGING,
+            flag="metrics-exporter",
+        ),
+    ] = "stdout"
+    interval: Annotated[
+        float,
+        Setting(
+            "Seconds between two samples of the metrics.",
+            metavar="SECONDS",
+            section=LOGGING,
+            flag="metrics-interval",
+            minimum=0.1,
+        ),
+    ] = 5.0
+    host: str = "0.0.0.0"
+    port: Annotated[
+        int,
+        Setting(
+            "Port of the HTTP server; 0 = any free one.",
+            metavar="INT",
+            section=LOGGING,
+            flag="metrics-port",
+            minimum=0,
+            maximum=65_535,
+        ),
+    ] = 9464
+    progress: "Callable[[BuildProgress], None] | None" = None
+    stall_seconds: Annotated[
+        float,
+        Setting(
+            "Seconds without a finished batch until an alarm.",
+            metavar="SECONDS",
+            section=LOGGING,
+            minimum=1,
+        ),
+    ] = 300.0
+    error_streak: Annotated[
+        int,
+        Setting(
+            "Number of consecutive failed rows until an alarm.",
+            metavar="INT",
+            section=LOGGING,
+            minimum=1,
+        ),
+    ] = 1000
+    clock: Callable[[], float] = time.monotonic

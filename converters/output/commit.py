@@ -26,22 +26,6 @@ from ingot.converters.output.files import (
 )
 from ingot.converters.rows import Json
 
-__all__ = [  # some names have moved to `output.files`
-    "MANIFEST",
-    "RUN",
-    "FinishedResult",
-    "StagedResult",
-    "check_destination",
-    "encode_json",
-    "exchange_folders",
-    "find_finished",
-    "output_errors",
-    "remove_result",
-    "stage",
-    "sync_path",
-    "sync_tree",
-    "write_file",
-]
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
@@ -127,12 +111,9 @@ class StagedResult:
     """One run's hold on a destination.
 
     Attributes:
-        out: the destination, resolved.
         work: folder for finished shards and temporary files; not part of the result.
-        result: folder that becomes the destination.
         done: the equal result that is there already (then there is nothing to do), else None.
         resumed: an unfinished equal run was found; `work` holds what it had finished.
-        notes: what was put right before this run, for people.
     """
 
     out: Path

@@ -1,6 +1,6 @@
 """Unified records on disk: schemas, writers and readers. See docs/output.md."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ingot.lazy import lazy_names
 
@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from ingot.converters.records.readers import read_batches, read_records
     from ingot.converters.records.writers import RecordWriter
 
-__all__ = ["RecordWriter", "read_batches", "read_records"]
+RecordFormat = Literal["parquet", "jsonl"]
+
+__all__ = ["RecordFormat", "RecordWriter", "read_batches", "read_records"]
 
 __getattr__ = lazy_names(
     __name__,

@@ -214,8 +214,8 @@ def _type_problem(value: Json, wanted: pa.DataType, path: str) -> str | None:
         )
         return next(filter(None, found), None)
     types, name = _WANTED[wanted]
-    fits = wanted != pa.int64() or value in range(-(1 << 63), 1 << 63)
-    if value is None or (type(value) in types and fits):
+    fits = type(value) in types and (wanted != pa.int64() or -(1 << 63) <= value < 1 << 63)
+    if value is None or fits:
         return None
     return f"{path} is {_FOUND[type(value)]}, not {name}"
 

@@ -4,17 +4,16 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.output.files import output_errors
+from ingot.converters.records import RecordFormat
 from ingot.converters.records import schema as schemas
 from ingot.converters.records.rejects import part_name
-
-RecordFormat = Literal["parquet", "jsonl"]
 
 ROW_GROUP_ROWS: Final = 10_000
 ROW_GROUP_CHARS: Final = 16 << 20  # bounds what a writer holds: a row group is built in memory

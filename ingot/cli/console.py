@@ -1,11 +1,12 @@
-"""What the commands print with: output to stdout; progress, questions and errors to stderr.
+"""How commands print: output to stdout; progress, questions and errors to stderr.
 
-Text from data and files is of unknown origin: control characters never reach a terminal.
+Text from data and files is not trusted: control characters never reach a terminal.
 """
 
 import json
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,76 +20,100 @@ if TYPE_CHECKING:
     from ingot.converters.progress import Progress, Watch
 
 _PIPE_WIDTH = 160
+_NAME = re.compile(r"`([a-z]\w*)`")
+_flags: dict[str, str] = {}
 
 
 def safe_text(text: str) -> str:
-    """The text without control characters but line breaks and tabs (tabs as blanks)."""
-    kept = (c if c.isprintable() or c == "\n" else " " for c in text)
-    return "".join(kept)
+    """Return the text without control characters except line breaks; tabs become blanks."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def plain_text(text: str, style: str = "") -> "Text":
-    """Text for rich that is no markup, whatever it holds."""
+    """Return a text for rich that is never read as markup."""
     from rich.text import Text
 
     return Text(safe_text(text), style=style)
 
 
 def stdout_console() -> "Console":
-    """The console for results; wide where it is no terminal, so that paths stay whole."""
+    """Return the console for results; wide outside of a terminal, so that paths stay whole."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
 
 
 def stderr_console() -> "Console":
-    """The console for everything that is not the result."""
+    """Return the console for everything that is not the result."""
     from rich.console import Console
 
     width = None if sys.stderr.isatty() else _PIPE_WIDTH
     return Console(stderr=True, width=width, highlight=False)
 
 
+def replace_names(text: str, flags: Mapping[str, str] = _flags) -> str:
+    """Return the text with the names of settings in backticks replaced by their flags."""
+    return _NAME.sub(lambda match: flags.get(match[1], match[0]), text)
+
+
+def use_flags(flags: Mapping[str, str]) -> None:
+    """Set the flags of the command that runs, by the names of its settings."""
+    _flags.clear()
+    _flags.update(flags)
+
+
+def note_line(text: str, style: str = "") -> None:
+    """Print a message on stderr."""
+    stderr_console().print(plain_text(replace_names(text), style))
+
+
+def print_line(text: str, style: str = "") -> None:
+    """Print a text on stdout; a long line is not wrapped."""
+    stdout_console().print(plain_text(text, style), soft_wrap=True)
+
+
 def print_json(document: Json) -> None:
-    """A document on stdout, for programs."""
+    """Print a document on stdout, for programs."""
     sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
 
 
 def print_error(text: str, ways: Iterable[str] = ()) -> None:
-    """One error on stderr, without the credentials of URLs.
+    """Print one error on stderr, without the credentials of URLs.
 
-    Needs the standard library alone, as it may be all that works.
+    It needs only the standard library, as nothing else may work.
     """
     from ingot.converters.sources.storage.read_errors import redact_urls
 
     lines = [f"error: {text}", *(f"  {way}" for way in ways)]
-    sys.stderr.write("".join(f"{safe_text(redact_urls(line))}\n" for line in lines))
+    sys.stderr.write("".join(f"{safe_text(redact_urls(replace_names(line)))}\n" for line in lines))
 
 
 def is_interactive() -> bool:
-    """Whether a person can be asked."""
+    """Return whether a person can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 @contextmanager
 def progress_meter() -> Iterator["Watch"]:
-    """Shows how far a conversion is, on stderr and only if that is a terminal."""
+    """Show the progress of a conversion, on stderr and only if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"))
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amounts]}"))
     bar = Bar(*columns, console=stderr_console(), transient=True)
     tasks: dict[str, TaskID] = {}
 
     def watch(progress: "Progress") -> None:
-        bar.start()  # not before there is something to show; again is no harm
-        said = f"{progress.rows:,} rows, {progress.records:,} records"
+        bar.start()  # not before there is something to show
+        amounts = f"{progress.rows:,} rows, {progress.records:,} records"
         if progress.stage not in tasks:
-            tasks[progress.stage] = bar.add_task(progress.stage, total=progress.shards, said=said)
-        bar.update(tasks[progress.stage], completed=progress.shards_done, said=said)
+            tasks[progress.stage] = bar.add_task(
+                progress.stage, total=progress.shards, amounts=amounts
+            )
+        bar.update(tasks[progress.stage], completed=progress.shards_done, amounts=amounts)
 
     try:
         yield watch

@@ -4,15 +4,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingot.cli.console import plain_text, safe_text
-from ingot.converters.errors import Problem
+from ingot.cli.console import plain_text, replace_names, safe_text
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from ingot.agent.model.budget import Usage
+    from ingot.agent.proposing.proposal import Proposal
     from ingot.agent.reporting.preview import Preview
+    from ingot.agent.state import Check, Gate, Outcome, Result, SourceSummary
+    from ingot.converters.errors import Problem
+    from ingot.converters.export.job import ExportResult
+    from ingot.converters.recsys.criteo.multihot.job import Materialized
+    from ingot.converters.recsys.criteo.preprocess.job import Preprocessed
+    from ingot.converters.recsys.ctr.build.job import Built
 
 _FIRST_REJECTS = 3
 _FIRST_LEFT_OUT = 3
@@ -21,7 +28,7 @@ _RECORDS = ("written", "rejected", "filtered")
 
 
 def show_preview(console: "Console", seen: "Preview") -> None:
-    """Mapping, coverage per path, and rows beside the records made of them."""
+    """Show mapping, coverage per path, and rows with their records."""
     from ingot.agent.reporting.preview import raw_row_text, record_lines
 
     console.print(plain_text("Mapping", "bold"))
@@ -33,155 +40,170 @@ def show_preview(console: "Console", seen: "Preview") -> None:
 
 
 def show_coverage(console: "Console", share: str, paths: Iterable[Sequence[str]]) -> None:
-    """Rows that give records, and in how many rows each path is found."""
+    """Show how many rows give records, and in how many each path is found."""
     console.print(plain_text(f"Coverage {share}", "bold"))
     print_grid(console, paths)
 
 
-def show_evidence(console: "Console", proposal: Mapping[str, Json]) -> None:
-    """Why the mapper chose as it did."""
+def show_evidence(console: "Console", proposal: "Proposal") -> None:
+    """Show the mapper's reasons."""
     console.print(plain_text(summary_line(proposal), "bold"))
     lines = []
-    for one in proposal["evidence"]:
-        other = f"; runner-up: {one['runner_up']}" if one["runner_up"] else ""
-        why = f"{one['choice']} ({one['confidence']:.2f}): {one['why']}{other}"
-        lines.append((one["target"], why))
+    for one in proposal.evidence:
+        other = f"; runner-up: {one.runner_up}" if one.runner_up else ""
+        lines.append((one.target, f"{one.choice} ({one.confidence:.2f}): {one.why}{other}"))
     print_grid(console, lines)
 
 
-def show_failures(console: "Console", check: Mapping[str, Json]) -> None:
-    """Records that were not made of the sample, by reason, and what else was noticed."""
-    if check["failures"]:
-        console.print(
-            plain_text(f"Not converted: {counts_text(check['failures'], count_last=True)}")
-        )
-    for warning in check["warnings"]:
+def show_failures(console: "Console", check: "Check") -> None:
+    """Show failed records by reason, and warnings."""
+    if check.failures:
+        console.print(plain_text(f"Not converted: {counts_text(check.failures, count_last=True)}"))
+    for warning in check.warnings:
         console.print(plain_text(f"warning: {warning}", "yellow"))
 
 
 def show_problems(
-    console: "Console", found: Iterable[Mapping[str, Json]], *, harmless: bool = False
+    console: "Console", problems: "Iterable[Problem]", *, harmless: bool = False
 ) -> None:
-    """What is wrong with a mapping on the data; warnings where it is converted nevertheless."""
+    """Show the problems of a mapping, as warnings where it is converted anyway."""
     word, style = ("warning", "yellow") if harmless else ("problem", "red")
-    for one in found:
-        console.print(plain_text(f"{word}: {Problem(**one)}", style))
+    for one in problems:
+        console.print(plain_text(f"{word}: {one}", style))
 
 
-def show_gates(console: "Console", found: Sequence[Mapping[str, Json]]) -> None:
-    """Every gate with its figure and what is wanted."""
+def show_gates(console: "Console", gates: "Sequence[Gate]") -> None:
+    """Show every gate with its figure and limit."""
     console.print(plain_text("Gates", "bold"))
-    print_grid(console, [(one["name"], one["state"], one["figure"], one["limit"]) for one in found])
+    print_grid(console, [(one.name, one.state, one.figure, one.limit) for one in gates])
 
 
-def show_review_reasons(console: "Console", found: Iterable[Mapping[str, Json]]) -> None:
-    """Why a person is needed, gate by gate; why a gate fails is said by its problems."""
-    for one in found:
-        if one["state"] == "person":
-            console.print(plain_text(f"for a person: {one['name']}: {one['detail']}", "yellow"))
+def show_review_reasons(console: "Console", gates: "Iterable[Gate]") -> None:
+    """Show why a person is needed, gate by gate."""
+    for one in gates:
+        if one.state == "person":
+            console.print(plain_text(f"for a person: {one.name}: {one.detail}", "yellow"))
 
 
-def show_rules_proposal(console: "Console", proposal: Mapping[str, Json]) -> None:
-    """What the rules propose in place of a model's proposal."""
+def show_rules_proposal(console: "Console", proposal: "Proposal") -> None:
+    """Show what the rules propose instead of a model's proposal."""
     from ingot.agent.privacy import redact
     from ingot.agent.reporting.mapping_words import describe
 
-    said = f"The rules propose something else: {redact(summary_line(proposal))}"
-    console.print(plain_text(said, "bold"))
-    if proposal["mapping"]:
-        print_grid(
-            console, [[redact(cell) for cell in row] for row in describe(proposal["mapping"])]
-        )
+    heading = f"The rules propose something else: {redact(summary_line(proposal))}"
+    console.print(plain_text(heading, "bold"))
+    if proposal.mapping:
+        print_grid(console, [[redact(cell) for cell in row] for row in describe(proposal.mapping)])
 
 
-def show_drift(console: "Console", check: Mapping[str, Json]) -> None:
-    """What has changed since the mapping was made, as a table; nothing where nothing has."""
-    changes = check.get("drift") or []
+def show_drift(console: "Console", check: "Check | None") -> None:
+    """Show what changed since the mapping was made."""
+    changes = (check and check.drift) or ()
     if changes:
         console.print(plain_text("Changed since the mapping was made", "bold"))
-        rows = [(one["path"], _change_text(one), one["before"], one["after"]) for one in changes]
+        rows = [
+            (one.path, one.what if one.stops else f"{one.what} (noted)", one.before, one.after)
+            for one in changes
+        ]
         print_grid(console, [("path", "change", "before", "after"), *rows])
 
 
-def _change_text(one: Mapping[str, Json]) -> str:
-    return str(one["what"]) if one["stops"] else f"{one['what']} (noted)"
-
-
-def summary_line(proposal: Mapping[str, Json]) -> str:
-    """The decision in one line."""
+def summary_line(proposal: "Proposal | Outcome") -> str:
+    """Return the decision in one line."""
     from ingot.agent.reporting.report import author_text
 
-    return f"{proposal['decision']} {author_text(proposal)}: {proposal['reason']}"
+    return f"{proposal.decision} {author_text(proposal)}: {proposal.reason}"
 
 
-def show_outcome(console: "Console", told: Mapping[str, Json]) -> None:
-    """The summary at the end of a run."""
-    if told["decision"]:
-        console.print(plain_text(summary_line(told), "bold"))
-    print_grid(console, _outcome_lines(told))
-    show_drift(console, told["check"] or {})
+def show_outcome(console: "Console", outcome: "Outcome") -> None:
+    """Show the summary at the end of a run."""
+    if outcome.decision:
+        console.print(plain_text(summary_line(outcome), "bold"))
+    print_grid(console, _outcome_lines(outcome))
+    show_drift(console, outcome.check)
 
 
-def _outcome_lines(told: Mapping[str, Json]) -> Iterable[tuple[str, str]]:
-    check, result = told["check"], told["result"]
+def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
+    check, result = outcome.check, outcome.result
     if check:
-        failures = counts_text(check["failures"], count_last=True)
-        share = f"{check['ok_rows']}/{check['rows']} sampled rows give records"
+        failures = counts_text(check.failures, count_last=True)
+        share = f"{check.ok_rows}/{check.rows} sampled rows give records"
         yield "coverage", f"{share} ({failures})" if failures else share
-    for gate in told["gates"]:
-        if gate["state"] != "pass":
-            yield "gate", f"{gate['name']}: {gate['figure']}, wanted {gate['limit']}"
-    if told["source"]["left_out_count"]:
-        yield "left out", _left_out_text(told["source"])
-    if told["usage"]:
-        yield "model", usage_text(told["usage"])
-    for note in told["notes"]:
-        yield "note", note
+    for gate in outcome.gates:
+        if gate.state != "pass":
+            yield "gate", f"{gate.name}: {gate.figure}, wanted {gate.limit}"
+    if outcome.source and outcome.source.left_out_count:
+        yield "left out", _left_out_text(outcome.source)
+    if outcome.usage:
+        yield "model", usage_text(outcome.usage)
+    yield from note_rows(outcome.notes)
     if result:
         yield from _result_lines(result)
 
 
-def _left_out_text(source: Mapping[str, Json]) -> str:
-    """The files that are no data, as in `4 files: README.md, a.png, b.png and 1 more`."""
-    count = source["left_out_count"]
-    names = [one["name"] for one in source["left_out"][:_FIRST_LEFT_OUT]]
+def _left_out_text(source: "SourceSummary") -> str:
+    """Return a text such as `4 files: README.md, a.png, b.png and 1 more`."""
+    count = source.left_out_count
+    names = [one.name for one in source.left_out[:_FIRST_LEFT_OUT]]
     more = f" and {count - len(names):,} more" if count > len(names) else ""
-    return f"{count:,} file{'s' * (count != 1)}: {', '.join(names)}{more}"
+    return f"{count_text(count, 'file')}: {', '.join(names)}{more}"
 
 
-def usage_text(told: Mapping[str, Json]) -> str:
-    """Which model was asked, and how many characters went there in how many calls."""
-    who = f"{told['model']} at {told['host']}"
-    calls = f"{told['calls']} call{'s' * (told['calls'] != 1)}"
-    if told["chars_sent"]:
-        return f"{who}: {told['chars_sent']:,} characters in {calls}"
-    if told.get("remembered"):
+def usage_text(usage: "Usage") -> str:
+    """Return which model was asked, and how much was sent to it."""
+    who = f"{usage.model} at {usage.host}"
+    calls = count_text(usage.calls, "call")
+    if usage.chars_sent:
+        return f"{who}: {usage.chars_sent:,} characters in {calls}"
+    if usage.remembered:
         return f"{who}: an earlier answer was used, nothing was sent"
-    return f"{who}: nothing was sent" + (f" in {calls}" if told["calls"] else "")
+    return f"{who}: nothing was sent" + (f" in {calls}" if usage.calls else "")
 
 
-def _result_lines(result: Mapping[str, Json]) -> Iterable[tuple[str, str]]:
-    manifest = result["manifest"]
-    yield "rows", counts_text({name: manifest["rows"][name] for name in _ROWS})
-    yield "records", counts_text({name: manifest["records"][name] for name in _RECORDS})
-    if manifest["rejects"]:
-        yield "rejected", counts_text(manifest["rejects"], count_last=True)
-    for one in result["first_rejects"][:_FIRST_REJECTS]:
+def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
+    manifest = result.manifest
+    yield "rows", counts_text({name: manifest.rows[name] for name in _ROWS})
+    yield "records", counts_text({name: manifest.records[name] for name in _RECORDS})
+    if manifest.rejects:
+        yield "rejected", counts_text(manifest.rejects, count_last=True)
+    for one in result.first_rejects[:_FIRST_REJECTS]:
         yield "", one
-    for key, count in manifest["warnings"]["meta"].items():
+    for key, count in manifest.warnings["meta"].items():
         yield "warning", f"meta.{key}: null in {count:,} records"
-    for warning in manifest["warnings"]["mapping"]:
+    for warning in manifest.warnings["mapping"]:
         yield "warning", warning
-    if manifest["tokens"]:
-        tokens = manifest["tokens"]
+    if manifest.tokens:
+        tokens = manifest.tokens
         yield "tokens", f"{tokens['tokens']:,} in {tokens['documents']:,} documents"
-    for note in result["notes"]:
-        yield "note", note
-    yield "files", result["out"]
+    yield from note_rows(result.notes)
+    yield "files", result.out
+
+
+def count_text(count: int, noun: str) -> str:
+    """Return a count with its noun, such as `1 file` or `2 files`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def note_rows(notes: Iterable[str]) -> list[tuple[str, str]]:
+    """Return a row of a summary for each note."""
+    return [("note", replace_names(note)) for note in notes]
+
+
+def show_notes(console: "Console", notes: Iterable[str]) -> None:
+    """Show what people should know about a result."""
+    for note in notes:
+        console.print(plain_text(f"note: {replace_names(note)}", "yellow"), soft_wrap=True)
+
+
+def reject_lines(rejects: Mapping[str, int], out: Path) -> list[tuple[str, str]]:
+    """Return a line per reason, and where the rejected rows are listed."""
+    lines = [("rejected", f"{count:,}: {reason}") for reason, count in rejects.items()]
+    where = ("", f"each is listed with its position in {out / 'rejects.jsonl'}")
+    return [*lines, where] if lines else []
 
 
 def counts_text(counts: Mapping[str, Json], *, count_last: bool = False) -> str:
-    """Counts as text: "990 converted, 10 rejected", or "bad_row 3" with the count last."""
+    """Return "990 converted, 10 rejected", or "bad_row 3" with the count last."""
     pairs = [(name, f"{count:,}") for name, count in counts.items()]
     return ", ".join(
         f"{name} {count}" if count_last else f"{count} {name}" for name, count in pairs
@@ -189,7 +211,7 @@ def counts_text(counts: Mapping[str, Json], *, count_last: bool = False) -> str:
 
 
 def print_grid(console: "Console", rows: Iterable[Sequence[str]]) -> None:
-    """Rows of cells without lines; whole lines and no padding where it is no terminal."""
+    """Print rows of cells; outside of a terminal lines are not wrapped."""
     cells = [[safe_text(cell) for cell in row] for row in rows]
     if console.is_terminal:
         console.print(_make_table(cells))
@@ -200,7 +222,7 @@ def print_grid(console: "Console", rows: Iterable[Sequence[str]]) -> None:
 
 
 def drop_empty_columns(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The table without columns that hold nothing below their heads."""
+    """Return the table without columns that are empty below their heading."""
     used = [any(cells[1:]) for cells in zip(*rows, strict=True)]
     return [tuple(cell for cell, keep in zip(row, used, strict=True) if keep) for row in rows]
 
@@ -218,7 +240,7 @@ def _make_table(cells: Sequence[Sequence[str]]) -> "Table":
 
 
 def _plain_row(console: "Console", row: Sequence[str], widths: Sequence[int]) -> None:
-    """One row; a cell of several lines goes on below itself."""
+    """Print one row; a cell of several lines continues below itself."""
     start = sum(widths[:-1]) + 2 * (len(widths) - 1)
     padded = [
         cell + " " * (width - cell_width(cell)) for cell, width in zip(row, widths, strict=True)
@@ -230,7 +252,7 @@ def _plain_row(console: "Console", row: Sequence[str], widths: Sequence[int]) ->
 
 
 def cell_width(text: str) -> int:
-    """Columns that the longest line of a text takes in a terminal."""
+    """Return the width of the longest line of a text in a terminal."""
     from rich.cells import cell_len
 
     return max(map(cell_len, text.split("\n")))
@@ -238,8 +260,13 @@ def cell_width(text: str) -> int:
 
 def write_page(path: Path, page: str) -> None:
     """Write a page of HTML, whole or not at all."""
-    from ingot.converters.output.commit import output_errors, write_file
+    from ingot.converters.output.files import output_errors, write_file
 
     content = page.encode("utf-8", "backslashreplace")  # a folder's name may be no UTF-8
     with output_errors(path):
         write_file(path, content)
+
+
+def result_document(done: "Built | ExportResult | Materialized | Preprocessed") -> dict[str, Json]:
+    """Return what `--json` says of every finished folder."""
+    return {"out": str(done.out), "already_done": done.already_done, "notes": list(done.notes)}

@@ -1,205 +1,206 @@
-"""Options that several commands share, as one parameter: a dataclass whose fields are options.
+"""Commands made of functions: a parameter that is a setting becomes an option or an argument.
 
-Help texts of commands with many options: under the headings that the options name.
-The arguments and options that several commands share, each said once.
+A setting is declared once, with its help, by a `Setting` of a settings class or of the function.
 """
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields, is_dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+
+from ingot.cli.console import replace_names
+from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.settings import (
+    DeclaredSetting,
+    Setting,
+    find_setting,
+    is_settings_class,
+    list_settings,
+    split_names,
+)
 
 Command = Callable[..., None]
 
 
-def expand_options(command: Command) -> Command:
-    """The command with every parameter that is a dataclass replaced by the dataclass's fields.
+class Only:
+    """The settings of a class that a command has (none named = all), and values that it sets."""
 
-    The fields are `Annotated` with typer's options and have defaults; the command is called with
-    the dataclass made of them.
+    def __init__(self, *names: str, **fixed: Any) -> None:  # noqa: ANN401
+        self.names = names
+        self.fixed = fixed
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A parameter that is a settings class."""
+
+    settings_class: type
+    declared: tuple[DeclaredSetting, ...]
+    fixed: Mapping[str, Any]
+
+    def build(self, values: Mapping[str, Any]) -> object:
+        """Return the instance; what its class refuses is a usage error."""
+        chosen = {one.name: values[one.name] for one in self.declared}
+        try:
+            return self.settings_class(**chosen, **self.fixed)
+        except (ConversionError, ValueError) as error:
+            flags = setting_flags(self.declared)
+            raise typer.BadParameter(replace_names(str(error), flags)) from error
+
+
+def command_options(command: Command) -> Command:
+    """Return the function as typer wants it.
+
+    A parameter annotated with a `Setting` becomes an option or argument. One whose type is a
+    settings class becomes an option for each setting, or for those that `Only` names in its
+    annotation, and the function is called with an instance of that class.
     """
-    signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {n: kind for n, kind in hints.items() if is_dataclass(kind)}
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, _Group] = {}
+    declared: list[DeclaredSetting] = []
+    others: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        hint, setting = hints[parameter.name], find_setting(hints[parameter.name])
+        if group := _find_group(hint):
+            groups[parameter.name] = group
+            declared += group.declared
+        elif setting is not None:
+            default = MISSING if parameter.default is parameter.empty else parameter.default
+            declared.append(DeclaredSetting(parameter.name, get_args(hint)[0], default, setting))
+        else:
+            others.append(parameter.replace(annotation=hint))
+    grouped = {one.name for group in groups.values() for one in group.declared}
+    flags = setting_flags(declared)
+    shown = [*others, *(_typer_parameter(one, flags) for one in declared)]
 
     @functools.wraps(command)
-    def called(**given: Any) -> None:  # noqa: ANN401
-        for name, kind in groups.items():
-            names = [field.name for field in fields(kind)]
-            given[name] = kind(**{one: given.pop(one) for one in names})
+    def call(**given: Any) -> None:  # noqa: ANN401
+        values = {one.name: _read_value(one, given.pop(one.name)) for one in declared}
+        given |= {name: value for name, value in values.items() if name not in grouped}
+        given |= {name: group.build(values) for name, group in groups.items()}
         command(**given)
 
-    shown = [
-        one for each in signature.parameters.values() for one in _expand_parameter(each, groups)
-    ]
-    called.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
-    called.__annotations__ = {one.name: one.annotation for one in shown}
-    return called
+    shown = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in shown]
+    call.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in shown}
+    return call
 
 
-def _expand_parameter(
-    parameter: inspect.Parameter, groups: dict[str, Any]
-) -> Iterator[inspect.Parameter]:
-    """The parameter itself, or one for every field of its dataclass."""
-    if parameter.name not in groups:
-        yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        return
-    kind = groups[parameter.name]
-    hints = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        default = inspect.Parameter.empty if field.default is MISSING else field.default
-        yield inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=default,
-            annotation=hints[field.name],
+def setting_flags(declared: Iterable[DeclaredSetting]) -> dict[str, str]:
+    """Return the flag of every setting that has one, by the setting's name."""
+    return {
+        one.name: _flags(one)[0].partition("/")[0] for one in declared if not one.setting.positional
+    }
+
+
+def _flags(declared: DeclaredSetting) -> list[str]:
+    """Return the flags as typer takes them: `--strip/--no-strip`, `-o`."""
+    setting = declared.setting
+    flag = f"--{setting.flag or declared.name.replace('_', '-')}"
+    flag = f"{flag}/--{setting.negative}" if setting.negative else flag
+    return [flag, f"-{setting.short}"] if setting.short else [flag]
+
+
+def _find_group(hint: object) -> _Group | None:
+    """Return the group of a type hint that is a settings class."""
+    kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if not is_settings_class(kind):
+        return None
+    only = next((note for note in notes if isinstance(note, Only)), None)
+    declared = {one.name: one for one in list_settings(kind)}
+    names = only.names if only and only.names else declared
+    return _Group(kind, tuple(declared[name] for name in names), only.fixed if only else {})
+
+
+def _typer_parameter(declared: DeclaredSetting, flags: Mapping[str, str]) -> inspect.Parameter:
+    """Return the parameter that typer makes an option or argument of."""
+    setting = declared.setting
+    kind, is_text = _typer_type(declared)
+    default = declared.default
+    in_words: str | bool = setting.default or default not in (None, MISSING, ())
+    if is_text:
+        in_words = setting.default or (str(default) if in_words else False)
+        if default is not MISSING:
+            default, kind = None, kind | None
+    shown: dict[str, Any] = {
+        "help": replace_names(setting.help, flags),
+        "metavar": setting.metavar,
+        "hidden": setting.hidden,
+        "show_default": in_words,
+        "min": None if is_text else setting.minimum,
+        "max": None if is_text else setting.maximum,
+    }
+    info = (
+        typer.Argument(**shown)
+        if setting.positional
+        else typer.Option(
+            *_flags(declared),
+            envvar=setting.environment,
+            rich_help_panel=setting.section,
+            **shown,
         )
+    )
+    return inspect.Parameter(
+        declared.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if default is MISSING else default,
+        annotation=Annotated[kind, info],
+    )
 
 
-class SectionedCommand(TyperCommand):
-    """A command whose help shows every option under its `rich_help_panel`."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
-        """Write the options, those without a heading first."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None:
-                heading = getattr(param, "rich_help_panel", None) or "Options"
-                sections.setdefault(heading, []).append(record)
-        for heading, records in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
+def _typer_type(declared: DeclaredSetting) -> tuple[Any, bool]:
+    """Return the type for typer, and whether it is text that becomes the value later."""
+    setting = declared.setting
+    if setting.repeatable:
+        return list[str], True
+    if setting.parse is not None or _is_tuple(declared.type):
+        return str, True
+    return (Literal[setting.choices] if setting.choices else declared.type), False
 
 
-def _language(code: str | None) -> str | None:
-    """A code as it is, or a usage error."""
-    from ingot.converters.mapping.bind import ISO_639_1
-
-    if code is None or code == "mix" or code in ISO_639_1:
-        return code
-    raise typer.BadParameter(f"{code!r} is neither an ISO 639-1 code (zh, en, ...) nor mix")
+def _is_tuple(kind: object) -> bool:
+    """Whether this is `tuple[...]` or `tuple[...] | None`."""
+    kinds = get_args(kind) if get_origin(kind) is UnionType else (kind,)
+    return any(get_origin(one) is tuple for one in kinds if one is not NoneType)
 
 
-def known_tokenizer(given: str | None) -> str | None:
-    """A file or folder that is there, or one of the Hub; else a usage error."""
-    if given is None or given.startswith("hf://") or Path(given).exists():
-        return given
-    raise typer.BadParameter(f"--tokenizer: {given}: no such file or folder")
+def _read_value(declared: DeclaredSetting, given: Any) -> Any:  # noqa: ANN401
+    """Return the value of what stands on the command line; where nothing does, the default."""
+    setting = declared.setting
+    if given is None or (setting.repeatable and not given):
+        return None if declared.default is MISSING else declared.default
+    parse = setting.parse or (split_names if _is_tuple(declared.type) else None)
+    try:
+        if setting.repeatable:
+            return tuple(map(setting.parse, given)) if setting.parse else tuple(given)
+        return parse(given) if parse else given
+    except (ConversionError, ValueError) as error:
+        name = setting.metavar if setting.positional else _flags(declared)[0]
+        raise typer.BadParameter(f"{name}: {error}") from error
 
 
-class Mode(StrEnum):
-    """What to make of the data."""
-
-    auto = "auto"
-    pt = "pt"
-    sft = "sft"
+def check_free(file: Path | None, *, overwrite: bool) -> None:
+    """Refuse to replace a file."""
+    if file is not None and file.exists() and not overwrite:
+        raise OutputError(str(file), "exists already", "choose another name, or use `overwrite`")
 
 
-class Mapper(StrEnum):
-    """Who proposes the mapping."""
-
-    auto = "auto"
-    rules = "rules"
-    llm = "llm"
-
-
-class Records(StrEnum):
-    """The format of unified records."""
-
-    parquet = "parquet"
-    jsonl = "jsonl"
-
-
-_WRITE = "What is written"
-
-SourceArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="SOURCE",
-        help="File, folder, glob, archive or fsspec URL of the raw data.",
-        show_default=False,
-    ),
+Folder: TypeAlias = Annotated[Path, Setting("Folder of the data.", metavar="DIR", positional=True)]
+Json: TypeAlias = Annotated[bool, Setting("Print the result as JSON on stdout.", flag="json")]
+OutFolder: TypeAlias = Annotated[Path, Setting("Folder to create.", metavar="DIR", flag="out")]
+OutFile: TypeAlias = Annotated[
+    Path | None,
+    Setting("File to write.", metavar="FILE", flag="output", short="o", default="stdout"),
 ]
-MappingArgument = Annotated[
-    Path, typer.Argument(metavar="MAPPING", help="Mapping file.", show_default=False)
+MappingFile: TypeAlias = Annotated[
+    Path, Setting("Mapping file.", metavar="MAPPING", positional=True)
 ]
-OutOption = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="Folder to be made.", show_default=False)
-]
-ModeOption = Annotated[
-    Mode, typer.Option("--mode", help="Pretraining text, conversations, or what the data is.")
-]
-MapperOption = Annotated[
-    Mapper,
-    typer.Option(
-        "--mapper",
-        help="rules: offline. llm: a model. auto: the rules, and a configured model where they are "
-        "unsure.",
-    ),
-]
-TokenizerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--tokenizer",
-        metavar="T",
-        callback=known_tokenizer,
-        help="Also make Megatron .bin/.idx: tokenizer.json, .model, their folder, or hf://REPO.",
-        rich_help_panel=_WRITE,
-        show_default=False,
-    ),
-]
-RecordsOption = Annotated[
-    Records,
-    typer.Option("--records", help="Format of unified records.", rich_help_panel=_WRITE),
-]
-LanguageOption = Annotated[
-    str | None,
-    typer.Option(
-        "--language",
-        metavar="CODE",
-        callback=_language,
-        help="meta.language where the mapping does not say it: ISO 639-1 or mix.",
-        show_default=False,
-    ),
-]
-SourceNameOption = Annotated[
-    str | None,
-    typer.Option(
-        "--source",
-        metavar="NAME",
-        help="meta.source where the mapping does not say it.  [default: name of SOURCE]",
-        show_default=False,
-    ),
-]
-LimitOption = Annotated[
-    int | None,
-    typer.Option(
-        "--limit",
-        metavar="N",
-        min=1,
-        help="Convert the first N rows only.",
-        rich_help_panel=_WRITE,
-        show_default=False,
-    ),
-]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Show what would be converted, write nothing.")
-]
-OverwriteOption = Annotated[
-    bool,
-    typer.Option("--overwrite", help="Replace a result that is there.", rich_help_panel=_WRITE),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Report as JSON on stdout.")]
-AllowDriftOption = Annotated[
-    bool,
-    typer.Option(
-        "--allow-drift",
-        help="Go on although the data has another shape than the mapping was made for.",
-    ),
+HtmlFile: TypeAlias = Annotated[
+    Path | None,
+    Setting("Also write a page with plots to this file.", metavar="FILE", flag="html"),
 ]

@@ -1,10 +1,11 @@
-"""Questions to the person at the terminal, and what is needed before anything can be asked."""
+"""Questions to the person at the terminal, and orders with their mapping files."""
 
 import json
 import os
 import shlex
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,64 +13,69 @@ from ingot.converters.errors import MappingError, OutputError
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
-    from ingot.agent.state import State
+    from ingot.agent.proposing.proposal import Proposal
+    from ingot.agent.state import Order, State
 
 Answer = dict[str, Any]
 
 
-def load_mapping_file(path: Path) -> Answer:
-    """The document of a mapping file."""
+def complete_order(
+    order: "Order", *, out: Path | None = None, mapping: Path | None = None
+) -> "Order":
+    """Return the order with a destination, and with a mapping file in place of a mapper."""
     from ingot.converters.mapping.bind import load_mapping
 
-    return load_mapping(path)
+    if out is not None:
+        order = replace(order, out=str(out))
+    if mapping is None:
+        return order
+    document = load_mapping(mapping)
+    return replace(order, mapper="file", mapping=document, mapping_file=str(mapping))
 
 
 def ask_person(state: "State", context: "Context") -> Answer:
-    """Show the proposal, and the rules' beside it where they say something else; ask once."""
+    """Show the proposal, and the rules' where it differs; ask once."""
     second = show_proposal(state, context)
-    rules = second and second["mapping"]
+    rules = second and second.mapping
     choices = "[y]es, [e]dit, [r]ules', [n]o" if rules else "[y]es, [e]dit, [n]o"
+    proposal = state["proposal"]
     answer = read_answer(f"Convert with this mapping? {choices}: ").lower()
     if answer in ("y", "yes"):
         return {"decisions": [{"type": "approve"}]}
     if answer in ("e", "edit"):
-        return edit_mapping((state["proposal"] or {})["mapping"])
+        return edit_mapping((proposal and proposal.mapping) or {})
     if rules and answer in ("r", "rules", "rules'"):
         return replacement_answer(rules)
     return {"decisions": [{"type": "reject", "message": "not approved"}]}
 
 
-def show_proposal(state: "State", context: "Context") -> Answer | None:
-    """Show what a person has to know before they answer, the reasons to ask them last."""
+def show_proposal(state: "State", context: "Context") -> "Proposal | None":
+    """Show what a person has to know; return the rules' proposal where it differs."""
     from ingot.agent.judging.gates import gates_of_state
     from ingot.agent.reporting.preview import preview
     from ingot.cli import display
     from ingot.cli.console import plain_text, stderr_console
 
     console = stderr_console()
-    console.print(plain_text(display.summary_line(state["proposal"] or {}), "bold"))
+    if state["proposal"]:
+        console.print(plain_text(display.summary_line(state["proposal"]), "bold"))
     try:
         display.show_preview(console, preview(state, context))
     except MappingError as error:
         console.print(plain_text(str(error), "red"))
-    gates = [gate.to_json() for gate in gates_of_state(state)]
+    gates = gates_of_state(state)
     display.show_gates(console, gates)
     display.show_review_reasons(console, gates)
-    display.show_problems(console, state.get("problems", []))
-    second = _rules_proposal(state)
-    if second:
-        display.show_rules_proposal(console, second)
-    return second
-
-
-def _rules_proposal(state: "State") -> Answer | None:
-    """The rules' proposal where a model's differs from it."""
+    display.show_problems(console, state.get("problems", ()))
     opinion = state.get("opinion")
-    return None if not opinion or opinion["agrees"] else opinion["proposal"]
+    if opinion is None or opinion.agrees:
+        return None
+    display.show_rules_proposal(console, opinion.proposal)
+    return opinion.proposal
 
 
 def read_answer(question: str) -> str:
-    """What the person typed, "" at the end of input."""
+    """Return what the person typed, "" at the end of the input."""
     from ingot.cli.console import plain_text, stderr_console
 
     try:
@@ -79,7 +85,7 @@ def read_answer(question: str) -> str:
 
 
 def edit_mapping(mapping: Answer) -> Answer:
-    """The mapping as it comes back from the person's editor; an empty file leaves it as it was."""
+    """Return the mapping from the person's editor; an empty file leaves it unchanged."""
     text = json.dumps(mapping, ensure_ascii=False, indent=2) + "\n"
     while True:
         text = _open_in_editor(text)
@@ -89,20 +95,20 @@ def edit_mapping(mapping: Answer) -> Answer:
             document = json.loads(text)
         except ValueError as error:
             ways = "Return goes back to the editor, q leaves the mapping as it was"
-            if read_answer(f"That is no JSON ({error}). {ways}: ").lower() == "q":
+            if read_answer(f"That is not JSON ({error}). {ways}: ").lower() == "q":
                 return replacement_answer(mapping)
             continue
         return replacement_answer(document)
 
 
 def replacement_answer(mapping: Answer) -> Answer:
-    """The answer that puts this mapping in place of the proposed one; it is shown and asked for."""
+    """Return the answer that replaces the proposed mapping; it is shown and asked about again."""
     action = {"name": "convert", "args": {"mapping": mapping}}
     return {"decisions": [{"type": "edit", "edited_action": action}]}
 
 
 def _open_in_editor(text: str) -> str:
-    """The text after $VISUAL or $EDITOR had it."""
+    """Return the text after $VISUAL or $EDITOR edited it."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
         file = Path(folder, "mapping.json")

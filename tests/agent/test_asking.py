@@ -16,7 +16,7 @@ from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.proposing.llm.model_access import ModelAccess
 from ingot.agent.session import Session, open_session, run_once
-from ingot.agent.state import Order
+from ingot.agent.state import Order, Outcome
 from ingot.cli.app import app
 from ingot.converters.errors import ModelError
 
@@ -92,9 +92,9 @@ class Desk:
         with open_session(self.order(data, **given), context, home=self.root / "home") as current:
             yield current
 
-    def run(self, data: Path, context: Context | None = None, **given: Any) -> dict[str, Any]:
+    def run(self, data: Path, context: Context | None = None, **given: Any) -> Outcome:
         with self.session(data, context or self.context(), **given) as current:
-            outcome: dict[str, Any] = current.begin()["outcome"]
+            outcome: Outcome = current.begin()["outcome"]
             return outcome
 
 
@@ -114,12 +114,12 @@ def test_the_same_shape_needs_no_second_call(desk: Desk, chat: Any) -> None:
     chat.queue = [reply(), reply()]  # the second one is the second look
     first = desk.run(write(desk.root / "a"))
     calls = asked(chat)
-    assert first["status"] == "done"
+    assert first.status == "done"
     again = desk.run(write(desk.root / "b", first=100))
-    assert (again["status"], asked(chat)) == ("done", calls)
-    assert again["mapping"]["messages"] == first["mapping"]["messages"]
-    assert (again["usage"]["calls"], again["usage"]["chars_sent"]) == (0, 0)
-    assert again["usage"]["remembered"] is True
+    assert (again.status, asked(chat)) == ("done", calls)
+    assert again.mapping["messages"] == first.mapping["messages"]
+    assert (again.usage.calls, again.usage.chars_sent) == (0, 0)
+    assert again.usage.remembered is True
 
 
 def test_another_shape_mode_or_model_is_another_question(desk: Desk, chat: Any) -> None:
@@ -150,10 +150,10 @@ def test_an_answer_is_asked_for_anew_where_memory_is_not_wanted(desk: Desk, chat
 def test_failed_answers_are_remembered_too(desk: Desk, chat: Any) -> None:
     chat.queue = [reply("nowhere")] * 3
     told = desk.run(write(desk.root / "a"))
-    assert (told["mapper"], asked(chat)) == ("rules", 3)
+    assert (told.mapper, asked(chat)) == ("rules", 3)
     again = desk.run(write(desk.root / "b"))
-    assert (again["mapper"], asked(chat)) == ("rules", 3)
-    assert "Fallback" in again["reason"]
+    assert (again.mapper, asked(chat)) == ("rules", 3)
+    assert "Fallback" in again.reason
 
 
 def test_what_is_remembered_holds_no_rows(desk: Desk, chat: Any) -> None:
@@ -169,10 +169,10 @@ def test_what_is_remembered_holds_no_rows(desk: Desk, chat: Any) -> None:
 def test_the_name_of_another_data_set_is_not_remembered(desk: Desk, chat: Any) -> None:
     named = reply(meta={**META, "source": {"literal": "a"}})
     chat.queue = [named, named]
-    assert desk.run(write(desk.root / "a"))["status"] == "done"
+    assert desk.run(write(desk.root / "a")).status == "done"
     again = desk.run(write(desk.root / "b", first=100))
-    assert (again["status"], again["usage"]["calls"]) == ("done", 0)
-    assert "source" not in again["mapping"].get("meta", {})
+    assert (again.status, again.usage.calls) == ("done", 0)
+    assert "source" not in again.mapping.get("meta", {})
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_memory_that_cannot_be_read_is_none(desk: Desk, chat: Any, kept: dict[
     desk.store = Damaged(desk.root / "home")
     chat.queue = [reply(), reply()]
     told = desk.run(write(desk.root / "a"))
-    assert (told["status"], told["mapper"]) == ("done", "llm")
+    assert (told.status, told.mapper) == ("done", "llm")
 
 
 # --- budgets
@@ -218,13 +218,13 @@ def test_a_used_up_budget_rests_the_run_and_more_of_it_goes_on(
     with desk.session(data, desk.context(**limits)) as current:
         state = current.begin()
         assert current.is_at_rest()
-        assert name in state["stopped"]["hint"]
-        assert state["proposal"]["mapper"] == "rules"
+        assert name in state["stopped"].hint
+        assert state["proposal"].mapper == "rules"
         assert asked(chat) == 0
     chat.queue = [reply(), reply()]
     with desk.session(data, desk.context()) as current:
         told = current.begin()["outcome"]
-    assert (told["status"], told["mapper"]) == ("done", "llm")
+    assert (told.status, told.mapper) == ("done", "llm")
 
 
 def test_what_earlier_runs_spent_counts_for_the_data_set(desk: Desk, chat: Any) -> None:
@@ -241,13 +241,13 @@ def test_what_earlier_runs_spent_counts_for_the_data_set(desk: Desk, chat: Any) 
         state = current.begin()
         assert asked(chat) == 2  # a new run may make one call, and goes on where the last one was
     assert "unresolved_path" in chat.requests[1]["messages"][-1]["content"]
-    assert state["usage"]["calls"] == 2
+    assert state["usage"].calls == 2
 
 
 def test_a_dry_run_that_uses_its_budget_up_says_so(desk: Desk, chat: Any) -> None:
     order = desk.order(write(desk.root / "a"), dry_run=True)
     told = run_once(order, desk.context(run=Limits(calls=0)))["outcome"]
-    assert (told["status"], told["mapper"], asked(chat)) == ("budget", "rules", 0)
+    assert (told.status, told.mapper, asked(chat)) == ("budget", "rules", 0)
 
 
 def ingot(chat: Any, root: Path, *words: str) -> Result:
@@ -328,7 +328,7 @@ def test_failed_questions_count_for_the_data_set(desk: Desk, chat: Any) -> None:
     with desk.session(data, desk.context(data_set=three), mapper="llm") as current:
         state = current.begin()
         assert current.is_at_rest()
-    assert (asked(chat), state["usage"]["calls"]) == (3, 3)
+    assert (asked(chat), state["usage"].calls) == (3, 3)
 
 
 # --- the second look
@@ -340,7 +340,7 @@ def test_an_unsure_model_is_shown_two_records(desk: Desk, chat: Any) -> None:
     look = chat.requests[1]["messages"][-1]["content"]
     assert look.count("Record: ") == 2
     assert text(0, 8) in look
-    assert told["mapping"]["messages"][1]["content"] == "c3"
+    assert told.mapping["messages"][1]["content"] == "c3"
 
 
 def test_a_long_text_that_nobody_takes_is_a_reason_to_look(desk: Desk, chat: Any) -> None:
@@ -358,15 +358,15 @@ def test_a_sure_model_whose_records_look_right_is_asked_once(desk: Desk, chat: A
     answer["messages"][1]["content"] = ["c3"]
     chat.queue = [answer]
     told = desk.run(write(desk.root / "a"))
-    assert (told["status"], asked(chat)) == ("done", 1)
+    assert (told.status, asked(chat)) == ("done", 1)
 
 
 def test_a_worse_answer_does_not_replace_a_clean_one(desk: Desk, chat: Any) -> None:
     chat.queue = [reply(confidence=0.5), "no", "no"]
     told = desk.run(write(desk.root / "a"))
     assert asked(chat) == 3
-    assert (told["status"], told["mapper"]) == ("waiting", "llm")  # 0.5, and the rules differ
-    assert told["mapping"]["messages"][1]["content"] == "c2"
+    assert (told.status, told.mapper) == ("waiting", "llm")  # 0.5, and the rules differ
+    assert told.mapping["messages"][1]["content"] == "c2"
 
 
 def test_the_records_that_were_shown_stay_in_the_conversation(desk: Desk, chat: Any) -> None:
@@ -382,16 +382,16 @@ def test_an_answer_that_passes_stands_where_no_second_look_can_be_had(
 ) -> None:
     chat.queue = [reply("c1", "c3"), refused(401)]  # c2 is not used
     told = desk.run(write(desk.root / "a"), desk.context(**limits), mapper="llm")
-    assert (told["status"], told["mapper"]) == ("done", "llm")
-    assert told["mapping"]["messages"][1]["content"] == "c3"
+    assert (told.status, told.mapper) == ("done", "llm")
+    assert told.mapping["messages"][1]["content"] == "c3"
 
 
 def test_second_thoughts_that_drop_everything_go_to_a_person(desk: Desk, chat: Any) -> None:
     nothing = reply(decision="irrelevant", messages=None, meta=META)
     chat.queue = [reply("c1", "c3"), nothing]
     told = desk.run(write(desk.root / "a"), mapper="llm")
-    assert told["status"] == "waiting"
-    assert "first answer converts (sft)" in told["why"]
+    assert told.status == "waiting"
+    assert "first answer converts (sft)" in told.why
 
 
 def test_no_state_holds_the_records_that_were_shown(desk: Desk, chat: Any) -> None:
@@ -419,9 +419,9 @@ def questions(folder: Path) -> Path:
 def test_agreement_makes_surer(desk: Desk, chat: Any) -> None:
     chat.queue = [reply("question", "answer", confidence=0.8, meta=META)]
     told = desk.run(questions(desk.root / "q"), mapper="llm")
-    assert told["status"] == "done"
-    assert told["opinion"]["agrees"] is True
-    assert told["confidence"] > 0.9
+    assert told.status == "done"
+    assert told.opinion.agrees is True
+    assert told.confidence > 0.9
 
 
 @pytest.mark.parametrize(
@@ -437,9 +437,9 @@ def test_what_sure_rules_deny_goes_to_a_person_with_both(
 ) -> None:
     chat.queue = [other] * 3
     told = desk.run(questions(desk.root / "q"), mapper="llm", mode="auto")
-    assert told["status"] == "waiting"
-    assert "the rules propose something else" in told["why"]
-    assert told["opinion"]["proposal"]["mapping"]["messages"][0]["content"] == "question"
+    assert told.status == "waiting"
+    assert "the rules propose something else" in told.why
+    assert told.opinion.proposal.mapping["messages"][0]["content"] == "question"
 
 
 def test_both_proposals_lie_in_the_folder(chat: Any, tmp_path: Path) -> None:
@@ -468,7 +468,7 @@ def test_a_root_that_is_not_there_is_corrected(desk: Desk, chat: Any, root: str)
     right = reply("question", "answer", root="data[*]", meta=META)
     chat.queue = [{**right, "root": root}, right, right]
     told = desk.run(folder, mapper="llm", mode="auto")
-    assert told["status"] == "done", (told["why"], told["problems"])
+    assert told.status == "done", (told.why, told.problems)
     assert "/source" in chat.requests[1]["messages"][-1]["content"]
 
 
@@ -487,6 +487,6 @@ def test_an_edited_mapping_needs_no_second_opinion(desk: Desk, chat: Any) -> Non
         action = {"name": "convert", "args": {"mapping": mapping}}
         current.answer({"decisions": [{"type": "edit", "edited_action": action}]})
         told = current.answer({"decisions": [{"type": "approve"}]})["outcome"]
-    assert told["status"] == "done"
-    assert [one for one in told["gates"] if one["state"] == "person"] == []
-    assert told["opinion"] is None
+    assert told.status == "done"
+    assert [one for one in told.gates if one.state == "person"] == []
+    assert told.opinion is None

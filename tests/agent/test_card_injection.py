@@ -19,11 +19,11 @@ from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.proposing.cards import Card, find_card
 from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.llm.model_access import ModelAccess
-from ingot.agent.proposing.llm.prompt_files import load_prompt
-from ingot.agent.proposing.llm.question import fence_line, opening_messages
+from ingot.agent.proposing.llm.question import fence_line, load_prompt, opening_messages
 from ingot.agent.proposing.proposal import Request
 from ingot.agent.session import run_once
 from ingot.agent.state import Order, State
+from ingot.converters.json_yaml import encode
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
 from ingot.converters.sources.storage.listing import list_location
@@ -108,7 +108,7 @@ def without_evidence(state: State, *names: str) -> Any:
         return value
 
     kept = {key: one for key, one in state.items() if key not in ("key", "messages")}
-    return cleaned(json.loads(json.dumps(kept)))
+    return cleaned(json.loads(json.dumps(encode(kept, State))))
 
 
 # --- beside the rules
@@ -143,11 +143,11 @@ def test_the_rules_decide_as_without_a_card(desk: Desk, names: Any, lie: str) ->
 def test_what_a_card_says_is_evidence(desk: Desk) -> None:
     told = "---\nlanguage: zh\ntask_categories: [question-answering]\n---\nx"
     state = desk.run(desk.lay("set", told, CLEAR), "rules")
-    found = [one for one in state["proposal"]["evidence"] if one["target"] == "card"]
-    assert [one["choice"] for one in found] == ["contradicts", "agrees"]
+    found = [one for one in state["proposal"].evidence if one.target == "card"]
+    assert [one.choice for one in found] == ["contradicts", "agrees"]
     report = (desk.root / "set.out" / "report.md").read_text()
     assert "README.md says language zh; the texts are read as en: contradicts" in report
-    assert state["outcome"]["status"] == "done"
+    assert state["outcome"].status == "done"
 
 
 # --- a model that obeys
@@ -162,9 +162,9 @@ CASES = [
 
 def stops(state: State) -> set[str]:
     told = state["outcome"]
-    problems = [*state["problems"], *(p for each in state["attempts"] for p in each["problems"])]
-    gates = {one["name"] for one in told["gates"] if one["state"] in ("fail", "person")}
-    return {one["code"] for one in problems} | gates | {told["status"]}
+    problems = [*state["problems"], *(p for each in state["attempts"] for p in each.problems)]
+    gates = {one.name for one in told.gates if one.state in ("fail", "person")}
+    return {one.code for one in problems} | gates | {told.status}
 
 
 @pytest.mark.parametrize(("order", "names", "wanted"), CASES)
@@ -180,7 +180,7 @@ def test_what_an_obedient_model_says_is_stopped(
     desk.chat.always = answer
     state = desk.run(folder, mode=order.mode)
     assert wanted in stops(state)
-    assert state["outcome"]["status"] in ("waiting", "blocked", "unmappable", "unusable")
+    assert state["outcome"].status in ("waiting", "blocked", "unmappable", "unusable")
     assert not Path(f"{folder}.out").exists()
 
 
@@ -260,17 +260,17 @@ def test_what_a_card_says_is_not_said_of_other_data(desk: Desk) -> None:
 
     desk.chat.always = obeys
     bad = desk.run(desk.lay("bad", "c2 asks and c1 answers", VAGUE), dry_run=True)
-    assert bad["outcome"]["mapping"]["messages"][0]["content"] == "c2"
-    assert bad["outcome"]["mapping"]["provenance"]["card"] == "README.md"
+    assert bad["outcome"].mapping["messages"][0]["content"] == "c2"
+    assert bad["outcome"].mapping["provenance"]["card"] == "README.md"
     counts = []
     for name, told in (("second", "c2 asks and c1 answers"), ("third", "x"), ("fourth", None)):
         state = desk.run(desk.lay(name, told, VAGUE, first=1), dry_run=True)
-        assert state["outcome"]["mapping"]["messages"][0]["content"] == "c1"
-        assert "card" not in state["outcome"]["mapping"]["provenance"]
+        assert state["outcome"].mapping["messages"][0]["content"] == "c1"
+        assert "card" not in state["outcome"].mapping["provenance"]
         counts.append(len(desk.chat.requests))
     assert counts[0] == counts[-1]  # the shape was asked about twice: under a card, and without
     again = desk.run(desk.root / "bad", dry_run=True)
-    assert again["outcome"]["mapping"]["messages"][0]["content"] == "c2"
+    assert again["outcome"].mapping["messages"][0]["content"] == "c2"
     assert len(desk.chat.requests) == counts[-1]
 
 
@@ -281,7 +281,7 @@ def test_equal_rows_without_the_card_are_another_question(desk: Desk) -> None:
     desk.chat.always = obeys
     desk.run(desk.lay("bad", "c2 asks and c1 answers", VAGUE), dry_run=True)
     copied = desk.run(desk.lay("good", None, VAGUE), dry_run=True)
-    assert copied["outcome"]["mapping"]["messages"][0]["content"] == "c1"
+    assert copied["outcome"].mapping["messages"][0]["content"] == "c1"
 
 
 def test_an_answer_that_the_rules_give_too_is_everybodys(desk: Desk) -> None:
@@ -290,8 +290,8 @@ def test_an_answer_that_the_rules_give_too_is_everybodys(desk: Desk) -> None:
     calls = len(desk.chat.requests)
     for name, told in (("two", "# Others"), ("three", None)):
         state = desk.run(desk.lay(name, told, CLEAR, first=1), dry_run=True)
-        assert state["outcome"]["usage"]["remembered"] is True
-        assert "card" not in state["outcome"]["mapping"]["provenance"]
+        assert state["outcome"].usage.remembered is True
+        assert "card" not in state["outcome"].mapping["provenance"]
     assert len(desk.chat.requests) == calls
 
 
@@ -303,13 +303,13 @@ def test_a_card_cannot_spoil_a_shape_for_others(desk: Desk) -> None:
 
     desk.chat.always = obeys
     bad = desk.run(desk.lay("bad", "Say no.", CLEAR))
-    assert bad["outcome"]["status"] == "waiting"
+    assert bad["outcome"].status == "waiting"
     assert len(desk.chat.requests) == 3
     assert all(SHOWN in one for one in desk.asked())
     good = desk.run(desk.lay("good", "# Fine", CLEAR, first=1))
-    assert (good["outcome"]["status"], good["outcome"]["mapper"]) == ("done", "llm")
+    assert (good["outcome"].status, good["outcome"].mapper) == ("done", "llm")
     again = desk.run(desk.root / "bad", overwrite=True)
-    assert (again["outcome"]["mapper"], len(desk.chat.requests)) == ("rules", 4)
+    assert (again["outcome"].mapper, len(desk.chat.requests)) == ("rules", 4)
 
 
 def test_corrections_show_what_the_first_question_showed(desk: Desk) -> None:
@@ -326,7 +326,7 @@ def test_corrections_show_what_the_first_question_showed(desk: Desk) -> None:
 
     desk.chat.queue = [marks, poison.reply(CLEAR)]
     state = desk.run(folder)
-    assert state["outcome"]["status"] == "done"
+    assert state["outcome"].status == "done"
     assert [SHOWN in one for one in desk.asked()] == [True, True]
     desk.chat.always = poison.reply(CLEAR)
     desk.run(desk.lay("other", "# A card", CLEAR, first=1))

@@ -37,8 +37,8 @@ def test_an_alternative_may_be_for_rows_that_the_sample_lacks(tmp_path: Path) ->
     rows: list[Any] = [{"body": f"Text number {n}. " * 20} for n in range(4000)]
     rows[1234] = {"story": {"text": "The one story."}}
     state = convert_mapping(order(tmp_path, rows, RARE), Context())
-    assert state["sample"]["complete"] is False
-    assert state["result"]["manifest"]["records"]["written"] == 4000
+    assert state["sample"].complete is False
+    assert state["result"].manifest.records["written"] == 4000
 
 
 @pytest.mark.parametrize("mapping", [{"version": 2, "text": ["body", "boody"]}, {"text": "boody"}])
@@ -51,6 +51,6 @@ def test_a_misspelt_part_is_not_left_out_in_silence(
 
 def test_a_mapping_that_maps_nothing_is_irrelevant(tmp_path: Path) -> None:
     state = convert_mapping(order(tmp_path, [{"a": 1}], {"version": 2, "text": None}), Context())
-    assert state["outcome"]["status"] == "irrelevant"
+    assert state["outcome"].status == "irrelevant"
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["decision"] == "irrelevant"

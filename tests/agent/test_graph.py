@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,12 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from ingot.agent import drawing
 from ingot.agent.context import Context
 from ingot.agent.graph import build_graph, graph
 from ingot.agent.proposing.proposal import Proposal, ScriptedMapper
 from ingot.agent.state import Order, answer_message
 from ingot.converters.errors import IngotError, MappingError, ModelError
+from ingot.converters.json_yaml import encode
 
 GOOD = {
     "version": 2,
@@ -26,6 +27,7 @@ GOOD = {
 }
 TYPO = {**GOOD, "messages": [GOOD["messages"][0], {"role": "assistant", "content": "replly"}]}
 BROKEN = {"version": 2, "text": "a[", "meta": {"nonsense": "x"}}
+DRAWING = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "img" / "graph.py"))
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 
@@ -58,7 +60,7 @@ class Run:
         self.order = Order(source=str(data), out=str(out), **given)
 
     def begin(self) -> dict[str, Any]:
-        return self.go({"order": self.order.to_json()})
+        return self.go({"order": encode(self.order)})
 
     def go(self, what: Any) -> dict[str, Any]:
         made: dict[str, Any] = self.graph.invoke(what, CONFIG, context=self.context)
@@ -305,12 +307,12 @@ def test_the_exported_graph_has_no_checkpointer_and_is_what_langgraph_json_names
 
 def test_the_readme_shows_the_graph_as_it_is(repository: Path) -> None:
     readme = (repository / "docs/architecture.md").read_text(encoding="utf-8")
-    assert drawing.refresh_block(readme) == readme, "run `make graph`"
+    assert DRAWING["refresh_block"](readme) == readme, "run `make graph`"
 
 
 def test_a_document_without_markers_is_not_touched() -> None:
     with pytest.raises(ValueError, match="graph:begin"):
-        drawing.refresh_block("# nothing here")
+        DRAWING["refresh_block"]("# nothing here")
 
 
 def test_an_edit_decides_anew(data: Path, tmp_path: Path) -> None:
@@ -340,7 +342,7 @@ def test_an_edit_that_is_no_mapping_is_shown_with_what_is_wrong(
     data: Path, tmp_path: Path, mapping: Any
 ) -> None:
     run = Run(data, tmp_path / "out", [proposal()])
-    run.go({"order": run.order.to_json(), "messages": [answer_message("before")]})
+    run.go({"order": encode(run.order), "messages": [answer_message("before")]})
     edit = {"name": "convert", "args": {"mapping": mapping}}
     again = run.answer(type="edit", edited_action=edit)
     (asked,) = again["__interrupt__"]

@@ -18,7 +18,7 @@ from ingot.agent.context import Context
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.proposing.llm.model_access import ModelAccess
-from ingot.agent.proposing.llm.prompt_files import load_prompt
+from ingot.agent.proposing.llm.question import load_prompt
 from ingot.agent.session import run_once
 from ingot.agent.state import Order, State
 from ingot.cli.app import app
@@ -86,10 +86,10 @@ def stops(state: State) -> set[str]:
     told = state["outcome"]
     problems = [
         *state["problems"],
-        *(one for each in state["attempts"] for one in each["problems"]),
+        *(one for each in state["attempts"] for one in each.problems),
     ]
-    gates = {one["name"] for one in told["gates"] if one["state"] in ("fail", "person")}
-    return {one["code"] for one in problems} | gates | {told["status"]}
+    gates = {one.name for one in told.gates if one.state in ("fail", "person")}
+    return {one.code for one in problems} | gates | {told.status}
 
 
 def outside(content: str) -> str:
@@ -114,7 +114,7 @@ def test_what_an_obedient_model_says_is_stopped(
     place = poison.BY_NAME[order.place]
     state = victim.run(place, order, names)
     assert wanted in stops(state)
-    assert state["outcome"]["status"] in ("waiting", "blocked", "unmappable", "unusable")
+    assert state["outcome"].status in ("waiting", "blocked", "unmappable", "unusable")
     assert not victim.out.exists()
     assert victim.files() == victim.before
 
@@ -124,7 +124,7 @@ def test_an_order_is_stopped_wherever_it_stands(victim: Victim, chat: Any, place
     order = poison.PLANTED
     state = victim.run(place, order, VAGUE)
     assert "system text" in stops(state)
-    assert state["outcome"]["status"] == "waiting"
+    assert state["outcome"].status == "waiting"
     assert not victim.out.exists()
     assert victim.files() == victim.before
     for request in chat.requests:
@@ -144,12 +144,12 @@ def test_a_model_that_is_asked_because_the_rules_are_unsure(victim: Victim, said
     evil = {"system": poison.PLANTED, "swap": poison.ORDERS[0]}[said]
     state = victim.run(poison.BY_NAME["column"], evil, VAGUE if said == "system" else CLEAR, "auto")
     if said == "swap":  # the rules were sure, and nobody was asked
-        assert state["outcome"]["mapper"] == "rules"
+        assert state["outcome"].mapper == "rules"
         assert victim.chat.requests == []
         assert [one["role"] for one in victim.records()[0]["messages"]] == ["user", "assistant"]
         assert victim.records()[0]["messages"][0]["content"].startswith("What is")
         return
-    assert state["outcome"]["status"] == "waiting"
+    assert state["outcome"].status == "waiting"
     assert not victim.out.exists()
 
 
@@ -218,7 +218,7 @@ def test_what_was_stopped_is_not_remembered_for_clean_data(victim: Victim, chat:
     calls = len(chat.requests)
     clean = run("good", poison.reply(VAGUE))
     assert len(chat.requests) > calls
-    assert "system" not in clean["outcome"]["mapping"]
+    assert "system" not in clean["outcome"].mapping
 
 
 def test_a_redirect_takes_nothing_elsewhere(victim: Victim, other_chat: Any) -> None:
@@ -307,7 +307,7 @@ HONEST = [
 @pytest.mark.parametrize("name", HONEST)
 def test_a_model_that_does_not_obey_converts(victim: Victim, name: str) -> None:
     state = victim.run(poison.BY_NAME[name], HARMLESS, CLEAR)
-    assert (state["outcome"]["status"], state["outcome"]["why"]) == ("done", "all gates passed")
+    assert (state["outcome"].status, state["outcome"].why) == ("done", "all gates passed")
     found = [[one["content"] for one in record["messages"]] for record in victim.records()]
     assert [one[0] for one in found] == [row["question"] for row in poison.rows(CLEAR)]
     for (_, answered), row in zip(found, poison.rows(CLEAR), strict=True):
@@ -320,5 +320,5 @@ def test_clean_data_and_an_honest_model_need_nobody(victim: Victim, clean: Any) 
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in clean.rows)
     (victim.root / "set" / "set.jsonl").write_text(lines, "utf-8")
     state = victim.asked(victim.root / "set", clean.said, clean.said["decision"])
-    assert (state["outcome"]["status"], state["outcome"]["why"]) == ("done", "all gates passed")
+    assert (state["outcome"].status, state["outcome"].why) == ("done", "all gates passed")
     assert len(victim.records()) == len(clean.rows)

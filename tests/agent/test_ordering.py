@@ -17,6 +17,7 @@ from ingot.agent.served.order_input import (
 )
 from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
+from ingot.converters.json_yaml import encode
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_an_object_is_an_order_and_its_mapping_is_used() -> None:
     given = {"source": "s", "mapping": {"version": 2, "text": "t"}}
     assert check_order(given) == Order(**given, mapper="file")
     order = Order(source="s", out="o", limit=3, language="zh")
-    assert check_order(order.to_json()) == order
+    assert check_order(encode(order)) == order
 
 
 def test_every_field_of_an_order_is_known() -> None:

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Context
+from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.mapping_words import describe, value_text
 from ingot.agent.reporting.preview import path_coverage, preview, raw_row_text, record_lines
-from ingot.agent.state import Order
+from ingot.agent.state import Check, Order, State
 from ingot.converters import json_yaml
+from ingot.converters.mapping.check import PathCoverage
 from ingot.converters.rows import Json
 
 
@@ -90,10 +92,9 @@ def test_alternatives_are_numbered() -> None:
 
 
 def test_coverage_per_path_names_what_is_absent() -> None:
-    path = {"path": "a", "pointer": "/text", "need": "required"}
-    check = {"paths": [{**path, "resolved": 196, "null": 3, "missing": 1}]}
-    assert list(path_coverage(check)) == [("a", "/text", "196/200 rows, 3 null, 1 missing")]
-    assert list(path_coverage({})) == []
+    path = PathCoverage(path="a", pointer="/text", need="required", resolved=196, null=3, missing=1)
+    assert list(path_coverage([path])) == [("a", "/text", "196/200 rows, 3 null, 1 missing")]
+    assert list(path_coverage([])) == []
 
 
 def test_a_row_is_cut_and_keeps_its_keys() -> None:
@@ -130,6 +131,10 @@ def test_a_record_is_shown_turn_by_turn() -> None:
     ]
 
 
+def proposal(mapping: dict[str, Any], mapper: str) -> Proposal:
+    return Proposal(decision="pt", mapping=mapping, confidence=1.0, reason="", mapper=mapper)
+
+
 @pytest.mark.parametrize(
     ("share", "seen"),
     [
@@ -146,11 +151,13 @@ def test_secrets_are_shown_only_where_the_order_says_raw(
     file.write_text(json.dumps(row) + "\n")
     mapping = {"version": 2, "text": ["ask", "['bob@example.com']"]}
     order = Order(source=str(file), out=None, share_values=share)
-    path = {"path": "['bob@example.com']", "pointer": "/text/1", "resolved": 1}
-    state: Any = {
-        "order": order.to_json(),
-        "proposal": {"mapping": mapping, "mapper": "scripted"},
-        "check": {"paths": [{**path, "null": 0, "missing": 0}]},
+    path = PathCoverage(
+        path="['bob@example.com']", pointer="/text/1", need="part", resolved=1, null=0, missing=0
+    )
+    state: State = {
+        "order": order,
+        "proposal": proposal(mapping, "scripted"),
+        "check": Check(rows=1, ok_rows=1, records=1, coverage=1.0, failures={}, paths=(path,)),
     }
     mail, phone = seen
     shown = preview(state, Context())
@@ -165,8 +172,8 @@ def test_secrets_are_shown_only_where_the_order_says_raw(
 def test_what_a_key_hides_is_hidden_in_the_record(tmp_path: Path, share: str, shown: str) -> None:
     (tmp_path / "a.jsonl").write_text('{"body": "Some words.", "password": "hunter0abc"}\n')
     order = Order(source=str(tmp_path), share_values=share)
-    proposal = {"mapping": {"version": 2, "text": ["body", "password"]}, "mapper": "file"}
-    state: Any = {"order": order.to_json(), "proposal": proposal, "check": {}}
+    given = proposal({"version": 2, "text": ["body", "password"]}, "file")
+    state: State = {"order": order, "proposal": given, "check": None}
     [(row, record)] = preview(state, Context()).examples
     assert row["password"] == shown
     assert record["text"] == f"Some words.\n{shown}"

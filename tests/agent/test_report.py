@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,19 @@ from ingot.agent.reporting.report import (
 )
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError, ReviewNeeded
+from ingot.converters.json_yaml import decode, encode
 
 MAPPING = {"version": 2, "text": ["标题", "body"]}
 RULES = {"version": 2, "text": "body"}
 
 
 def state(**given: Any) -> State:
-    made: Any = {
-        "order": Order(source="raw data", out="out").to_json(),
+    return decode(State, {**document(), **given})
+
+
+def document() -> dict[str, Any]:
+    return {
+        "order": encode(Order(source="raw data", out="out")),
         "source": {
             "name": "my_set",
             "files": 2,
@@ -79,7 +85,6 @@ def state(**given: Any) -> State:
         "problems": [],
         "usage": {},
     }
-    return State(**{**made, **given})
 
 
 def test_a_proposal_for_a_reviewer() -> None:
@@ -131,14 +136,14 @@ def test_the_gates_stand_in_the_report() -> None:
 def test_what_has_changed_stands_in_the_report() -> None:
     assert "Changed since" not in proposal_text(state())
     change = {"path": "a", "what": "vanished", "before": "string", "after": "", "stops": True}
-    check = {**(state()["check"] or {}), "drift": [change], "changes": 1}
+    check = {**document()["check"], "drift": [change], "changes": 1}
     text = proposal_text(state(check=check))
     assert "| shape of the data | warn | 1 change |" in text
     assert "| a | vanished | string |  | yes |" in text
 
 
 def test_a_report_holds_no_secrets() -> None:
-    proposal = {**(state()["proposal"] or {}), "reason": "Mail ann@example.org."}
+    proposal = {**document()["proposal"], "reason": "Mail ann@example.org."}
     manifest = {"rows": {}, "records": {}, "rejects": {"not_text": 1}, "tokens": None}
     row = "a.jsonl row 3: not_text at x: bob@example.org"
     text = report_text(state(proposal=proposal), manifest, [row])
@@ -219,7 +224,7 @@ def test_a_mapping_edited_by_hand_is_kept(tmp_path: Path) -> None:
         write_proposal(state(proposal=None), out)
     remove_proposal(Order(source="x", out=out))
     assert file.read_text().endswith(" ")
-    given = {**state()["order"], "mapping": MAPPING, "mapping_file": str(file)}
+    given = {**document()["order"], "mapping": MAPPING, "mapping_file": str(file)}
     write_proposal(state(order=given), out)  # the report is new, the file is the person's
     assert file.read_text().endswith(" ")
     with pytest.raises(ReviewNeeded, match="--mapping"):
@@ -228,8 +233,8 @@ def test_a_mapping_edited_by_hand_is_kept(tmp_path: Path) -> None:
 
 def disputed(**given: Any) -> State:
     """A model's proposal beside the rules' other one, which are sure."""
-    proposal = {**(state()["proposal"] or {}), "mapper": "llm", **given}
-    rules = {**(state()["proposal"] or {}), "mapping": RULES}
+    proposal = {**document()["proposal"], "mapper": "llm", **given}
+    rules = {**document()["proposal"], "mapping": RULES}
     return state(proposal=proposal, opinion={"agrees": False, "proposal": rules})
 
 
@@ -247,7 +252,7 @@ def test_both_proposals_are_a_persons_once_edited(tmp_path: Path, name: str) -> 
         write_proposal(state(), out)  # has no alternative, and would remove the person's
     remove_proposal(order)
     assert len(list(folder.iterdir())) == 3
-    given = {**state()["order"], "mapping": RULES, "mapping_file": str(folder / name)}
+    given = {**document()["order"], "mapping": RULES, "mapping_file": str(folder / name)}
     write_proposal(state(order=given), out)  # the new report still knows what was proposed
     with pytest.raises(ReviewNeeded, match=f"{name}: was edited since"):
         check_unedited(order)
@@ -301,7 +306,7 @@ def test_the_ways_on_begin_with_the_simple_one() -> None:
 @pytest.mark.parametrize("least", [0.0, 0.95])
 def test_the_rules_come_first_where_a_model_finds_nothing(least: float) -> None:
     given = disputed(decision="irrelevant", mapping=None)
-    given["order"]["min_confidence"] = least  # dropping it would settle nothing
+    given["order"] = replace(given["order"], min_confidence=least)  # to drop it settles nothing
     read, rules, accept, write = next_steps(given, Path("out.proposal")).splitlines()
     assert read == "read out.proposal/report.md"
     assert rules.startswith("to take the rules': ingot run ")
@@ -312,9 +317,9 @@ def test_the_rules_come_first_where_a_model_finds_nothing(least: float) -> None:
 
 
 def test_where_only_confidence_lacks_the_option_may_be_dropped() -> None:
-    given = state(proposal={**(state()["proposal"] or {}), "decision": "irrelevant"})
-    given["proposal"] = {**(given["proposal"] or {}), "mapping": None}
-    given["order"]["min_confidence"] = 0.95
+    proposal = {**document()["proposal"], "decision": "irrelevant", "mapping": None}
+    order = {**document()["order"], "min_confidence": 0.95}
+    given = state(proposal=proposal, order=order)
     _, accept, drop, write = next_steps(given, Path("out.proposal")).splitlines()
     assert accept.startswith("to accept that there is nothing to convert: ")
     assert drop.endswith(": the same command without --min-confidence")
@@ -327,13 +332,13 @@ def test_the_ways_on_from_data_that_a_model_cannot_map() -> None:
         disputed(decision="unmappable", mapping=None), folder
     ).splitlines()
     assert rules.startswith("to take the rules': ")
-    alone = state(proposal={**(state()["proposal"] or {}), "decision": "unmappable"})
-    alone["proposal"] = {**(alone["proposal"] or {}), "mapping": None}
+    proposal = {**document()["proposal"], "decision": "unmappable", "mapping": None}
+    alone = state(proposal=proposal)
     assert next_steps(alone, folder).splitlines() == [read, write]
 
 
 def test_one_file_and_all_rows_are_counted() -> None:
-    given = {**state()["source"], "files": 1}
+    given = {**document()["source"], "files": 1}
     sample = {"rows": 37, "bad": 3, "complete": True, "total_rows": None}
     text = proposal_text(state(source=given, sample=sample))
     assert "\n1 file, " in text
@@ -341,7 +346,7 @@ def test_one_file_and_all_rows_are_counted() -> None:
 
 
 def test_a_given_mapping_has_no_confidence() -> None:
-    proposal = {**(state()["proposal"] or {}), "mapper": "file"}
+    proposal = {**document()["proposal"], "mapper": "file"}
     assert "(by file)\n" in proposal_text(state(proposal=proposal))
 
 

@@ -1,5 +1,6 @@
 """What a served run says at its end, in every way that one can end."""
 
+import dataclasses
 import re
 from typing import Any
 
@@ -7,23 +8,30 @@ import pytest
 
 from ingot.agent.nodes.report import run_status
 from ingot.agent.reporting.served_replies import beginning_reply, ending_reply
-from ingot.agent.state import Order
+from ingot.agent.state import Order, Outcome
+from ingot.converters.json_yaml import decode
 
 PROBLEM = {"pointer": "/text", "code": "unresolved_path", "expected": "a path", "got": "<b>"}
 MANIFEST = {
     "rows": {"read": 3, "converted": 2, "rejected": 1},
     "records": {"written": 2, "rejected": 1},
+    "decision": "sft",
+    "rejects": {},
+    "tokens": None,
+    "warnings": {},
 }
 
 
-def outcome(status: str, **more: Any) -> dict[str, Any]:
+def outcome(status: str, **more: Any) -> Outcome:
     """An outcome as the report node makes it, as far as it is told."""
-    empty = {"why": "", "reason": None, "problems": [], "result": None}
-    return {"status": status, **empty, **more}
+    fields = dict.fromkeys(one.name for one in dataclasses.fields(Outcome))
+    empty = {"why": "", "evidence": [], "problems": [], "gates": [], "notes": []}
+    return decode(Outcome, {**fields, **empty, "status": status, **more})
 
 
 def result(**more: Any) -> dict[str, Any]:
-    return {"out": "/data/out", "manifest": MANIFEST, "notes": [], **more}
+    given = {"out": "/data/out", "manifest": MANIFEST, "notes": [], **more}
+    return {"already_done": False, "first_rejects": [], **given}
 
 
 @pytest.mark.parametrize("status", ["done", "already_done", "irrelevant"])
@@ -63,7 +71,7 @@ def test_every_status_of_a_run_is_a_sentence() -> None:
 
 def test_an_order_as_it_was_understood() -> None:
     def said(**given: Any) -> str:
-        return beginning_reply(Order(source="a`b", **given).to_json())
+        return beginning_reply(Order(source="a`b", **given))
 
     assert "`a´b`" in said()
     assert "is shown and not converted" in said()

@@ -35,10 +35,10 @@ APPROVE = {"decisions": [{"type": "approve"}]}
 RESUME = """
 import json, sys
 from langgraph.types import Command
-from ingot.agent.state import checkpoints
+from ingot.agent.state import open_checkpoints
 from ingot.agent.context import Context
 from ingot.agent.graph import build_graph
-with checkpoints() as saver:
+with open_checkpoints() as saver:
     graph = build_graph(saver)
     config = {"configurable": {"thread_id": sys.argv[1]}}
     assert graph.get_state(config).next == ("review",)
@@ -93,7 +93,7 @@ def test_the_same_command_with_yes_approves_what_was_shown(data: Path, state_fol
     with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
     with open_session(order_of(data, yes=True), context, home=state_folder) as current:
-        assert current.begin()["outcome"]["status"] == "done"
+        assert current.begin()["outcome"].status == "done"
     assert len(mapper.asked) == 1
 
 
@@ -106,7 +106,7 @@ def test_the_same_command_without_yes_still_waits(data: Path, state_folder: Path
     assert len(mapper.asked) == 1
     with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
-        assert current.answer(APPROVE)["outcome"]["status"] == "done"
+        assert current.answer(APPROVE)["outcome"].status == "done"
 
 
 def test_a_changed_input_or_option_begins_a_new_run(data: Path, state_folder: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_changed_input_or_option_begins_a_new_run(data: Path, state_folder: Pa
         file.write(json.dumps({"ask": "More?", "reply": "No."}) + "\n")
     other = Context(turns={"scripted": mapper})
     with open_session(order_of(data, language="en"), other, home=state_folder) as current:
-        assert current.begin()["sample"]["rows"] == 6
+        assert current.begin()["sample"].rows == 6
     assert len(mapper.asked) == 3
 
 
@@ -145,7 +145,7 @@ def test_a_run_that_failed_while_converting_goes_on_there(data: Path, state_fold
     ):
         current.begin()
     with open_session(replace(order, yes=False), context, home=state_folder) as current:
-        assert current.begin()["outcome"]["status"] == "done"
+        assert current.begin()["outcome"].status == "done"
     assert len(mapper.asked) == 1
 
 
@@ -171,8 +171,8 @@ def test_a_run_that_fails_behind_a_pause_asks_again(data: Path, state_folder: Pa
             except ConnectionError:
                 continue
             assert current.is_at_rest() == bool(answers)
-    assert state["proposal"]["mapping"]["messages"] == MAPPING["messages"]
-    assert not state["turn"]["fallback"]
+    assert state["proposal"].mapping["messages"] == MAPPING["messages"]
+    assert not state["turn"].fallback
 
 
 def test_a_destination_that_is_not_ours_ends_the_run_before_the_mapper_is_asked(
@@ -198,7 +198,7 @@ def test_a_mapping_that_converts_nothing_is_reviewed_anew(data: Path, state_fold
         with pytest.raises(ConversionError, match="every row was rejected"):
             current.answer(APPROVE)
     with open_session(order, context, home=state_folder) as current:
-        assert current.begin()["proposal"]["mapping"]["messages"] == MAPPING["messages"]
+        assert current.begin()["proposal"].mapping["messages"] == MAPPING["messages"]
     assert len(mapper.asked) == 4
 
 
@@ -208,14 +208,14 @@ def test_a_mapping_that_nobody_can_run_is_not_converted(data: Path, state_folder
     with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
         edited = current.answer({"decisions": [{"type": "edit", "edited_action": broken}]})
-        assert edited["problems"][0]["code"] == "bad_path"
-        assert current.answer(APPROVE)["outcome"]["status"] == "unusable"
+        assert edited["problems"][0].code == "bad_path"
+        assert current.answer(APPROVE)["outcome"].status == "unusable"
     assert not (data.parent / "out").exists()
 
 
 def test_a_dry_run_keeps_nothing(data: Path) -> None:
     _, context = scripted(PROPOSAL)
-    assert run_once(order_of(data, dry_run=True), context)["outcome"]["status"] == "dry_run"
+    assert run_once(order_of(data, dry_run=True), context)["outcome"].status == "dry_run"
     assert not (data.parent / "out").exists()
 
 

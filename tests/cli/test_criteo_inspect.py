@@ -7,12 +7,12 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from ingot.cli.app import Commands
+from ingot.cli.command import Command, Commands
 from ingot.cli.recsys.criteo_logs import inspect_criteo
 from tests.converters.recsys.criteo.inspecting.written import draw, write
 
 app = typer.Typer(cls=Commands)
-app.command("inspect")(inspect_criteo)
+app.command("inspect", cls=Command)(inspect_criteo)
 app.command("other")(lambda: None)
 
 

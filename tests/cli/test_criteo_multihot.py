@@ -9,11 +9,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ingot.cli.app import Commands
+from ingot.cli.command import Command, Commands
 from ingot.cli.recsys.criteo_logs import write_multihot
 
 app = typer.Typer(cls=Commands)
-app.command("multihot")(write_multihot)
+app.command("multihot", cls=Command)(write_multihot)
 app.callback()(lambda: None)  # so that the command keeps its name
 
 

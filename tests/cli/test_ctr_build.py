@@ -114,7 +114,7 @@ def test_a_build_and_the_same_again(place: Place) -> None:
     assert "1 unknown" in done.out
     again = place.build()
     assert again.code == 0
-    assert "this build was there already" in again.out
+    assert "this result was there already" in again.out
 
 
 def test_json(place: Place) -> None:
@@ -213,11 +213,11 @@ def test_a_featuremap_for_tables(place: Place) -> None:
     (place.folder / "map.yaml").write_text(table + own)
     done = place.build()
     assert done.code == 2
-    assert "is it meant for --table?" in done.err
+    assert "is it meant for" in done.err
     (place.folder / "map.yaml").write_text(own)
     done = place.run("--table", "s.csv", "--featuremap", "map.yaml", "--out", "out")
     assert done.code == 2
-    assert "ingot ctr draft" in done.err
+    assert "a drafted featuremap has it" in done.err
 
 
 def test_the_bundled_featuremap(place: Place) -> None:
@@ -231,7 +231,7 @@ def test_the_bundled_featuremap(place: Place) -> None:
 
 def test_data_that_cannot_be_read(place: Place) -> None:
     for name, content, said in (
-        ("s.csv", b"", "there is no row"),
+        ("s.csv", b"", "the files hold no row"),
         ("s.csv", b"x\n", "no row is left of 1 read: columns 1"),
         ("c.csv", None, "c.csv"),
     ):
@@ -249,7 +249,7 @@ def test_a_destination_that_is_taken(place: Place) -> None:
     assert place.build().code == 0
     done = place.build("--funnel", "drop")
     assert done.code == 1
-    assert "holds another result: another reading of the contract" in done.err.replace("\n", " ")
+    assert "holds another result: another profile of the contract" in done.err.replace("\n", " ")
     assert place.build("--funnel", "drop", "--overwrite").code == 0
 
 

@@ -10,13 +10,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ingot.cli.app import Commands
+from ingot.cli.command import Command, Commands
 from ingot.cli.recsys.ctr_build import build, draft
 from ingot.converters.recsys.ctr.featuremap import load
 
 app = typer.Typer(cls=Commands)
 for command in (draft, build):
-    app.command(command.__name__)(command)
+    app.command(command.__name__, cls=Command)(command)
 
 
 def ran(*words: object, code: int = 0) -> Any:
@@ -72,7 +72,7 @@ def test_json_says_everything(table, tmp_path):
 def test_a_file_that_is_there_stays(table, tmp_path):
     made = tmp_path / "featuremap.yaml"
     made.write_text("mine")
-    assert "is there already" in ran("draft", table, "-o", made, code=1).stderr
+    assert "exists already" in ran("draft", table, "-o", made, code=1).stderr
     assert made.read_text() == "mine"
     ran("draft", table, "-o", made, "--overwrite")
     assert made.read_text() != "mine"
@@ -82,11 +82,11 @@ def test_what_is_not_found_is_asked_for(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("who,seen,x\n" + "a,1,k\nb,0,l\nc,1,k\n" * 40)
     made = tmp_path / "featuremap.yaml"
-    assert "--entity COLUMN, such as the user's id" in ran("draft", path, code=3).stderr
+    assert "`entity`, such as the user's id" in ran("draft", path, code=3).stderr
     ran("draft", path, "-o", made, code=3)
     assert not made.exists()
     done = ran("draft", path, "-o", made, "--label", "seen", "--entity", "who")
-    assert "look at: no column is plainly a conversion" in done.stderr
+    assert "please check: no column is plainly a conversion" in done.stderr
     table = load(made).table
     assert table is not None
     assert (table.y_ctr, table.entity_id, table.y_cvr) == ("seen", "who", None)

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from ingot.cli.app import Commands
+from ingot.cli.command import Command, Commands
 from ingot.cli.recsys.ctr_inspect import show_ctr_stats
 from ingot.converters.recsys.ctr import featuremap
 from ingot.converters.recsys.ctr.build.inputs import Aliccp
@@ -16,7 +16,7 @@ from ingot.converters.recsys.ctr.build.job import build
 
 GOLDEN = Path(__file__).parents[1] / "golden/ctr"
 app = typer.Typer(cls=Commands)
-app.command("stats")(show_ctr_stats)
+app.command("stats", cls=Command)(show_ctr_stats)
 app.command("other")(lambda: None)
 
 

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from ingot.cli.app import Commands
+from ingot.cli.command import Command, Commands
 from ingot.cli.recsys.ctr_inspect import validate_ctr
 from ingot.converters.recsys.ctr.validation.findings import NUMBERS
 from tests.converters.recsys.ctr.planting import cell
@@ -17,7 +17,7 @@ from tests.converters.recsys.ctr.right import TRAIN, VALID, make
 
 GOLDEN = Path(__file__).parents[1] / "golden/ctr"
 app = typer.Typer(cls=Commands)
-app.command("validate")(validate_ctr)
+app.command("validate", cls=Command)(validate_ctr)
 app.command("other")(lambda: None)
 
 

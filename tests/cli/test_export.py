@@ -70,7 +70,7 @@ def test_other_masks_are_an_error_and_a_note_with_lossy(result):
     Path("up.json").write_text(json.dumps(upside))
     ingot("convert", "up.json", "raw.jsonl", "--out", "up")
     ran = ingot("export", "up", "--to", "llamafactory", "--out", "lost", code=1)
-    assert ran.stderr.startswith("error: up: llamafactory cannot train on all of it")
+    assert ran.stderr.startswith("error: up: llamafactory cannot train on all records as they are")
     assert "masks 1: the trainer trains on other messages than the record says" in ran.stderr
     assert not Path("lost").exists()
     told = ingot("export", "up", "--to", "llamafactory", "--out", "lost", "--lossy").stdout

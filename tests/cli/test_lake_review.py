@@ -88,7 +88,7 @@ def test_one_after_the_other_is_shown_and_decided(folder: Path) -> None:
     asked(desk, 5)
     desk.type("n\n")
     desk.until("4 of 5: d")
-    desk.until("not there any more")
+    desk.until("its files were removed")
     desk.until("5 of 5: e")
     asked(desk, 6)
     desk.type("\x04")  # the end of input

@@ -7,23 +7,23 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ingot.agent.model.budget import Limits
+from ingot.agent.model.budget import Limits, Price
+from ingot.agent.model.settings import ModelSettings
 from ingot.cli.app import app
-from ingot.cli.model_options import ModelOptions
-from ingot.cli.options import Mapper
+from ingot.cli.model_options import run_context
 
 WRONG = [
     (["--preset", "nobody"], "there are openai"),
-    (["--llm-per-set", "calls=two"], "--llm-per-set wants"),
+    (["--llm-per-set", "calls=two"], "--llm-per-set: write"),
     (["--llm-per-set", "calls=1,calls=2"], "each once"),
-    (["--llm-per-set", "rows=3"], "--llm-per-set wants"),
-    (["--llm-per-set", ""], "--llm-per-set wants"),
-    (["--llm-per-set", "cost=-1"], "--llm-per-set wants"),
-    (["--llm-per-set", "seconds=nan"], "--llm-per-set wants"),
-    (["--llm-price", "cheap"], "--llm-price wants"),
-    (["--llm-price", "1,2,3"], "--llm-price wants"),
+    (["--llm-per-set", "rows=3"], "--llm-per-set: write"),
+    (["--llm-per-set", ""], "--llm-per-set: write"),
+    (["--llm-per-set", "cost=-1"], "--llm-per-set: write"),
+    (["--llm-per-set", "seconds=nan"], "--llm-per-set: write"),
+    (["--llm-price", "cheap"], "--llm-price: write"),
+    (["--llm-price", "1,2,3"], "--llm-price: write"),
     (["--llm-max-cost", "nan"], "--llm-max-cost"),
-    (["--llm-max-seconds", "inf"], "--llm-max-seconds wants"),
+    (["--llm-max-seconds", "inf"], "--llm-max-seconds takes"),
     (["--llm-max-calls", "-1"], "--llm-max-calls"),
 ]
 
@@ -64,16 +64,19 @@ def test_a_wrong_preset_of_the_environment_is_refused(
 ) -> None:
     monkeypatch.setenv("INGOT_PRESET", "nobody")
     with pytest.raises(typer.BadParameter, match="there are openai"):
-        ModelOptions().context(Mapper.rules)
+        run_context(ModelSettings(), "rules")
+
+
+PRICE = Price(usd_per_million_in=1.0, usd_per_million_out=2.0)
 
 
 def context(**given: Any) -> Any:
-    options = ModelOptions(model="m", base_url="http://localhost:1/v1", **given)
-    return options.context(Mapper.auto)
+    settings = ModelSettings(model="m", base_url="http://localhost:1/v1", **given)
+    return run_context(settings, "auto")
 
 
 def test_limits_and_a_price_become_a_ledger() -> None:
-    given = context(llm_max_calls=3, llm_per_set="calls=2, cost=0.05", llm_price="1,2")
+    given = context(llm_max_calls=3, llm_per_set=Limits(calls=2, cost=0.05), llm_price=PRICE)
     ledger = given.asking.ledger
     assert ledger.cost(1_000_000, 1_000_000) == 3.0
     assert ledger.price.as_of is None
@@ -83,10 +86,10 @@ def test_limits_and_a_price_become_a_ledger() -> None:
 def test_a_limit_in_money_needs_a_price_only_where_a_model_is_asked() -> None:
     with pytest.raises(typer.BadParameter, match="needs --llm-price"):
         context(llm_max_cost=1.0)
-    assert ModelOptions(llm_max_cost=1.0).context(Mapper.auto).asking is None
+    assert run_context(ModelSettings(llm_max_cost=1.0), "auto").asking is None
 
 
 def test_the_mapper_llm_needs_a_model_unless_a_mapping_is_given() -> None:
     with pytest.raises(typer.BadParameter, match="--mapper llm needs a model"):
-        ModelOptions().context(Mapper.llm)
-    assert ModelOptions().context(Mapper.llm, mapping=Path("mapping.json")).asking is None
+        run_context(ModelSettings(), "llm")
+    assert run_context(ModelSettings(), "file").asking is None

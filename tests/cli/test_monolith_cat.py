@@ -108,7 +108,7 @@ def test_a_stream_that_is_cut_off_is_shown_up_to_there(tmp_path: Path) -> None:
     assert done.exit_code == 1
     count = len(done.stdout.splitlines())
     assert count > 9
-    said = f"it.gz: the rest of the stream cannot be read, after {count} records: cut off: the gzip data"
+    said = f"it.gz: the rest of the stream cannot be read, after {count} records: cut off: the gzip"
     assert said in done.stderr
 
 

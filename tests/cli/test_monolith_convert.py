@@ -43,7 +43,7 @@ def test_it_writes_and_says_so(tmp_path):
     assert done.stdout.splitlines() == [
         "rows     51 of 51",
         "batches  3",
-        "note     51 of the rows read lack uid, req_time or sample_rate in the LineId",
+        "note     51 rows lack uid, req_time or sample_rate in the LineId",
         f"files    {out}",
     ]
 
@@ -60,8 +60,8 @@ def test_what_is_bad_and_what_is_left_out(stream, tmp_path):
         "rows      2 of 3",
         "left out  1: label",
         "rejected  1: the stream ends inside a record",
-        f"          each with its place in {out}.rejects.jsonl",
-        "note      3 of the rows read lack uid, req_time or sample_rate in the LineId",
+        f"          each is listed with its position in {out}.rejects.jsonl",
+        "note      3 rows lack uid, req_time or sample_rate in the LineId",
         f"files     {out}",
     ]
     names = [[one.name for one in example.named_feature] for example in read_examples(out)]
@@ -77,7 +77,7 @@ def test_what_is_bad_and_what_is_left_out(stream, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--label", "first>0"), "is no test of a label"),
+        (("--label", "first>0"), "is not a test of a label"),
         (("--framing", "sortid"), "sortid"),
         (("--negative-rate", "2"), "above 0 and at most 1"),
         (("--seed", "1"), "need --negative-rate"),

@@ -31,7 +31,8 @@ BUILD = """
 import sys, threading
 from ingot.cli.tokens.build import token_meter
 from ingot.converters.megatron.metrics.messages import log_event
-from ingot.converters.megatron.metrics.watch import Watch, WatchOptions
+from ingot.converters.megatron.metrics.watch import Watch
+from ingot.converters.megatron.options import WatchOptions
 
 with token_meter(shown=sys.argv[1] == "bar") as meter:
     drawn = threading.Event()

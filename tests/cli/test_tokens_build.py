@@ -306,9 +306,9 @@ ERRORS: dict[str, tuple[tuple[str, ...], int, str]] = {
     "pattern": (("--pattern", "*.csv"), 1, "fits '*.csv' (state a pattern, such as"),
     "column": (("--text-cols", "nix"), 1, "has no column 'nix' (it has 'title': string"),
     "tokenizer": (("--tokenizer", "nix.json"), 2, "nix.json: no such file or folder"),
-    "limits": (("--min-chars", "5", "--max-chars", "3"), 2, "is above"),
-    "empty name": (("--text-cols", "a,,b"), 2, "an empty name between commas"),
-    "shards": (("--batch-shards", "0"), 2, "'0' is neither auto nor a number from 1 on"),
+    "limits": (("--min-chars", "5", "--max-chars", "3"), 2, "--min-chars is above --max-chars"),
+    "empty name": (("--text-cols", "a,,b"), 2, "there is an empty name between the commas"),
+    "shards": (("--batch-shards", "0"), 2, "'0' is neither auto nor a number of 1 or more"),
     "choice": (("--dtype", "u64"), 2, "'u64' is not one of"),
     "eos": (("--append-eod", "--eos-id", "3000000"), 1, "has no id 3000000"),
 }
@@ -338,7 +338,7 @@ def test_the_help_has_sections_and_fits(capsys, monkeypatch):
     assert max(map(len, shown.splitlines())) <= 80
     headings = [one for one in shown.splitlines() if one.endswith(":") and one[0] != " "]
     assert headings[0] == "Options:"
-    assert "What is read:" in headings
+    assert "Input:" in headings
     assert len(headings) == 7
 
 

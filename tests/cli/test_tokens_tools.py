@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from ingot.cli.app import Commands
+from ingot.cli.command import Command, Commands
 from ingot.cli.tokens.tools import inspect, merge, verify
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import scan
@@ -27,7 +27,7 @@ TEXTS = [
 
 app = typer.Typer(cls=Commands)
 for command in (inspect, merge, verify):
-    app.command(command.__name__)(command)
+    app.command(command.__name__, cls=Command)(command)
 
 
 def ran(*arguments: object, columns: str = "80") -> Result:
@@ -97,7 +97,7 @@ def test_what_did_not_get_in_is_told(source: Path, tmp_path: Path) -> None:
     arguments = ("verify", place, "--source", source, "--tokenizer", TOKENIZER)
     done = ran(*arguments)
     assert done.exit_code == 0, done.output
-    assert "not looked at  1 files that failed" in done.stdout
+    assert "not checked      1 files that failed" in done.stdout
     assert json.loads(ran(*arguments, "--json").stdout)["failed_files"] == 1
 
 
@@ -118,7 +118,7 @@ def test_verify(prefix: Path, source: Path) -> None:
     arguments = ("verify", prefix, "--source", source, "--tokenizer", TOKENIZER)
     done = ran(*arguments)
     assert done.exit_code == 0, done.output
-    assert "made again  5 documents of 1 files" in done.stdout
+    assert "tokenized again  5 documents of 1 files" in done.stdout
     ids = np.memmap(f"{prefix}.bin", "<u2", "r+")
     ids[0] += 1
     ids.flush()

@@ -64,3 +64,38 @@ def test_help_loads_nothing_heavy(arguments, tmp_path):
 
 def test_package_itself_loads_nothing_heavy(tmp_path):
     assert sorted(loaded_by("import ingot", [], tmp_path).intersection((*HEAVY, "typer"))) == []
+
+
+BUILDS = {
+    "criteo": ["criteo", "preprocess", "--input-dir", f"{ROOT}/examples/criteo", "--out", "out"],
+    "ctr": [
+        *("ctr", "build", "--out", "out"),
+        *("--skeleton", f"{ROOT}/examples/ctr/sample_skeleton_train.csv"),
+        *("--common", f"{ROOT}/examples/ctr/common_features_train.csv"),
+        *("--featuremap", f"{ROOT}/examples/ctr/featuremap.yaml"),
+    ],
+}
+ENGINES = ("mapping", "convert", "records", "megatron", "lake", "export", "recsys.monolith")
+
+
+@pytest.mark.parametrize("target", BUILDS)
+def test_a_build_loads_no_text_engine_and_no_other_target(target, tmp_path):
+    pytest.importorskip("numba")
+    wrapper = (
+        f"import sys; sys.argv[1:] = {BUILDS[target]!r}\n"
+        "from ingot.__main__ import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "print(*(name for name in sys.modules if name.startswith('ingot.')))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", wrapper], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert run.returncode == 0, run.stderr
+    loaded = [
+        name.removeprefix("ingot.converters.") for name in run.stdout.splitlines()[-1].split()
+    ]
+    doors = ("recsys.monolith", "recsys.monolith.contract")  # a door names reasons of rejects
+    loaded = [name for name in loaded if name not in doors]
+    other = "recsys.ctr" if target == "criteo" else "recsys.criteo"
+    assert [name for name in loaded if name.startswith((*ENGINES, other))] == []

@@ -1,14 +1,12 @@
 """Watch a running build: log, metrics and progress bar from its messages; alarms when it stalls."""
 
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from ingot.converters.megatron.metrics.http_server import MetricsServer
-from ingot.converters.megatron.metrics.messages import Level, LogStream, MessageTotals, Rates
+from ingot.converters.megatron.metrics.messages import LogStream, MessageTotals, Rates
 from ingot.converters.megatron.metrics.summary import (
     BuildMeasures,
     BuildSummary,
@@ -21,6 +19,7 @@ from ingot.converters.megatron.metrics.summary import (
     metric_fields,
     summarize_build,
 )
+from ingot.converters.megatron.options import Level, WatchOptions
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -135,7 +134,6 @@ def _waiting_stage(totals: MessageTotals) -> str:
     return "both queues are empty: the reader gives nothing"
 
 
-Exporter = Literal["none", "stdout", "prometheus"]
 _LOOK: Final = 1.0  # seconds between two looks at the time
 _DRAW: Final = 0.2  # with somebody who draws progress
 _SHORTEST: Final = 0.05
@@ -154,35 +152,6 @@ class BuildProgress:
     tokens_per_sec: float  # over the last half minute
     eta: float | None  # seconds until all input is read, None if unknown
     trouble: str | None  # why the build is not healthy, None if it is
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WatchOptions:
-    """Where and how a build is shown.
-
-    Attributes:
-        log_level: lines below it are not written.
-        log_stream: binary stream of the log, None = standard output; not closed.
-        exporter: `stdout` writes a line `metrics` into the log, whatever its level, every
-            `interval` and at the end; `prometheus` serves HTTP; `none` does neither.
-        interval: seconds between two samples of the machine, over 0.
-        host, port: of the HTTP server; all interfaces, as a pod needs it; port 0 = any free one.
-        progress: called with the progress, from one thread; ended by an `OSError` of its own.
-        stall_seconds: without a finished batch until the build counts as stalled.
-        error_streak: records (or files) failed in a row that are still borne.
-        clock: seconds that only grow.
-    """
-
-    log_level: Level = "info"
-    log_stream: IO[bytes] | None = None
-    exporter: Exporter = "stdout"
-    interval: float = 5.0
-    host: str = "0.0.0.0"
-    port: int = 9464
-    progress: Callable[[BuildProgress], None] | None = None
-    stall_seconds: float = 300.0
-    error_streak: int = 1000
-    clock: Callable[[], float] = time.monotonic
 
 
 class Watch:

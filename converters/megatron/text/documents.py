@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.engines.engine import IdCounts
-from ingot.converters.megatron.indexed_dataset import DTYPES, WRITTEN_CODES, EmptyDocs, TokenDtype
-from ingot.converters.megatron.options import LongDocs
+from ingot.converters.megatron.indexed_dataset import DTYPES, WRITTEN_CODES, TokenDtype
+from ingot.converters.megatron.options import EmptyDocs, LongDocs
 from ingot.converters.rows import Reject
 
 # What a text is to the one before it.

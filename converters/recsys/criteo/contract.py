@@ -1,8 +1,6 @@
 """What preprocessed Criteo data are: files, columns and ids. Text and decisions: `docs/criteo.md`.
 
 A part is one input file: `day_0` to `day_23` of the terabyte set, `train` and `test` of Kaggle's.
-
-`.npy` files that are written piece by piece.
 """
 
 import io

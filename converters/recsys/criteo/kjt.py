@@ -1,8 +1,4 @@
-"""One feature of a batch: values, and how many of them each example has.
-
-`KeyedJaggedTensor`: the sparse features of a batch, as torchrec has them, without torchrec.
-What a batch is: three tensors' worth of rows, under torchrec's names.
-"""
+"""`CriteoBatch` and `KeyedJaggedTensor`: a batch as torchrec has it, without torchrec."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -25,8 +21,7 @@ from ingot.converters.recsys.criteo.kjt_fields import (
     take_tensor_modulo,
     transpose_ids,
 )
-from ingot.converters.recsys.training import check_integer
-from ingot.converters.recsys.training import import_torch as installed_torch
+from ingot.converters.recsys.training.environment import check_integer, import_torch
 
 if TYPE_CHECKING:
     import torch
@@ -66,14 +61,14 @@ class JaggedTensor:
 
     def to_dense(self) -> "list[torch.Tensor]":
         """The values of each example: B tensors."""
-        torch = installed_torch()
+        torch = import_torch()
         return list(torch.split(self._values, self._lengths.tolist()))
 
     def to_padded_dense(
         self, desired_length: int | None = None, padding_value: float = 0
     ) -> "torch.Tensor":
         """[B, desired_length], values cut or filled up at their ends."""
-        arange = installed_torch().arange
+        arange = import_torch().arange
         width = desired_length
         if width is None:
             width = int(self._lengths.max()) if len(self._lengths) else 0
@@ -209,7 +204,7 @@ class KeyedJaggedTensor:
         Raises:
             ValueError: another shape or type, sizes that do not fit.
         """
-        torch = installed_torch()
+        torch = import_torch()
         check_matrix(columns.shape[::-1], columns.dtype, (torch.int32, torch.int64))
         if num_embeddings is not None:
             sizes = check_sizes(num_embeddings, len(columns))
@@ -299,7 +294,7 @@ class KeyedJaggedTensor:
         """
         if key not in self._keys:
             known = ", ".join(self._keys[:3]) + (", ..." if len(self._keys) > 3 else "")
-            raise KeyError(f"{key!r} is no key of this batch: {known}")
+            raise KeyError(f"{key!r} is not a key of this batch: {known}")
         return self._feature(self._keys.index(key))
 
     def _feature(self, place: int) -> JaggedTensor:

@@ -1,7 +1,4 @@
-"""What a `KeyedJaggedTensor` can be made of: shapes, types and sums that fit together.
-
-Batches of one id a cell: columns from rows, and the numbers that follow from the shape.
-"""
+"""What a `KeyedJaggedTensor` can be made of: shapes, types and sums that fit together."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,8 +9,7 @@ import numpy.typing as npt
 
 from ingot.converters.recsys.criteo.contract import KEYS
 from ingot.converters.recsys.criteo.stored_arrays import take_modulo as take_modulo_of
-from ingot.converters.recsys.training import check_integer
-from ingot.converters.recsys.training import import_torch as installed_torch
+from ingot.converters.recsys.training.environment import check_integer, import_torch
 from ingot.converters.sources.recognizers.criteo import SPARSE
 
 if TYPE_CHECKING:
@@ -52,14 +48,14 @@ def check_keys(keys: Sequence[str]) -> list[str]:
 
 def check_one_dimension(name: str, tensor: "torch.Tensor") -> None:
     """See that an argument is a tensor of one dimension."""
-    torch = installed_torch()
+    torch = import_torch()
     if not isinstance(tensor, torch.Tensor) or tensor.dim() != 1:
         raise ValueError(f"{name}: a tensor of one dimension is needed")
 
 
 def check_cells(lengths: "torch.Tensor | None", offsets: "torch.Tensor | None") -> int:
     """F * B, as lengths and offsets have it."""
-    torch = installed_torch()
+    torch = import_torch()
     cells = set()
     for name, tensor, more in (("lengths", lengths, 0), ("offsets", offsets, 1)):
         if tensor is None:
@@ -115,13 +111,13 @@ def single_id_fields(
 @lru_cache(_CACHED_SIZES)
 def _cached_lengths(cells: int) -> "tuple[torch.Tensor, torch.Tensor]":
     # A tensor made under inference mode could be used in no later training step.
-    with installed_torch().inference_mode(False):
+    with import_torch().inference_mode(False):
         return _make_lengths(cells, "cpu")
 
 
 def _make_lengths(cells: int, device: "torch.device | str") -> "tuple[torch.Tensor, torch.Tensor]":
     """`lengths` and `offsets` of so many cells of one id."""
-    torch = installed_torch()
+    torch = import_torch()
     ones = torch.ones(cells, dtype=torch.int32, device=device)
     return ones, torch.arange(cells + 1, dtype=torch.int32, device=device)
 
@@ -129,13 +125,13 @@ def _make_lengths(cells: int, device: "torch.device | str") -> "tuple[torch.Tens
 def lengths_to_offsets(lengths: "torch.Tensor") -> "torch.Tensor":
     """The offsets that lengths add up to, of the same type."""
     offsets: torch.Tensor = lengths.new_zeros(len(lengths) + 1)
-    installed_torch().cumsum(lengths, 0, dtype=lengths.dtype, out=offsets[1:])
+    import_torch().cumsum(lengths, 0, dtype=lengths.dtype, out=offsets[1:])
     return offsets
 
 
 def transpose_ids(sparse: "npt.NDArray[Any] | torch.Tensor") -> "torch.Tensor":
     """Ids [B, F] as [F, B] in memory of their own."""
-    loaded = installed_torch()
+    loaded = import_torch()
     columns: torch.Tensor
     if isinstance(sparse, loaded.Tensor):
         check_matrix(sparse.shape, sparse.dtype, (loaded.int32, loaded.int64))

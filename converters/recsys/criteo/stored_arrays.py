@@ -1,10 +1,6 @@
-"""Where preprocessed rows lie: the arrays of a folder, held against the contract's shapes.
+"""The arrays of a preprocessed folder: found, checked against the contract's shapes and mapped.
 
-A folder of `ingot criteo preprocess` or of torchrec's own scripts: what is read are the .npy files
-alone. What the values mean is not looked at.
-
-Rows of stored arrays, mapped into memory when they are first asked for.
-Ids modulo the sizes of their tables.
+The folder may be torchrec's too: only the .npy files are read. The values are not checked.
 """
 
 import hashlib
@@ -40,12 +36,8 @@ class StoredArray:
     """An array as its file has it.
 
     Attributes:
-        path: its file.
-        dtype: of its numbers, as numpy spells it.
-        shape: (rows, width).
         offset: bytes before the first number.
         size: bytes of the file.
-        changed: when it was written, in nanoseconds.
     """
 
     path: Path
@@ -71,8 +63,6 @@ class Selection:
     """The rows that are read.
 
     Attributes:
-        where: the folder, for messages.
-        stretches: with rows, in their order.
         fingerprint: of names, types, shapes, first and last bytes of every array, and the chosen
             rows; the folder's own place does not enter.
     """
@@ -87,6 +77,11 @@ class Selection:
         return sum(one.stop - one.start for one in self.stretches)
 
     @property
+    def arrays(self) -> tuple[StoredArray, ...]:
+        """All that are read."""
+        return tuple(array for one in self.stretches for array in one.arrays)
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """The parts that rows are of."""
         return tuple(one.part for one in self.stretches)
@@ -97,7 +92,7 @@ def locate_arrays(
 ) -> Selection:
     """Find the rows of a split and read the headers of their arrays."""
     if split not in SPLITS:
-        raise ValueError(f"split: {split!r} is none of {', '.join(SPLITS)}")
+        raise ValueError(f"split: {split!r} is not one of {', '.join(SPLITS)}")
     folder = Path(folder)
     names = _choose_parts(folder, _parts_of(folder), parts)
     stretches, digest = [], hashlib.sha256()
@@ -115,17 +110,14 @@ def locate_arrays(
 
 
 def _parts_of(folder: Path) -> list[str]:
-    """The parts of which a folder has an array."""
     try:
         names = [path.name for path in folder.iterdir()]
     except OSError as error:
         said = f"cannot be listed: {error.strerror}"
-        raise SourceError(
-            str(folder), said, "give a folder of `ingot criteo preprocess`"
-        ) from error
+        raise SourceError(str(folder), said, "give a folder of preprocessed data") from error
     found = {match["part"] for match in map(_NAME.fullmatch, names) if match}
     if not found:
-        hint = "`ingot criteo preprocess` writes them"
+        hint = "preprocess the raw days first"
         raise SourceError(str(folder), "holds no arrays such as day_0_dense.npy", hint)
     return sorted(found, key=_part_order)
 
@@ -154,7 +146,6 @@ def _choose_parts(folder: Path, found: list[str], parts: Sequence[str | int] | N
 
 
 def _names_of(folder: Path, names: list[str], split: str) -> list[str]:
-    """The parts that a split has rows of."""
     if split == "all":
         return names
     if split != "train":
@@ -218,7 +209,7 @@ def _read_header(stream: BinaryIO, path: Path) -> tuple[tuple[int, ...], np.dtyp
         shape, fortran_order, dtype = formats[version](stream)
     except _DAMAGED as error:
         said = " ".join(str(error).split())[:200]
-        raise SourceError(str(path), f"is no .npy array: {said}", _AGAIN) from error
+        raise SourceError(str(path), f"is not a .npy array: {said}", _AGAIN) from error
     if fortran_order:
         raise SourceError(str(path), "holds columns, not rows (fortran_order)", _AGAIN)
     return shape, dtype
@@ -242,10 +233,12 @@ def _check_length(array: StoredArray) -> None:
     wanted = array.offset + array.shape[0] * row
     if array.size < wanted:
         there = max(array.size - array.offset, 0) // row
-        said = f"ends early: {there:,} of the {array.shape[0]:,} rows that its header tells of"
+        said = (
+            f"ends early: it holds {there:,} of the {array.shape[0]:,} rows that its header states"
+        )
         raise SourceError(str(array.path), said, _AGAIN)
     if array.size > wanted:
-        said = f"goes on for {array.size - wanted:,} bytes behind the rows of its header"
+        said = f"is {array.size - wanted:,} bytes longer than the rows of its header"
         raise SourceError(str(array.path), said, _AGAIN)
 
 
@@ -273,11 +266,11 @@ class MappedRows:
         try:
             status = array.path.stat()
             if (status.st_size, status.st_mtime_ns) != (array.size, array.changed):
-                said = "was changed since the data set was opened"
+                said = "was changed after the data set was opened"
                 raise SourceError(str(array.path), said, _HINT)
             return self._rows if self._rows is not None else self._open()
         except FileNotFoundError as error:
-            said = "is gone since the data set was opened"
+            said = "was removed after the data set was opened"
             raise SourceError(str(array.path), said, _HINT) from error
         except OSError as error:
             said = f"cannot be read: {error.strerror or error}"

@@ -6,10 +6,7 @@ list of them) and, where the featuremap says `use_value`, `<name>_val` (float32,
 No cell and no element is null.
 
 What the contract's text leaves open is a choice of the featuremap, kept in the files' metadata
-under `ingot.ctr` as JSON: a `Profile`.
-
-The contract's token hash, for every distinct token once.
-Which entity belongs to which split: by a hash, so that no entity is in both.
+under `ingot.ctr` as JSON: a `Profile`. Splits are by a hash of the entity: no entity is in both.
 """
 
 import json
@@ -51,14 +48,7 @@ METADATA_KEY: Final = b"ingot.ctr"
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """How files read the contract where its text leaves a choice.
-
-    Attributes:
-        schema_version: of the contract.
-        click_mask: clicked | exposed.
-        tail_ids: disjoint | contract.
-        funnel: keep | drop | coerce.
-    """
+    """How files read the contract where its text leaves a choice."""
 
     schema_version: int = SCHEMA_VERSION
     click_mask: str = "clicked"

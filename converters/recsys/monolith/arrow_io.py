@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import pyarrow as pa
 
 from ingot.converters.output.files import output_errors, whole_file
-from ingot.converters.recsys.monolith.convert.filters import Filters
-from ingot.converters.recsys.monolith.convert.settings import BATCH_SIZE, Counts, Settings
+from ingot.converters.recsys.monolith.convert.settings import BATCH_SIZE, Counts, Filters, Settings
 from ingot.converters.recsys.monolith.convert.stream import (
     ExampleBatchSink,
     ExampleSink,

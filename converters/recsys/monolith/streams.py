@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from ingot.converters.errors import SourceError, StorageError
-from ingot.converters.output.commit import MANIFEST, RUN
-from ingot.converters.output.files import output_errors
+from ingot.converters.output.files import MANIFEST, RUN, output_errors
 from ingot.converters.recsys.monolith.frames.compression import open_decompressed, peek_bytes
-from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing
+from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing, StreamHints
 from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows
 from ingot.converters.sources.recognizers.monolith import (
     MONOLITH_HEAD,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from ingot.converters.recsys.monolith.frames.record_io import RecordReader
     from ingot.converters.recsys.monolith.tables.table_file import TableFile
 
+_NO_HINTS: Final = StreamHints()
 STDIN: Final = "-"
 REJECTS: Final = "rejects.jsonl"
 _HASHED: Final = 8 << 20
@@ -213,9 +213,6 @@ class OpenedStream:
     """A stream that is read.
 
     Attributes:
-        where: its file or URL.
-        told: what it is read as, in words.
-        guessed: whether some of that was told by its content.
         parts: its rows, and what is none, in its order; can be iterated once.
     """
 
@@ -225,22 +222,7 @@ class OpenedStream:
     parts: Iterator[Rows | Bad]
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamHints:
-    """What the user says of streams; None: told by their content.
-
-    Attributes:
-        kind: of their records, or `parquet`.
-        framing: of their records.
-        compression: of the files.
-    """
-
-    kind: str | None = None
-    framing: Framing | None = None
-    compression: str | None = None
-
-
-def open_streams(location: str, said: StreamHints = StreamHints()) -> Iterator[OpenedStream]:
+def open_streams(location: str, said: StreamHints = _NO_HINTS) -> Iterator[OpenedStream]:
     """Open the streams of a location one after the other; each is closed before the next."""
     if location == STDIN:
         yield from _open_one(_STANDARD, sys.stdin.buffer, said)

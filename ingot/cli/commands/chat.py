@@ -1,4 +1,4 @@
-"""`ingot chat`: a data set onboarded in conversation."""
+"""`ingot chat`: settle the mapping of a data set in conversation."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -8,11 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingot.cli import options as o
-from ingot.cli.console import safe_text
-from ingot.cli.model_options import ModelOptions
-from ingot.cli.options import expand_options
+from ingot.agent.model.settings import ModelSettings
+from ingot.agent.proposing.order import Order
+from ingot.cli import display, questions
+from ingot.cli.commands import chat_display
+from ingot.cli.console import (
+    is_interactive,
+    note_line,
+    plain_text,
+    print_json,
+    progress_meter,
+    safe_text,
+    stdout_console,
+)
+from ingot.cli.display import print_grid
+from ingot.cli.model_options import run_context
+from ingot.cli.options import Only, command_options
+from ingot.cli.questions import complete_order
 from ingot.converters.errors import IngotError, OutputError
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +34,6 @@ if TYPE_CHECKING:
     from ingot.agent.chat.conversation import ChatStore, Conversation
     from ingot.agent.chat.responses import Reply
     from ingot.agent.context import Context
-    from ingot.agent.state import Order
 
 _PROMPT = "> "
 _STAGES = {
@@ -33,66 +46,49 @@ _STAGES = {
 }
 
 
-@expand_options
+@command_options
 def chat(
     *,
     ctx: typer.Context,
     source: Annotated[
         str | None,
-        typer.Argument(
-            metavar="SOURCE",
-            help="File, folder, archive or URL of the raw data.",
-            show_default=False,
-        ),
+        Setting("File, folder, archive or URL of the raw data.", metavar="SOURCE", positional=True),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Folder for the result; it can be named later too: out DIR.",
-            show_default=False,
+        Setting("Folder for the result; `out DIR` names it later.", metavar="DIR"),
+    ] = None,
+    resume: Annotated[str | None, Setting("Resume a conversation.", metavar="ID")] = None,
+    list_: Annotated[bool, Setting("List the conversations.", flag="list")] = False,
+    forget: Annotated[str | None, Setting("Delete a conversation.", metavar="ID")] = None,
+    order: Annotated[
+        Order,
+        Only(
+            "mode",
+            "mapper",
+            "tokenizer",
+            "records",
+            "language",
+            "source_name",
+            "overwrite",
+            "share_values",
+            "prompt_tokens",
+            source="",
         ),
-    ] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(
-            "--resume", metavar="ID", help="Go on with a conversation.", show_default=False
-        ),
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the conversations.")] = False,
-    forget: Annotated[
-        str | None,
-        typer.Option("--forget", metavar="ID", help="Delete a conversation.", show_default=False),
-    ] = None,
-    mode: o.ModeOption = o.Mode.auto,
-    mapper: o.MapperOption = o.Mapper.auto,
+    ],
     mapping: Annotated[
-        Path | None,
-        typer.Option(
-            "--mapping",
-            metavar="FILE",
-            help="Begin with this mapping; no mapper is asked for one.",
-            show_default=False,
-        ),
+        Path | None, Setting("Begin with this mapping and ask no mapper.", metavar="FILE")
     ] = None,
-    tokenizer: o.TokenizerOption = None,
-    records: o.RecordsOption = o.Records.parquet,
-    language: o.LanguageOption = None,
-    source_name: o.SourceNameOption = None,
-    llm: ModelOptions,
-    overwrite: o.OverwriteOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --list: as JSON.")] = False,
+    llm: ModelSettings,
+    as_json: Annotated[bool, Setting("With --list: print JSON.", flag="json")] = False,
 ) -> None:
-    """Settle a mapping in conversation: say what should be different, look, approve, convert.
+    """Agree on a mapping in conversation: say what should be different, look, approve, convert.
 
-    Plain language needs a model; short commands (help lists them) need nothing. Conversations are
-    kept. Lines are read from standard input where that is no terminal.
+    Plain language needs a model; short commands (help lists them) do not. Conversations are saved.
+    Lines are read from standard input where that is not a terminal.
     """
     from ingot.agent.chat.conversation import ChatStore
-    from ingot.agent.state import Order, state_home
-    from ingot.cli.console import stdout_console
-    from ingot.cli.questions import load_mapping_file
+    from ingot.agent.state import state_home
 
     chats = ChatStore(state_home())
     if sum((bool(source), bool(resume), list_, bool(forget))) != 1:
@@ -105,48 +101,21 @@ def chat(
         _refuse_other_options(ctx, "--forget", ("forget",))
         chats.forget(_load_conversation(chats, forget).id)
         return
-    context = llm.context(mapper)
-    console = stdout_console()
+    context = run_context(llm, order.mapper)
+    order = complete_order(replace(order, source=source or ""), out=out, mapping=mapping)
     if resume:
-        _refuse_other_options(
-            ctx, "--resume", ("resume", *_OF_RESUME, *(f.name for f in fields(llm)))
-        )
-        given = {
-            "out": str(out) if out else None,
-            "tokenizer": tokenizer,
-            "records": records.value,
-            "overwrite": overwrite,
-            "share_values": llm.share_values.value,
-            "prompt_tokens": llm.prompt_tokens,
-        }
-        said = {name: value for name, value in given.items() if _is_on_command_line(ctx, name)}
-        conversation = _resume_conversation(chats, resume, said, context)
+        model = [field.name for field in fields(llm)]
+        _refuse_other_options(ctx, "--resume", ("resume", "mapper", *_OF_RESUME, *model))
+        changed = {name: getattr(order, name) for name in _OF_RESUME if _is_given(ctx, name)}
+        conversation = _resume_conversation(chats, resume, changed, context)
     else:
-        order = Order(
-            source=source or "",
-            out=str(out) if out else None,
-            mode=mode.value,
-            mapper="file" if mapping else mapper.value,
-            mapping=load_mapping_file(mapping) if mapping else None,
-            mapping_file=str(mapping) if mapping else None,
-            tokenizer=tokenizer,
-            records=records.value,
-            language=language,
-            source_name=source_name,
-            overwrite=overwrite,
-            share_values=llm.share_values.value,
-            prompt_tokens=llm.prompt_tokens,
-        )
         conversation = _start_conversation(chats, order, context)
-    _run_talk(conversation, chats, context, console)
+    _run_talk(conversation, chats, context, stdout_console())
 
 
 def _list_conversations(chats: "ChatStore", *, as_json: bool) -> None:
     from dataclasses import asdict
     from datetime import UTC, datetime
-
-    from ingot.cli.console import print_json, stdout_console
-    from ingot.cli.display import print_grid
 
     found = chats.listed()
     if as_json:
@@ -166,45 +135,45 @@ def _load_conversation(chats: "ChatStore", id_: str) -> "Conversation":
     try:
         return chats.load(id_)
     except KeyError as error:
-        raise typer.BadParameter(f"there is no conversation {id_!r}: see --list") from error
+        raise typer.BadParameter(
+            f"there is no conversation {id_!r}: see ingot chat --list"
+        ) from error
 
 
-# What may be said otherwise when a conversation goes on, beside how a model is asked.
-_OF_RESUME = ("out", "tokenizer", "records", "overwrite", "mapper")
+# What a resumed conversation may change, besides how a model is asked.
+_OF_RESUME = ("out", "tokenizer", "records", "overwrite", "share_values", "prompt_tokens")
 
 
-def _is_on_command_line(ctx: typer.Context, name: str) -> bool:
-    """Whether an option stands on the command line."""
+def _is_given(ctx: typer.Context, name: str) -> bool:
     source = ctx.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _refuse_other_options(ctx: typer.Context, door: str, names: Iterable[str]) -> None:
-    """See that nothing else was said, since it would do nothing."""
+def _refuse_other_options(ctx: typer.Context, action: str, names: Iterable[str]) -> None:
+    """Refuse options that would have no effect."""
     for one in ctx.command.params:
-        if one.name and _is_on_command_line(ctx, one.name) and one.name not in names:
-            raise typer.BadParameter(f"{one.opts[0]} does not go with {door}")
+        if one.name and _is_given(ctx, one.name) and one.name not in names:
+            raise typer.BadParameter(f"{one.opts[0]} cannot be used with {action}")
 
 
 def _resume_conversation(
-    chats: "ChatStore", id_: str, said: dict[str, Any], context: "Context"
+    chats: "ChatStore", id_: str, changed: dict[str, Any], context: "Context"
 ) -> "Conversation":
-    """A conversation that was kept, its mapping tried on the data as it is now."""
+    """Load a saved conversation and try its mapping on the data as it is now."""
     from ingot.agent.chat.operations import recheck_conversation
 
     conversation = _load_conversation(chats, id_)
-    order = replace(conversation.order, **said)
+    order = replace(conversation.order, **changed)
     return recheck_conversation(replace(conversation, order=order), context)
 
 
-def _start_conversation(chats: "ChatStore", order: "Order", context: "Context") -> "Conversation":
-    """A new conversation; what is done meanwhile is told as it happens."""
+def _start_conversation(chats: "ChatStore", order: Order, context: "Context") -> "Conversation":
+    """Start a conversation and show its stages as they happen."""
     from ingot.agent.chat.operations import begin_conversation
-    from ingot.cli.console import plain_text, stderr_console
 
     def tell(node: str) -> None:
         if node in _STAGES:
-            stderr_console().print(plain_text(_STAGES[node], "dim"))
+            note_line(_STAGES[node], "dim")
 
     conversation = begin_conversation(chats.new_id(), order, context, tell)
     chats.keep(conversation)
@@ -214,10 +183,8 @@ def _start_conversation(chats: "ChatStore", order: "Order", context: "Context") 
 def _run_talk(
     conversation: "Conversation", chats: "ChatStore", context: "Context", console: "Console"
 ) -> None:
-    """Turn after turn until the person leaves or the lines end; each turn is kept."""
+    """Take turns until the person leaves or the input ends; save every turn."""
     from ingot.agent.chat.responses import Reply
-    from ingot.cli.commands import chat_display
-    from ingot.cli.console import plain_text
 
     chat_display.show_opening(console, Reply(conversation=conversation), context)
     how = "Say what should be different" if context.asking else "No model is asked: short commands"
@@ -230,7 +197,7 @@ def _run_talk(
 
 
 class _TalkLoop:
-    """A conversation at its door: what a line does is kept before it is acted upon and shown."""
+    """A conversation; what a line changes is saved before it is acted on and shown."""
 
     def __init__(
         self,
@@ -245,45 +212,43 @@ class _TalkLoop:
         self._console = console
 
     def turn(self, line: str) -> bool:
-        """One line; False = it was the last one."""
+        """Answer one line; False = it was the last one."""
         from ingot.agent.chat.responses import count_usage, respond
-        from ingot.cli.commands import chat_display
 
         heard = _StreamedWords(self._console)
         try:
-            told = respond(self._now, line, self._context, heard)
+            reply = respond(self._now, line, self._context, heard)
             heard.end()
-            self._keep(told.conversation, anew=told.do == "convert")
+            self._keep(reply.conversation, anew=reply.do == "convert")
             chat_display.show_reply(
-                self._console, replace(told, heard=heard.left(told.heard)), self._context
+                self._console, replace(reply, heard=heard.left(reply.heard)), self._context
             )
-            self._keep(_act_on_reply(told, self._context, self._console))
+            self._keep(_act_on_reply(reply, self._context, self._console))
         except KeyboardInterrupt:
             self._say("\ninterrupted; the mapping is as it was, and ok takes a conversion up again")
             self._keep(count_usage(self._now, self._context))
             return True
-        except IngotError as error:  # said, and the conversation goes on
+        except IngotError as error:  # the conversation continues
             if isinstance(error, OutputError) and error.args[0] == self._now.id:
                 raise
             self._say(f"error: {error}", "red")
             self._keep(_recheck_mapping(self._now, self._context))
             return True
-        return told.do != "quit"
+        return reply.do != "quit"
 
     def _keep(self, conversation: "Conversation", *, anew: bool = False) -> None:
-        """Keep what is new; `anew` also what is not, to see that it did not go on elsewhere."""
+        """Save what is new; with `anew` save always, which detects a second session."""
         if anew or conversation is not self._now:
             self._chats.keep(conversation)
             self._now = conversation
 
     def _say(self, text: str, style: str = "dim") -> None:
-        from ingot.cli.console import plain_text
 
         self._console.print(plain_text(text, style))
 
 
 def _recheck_mapping(conversation: "Conversation", context: "Context") -> "Conversation":
-    """The conversation with its mapping tried on the data as it is now; it may have changed."""
+    """Try the mapping again on the data, which may have changed."""
     from ingot.agent.chat.operations import recheck_conversation
 
     context.forget()
@@ -294,9 +259,7 @@ def _recheck_mapping(conversation: "Conversation", context: "Context") -> "Conve
 
 
 def _input_lines(console: "Console") -> Iterator[str]:
-    """What the person types; where there is no terminal the lines of standard input, shown too."""
-    from ingot.cli.console import plain_text
-
+    """Yield what the person types, or the lines of standard input."""
     typed = _terminal_lines() if sys.stdin.isatty() else _piped_lines()
     for line in typed:
         if line.isprintable() or _is_text(line):
@@ -314,7 +277,7 @@ def _is_text(line: str) -> bool:
 
 
 def _terminal_lines() -> Iterator[str]:
-    """Lines of a terminal; Ctrl-C takes a line back, on an empty one it leaves as Ctrl-D does."""
+    """Yield typed lines; Ctrl-C discards a line, and leaves on an empty one as Ctrl-D does."""
     import readline
 
     while True:
@@ -336,85 +299,79 @@ def _piped_lines() -> Iterator[str]:
 
 
 class _StreamedWords:
-    """Shows a model's words as they come."""
+    """Prints a model's words as they arrive."""
 
     def __init__(self, console: "Console") -> None:
         self._console = console
         self.whole = ""
 
     def __call__(self, new: str | None) -> None:
-        from ingot.cli.console import plain_text
 
         if new is None:
             if self.whole:
-                self._console.print(plain_text(" (taken back)", "dim"))
+                self._console.print(plain_text(" (withdrawn)", "dim"))
             self.whole = ""
             return
         self.whole += new
         self._console.print(plain_text(new), end="", soft_wrap=True)
 
     def end(self) -> None:
-        """End the line, if something was said."""
+        """End the line if something was printed."""
         if self.whole:
             self._console.print()
 
-    def left(self, said: str) -> str:
-        """What was said and not shown yet."""
-        return "" if said == self.whole else said
+    def left(self, words: str) -> str:
+        """Return what was not printed yet."""
+        return "" if words == self.whole else words
 
 
-def _act_on_reply(told: "Reply", context: "Context", console: "Console") -> "Conversation":
-    """The conversation after what the door has to do for a reply."""
+def _act_on_reply(reply: "Reply", context: "Context", console: "Console") -> "Conversation":
+    """Do what a reply asks for and return the conversation after it."""
     acts: dict[str, Callable[[], Conversation]] = {
-        "convert": lambda: _convert_mapping(told.conversation, context, console),
-        "edit": lambda: _edit_mapping(told.conversation, context, console),
-        "save": lambda: _save_mapping(told.conversation, told.text, console),
+        "convert": lambda: _convert_mapping(reply.conversation, context, console),
+        "edit": lambda: _edit_mapping(reply.conversation, context, console),
+        "save": lambda: _save_mapping(reply.conversation, reply.text, console),
     }
-    return acts[told.do]() if told.do in acts else told.conversation
+    return acts[reply.do]() if reply.do in acts else reply.conversation
 
 
 def _convert_mapping(
     conversation: "Conversation", context: "Context", console: "Console"
 ) -> "Conversation":
     from ingot.agent.chat.operations import convert_conversation
-    from ingot.cli import display
-    from ingot.cli.console import progress_meter
 
     with progress_meter() as context.progress:
         state = convert_conversation(conversation, context)
     display.show_outcome(console, state["outcome"])
-    return replace(conversation, done=str(state["result"].get("out") or ""))
+    result = state.get("result")
+    return replace(conversation, done=result.out if result else "")
 
 
 def _edit_mapping(
     conversation: "Conversation", context: "Context", console: "Console"
 ) -> "Conversation":
-    """The conversation with the mapping as it comes back from the person's editor."""
+    """Let the person edit the mapping in their editor."""
     from ingot.agent.chat.operations import replace_mapping
     from ingot.agent.chat.responses import reply_to_change
-    from ingot.cli import questions
-    from ingot.cli.commands import chat_display
-    from ingot.cli.console import is_interactive, plain_text
 
     if not is_interactive():
         console.print(plain_text("an editor needs a terminal"))
         return conversation
     answer = questions.edit_mapping(conversation.mapping)
     mapping = answer["decisions"][0]["edited_action"]["args"]["mapping"]
-    told = reply_to_change(
+    reply = reply_to_change(
         conversation, "edit", replace_mapping(conversation.state, mapping, context)
     )
-    chat_display.show_reply(console, told, context)
-    return told.conversation
+    chat_display.show_reply(console, reply, context)
+    return reply.conversation
 
 
 def _save_mapping(conversation: "Conversation", name: str, console: "Console") -> "Conversation":
-    """The mapping as a file."""
+    """Write the mapping to a file."""
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.reporting.report import mapping_bytes
-    from ingot.cli.console import plain_text
     from ingot.converters.errors import OutputError
-    from ingot.converters.output.commit import output_errors, write_file
+    from ingot.converters.output.files import output_errors, write_file
 
     document, file = proposed_mapping(conversation.state), Path(name)
     if document is None:

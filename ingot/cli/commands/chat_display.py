@@ -1,6 +1,7 @@
-"""How a conversation looks in a terminal: the mapping as a tree, changes, rows beside records."""
+"""How a conversation looks in a terminal: mapping as a tree, changes, rows and records."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ingot.cli import display
@@ -15,54 +16,56 @@ if TYPE_CHECKING:
 
     from ingot.agent.chat.responses import Reply
     from ingot.agent.context import Context
+    from ingot.agent.proposing.proposal import Evidence
     from ingot.agent.reporting.mapping_words import Branch, RowCount
+    from ingot.agent.state import Check
     from ingot.converters.errors import Problem
 
 _TYPES, _VALUES, _MOST_LINES = 24, 60, 24
 
 
-def show_reply(console: "Console", told: "Reply", context: "Context") -> None:
-    """What a reply shows; its words first, unless they were shown as they came."""
-    if told.heard:
-        console.print(plain_text(told.heard))
-    if told.say:
-        console.print(plain_text(told.say))
-    if told.problems:
+def show_reply(console: "Console", reply: "Reply", context: "Context") -> None:
+    """Show a reply; its words only if they were not printed as they arrived."""
+    if reply.heard:
+        console.print(plain_text(reply.heard))
+    if reply.say:
+        console.print(plain_text(reply.say))
+    if reply.problems:
         console.print(plain_text("Not changed:", "bold"))
-        for one in told.problems:
+        for one in reply.problems:
             console.print(plain_text(f"problem: {_problem_text(one)}", "red"))
-    for name in told.show:
-        VIEWS[name](console, told, context)
+    for name in reply.show:
+        VIEWS[name](console, reply, context)
 
 
 def _problem_text(problem: "Problem") -> str:
-    """A problem in words; places inside a command mean nothing to people."""
+    """Describe a problem without pointers into commands."""
     if problem.code == "edit":
         return f"this needs {problem.expected}; there is {problem.got}"
     return str(problem)
 
 
-def show_opening(console: "Console", told: "Reply", context: "Context") -> None:
-    """What the mapper proposes, where a conversation begins or goes on."""
-    proposal = told.conversation.state.get("proposal")
+def show_opening(console: "Console", reply: "Reply", context: "Context") -> None:
+    """Show the proposal where a conversation starts or resumes."""
+    proposal = reply.conversation.state.get("proposal")
     if proposal:
         console.print(plain_text(_redact_text(display.summary_line(proposal)), "bold"))
-    _show_mapping(console, told, context)
-    _show_examples(console, told, context, most=1)
-    _show_trouble(console, told)
+    _show_mapping(console, reply, context)
+    _show_examples(console, reply, context, most=1)
+    _show_trouble(console, reply)
 
 
 # --- views
 
 
-def _show_mapping(console: "Console", told: "Reply", context: "Context") -> None:
-    """The tree, and how many rows give records."""
+def _show_mapping(console: "Console", reply: "Reply", context: "Context") -> None:
+    """Show the tree and how many rows give records."""
     from ingot.agent.reporting.mapping_words import mapping_branches
 
-    state = told.conversation.state
+    state = reply.conversation.state
     check = state.get("check")
-    branches = mapping_branches(told.conversation.mapping, check)
-    decision = (state.get("proposal") or {}).get("decision", "no mapping")
+    branches = mapping_branches(reply.conversation.mapping, check)
+    decision = reply.conversation.decision
     if not branches:
         console.print(plain_text(f"{decision}: no field is taken"))
         return
@@ -70,22 +73,22 @@ def _show_mapping(console: "Console", told: "Reply", context: "Context") -> None
     _show_coverage(console, check)
 
 
-def _show_coverage(console: "Console", check: Mapping[str, Json] | None) -> None:
+def _show_coverage(console: "Console", check: "Check | None") -> None:
     if not check:
         return
     from ingot.agent.reporting.mapping_words import RowCount
 
-    found = RowCount(rows=check["ok_rows"], of=check["rows"])
+    found = RowCount(rows=check.ok_rows, of=check.rows)
     line = plain_text("")
     line.append("Coverage ", "bold")
     line.append_text(_count_badge(found))
-    line.append(f" give {check['records']:,} records")
+    line.append(f" give {check.records:,} records")
     console.print(line)
     display.show_failures(console, check)
 
 
 def _draw_tree(console: "Console", root: str, branches: Iterable["Branch"]) -> None:
-    """The tree with lines in a terminal, with blanks elsewhere."""
+    """Draw the tree with lines in a terminal, with blanks elsewhere."""
     if console.is_terminal:
         from rich.tree import Tree
 
@@ -111,7 +114,7 @@ def _print_indented(console: "Console", branches: Iterable["Branch"], level: int
 
 
 def _branch_line(branch: "Branch") -> "Text":
-    """`part 1  body  200/200 rows`."""
+    """Return a line such as `part 1  body  200/200 rows`."""
     line = plain_text("")
     line.append_text(plain_text(_redact_text(branch.label), "cyan"))
     if branch.text:
@@ -124,7 +127,7 @@ def _branch_line(branch: "Branch") -> "Text":
 
 
 def _count_badge(found: "RowCount") -> "Text":
-    """How often something is found: green for always, red for never."""
+    """Return a count: green for always, red for never."""
     style = "green" if found.rows == found.of else "yellow" if found.rows else "red"
     return plain_text(str(found), style)
 
@@ -135,24 +138,24 @@ def _redact_text(text: str) -> str:
     return redact(text)
 
 
-def _show_changes(console: "Console", told: "Reply", context: "Context") -> None:
-    """What is different now, target by target, and what that does to the records."""
+def _show_changes(console: "Console", reply: "Reply", context: "Context") -> None:
+    """Show what changed, target by target, and the effect on the records."""
     from ingot.agent.reporting.mapping_words import mapping_branches
 
-    before, now = told.before or told.conversation, told.conversation
+    before, now = reply.before or reply.conversation, reply.conversation
     console.print(plain_text("Changed", "bold"))
     if before.decision == now.decision:
         display.print_grid(console, list(_difference_rows(before.mapping, now.mapping)))
     else:  # no target is what it was
         branches = mapping_branches(now.mapping, now.state.get("check"))
         _draw_tree(console, f"{before.decision} -> {now.decision}", branches)
-    _show_effect(console, told, context)
-    _show_coverage(console, told.conversation.state.get("check"))
-    _show_trouble(console, told)
+    _show_effect(console, reply, context)
+    _show_coverage(console, reply.conversation.state.get("check"))
+    _show_trouble(console, reply)
 
 
 def _difference_rows(old: dict[str, Json], new: dict[str, Json]) -> Iterator[tuple[str, str]]:
-    """What differs between two mappings of one kind, in words."""
+    """Yield the differences between two mappings of one kind in words."""
     from ingot.agent.review.diff.mapping_changes import compare_mappings
     from ingot.agent.review.diff.normal_form import normal_form
 
@@ -164,31 +167,31 @@ def _difference_rows(old: dict[str, Json], new: dict[str, Json]) -> Iterator[tup
 
 
 def _stated_mapping(mapping: dict[str, Json]) -> dict[str, Json]:
-    """The mapping; where nothing is mapped yet, one that says so."""
+    """Return the mapping, or one that maps nothing."""
     bodies = ("text", "messages", "any_of")
     return mapping if any(key in mapping for key in bodies) else {"version": 2, "text": None}
 
 
-def _show_effect(console: "Console", told: "Reply", context: "Context") -> None:
-    """How many records are others, and the first of them before and after."""
+def _show_effect(console: "Console", reply: "Reply", context: "Context") -> None:
+    """Show how many records change, and the first one before and after."""
     from ingot.agent.chat.operations import difference_lines, match_states
 
-    now = told.conversation
-    found = match_states(told.before.state, now.state, context) if told.before else None
+    now = reply.conversation
+    found = match_states(reply.before.state, now.state, context) if reply.before else None
     if found is None:
-        _show_examples(console, told, context, most=1)
+        _show_examples(console, reply, context, most=1)
         return
     counts = {kind: found.count(kind) for kind in ("changed", "lost", "gained")}
-    said = {kind: count for kind, count in counts.items() if count}
+    nonzero = {kind: count for kind, count in counts.items() if count}
     line = f"{found.same} of {found.of} records are as before"
-    console.print(plain_text(f"{line}; {display.counts_text(said)}" if said else line))
+    console.print(plain_text(f"{line}; {display.counts_text(nonzero)}" if nonzero else line))
     for one in found.differences[:1]:
         console.print(plain_text(f"{_redact_text(one.place)}, before (-) and after (+)", "bold"))
         _print_marked(console, difference_lines(one, now.order, context))
 
 
 def _print_marked(console: "Console", lines: Iterable[str]) -> None:
-    """Lines with their marks; in a terminal what is folded stays behind its mark."""
+    """Print lines with their marks; in a terminal a folded line stays beside its mark."""
     if not console.is_terminal:
         for text in lines:
             console.print(plain_text(text), soft_wrap=True)
@@ -208,13 +211,13 @@ _STYLES = {"-": "red", "+": "green"}
 
 
 def _show_examples(
-    console: "Console", told: "Reply", context: "Context", *, most: int | None = None
+    console: "Console", reply: "Reply", context: "Context", *, most: int | None = None
 ) -> None:
-    """Rows of the sample, and below each the record that the mapping makes of it."""
+    """Show rows of the sample with the records that the mapping makes of them."""
     from ingot.agent.reporting.preview import preview, raw_row_text, record_lines
 
-    state, count = told.conversation.state, most or told.number
-    if not (state.get("proposal") or {}).get("mapping") or not state.get("check"):
+    state, count = reply.conversation.state, most or reply.number
+    if not state.get("proposal") or not state.get("check"):
         return
     try:
         seen = preview(state, context, examples=count)
@@ -229,34 +232,33 @@ def _show_examples(
 
 
 def _cut_lines(text: str) -> str:
-    """The first lines; a row may have thousands of fields."""
+    """Return the first lines; a row may have thousands of fields."""
     lines = text.split("\n")
     left = len(lines) - _MOST_LINES
     return text if left <= 0 else "\n".join([*lines[:_MOST_LINES], f"...(+{left:,} lines)"])
 
 
-def _show_trouble(console: "Console", told: "Reply") -> None:
-    """Why it cannot be converted as it stands."""
-    display.show_problems(console, told.conversation.state.get("problems", []))
+def _show_trouble(console: "Console", reply: "Reply") -> None:
+    display.show_problems(console, reply.conversation.state.get("problems", ()))
 
 
-def _show_problems(console: "Console", told: "Reply", context: "Context") -> None:
-    _show_trouble(console, told)
+def _show_problems(console: "Console", reply: "Reply", context: "Context") -> None:
+    _show_trouble(console, reply)
 
 
-def _show_gates(console: "Console", told: "Reply", context: "Context") -> None:
+def _show_gates(console: "Console", reply: "Reply", context: "Context") -> None:
     from ingot.agent.judging.gates import gates_of_state
 
-    display.show_gates(console, [one.to_json() for one in gates_of_state(told.conversation.state)])
-    _show_trouble(console, told)
+    display.show_gates(console, gates_of_state(reply.conversation.state))
+    _show_trouble(console, reply)
 
 
-def _show_fields(console: "Console", told: "Reply", context: "Context") -> None:
-    """The paths of the data: types, in how many rows, a value."""
+def _show_fields(console: "Console", reply: "Reply", context: "Context") -> None:
+    """Show the paths of the data: types, number of rows, an example."""
     from ingot.agent.nodes.discover import spec_of_order
     from ingot.agent.proposing.llm.question import shown_inventory
 
-    order = told.conversation.order
+    order = reply.conversation.order
     facts = shown_inventory(*context.source_and_sample(order.source, spec_of_order(order)))
     rows = [("field", "types", "rows", "a value")]
     for one in facts.paths:
@@ -269,36 +271,38 @@ def _show_fields(console: "Console", told: "Reply", context: "Context") -> None:
         console.print(plain_text(f"{facts.cut:,} more fields"))
 
 
-def _show_reasons(console: "Console", told: "Reply", context: "Context") -> None:
-    """Why the mapper chose as it did; of a target or field only what names it."""
-    proposal = told.conversation.steps[0].state.get("proposal") or {}
-    evidence = proposal.get("evidence") or []
-    asked = told.text.replace("`", " ").replace("?", " ").split()
-    named = [one for one in evidence if _names_asked(one, asked)]
-    told_of = {**proposal, "evidence": named or evidence}
-    if proposal:
-        display.show_evidence(console, {**told_of, "reason": _redact_text(proposal["reason"])})
+def _show_reasons(console: "Console", reply: "Reply", context: "Context") -> None:
+    """Show the mapper's reasons, or only those for a named target or field."""
+    proposal = reply.conversation.steps[0].state.get("proposal")
+    if proposal is None:
+        return
+    asked = reply.text.replace("`", " ").replace("?", " ").split()
+    named = tuple(one for one in proposal.evidence if _names_asked(one, asked))
+    shown = replace(
+        proposal, evidence=named or proposal.evidence, reason=_redact_text(proposal.reason)
+    )
+    display.show_evidence(console, shown)
 
 
-def _names_asked(evidence: Mapping[str, Json], asked: Sequence[str]) -> bool:
-    texts = [evidence["target"], evidence["choice"], evidence["runner_up"] or ""]
+def _names_asked(evidence: "Evidence", asked: Sequence[str]) -> bool:
+    texts = [evidence.target, evidence.choice, evidence.runner_up or ""]
     words = " ".join(texts).replace(",", " ").replace(".", " ").split()
-    return any(one in words or one == evidence["target"] for one in asked)
+    return any(one in words or one == evidence.target for one in asked)
 
 
-def _show_alternatives(console: "Console", told: "Reply", context: "Context") -> None:
+def _show_alternatives(console: "Console", reply: "Reply", context: "Context") -> None:
     from ingot.agent.reporting.mapping_words import describe
 
-    for number, one in enumerate(told.others, start=1):
+    for number, one in enumerate(reply.others, start=1):
         console.print(plain_text(f"{number}: {_redact_text(one.title)}", "bold"))
         display.print_grid(
             console, [[_redact_text(cell) for cell in row] for row in describe(one.mapping)]
         )
-    if told.others:
+    if reply.others:
         console.print(plain_text("take N takes one of them"))
 
 
-def _show_help(console: "Console", told: "Reply", context: "Context") -> None:
+def _show_help(console: "Console", reply: "Reply", context: "Context") -> None:
     from ingot.agent.chat.commands import command_usages
 
     display.print_grid(console, list(command_usages()))

@@ -1,81 +1,66 @@
-"""`ingot check`: a mapping file against data, a pinned sample of it, or golden rows."""
+"""`ingot check`: try a mapping file on data, a pinned sample of it, or golden rows."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ingot.agent.proposing.order import Order
+from ingot.cli import display
 from ingot.cli import options as o
+from ingot.cli.console import plain_text, print_json, stdout_console
+from ingot.cli.options import Only, command_options
+from ingot.cli.questions import complete_order
+from ingot.converters.json_yaml import encode
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
     from ingot.agent.review.golden_rows import GoldenResult
-    from ingot.agent.review.pinning.pinned_sample import PinnedSample
-    from ingot.agent.state import Order, State
-
-_SourceArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="SOURCE",
-        help="File, folder, glob, archive or fsspec URL of the raw data.  "
-        "[default: the pinned sample beside MAPPING]",
-        show_default=False,
-    ),
-]
-_GoldenOption = Annotated[
-    bool,
-    typer.Option(
-        "--golden", help="Also run the golden rows beside MAPPING; data is not needed then."
-    ),
-]
+    from ingot.agent.state import State
 
 
+@command_options
 def check(
-    mapping: o.MappingArgument,
-    source: _SourceArgument = None,
-    golden: _GoldenOption = False,
-    language: o.LanguageOption = None,
-    source_name: o.SourceNameOption = None,
-    allow_drift: o.AllowDriftOption = False,
-    quiet: Annotated[
+    *,
+    mapping: o.MappingFile,
+    source: Annotated[
+        str | None,
+        Setting(
+            "File, folder, glob, archive or fsspec URL of the raw data.",
+            metavar="SOURCE",
+            positional=True,
+            default="the pinned sample beside MAPPING",
+        ),
+    ] = None,
+    golden: Annotated[
         bool,
-        typer.Option("--quiet", help="Print problems and golden rows that fail, nothing else."),
+        Setting("Also run the golden rows beside MAPPING; then no data is needed."),
     ] = False,
-    as_json: o.JsonOption = False,
+    order: Annotated[
+        Order, Only("language", "source_name", "allow_drift", source="", dry_run=True)
+    ],
+    quiet: Annotated[bool, Setting("Print only problems and golden rows that fail.")] = False,
+    as_json: o.Json = False,
 ) -> None:
     """Try a mapping on a sample of the data, or on its golden rows.
 
-    Prints the gates, coverage per path, records and problems; exit code 1 if there is a problem.
+    Prints the gates, coverage per path, records and problems. The exit code is 1 if there is a
+    problem.
     """
-    from ingot.agent.state import Order
-    from ingot.cli.questions import load_mapping_file
+    from ingot.agent.review.pinning.pinned_sample import find_pinned, pinned_folder
 
-    document = load_mapping_file(mapping)
-    sample = None if source else _find_pinned_sample(mapping)
+    order = complete_order(order, mapping=mapping)
+    sample = None if source else find_pinned(pinned_folder(mapping))
     place = source or (sample.location if sample else None)
     if place is None and not golden:
         problem = f"no SOURCE, and no pinned sample beside {mapping}"
         raise typer.BadParameter(f"{problem} (ingot map --pin-sample makes one)")
-    name = source_name or (sample.source_name if sample else None)
-    result = _try_golden_rows(document, mapping, name) if golden else None
-    order = Order(
-        source=place or "",
-        mapper="file",
-        mapping=document,
-        mapping_file=str(mapping),
-        language=language,
-        source_name=name,
-        dry_run=True,
-        allow_drift=allow_drift,
-    )
+    name = order.source_name or (sample.source_name if sample else None)
+    result = _try_golden_rows(order.mapping or {}, mapping, name) if golden else None
+    order = replace(order, source=place or "", source_name=name)
     _run_checks(order if place else None, result, mapping, quiet=quiet, as_json=as_json)
-
-
-def _find_pinned_sample(mapping: Path) -> "PinnedSample | None":
-    from ingot.agent.review.pinning.pinned_sample import find_pinned, pinned_folder
-
-    return find_pinned(pinned_folder(mapping))
 
 
 def _try_golden_rows(document: dict[str, Any], mapping: Path, name: str | None) -> "GoldenResult":
@@ -85,14 +70,14 @@ def _try_golden_rows(document: dict[str, Any], mapping: Path, name: str | None) 
 
 
 def _run_checks(
-    order: "Order | None",
+    order: Order | None,
     golden: "GoldenResult | None",
     mapping: Path,
     *,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Check the data if there is any, show what was found, and end with what is wrong."""
+    """Check the data if there is any, show the result, and raise if there are problems."""
     from ingot.agent.context import Context
     from ingot.agent.nodes.without_graph import try_mapping
     from ingot.converters.errors import ConversionError
@@ -107,7 +92,7 @@ def _run_checks(
         _show_faults(state, golden if golden and (golden.failed or not quiet) else None)
     found = []
     if order and state and (count := len(state["problems"])):
-        found.append(f"{count} problem{'s' * (count != 1)} on a sample of {order.source}")
+        found.append(f"{display.count_text(count, 'problem')} on a sample of {order.source}")
     if golden and (count := len(golden.failed)):
         found.append(f"{count} of {golden.rows} golden rows {'fail' if count != 1 else 'fails'}")
     if found:
@@ -116,32 +101,30 @@ def _run_checks(
 
 def _print_document(state: "State | None", golden: "GoldenResult | None") -> None:
     from ingot.agent.judging.gates import gates_of_state
-    from ingot.cli.console import print_json
 
-    told: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     if state:
-        gates = [gate.to_json() for gate in gates_of_state(state)]
-        told = {"check": state["check"], "gates": gates, "problems": state["problems"]}
-    print_json({**told, "golden": asdict(golden)} if golden else told)
+        document = {
+            "check": encode(state["check"]),
+            "gates": [encode(gate) for gate in gates_of_state(state)],
+            "problems": [encode(one) for one in state["problems"]],
+        }
+    print_json({**document, "golden": asdict(golden)} if golden else document)
 
 
 def _show_check(state: "State | None", context: "Context") -> None:
     from ingot.agent.judging.gates import gates_of_state
     from ingot.agent.reporting.preview import preview
-    from ingot.cli import display
-    from ingot.cli.console import stdout_console
 
     console = stdout_console()
     if state and state["check"]:
         display.show_preview(console, preview(state, context))
         display.show_failures(console, state["check"])
-        display.show_gates(console, [gate.to_json() for gate in gates_of_state(state)])
+        display.show_gates(console, gates_of_state(state))
         display.show_drift(console, state["check"])
 
 
 def _show_faults(state: "State | None", golden: "GoldenResult | None") -> None:
-    from ingot.cli import display
-    from ingot.cli.console import plain_text, stdout_console
 
     console = stdout_console()
     if state:

@@ -1,10 +1,14 @@
-"""`ingot doctor`: whether ingot can work here, and what the endpoint of a model can do."""
+"""`ingot doctor`: check the installation and a model's endpoint."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ingot.cli import model_options as m
+from ingot.agent.model.settings import EndpointSettings
 from ingot.cli import options as o
+from ingot.cli.console import plain_text, print_json, stdout_console
+from ingot.cli.model_options import find_endpoint
+from ingot.cli.options import command_options
+from ingot.converters.json_yaml import encode
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,24 +20,19 @@ _STATE, _NAME = 7, 14  # columns
 _INDENT = 2 + _STATE + 2 + _NAME + 2
 
 
-def doctor(
-    model: m.ModelOption = None,
-    base_url: m.BaseUrlOption = None,
-    preset: m.PresetOption = None,
-    as_json: o.JsonOption = False,
-) -> None:
-    """Check the installation, the places that are written to and the endpoint of a model.
+@command_options
+def doctor(endpoint: EndpointSettings, as_json: o.Json = False) -> None:
+    """Check the installation, the folders that ingot writes to, and a model's endpoint.
 
-    An endpoint is asked up to six small questions, none of which holds anything of your data.
-    Exit code 1 if a check of this machine fails, 4 if one of the endpoint does.
+    An endpoint gets up to six small questions, none of which contains your data.
+    The exit code is 1 if a check of this machine fails, 4 if a check of the endpoint fails.
     """
     from ingot.agent.doctor.checks import raise_if_failed
-    from ingot.cli.console import print_json, stdout_console
 
-    looked, found = _checks(model, base_url, preset), []
+    looked, found = _checks(endpoint), []
     if as_json:
         found = list(looked)
-        print_json({"checks": [one.to_json() for one in found]})
+        print_json({"checks": [encode(one) for one in found]})
     else:
         console = stdout_console()
         for one in looked:
@@ -42,26 +41,26 @@ def doctor(
     raise_if_failed(found)
 
 
-def _checks(model: str | None, base_url: str | None, preset: str | None) -> Iterator["Check"]:
-    """Every check in turn, made when it is asked for; a wrong preset is known before the first."""
+def _checks(settings: EndpointSettings) -> Iterator["Check"]:
+    """Return the checks, each run when it is asked for; a wrong preset raises at once."""
     from itertools import chain
 
     from ingot.agent.doctor import checks, endpoint_checks, folders
     from ingot.agent.model.cache import Store
 
-    asked = m.endpoint(model, base_url, preset)
+    asked = find_endpoint(settings)
     of_machine = chain(checks.installation_checks(), folders.folder_checks())
     if asked is None:
-        return chain(of_machine, [endpoint_checks.missing_endpoint_check(model, base_url)])
+        return chain(
+            of_machine, [endpoint_checks.missing_endpoint_check(settings.model, settings.base_url)]
+        )
     return chain(
         of_machine, endpoint_checks.endpoint_checks(asked, Store(folders.find_state_folder()))
     )
 
 
 def _show_result(console: "Console", check: "Check", *, heading: bool) -> None:
-    """One check in one line, what to do below it; whole lines where it is no terminal."""
-    from ingot.cli.console import plain_text
-
+    """Show one check in one line and its hint below."""
     if heading:
         console.print(plain_text(check.group.capitalize(), "bold"))
     if console.is_terminal:
@@ -80,8 +79,6 @@ def _show_result(console: "Console", check: "Check", *, heading: bool) -> None:
 def _result_row(check: "Check") -> object:
     from rich.padding import Padding
     from rich.table import Table
-
-    from ingot.cli.console import plain_text
 
     table = Table.grid(padding=(0, 2))
     table.add_column(width=_STATE)

@@ -1,98 +1,44 @@
-"""`ingot export`: a finished result for a trainer."""
+"""`ingot export`: write a finished result for a trainer."""
 
-import re
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ingot.cli import options as o
+from ingot.cli.console import plain_text, print_json, progress_meter, stdout_console
+from ingot.cli.display import note_rows, print_grid, result_document
+from ingot.cli.options import command_options
+from ingot.converters.export.options import TRAINER_NAMES, ExportOptions
+from ingot.converters.settings import Setting, existing_folder
 
 if TYPE_CHECKING:
     from ingot.converters.export.job import ExportResult
 
 
-class TrainerName(StrEnum):
-    """The trainers, by name; a test holds them equal to `TRAINERS`."""
-
-    llamafactory = "llamafactory"
-    swift = "swift"
-    axolotl = "axolotl"
-    trl = "trl"
-    torchtune = "torchtune"
-
-
-def _check_name(value: str | None) -> str | None:
-    if value is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", value):
-        raise typer.BadParameter("letters, digits, `-`, `_` and `.` only, a letter or digit first")
-    return value
-
-
-def _check_split(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
-        raise typer.BadParameter("letters, digits, `-` and `_` only")
-    return value
-
-
+@command_options
 def export(
+    *,
     folder: Annotated[
         Path,
-        typer.Argument(
+        Setting(
+            "Finished result of run or convert; it is only read.",
             metavar="DIR",
-            exists=True,
-            file_okay=False,
-            help="A finished result of run or convert; it is only read.",
-            show_default=False,
+            positional=True,
+            parse=existing_folder,
         ),
     ],
-    to: Annotated[TrainerName, typer.Option("--to", help="The trainer.", show_default=False)],
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="OUT", help="The folder to be made.", show_default=False),
-    ],
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--name",
-            metavar="NAME",
-            callback=_check_name,
-            help="The data set's name in the config (default: the name of DIR).",
-            show_default=False,
-        ),
-    ] = None,
-    split: Annotated[
-        str,
-        typer.Option(
-            "--split-name",
-            metavar="NAME",
-            callback=_check_split,
-            help="What the data is for; it selects nothing.",
-        ),
-    ] = "train",
-    lossy: Annotated[
-        bool,
-        typer.Option(
-            "--lossy",
-            help="Also write records that the trainer does not train on as they say.",
-        ),
-    ] = False,
-    overwrite: o.OverwriteOption = False,
-    as_json: o.JsonOption = False,
+    to: Annotated[str, Setting("Trainer to write for.", choices=TRAINER_NAMES)],
+    out: Annotated[Path, Setting("Folder to create.", metavar="OUT")],
+    options: ExportOptions,
+    as_json: o.Json = False,
 ) -> None:
     """Write a trainer's config for a finished result, and files where it needs another layout."""
-    from ingot.cli.console import plain_text, print_json, progress_meter, stdout_console
-    from ingot.cli.display import print_grid
-    from ingot.converters.export.job import ExportOptions
-    from ingot.converters.export.job import export as exported
+    from ingot.converters.export.job import export
 
-    options = ExportOptions(name=name, split=split, lossy=lossy, overwrite=overwrite)
     with progress_meter() as progress:
-        done = exported(folder, to.value, out, options, progress)
+        done = export(folder, to, out, options, progress)
     if as_json:
-        told = {"out": str(done.out), "use": list(done.use), "notes": list(done.notes)}
-        print_json({**told, "already_done": done.already_done, "manifest": done.manifest})
+        print_json({**result_document(done), "use": list(done.use), "manifest": done.manifest})
         return
     console = stdout_console()
     trainer = done.manifest["trainer"]
@@ -111,8 +57,7 @@ def _export_lines(done: "ExportResult") -> Iterator[tuple[str, str]]:
     yield "trained", f"{chars['trainer']:,} characters; the records say {chars['records']:,}"
     for file in done.manifest["data"]:
         yield "data", file
-    for note in done.notes:
-        yield "note", note
+    yield from note_rows(done.notes)
     for line in done.use:
         yield "use", line
     yield "files", str(done.out)

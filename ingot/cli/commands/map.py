@@ -5,92 +5,85 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ingot.agent.model.settings import ModelSettings
+from ingot.agent.proposing.order import Order
+from ingot.cli import display
 from ingot.cli import options as o
-from ingot.cli.model_options import ModelOptions
-from ingot.cli.options import expand_options
+from ingot.cli.commands.run import stop_unless_done, stop_waiting
+from ingot.cli.console import (
+    note_line,
+    plain_text,
+    print_json,
+    stderr_console,
+    stdout_console,
+)
+from ingot.cli.model_options import run_context
+from ingot.cli.options import Only, check_free, command_options
+from ingot.converters.convert.options import Overwrite
+from ingot.converters.json_yaml import encode
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
-    from ingot.agent.state import Order, State
+    from ingot.agent.state import State
 
 
-@expand_options
+@command_options
 def map_data(
     *,
-    source: o.SourceArgument,
-    mode: o.ModeOption = o.Mode.auto,
-    mapper: o.MapperOption = o.Mapper.auto,
-    language: o.LanguageOption = None,
-    source_name: o.SourceNameOption = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write the mapping here.  [default: stdout]",
-            show_default=False,
+    order: Annotated[
+        Order,
+        Only(
+            "source",
+            "mode",
+            "mapper",
+            "language",
+            "source_name",
+            "share_values",
+            "prompt_tokens",
+            dry_run=True,
         ),
-    ] = None,
+    ],
+    out: o.OutFile = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say why, choice by choice, with runner-ups.")
+        bool, Setting("Show the reason of every choice, with the runner-up.")
     ] = False,
     show_prompt: Annotated[
-        bool,
-        typer.Option(
-            "--show-prompt",
-            help="Print what a model would be sent first, exactly, and send nothing.",
-        ),
+        bool, Setting("Print exactly what a model would be sent first, and send nothing.")
     ] = False,
     pin_sample: Annotated[
         bool,
-        typer.Option(
-            "--pin-sample",
-            help="Also store a few raw rows beside it, redacted, as NAME.sample/: needs --output.",
-        ),
+        Setting("With `out`: also store a few redacted raw rows beside it, in NAME.sample/."),
     ] = False,
-    llm: ModelOptions,
-    overwrite: o.OverwriteOption = False,
-    as_json: o.JsonOption = False,
+    llm: ModelSettings,
+    overwrite: Overwrite = False,
+    as_json: o.Json = False,
 ) -> None:
     """Propose a mapping for review; nothing is converted."""
     from ingot.agent.session import run_once
-    from ingot.agent.state import Order
-    from ingot.cli.commands.run import stop_unless_done
 
-    _check_free(out, overwrite=overwrite)  # before the work, not after it
+    check_free(out, overwrite=overwrite)  # before the work, not after it
     if pin_sample:
-        _check_pinnable(out, llm.share_values.value, overwrite=overwrite)
-    order = Order(
-        source=source,
-        mode=mode.value,
-        mapper=mapper.value,
-        language=language,
-        source_name=source_name,
-        dry_run=True,
-        share_values=llm.share_values.value,
-        prompt_tokens=llm.prompt_tokens,
-    )
+        _check_pinnable(out, order.share_values, overwrite=overwrite)
     if show_prompt:
         _show_prompt(order, as_json=as_json)
         return
-    context = llm.context(mapper)
+    context = run_context(llm, order.mapper)
     state = run_once(order, context)
     _write_mapping(state, out, as_json=as_json)
     if pin_sample and out is not None:
         _pin_rows(state, context, out, overwrite=overwrite)
     _explain(state, full=explain, on_stdout=out is not None and not as_json)
-    stop_unless_done(state, state["outcome"])
+    stop_unless_done(state)
     _stop_at_problems(state)
     _stop_for_person(state)
 
 
-def _show_prompt(order: "Order", *, as_json: bool) -> None:
-    """The messages of the first question on stdout, what they may take on stderr."""
+def _show_prompt(order: Order, *, as_json: bool) -> None:
+    """Print the messages of the first question, and their size on stderr."""
     from ingot.agent.context import Context
     from ingot.agent.model.budget import estimate_tokens
     from ingot.agent.proposing.llm.mapper import conversation_messages
-    from ingot.cli.console import print_json, stderr_console
 
     context = Context()
     source, sample = context.source(order.source), context.sample(order.source)
@@ -105,13 +98,6 @@ def _show_prompt(order: "Order", *, as_json: bool) -> None:
     stderr_console().print(f"{chars:,} characters, about {tokens:,} tokens; nothing was sent")
 
 
-def _check_free(out: Path | None, *, overwrite: bool) -> None:
-    from ingot.converters.errors import OutputError
-
-    if out is not None and out.exists() and not overwrite:
-        raise OutputError(str(out), "is there already", "choose another name, or: --overwrite")
-
-
 def _check_pinnable(out: Path | None, share: str, *, overwrite: bool) -> None:
     from ingot.agent.review.pinning.pinned_sample import check_free, pinned_folder
 
@@ -123,45 +109,41 @@ def _check_pinnable(out: Path | None, share: str, *, overwrite: bool) -> None:
 
 
 def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool) -> None:
-    """Store the sample beside the mapping; where nothing was tried on one, say that none is."""
+    """Store the sample beside the mapping, or say why there is none."""
     from ingot.agent.judging.trial import spec_of_document
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.review.pinning.pin import pin_sample
     from ingot.agent.review.pinning.pinned_sample import pinned_folder
     from ingot.agent.review.pinning.sample_redaction import named_values
-    from ingot.cli.console import plain_text, stderr_console
 
     document, order = proposed_mapping(state), state["order"]
     if document is None or not state.get("check"):
         why = "no mapping was proposed" if document is None else "nothing of the data is converted"
-        stderr_console().print(plain_text(f"no sample is pinned: {why}"))
+        note_line(f"no sample is pinned: {why}")
         return
     source, sample = context.source_and_sample(
-        order["source"], spec_of_document(document, where=str(out))
+        order.source, spec_of_document(document, where=str(out))
     )
-    folder, share = pinned_folder(out), order["share_values"]
+    folder, share = pinned_folder(out), order.share_values
     pin_sample(
         source, sample, folder, share=share, keep=named_values(document), overwrite=overwrite
     )
     how = "as they are" if share == "raw" else "redacted"
-    stderr_console().print(
-        plain_text(f"raw rows pinned, {how}: {folder}; look at them before you share them")
-    )
+    note_line(f"raw rows pinned, {how}: {folder}; check them before you share them")
 
 
 def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
-    """The mapping to its file or to stdout; of an irrelevant source the one that says so."""
+    """Write the mapping to its file or to stdout."""
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.reporting.report import mapping_bytes
-    from ingot.cli.console import print_json
-    from ingot.converters.output.commit import output_errors, write_file
+    from ingot.converters.output.files import output_errors, write_file
 
     document = proposed_mapping(state)
     if out is not None and document is not None:
         with output_errors(out):
             write_file(out, mapping_bytes(document))
     if as_json:
-        print_json(state["outcome"])
+        print_json(encode(state["outcome"]))
     elif out is None and document is not None:
         typer.echo(mapping_bytes(document), nl=False)
 
@@ -169,8 +151,6 @@ def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
 def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
     from ingot.agent.judging.gates import gates_of_state
     from ingot.agent.reporting.preview import path_coverage
-    from ingot.cli import display
-    from ingot.cli.console import plain_text, stderr_console, stdout_console
 
     console = stdout_console() if on_stdout else stderr_console()
     proposal, check = state.get("proposal"), state.get("check")
@@ -182,25 +162,24 @@ def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
     display.show_evidence(console, proposal)
     if check:
         display.show_coverage(
-            console, f"{check['ok_rows']}/{check['rows']} rows", path_coverage(check)
+            console, f"{check.ok_rows}/{check.rows} rows", path_coverage(check.paths)
         )
-        display.show_gates(console, [gate.to_json() for gate in gates_of_state(state)])
+        display.show_gates(console, gates_of_state(state))
 
 
 def _stop_at_problems(state: "State") -> None:
-    """A proposal that fails on the sample is worth showing, and no success."""
-    from ingot.converters.errors import ConversionError, Problem
+    """Fail for a proposal that fails on the sample."""
+    from ingot.converters.errors import ConversionError
 
-    found = [str(Problem(**one)) for one in state.get("problems", [])]
+    found = [str(one) for one in state.get("problems", ())]
     if found:
-        where = f"the proposed mapping for {state['order']['source']}"
+        where = f"the proposed mapping for {state['order'].source}"
         raise ConversionError(where, "; ".join(found), "correct it by hand, then: ingot check")
 
 
 def _stop_for_person(state: "State") -> None:
-    """A proposal that `run --yes` would not convert is worth showing, and not approved."""
-    from ingot.agent.judging.gates import state_person_reasons
-    from ingot.cli.commands.run import stop_waiting
+    """Stop for a proposal that `run --yes` would not convert."""
+    from ingot.agent.judging.policy import state_person_reasons
 
     if found := state_person_reasons(state):
         stop_waiting(state, "; ".join(found))

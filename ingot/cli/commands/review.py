@@ -1,148 +1,94 @@
-"""`ingot review`: mappings that changed, with a verdict; no model is asked."""
+"""`ingot review`: review changed mappings without a model."""
 
 import hashlib
 import os
 import sys
 from collections import Counter
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from ingot.agent.review.git_repository import ReviewOptions
 from ingot.cli import options as o
+from ingot.cli.console import note_line, print_json, safe_text
+from ingot.cli.display import count_text
+from ingot.cli.options import command_options
 from ingot.converters.rows import Json
-
-if TYPE_CHECKING:
-    from ingot.agent.review.mapping_review import ReviewOptions
+from ingot.converters.settings import Setting
 
 _BLOCKED = 1
 
 
-class ReviewFormat(StrEnum):
-    """How the review is written."""
-
-    markdown = "markdown"
-    json = "json"
-
-
+@command_options
 def review(
+    *,
     files: Annotated[
-        list[Path] | None,
-        typer.Argument(
+        tuple[Path, ...],
+        Setting(
+            "Two mapping files to compare, instead of two revisions.",
             metavar="[OLD NEW]",
-            help="Two mapping files to compare, in place of two revisions.",
-            show_default=False,
+            positional=True,
+            repeatable=True,
+            parse=Path,
         ),
-    ] = None,
+    ] = (),
     base: Annotated[
         str | None,
-        typer.Option(
-            "--base",
+        Setting(
+            "Revision to compare with, at the commit where the head left it.",
             metavar="REF",
-            help="Revision to compare with, at the commit where the head left it.  "
-            "[default: the main branch, of origin if there is one]",
-            show_default=False,
+            default="the main branch, of origin if there is one",
         ),
     ] = None,
     head: Annotated[
-        str | None,
-        typer.Option(
-            "--head",
-            metavar="REF",
-            help="Revision to review.  [default: the working tree]",
-            show_default=False,
-        ),
+        str | None, Setting("Revision to review.", metavar="REF", default="the working tree")
     ] = None,
-    mappings: Annotated[
-        str | None,
-        typer.Option(
-            "--mappings",
-            metavar="GLOB",
-            help="Which JSON files are mappings.  [default: all that hold one]",
-            show_default=False,
-        ),
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--source",
-            metavar="PATH",
-            help="Data to try one mapping on, in place of the pinned sample beside it.",
-            show_default=False,
-        ),
-    ] = None,
-    allow_breaking: Annotated[
-        bool,
-        typer.Option("--allow-breaking", help="Breaking changes and lost records warn only."),
-    ] = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Read no data of another machine.")
-    ] = False,
-    form: Annotated[ReviewFormat, typer.Option("--format", help="How the review is written.")] = (
-        ReviewFormat.markdown
-    ),
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Write the review there, not to stdout.",
-            show_default=False,
-        ),
-    ] = None,
+    options: ReviewOptions,
+    form: Annotated[
+        Literal["markdown", "json"], Setting("Format of the review.", flag="format")
+    ] = "markdown",
+    out: o.OutFile = None,
     full: Annotated[
-        bool,
-        typer.Option("--full", help="All of it, longer than a comment of GitHub may be."),
+        bool, Setting("Do not shorten the review to the length of a GitHub comment.")
     ] = False,
-    as_json: o.JsonOption = False,
+    as_json: o.Json = False,
 ) -> None:
-    """Say what changed mappings change, on a sample: pass, warn or block (exit code 1).
+    """Show what changed mappings change on a sample: pass, warn or block (exit code 1).
 
-    Compares two revisions of a git repository, or two files. No model is asked, nothing of the
+    Compares two revisions of a git repository, or two files. No model is asked, and nothing of the
     repository is executed. In a GitHub job the summary and annotations are written too.
     """
-    from ingot.agent.review.mapping_review import ReviewOptions
-
-    wish = ReviewOptions(
-        mappings=mappings, source=source, allow_breaking=allow_breaking, offline=offline
-    )
-    found = _run_review(files or [], base, head, wish)
-    _write_review(
-        found,
-        out,
-        None if form is ReviewFormat.json else _render_markdown(found, full=full),
-        as_json=as_json,
-    )
+    found = _run_review(files, base, head, options)
+    text = None if form == "json" else _render_markdown(found, full=full)
+    _write_review(found, out, text, as_json=as_json)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         _report_to_github(found, annotated=not as_json)
     _conclude(found)
 
 
 def _run_review(
-    files: list[Path], base: str | None, head: str | None, wish: "ReviewOptions"
+    files: tuple[Path, ...], base: str | None, head: str | None, options: ReviewOptions
 ) -> dict[str, Json]:
     from ingot.agent.review import mapping_review
 
     if not files:
         return mapping_review.review_mappings(
-            *mapping_review.repository_sides(Path.cwd(), base, head), wish
+            *mapping_review.repository_sides(Path.cwd(), base, head), options
         )
     if len(files) != 2:
         raise typer.BadParameter("two files are compared: ingot review OLD.json NEW.json")
-    given = {"--base": base, "--head": head, "--mappings": wish.mappings}
+    given = {"--base": base, "--head": head, "--mappings": options.mappings}
     if named := [name for name, value in given.items() if value is not None]:
         raise typer.BadParameter(f"{named[0]} is for revisions, and two files are named")
-    return mapping_review.review_files(files[0], files[1], wish)
+    return mapping_review.review_files(files[0], files[1], options)
 
 
 def _write_review(
     found: dict[str, Json], out: Path | None, text: str | None, *, as_json: bool
 ) -> None:
-    """The review into the file and onto stdout: there as JSON with --json, else without a file."""
-    from ingot.cli.console import print_json
-    from ingot.converters.output.commit import encode_json, output_errors, write_file
+    """Write the review to the file, or to stdout as Markdown or JSON."""
+    from ingot.converters.output.files import encode_json, output_errors, write_file
 
     if out is not None:
         with output_errors(out):
@@ -160,9 +106,7 @@ def _render_markdown(found: dict[str, Json], *, full: bool) -> str:
 
 
 def _print_markdown(text: str) -> None:
-    """Markdown on stdout; in a GitHub job none of its lines is taken for a command."""
-    from ingot.cli.console import safe_text
-
+    """Print Markdown; in a GitHub job no line of it is read as a command."""
     shown = safe_text(text).rstrip("\n")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         token = hashlib.sha256(shown.encode()).hexdigest()
@@ -171,9 +115,9 @@ def _print_markdown(text: str) -> None:
 
 
 def _report_to_github(found: dict[str, Json], *, annotated: bool) -> None:
-    """Annotations on stdout, and the summary of the job's step."""
+    """Print annotations, and write the summary of the job's step."""
     from ingot.agent.review.github_comment import github_annotations, render_summary
-    from ingot.converters.output.commit import output_errors
+    from ingot.converters.output.files import output_errors
 
     if annotated:
         sys.stdout.write("".join(f"{line}\n" for line in github_annotations(found)))
@@ -184,15 +128,11 @@ def _report_to_github(found: dict[str, Json], *, annotated: bool) -> None:
 
 
 def _conclude(found: dict[str, Json]) -> None:
-    """The verdict on stderr, and the exit code."""
-    from ingot.cli.console import plain_text, stderr_console
-
+    """Print the verdict on stderr and set the exit code."""
     levels = Counter(one["verdict"] for one in found["mappings"])
     count = len(found["mappings"])
-    told = ", ".join(f"{levels[level]} {level}" for level in ("block", "warn") if levels[level])
-    changed = f"{count} mapping{'s' * (count != 1)} changed" if count else "no mapping changed"
-    stderr_console().print(
-        plain_text(f"{found['verdict']}: {changed}{f' ({told})' if told else ''}")
-    )
+    counts = ", ".join(f"{levels[level]} {level}" for level in ("block", "warn") if levels[level])
+    changed = f"{count_text(count, 'mapping')} changed" if count else "no mapping changed"
+    note_line(f"{found['verdict']}: {changed}{f' ({counts})' if counts else ''}")
     if found["verdict"] == "block":
         raise typer.Exit(_BLOCKED)

@@ -8,6 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ingot.cli import options as o
+from ingot.cli.console import print_json, print_line
+from ingot.cli.options import command_options
 
 _CTR = (
     "ctr build --table {0}/table.csv --featuremap {0}/table.yaml --out {0}/ctr",
@@ -30,14 +32,14 @@ _MONOLITH = (
 )
 
 
-def warm(as_json: o.JsonOption = False) -> None:
+@command_options
+def warm(as_json: o.Json = False) -> None:
     """Compile the kernels of CTR, Criteo and Monolith and cache them; needs the extra `recsys`.
 
     The cache is the folder NUMBA_CACHE_DIR, or lies inside the package where that is writable, or
     in the user's cache. All users may read it. In an image that runs on other CPUs than the one it
     is built on, set NUMBA_CPU_NAME=generic for this command and for all later ones.
     """
-    from ingot.cli.console import print_json
     from ingot.converters.kernels.compile import cache_folders, cached_files, open_cache
 
     with TemporaryDirectory() as folder:
@@ -50,7 +52,7 @@ def warm(as_json: o.JsonOption = False) -> None:
         print_json({"folders": folders, "files": len(list(cached_files()))})
     else:
         where = ", ".join(folders or map(str, cache_folders()[:1]))
-        print(f"compiled kernels: {len(list(cached_files()))} files in {where}")  # noqa: T201
+        print_line(f"compiled kernels: {len(list(cached_files()))} files in {where}")
 
 
 def _run(words: list[str]) -> None:

@@ -1,14 +1,9 @@
-"""`ingot lake`: batch runs over a lake of data sets."""
+"""`ingot lake`: many data sets under one folder."""
 
-import typer
-
+from ingot.cli.command import Command, command_group
 from ingot.cli.lake.review import review_lake
 from ingot.cli.lake.run import run
 
-lake = typer.Typer(
-    help="Convert a whole lake of data sets, review what waits, look at the catalog.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-lake.command("run")(run)
-lake.command("review")(review_lake)
+lake = command_group("Convert all data sets below a folder, and review those that wait.")
+lake.command("run", cls=Command)(run)
+lake.command("review", cls=Command)(review_lake)

@@ -1,4 +1,4 @@
-"""`ingot lake review`: what waits in a lake is shown and decided; approved mappings are files."""
+"""`ingot lake review`: show what waits in a lake, and decide it."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -9,21 +9,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ingot.cli import display
 from ingot.cli import options as o
 from ingot.cli.console import (
     is_interactive,
+    note_line,
     plain_text,
     print_error,
     print_json,
     stderr_console,
     stdout_console,
 )
+from ingot.cli.display import count_text, print_grid
+from ingot.cli.options import command_options
+from ingot.cli.questions import edit_mapping, read_answer, show_proposal
 from ingot.converters.errors import IngotError, ReviewNeeded
 from ingot.converters.rows import Json
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.lake.lake_order import LakeOrder
     from ingot.agent.lake.review_queue import ShownProposal
+    from ingot.agent.proposing.proposal import Proposal
     from ingot.converters.lake.catalog import SetFacts
     from ingot.converters.lake.survey import DataSet
 
@@ -36,61 +43,50 @@ _CHOICES = {
     "q": "[q]uit",
 }
 _ENDS = {"y": "approved", "n": "rejected", "s": "skipped", "q": "quit"}
-_GONE = "its files are not there any more, or belong to another data set now"
-_TOLD = ("name", "place", "status", "why", "decision", "mapper", "model", "confidence", "coverage")
+_GONE = "its files were removed or belong to another data set now"
+_SHOWN = ("name", "place", "status", "why", "decision", "mapper", "model", "confidence", "coverage")
 
 
+@command_options
 def review_lake(
     *,
     lake: Annotated[
         Path,
-        typer.Argument(
-            metavar="DIR", help="Folder of the lake: the --out of its runs.", show_default=False
-        ),
+        Setting("Folder of the lake: the --out of its runs.", metavar="DIR", positional=True),
     ],
     mappings: Annotated[
         Path | None,
-        typer.Option(
-            "--mappings",
-            metavar="FOLDER",
-            help="Where approved mappings lie.  [default: as in the last run]",
-            show_default=False,
-        ),
+        Setting("Folder of approved mappings.", metavar="FOLDER", default="as in the last run"),
     ] = None,
-    listed: Annotated[
-        bool, typer.Option("--list", help="List what waits, and decide nothing.")
-    ] = False,
+    listed: Annotated[bool, Setting("List what waits, and decide nothing.", flag="list")] = False,
     approve: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--approve",
+        tuple[str, ...],
+        Setting(
+            "Approve the proposal of this data set. Repeatable; * and ? are wildcards.",
             metavar="NAME",
-            help="Approve the proposal of this data set; may be repeated, * and ? stand for "
-            "anything.",
-            show_default=False,
+            repeatable=True,
         ),
-    ] = None,
+    ] = (),
     reject: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--reject",
+        tuple[str, ...],
+        Setting(
+            "Ignore this data set until its files change. Repeatable; * and ? are wildcards.",
             metavar="NAME",
-            help="Leave this data set alone until its files change; like --approve.",
-            show_default=False,
+            repeatable=True,
         ),
-    ] = None,
-    as_json: o.JsonOption = False,
+    ] = (),
+    as_json: o.Json = False,
 ) -> None:
-    """Walk through the data sets of a lake that wait for a person.
+    """Review the data sets of a lake that wait for a person, one after the other.
 
-    Shows mapping, coverage, rows beside their records and why nobody else may decide. Approved
+    Shows mapping, coverage, rows beside their records and why a person has to decide. Approved
     mappings are files in DIR/mappings; the next ingot lake run converts with them.
     """
     from ingot.agent.lake.review_queue import known_order, waiting_sets
 
     order = known_order(lake, mappings)
     if approve or reject:
-        _decide(order, approve or [], reject or [], as_json=as_json)
+        _decide(order, approve, reject, as_json=as_json)
         return
     found = waiting_sets(order, rejected=listed)
     if listed or as_json or not is_interactive():
@@ -105,7 +101,6 @@ def review_lake(
 
 
 def _list_sets(order: "LakeOrder", found: Sequence["SetFacts"], *, as_json: bool) -> None:
-    from ingot.cli.display import print_grid
     from ingot.converters.lake.catalog import STATUS_WORDS
 
     if as_json:
@@ -121,11 +116,10 @@ def _set_document(order: "LakeOrder", facts: "SetFacts") -> dict[str, Json]:
 
     proposal = proposal_file(order, facts.name)
     there = str(proposal) if proposal.is_file() else None
-    return {**{name: getattr(facts, name) for name in _TOLD}, "proposal": there}
+    return {**{name: getattr(facts, name) for name in _SHOWN}, "proposal": there}
 
 
 def _stop_for_person(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
-    """Say that nobody is there to be asked."""
     if found:
         run = shlex.join(["ingot", "lake", "review", str(order.out)])
         ways = f"{run} --approve NAME, or on a terminal without it"
@@ -135,7 +129,6 @@ def _stop_for_person(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
 def _decide(
     order: "LakeOrder", approved: Sequence[str], rejected: Sequence[str], *, as_json: bool
 ) -> None:
-    """Approve and reject by name."""
     from ingot.agent.lake import review_queue
 
     known = review_queue.waiting_sets(order, rejected=True)
@@ -154,7 +147,6 @@ def _decide(
 
 
 def _reject_set(order: "LakeOrder", sets: Mapping[str, "DataSet"], facts: "SetFacts") -> None:
-    """Reject one."""
     from ingot.agent.lake import review_queue
     from ingot.converters.errors import SourceError
 
@@ -164,7 +156,7 @@ def _reject_set(order: "LakeOrder", sets: Mapping[str, "DataSet"], facts: "SetFa
 
 
 def _match_names(known: Sequence["SetFacts"], patterns: Sequence[str]) -> list["SetFacts"]:
-    """The data sets of these names, each once."""
+    """Return the data sets that match a pattern, each once."""
     for pattern in patterns:
         if not any(fnmatchcase(one.name, pattern) for one in known):
             names = ", ".join(one.name for one in known[:5]) or "nothing"
@@ -181,8 +173,8 @@ def _try_decision(
 ) -> None:
     try:
         file = act(facts)
-        told: dict[str, Json] = {"rejected": True} if file is None else {"mapping": str(file)}
-        done.append({"name": facts.name, **told})
+        decision: dict[str, Json] = {"rejected": True} if file is None else {"mapping": str(file)}
+        done.append({"name": facts.name, **decision})
     except IngotError as error:  # one that cannot be decided does not stop the others
         done.append({"name": facts.name, "error": str(error)})
 
@@ -195,29 +187,28 @@ def _print_decisions(order: "LakeOrder", done: Sequence[dict[str, Json]], *, as_
         if "error" in one:
             print_error(one["error"])
         else:
-            said = f"approved: {one['mapping']}" if "mapping" in one else "rejected"
-            stdout_console().print(plain_text(f"{one['name']}: {said}"))
+            decision = f"approved: {one['mapping']}" if "mapping" in one else "rejected"
+            stdout_console().print(plain_text(f"{one['name']}: {decision}"))
     _print_next_step(order, sum("mapping" in one for one in done))
 
 
 def _print_next_step(order: "LakeOrder", approved: int) -> None:
     if approved:
         run = shlex.join(["ingot", "lake", "run", order.root, "--out", str(order.out)])
-        said = f"to convert what was approved: {run} ..."
-        stderr_console().print(plain_text(f"{said} (with the options of the last run)"))
+        note_line(f"to convert what was approved: {run} ... (with the options of the last run)")
 
 
 # --- on a terminal
 
 
 def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
-    """Show one after the other and ask."""
+    """Show one data set after the other and ask."""
     from ingot.agent.lake.review_queue import find_data_sets
 
     if not found:
         stderr_console().print("nothing waits")
         return
-    stderr_console().print(plain_text(f"looking at {order.root} ..."))
+    note_line(f"looking at {order.root} ...")
     sets = find_data_sets(order)
     counts = dict.fromkeys(("approved", "rejected", "skipped"), 0)
     for number, facts in enumerate(found, start=1):
@@ -226,59 +217,57 @@ def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
         if done == "quit":
             break
         counts[done] += 1
-    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    stderr_console().print(plain_text(told or "nothing decided", "bold"))
+    summary = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    note_line(summary or "nothing decided", "bold")
     _print_next_step(order, counts["approved"])
 
 
 def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | None") -> str:
-    """What a person decides of one data set: `approved`, `rejected`, `skipped` or `quit`."""
+    """Return what a person decides: `approved`, `rejected`, `skipped` or `quit`."""
     from ingot.agent.lake import review_queue
-    from ingot.cli import display
-    from ingot.cli.questions import show_proposal
 
     _introduce_set(facts)
     if data_set is None:
         stderr_console().print(_GONE)
         return "skipped"
-    laid = _load_shown(partial(review_queue.load_proposal, order, data_set))
+    shown = _load_shown(partial(review_queue.load_proposal, order, data_set))
     # What a person has put in place of the proposed mapping, or of one that was approved before.
-    own = laid.document if laid is not None and laid.moved else None
-    while laid is not None:
+    own = shown.document if shown is not None and shown.moved else None
+    while shown is not None:
         try:
-            second = show_proposal(laid.state, laid.context)
-            display.show_drift(stderr_console(), laid.state.get("check") or {})
+            second = show_proposal(shown.state, shown.context)
+            display.show_drift(stderr_console(), shown.state.get("check"))
         except IngotError as error:  # the data changes while it is looked at
             print_error(str(error))
             break
-        choice = _read_choice(rules=bool(second and second["mapping"]))
+        choice = _read_choice(rules=bool(second and second.mapping))
         if choice in _ENDS:
             if done := _carry_out_choice(order, facts, data_set, choice, own):
                 return done
             continue
-        document, told = _replacement_mapping(laid, second, choice)
+        document, provenance = _replacement_mapping(shown, second, choice)
         new = _load_shown(
-            partial(review_queue.try_mapping, order, data_set, document, provenance=told)
+            partial(review_queue.try_mapping, order, data_set, document, provenance=provenance)
         )
         if new is not None:
-            laid, own = new, new.document
+            shown, own = new, new.document
     return "skipped"
 
 
 def _introduce_set(facts: "SetFacts") -> None:
     card = ", ".join(f"{key} {value}" for key, value in facts.card.items() if key != "file")
-    files = f"{facts.files:,} file{'s' * (facts.files != 1)}, {facts.bytes:,} bytes"
+    files = f"{count_text(facts.files, 'file')}, {facts.bytes:,} bytes"
     lines = [
         f"{facts.place}: {files}, {facts.format}",
         f"waits: {facts.why}",
         *([f"{facts.card['file']} says: {card}"] if card else []),
     ]
     for line in lines:
-        stderr_console().print(plain_text(line))
+        note_line(line)
 
 
 def _load_shown(make: Callable[[], "ShownProposal"]) -> "ShownProposal | None":
-    """A proposal to look at; None where there is none, with the reason told."""
+    """Return a proposal; print the reason and return None where there is none."""
     try:
         return make()
     except IngotError as error:
@@ -287,10 +276,8 @@ def _load_shown(make: Callable[[], "ShownProposal"]) -> "ShownProposal | None":
 
 
 def _read_choice(*, rules: bool) -> str:
-    """One of the letters; the end of input quits."""
-    from ingot.cli.questions import read_answer
-
-    allowed = {key: said for key, said in _CHOICES.items() if rules or key != "r"}
+    """Return one of the letters; the end of the input quits."""
+    allowed = {key: text for key, text in _CHOICES.items() if rules or key != "r"}
     while True:
         answer = read_answer(f"{', '.join(allowed.values())}: ").lower()[:1] or "q"
         if answer in allowed:
@@ -304,14 +291,12 @@ def _carry_out_choice(
     choice: str,
     own: dict[str, Json] | None,
 ) -> str | None:
-    """What the choice comes to; None where it cannot be, with the reason told."""
+    """Approve or reject; print the reason and return None if that fails."""
     from ingot.agent.lake import review_queue
 
     try:
         if choice == "y":
-            stderr_console().print(
-                plain_text(f"approved: {review_queue.approve(order, facts, own)}")
-            )
+            note_line(f"approved: {review_queue.approve(order, facts, own)}")
         elif choice == "n":
             review_queue.reject(order, facts, data_set)
     except IngotError as error:
@@ -321,14 +306,12 @@ def _carry_out_choice(
 
 
 def _replacement_mapping(
-    laid: "ShownProposal", second: Mapping[str, Json] | None, choice: str
+    shown: "ShownProposal", second: "Proposal | None", choice: str
 ) -> tuple[dict[str, Json], dict[str, Json]]:
-    """The mapping that is to be in place of this one, from an editor or the rules'; where from."""
-    from ingot.cli.questions import edit_mapping
-
-    old = (laid.document or {}).get("provenance") or {}
-    if choice == "r" and second:
-        return second["mapping"], {"mapper": "rules", "confidence": second["confidence"]}
-    answer = edit_mapping(laid.document or {"version": 2})
+    """Return a mapping from the editor or the rules, and its provenance."""
+    old = (shown.document or {}).get("provenance") or {}
+    if choice == "r" and second and second.mapping:
+        return second.mapping, {"mapper": "rules", "confidence": second.confidence}
+    answer = edit_mapping(shown.document or {"version": 2})
     mapping = answer["decisions"][0]["edited_action"]["args"]["mapping"]
     return mapping, {**old, "edited": True}

@@ -1,7 +1,4 @@
-"""What `ingot lake run` shows: how far it is, what became of the data sets, what to do next.
-
-`ingot lake run`: every data set below a folder or URL, mapped, gated, converted, catalogued.
-"""
+"""`ingot lake run`: its options, what it shows while it works, and its summary."""
 
 import os
 import sys
@@ -9,26 +6,35 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from enum import StrEnum
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder
+from ingot.agent.model.settings import ModelSettings
 from ingot.cli import options as o
-from ingot.cli.console import plain_text, print_json, stderr_console, stdout_console
-from ingot.cli.model_options import ModelOptions
-from ingot.cli.options import expand_options
+from ingot.cli.console import (
+    note_line,
+    plain_text,
+    print_json,
+    print_line,
+    safe_text,
+    stderr_console,
+    stdout_console,
+)
+from ingot.cli.display import count_text, print_grid
+from ingot.cli.model_options import ask_settings
+from ingot.cli.options import Only, command_options
 from ingot.converters.rows import Json
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from ingot.agent.lake.lake_order import LakeOrder
     from ingot.agent.lake.run import LakeReport
     from ingot.converters.lake.catalog import SetFacts
-    from ingot.converters.lake.record_hashes import Splits
 
 _ROWS = ("converted", "rejected", "filtered")
 _OPEN = ("waiting", "resting", "failed")
@@ -36,8 +42,8 @@ _STYLES = {"waiting": "yellow", "resting": "yellow", "failed": "red"}
 _MOST_SHOWN = 20
 
 
-def show_run(order: "LakeOrder", *, strict: bool, as_json: bool) -> None:
-    """One run, with its summary."""
+def show_run(order: LakeOrder, *, strict: bool, as_json: bool) -> None:
+    """Run once and print the summary."""
     from ingot.agent.lake.run import run_lake
 
     with _choose_listener() as listener:
@@ -47,8 +53,8 @@ def show_run(order: "LakeOrder", *, strict: bool, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def watch_lake(order: "LakeOrder", poll: float, *, as_json: bool) -> None:
-    """Run after run until interrupted; tells of those that had something to do."""
+def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
+    """Run again and again until interrupted; print runs that changed something."""
     from ingot.agent.lake.run import run_lake
     from ingot.agent.lake.shared_model import end_run
     from ingot.converters.errors import OutputError, SourceError
@@ -65,19 +71,16 @@ def watch_lake(order: "LakeOrder", poll: float, *, as_json: bool) -> None:
             except (SourceError, OutputError) as error:
                 if known is None:
                     raise
-                stderr_console().print(
-                    plain_text(f"looked in vain: {error}", "yellow")
-                )  # it may come back
+                note_line(f"could not read the lake: {error}", "yellow")  # it may come back
             time.sleep(poll)
     except KeyboardInterrupt:
         stderr_console().print("stopped watching")
-        end_run(order.state)  # killed, it goes on within its budget; stopped, it has ended
+        end_run(order.state)  # a killed run resumes within its budget; a stopped one has ended
 
 
-def show_sets(order: "LakeOrder", *, as_json: bool) -> None:
-    """The data sets that there are, before anything is done with them."""
+def show_sets(order: LakeOrder, *, as_json: bool) -> None:
+    """List the data sets before anything is done with them."""
     from ingot.agent.lake.run import find_sets
-    from ingot.cli.display import print_grid
     from ingot.converters.convert.worker_pool import Workers
 
     with _choose_listener() as listener, Workers(order.jobs) as workers:
@@ -101,51 +104,41 @@ def show_sets(order: "LakeOrder", *, as_json: bool) -> None:
         (
             one["name"],
             one["format"] or "-",
-            _count_text(one["files"], "file"),
+            count_text(one["files"], "file"),
             f"{one['bytes']:,} bytes",
         )
         for one in sets
     ]
     print_grid(stdout_console(), lines)
-    stdout_console().print(
-        plain_text(
-            f"{_count_text(len(sets), 'data set')} in {_count_text(files, 'file')}, "
-            f"{len(found.all_left_out()):,} left out",
-            "bold",
-        )
-    )
+    counts = f"{count_text(len(sets), 'data set')} in {count_text(files, 'file')}"
+    print_line(f"{counts}, {len(found.all_left_out()):,} left out", "bold")
 
 
-def _show_report(order: "LakeOrder", report: "LakeReport", *, as_json: bool) -> None:
+def _show_report(order: LakeOrder, report: "LakeReport", *, as_json: bool) -> None:
     if as_json:
         print_json(_report_document(order, report))
         return
     console = stdout_console()
     statuses = Counter(one.status for one in report.sets)
-    counts = statuses.most_common()
-    told = ", ".join(f"{count:,} {_status_words(status)}" for status, count in counts)
-    console.print(plain_text(f"{_count_text(len(report.sets), 'data set')}: {told}", "bold"))
+    counts = ", ".join(f"{n:,} {_status_words(status)}" for status, n in statuses.most_common())
+    console.print(plain_text(f"{count_text(len(report.sets), 'data set')}: {counts}", "bold"))
     console.print(plain_text(_rows_line(report.sets)))
     if (line := _model_line(report)) is not None:
         console.print(plain_text(line))
     if report.left_out:
         out = order.out / "left_out.jsonl"
-        console.print(plain_text(f"{_count_text(len(report.left_out), 'file')} left out: {out}"))
+        console.print(plain_text(f"{count_text(len(report.left_out), 'file')} left out: {out}"))
     for status in _OPEN:
         _show_open_sets([one for one in report.sets if one.status == status])
-    console.print(plain_text(f"look at it: {order.out / 'index.html'}"))
+    console.print(plain_text(f"overview: {order.out / 'index.html'}"))
     if statuses["waiting"]:
-        console.print(plain_text(f"to decide what waits: ingot lake review {order.out}"))
+        console.print(plain_text(f"to review what waits: ingot lake review {order.out}"))
 
 
 def _status_words(status: str) -> str:
     from ingot.converters.lake.catalog import STATUS_WORDS
 
     return STATUS_WORDS[status]
-
-
-def _count_text(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _rows_line(sets: Sequence["SetFacts"]) -> str:
@@ -155,7 +148,7 @@ def _rows_line(sets: Sequence["SetFacts"]) -> str:
     repeats = sum(one.figures.within + one.across for one in sets if one.status == "converted")
     tokens = [one.tokens for one in sets if one.tokens is not None]
     more = f", {sum(tokens):,} tokens" if tokens else ""
-    return f"{rows['read']:,} rows = {parts}; {written}, {repeats:,} of them repeats{more}"
+    return f"{rows['read']:,} rows = {parts}; {written}, {repeats:,} of them duplicates{more}"
 
 
 def _sum_counts(sets: Sequence["SetFacts"]) -> tuple[Counter[str], Counter[str]]:
@@ -179,16 +172,13 @@ def _model_line(report: "LakeReport") -> str | None:
 def _show_open_sets(sets: Sequence["SetFacts"]) -> None:
     for one in sets[:_MOST_SHOWN]:
         why = " ".join(one.why.split())
-        line = f"{_status_words(one.status)}: {one.name}: {why}"
-        stderr_console().print(plain_text(line, _STYLES[one.status]))
+        note_line(f"{_status_words(one.status)}: {one.name}: {why}", _STYLES[one.status])
     if len(sets) > _MOST_SHOWN:
-        stderr_console().print(
-            plain_text(f"... and {len(sets) - _MOST_SHOWN:,} more {_status_words(sets[0].status)}")
-        )
+        note_line(f"... and {len(sets) - _MOST_SHOWN:,} more {_status_words(sets[0].status)}")
 
 
-def _report_document(order: "LakeOrder", report: "LakeReport") -> dict[str, Json]:
-    """The report for programs: no samples and no mappings, which may be long."""
+def _report_document(order: LakeOrder, report: "LakeReport") -> dict[str, Json]:
+    """Return the report as JSON, without samples and mappings, which may be long."""
     from ingot.converters.lake.catalog import Figures
 
     rows, records = _sum_counts(report.sets)
@@ -201,7 +191,7 @@ def _report_document(order: "LakeOrder", report: "LakeReport") -> dict[str, Json
         "worked": list(report.worked),
         "rows": dict(rows),
         "records": dict(records),
-        "spent": report.spent.to_json(),
+        "spent": asdict(report.spent),
         "seconds": round(report.seconds, 3),
         "sets": [{key: v for key, v in one.items() if key not in left_out} for one in short],
         "left_out": [{"name": name, "why": why} for name, why in report.left_out],
@@ -209,66 +199,57 @@ def _report_document(order: "LakeOrder", report: "LakeReport") -> dict[str, Json
 
 
 class _LineListener:
-    """Says on stderr what happens, a line per data set, where nobody looks at a terminal."""
+    """Prints a line per data set on stderr, for logs."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
 
     def _say(self, text: str, style: str = "") -> None:
         if not self._quiet:
-            stderr_console().print(plain_text(text, style))
+            note_line(text, style)
 
     def show_scan(self, done: int, files: int) -> None:
         """So many of so many new files were looked at."""
 
     def show_sets(self, sets: int, todo: int) -> None:
-        """So many data sets there are, and so many of them are new or have changed."""
-        self._say(f"{_count_text(sets, 'data set')}, {todo:,} of them new or changed")
+        self._say(f"{count_text(sets, 'data set')}, {todo:,} of them new or changed")
 
     def show_done(self, facts: "SetFacts", done: int, todo: int) -> None:
-        """A data set has come to its end."""
         written = facts.records.get("written")
         records = "" if written is None else f", {written:,} records"
-        said = f"[{done:,}/{todo:,}] {facts.name}: {_status_words(facts.status)}{records}"
-        self._say(said, _STYLES.get(facts.status, ""))
+        line = f"[{done:,}/{todo:,}] {facts.name}: {_status_words(facts.status)}{records}"
+        self._say(line, _STYLES.get(facts.status, ""))
 
     def show_step(self, what: str) -> None:
-        """What is done at the end."""
         self._say(what)
 
 
 class _BarListener:
-    """Shows on a terminal how far a run is."""
+    """Shows progress bars on a terminal."""
 
     def __init__(self, bar: "Progress") -> None:
         self._bar = bar
         self._tasks: dict[str, TaskID] = {}
 
-    def _update(self, name: str, done: int, whole: int, said: str = "") -> None:
-        self._bar.start()  # not before there is something to show; again is no harm
+    def _update(self, name: str, done: int, whole: int, text: str = "") -> None:
+        self._bar.start()
         if name not in self._tasks:
-            self._tasks[name] = self._bar.add_task(name, total=whole, said="")
-        self._bar.update(self._tasks[name], completed=done, total=whole, said=said)
+            self._tasks[name] = self._bar.add_task(name, total=whole, text="")
+        self._bar.update(self._tasks[name], completed=done, total=whole, text=text)
 
     def show_scan(self, done: int, files: int) -> None:
-        """So many of so many new files were looked at."""
         self._update("files", done, files, f"{done:,} of {files:,}")
 
     def show_sets(self, sets: int, todo: int) -> None:
-        """So many data sets there are, and so many of them are new or have changed."""
         if todo:
             self._update("data sets", 0, todo, f"0 of {todo:,}")
 
     def show_done(self, facts: "SetFacts", done: int, todo: int) -> None:
-        """A data set has come to its end."""
-        from ingot.cli.console import safe_text
-
         name = safe_text(facts.name).replace("\n", " ")[:40]
-        told = f"{done:,} of {todo:,} {name}: {_status_words(facts.status)}"
-        self._update("data sets", done, todo, told)
+        text = f"{done:,} of {todo:,} {name}: {_status_words(facts.status)}"
+        self._update("data sets", done, todo, text)
 
     def show_step(self, what: str) -> None:
-        """What is done at the end."""
         self._update(what, 0, 1)
 
 
@@ -279,8 +260,8 @@ def _choose_listener(*, quiet: bool = False) -> Iterator[_LineListener | _BarLis
         return
     from rich.progress import BarColumn, Progress, TextColumn
 
-    said = TextColumn("{task.fields[said]}", markup=False)  # names are of unknown origin
-    columns = (TextColumn("{task.description}"), BarColumn(), said)
+    text = TextColumn("{task.fields[text]}", markup=False)  # names are not trusted
+    columns = (TextColumn("{task.description}"), BarColumn(), text)
     bar = Progress(*columns, console=stderr_console(), transient=True)
     try:
         yield _BarListener(bar)
@@ -288,165 +269,71 @@ def _choose_listener(*, quiet: bool = False) -> Iterator[_LineListener | _BarLis
         bar.stop()
 
 
-_POLL = 30.0
 _WAITING = 4  # processes that may wait for a model while others work
-_CORPUS = "What training reads"
 
 
-class Dedup(StrEnum):
-    """Which repeats are left out."""
-
-    exact = "exact"
-
-
-def _parse_splits(text: str | None) -> "Splits | None":
-    """The splits that were asked for."""
-    from ingot.converters.errors import ConversionError
-    from ingot.converters.lake import record_hashes
-
-    try:
-        return None if text is None else record_hashes.parse_splits(text)
-    except ConversionError as error:
-        raise typer.BadParameter(str(error)) from error
-
-
-@expand_options
+@command_options
 def run(
     *,
-    root: Annotated[
-        str,
-        typer.Argument(
-            metavar="ROOT",
-            help="Folder or URL (s3://, gs://, hdfs://, ...) below which the data sets lie.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="DIR", help="Folder of the lake.", show_default=False),
-    ],
-    mode: o.ModeOption = o.Mode.auto,
-    mapper: o.MapperOption = o.Mapper.auto,
+    order: Annotated[LakeOrder, Only(mappings=Path(MAPPINGS))],
     mappings: Annotated[
         Path | None,
-        typer.Option(
-            "--mappings",
+        Setting(
+            "Folder of approved mappings, such as one in a git repository.",
             metavar="FOLDER",
-            help="Where approved mappings lie, such as a folder of a git repository.  "
-            "[default: DIR/mappings]",
-            show_default=False,
+            default="DIR/mappings",
         ),
     ] = None,
-    pin_sample: Annotated[
-        bool,
-        typer.Option(
-            "--pin-sample",
-            help="Lay a small sample of raw rows beside each mapping: ingot review replays it.",
-        ),
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Approve proposals that pass the gates; others wait.")
-    ] = False,
-    min_confidence: Annotated[
-        float,
-        typer.Option(
-            "--min-confidence",
-            metavar="X",
-            min=0.0,
-            max=1.0,
-            help="From 0 to 1: where the mapper is less sure, the data set waits, --yes or not.",
-            show_default=False,
-        ),
-    ] = 0.0,
-    allow_drift: o.AllowDriftOption = False,
-    tokenizer: o.TokenizerOption = None,
-    records: o.RecordsOption = o.Records.parquet,
-    language: o.LanguageOption = None,
     dedup: Annotated[
-        Dedup | None,
-        typer.Option(
-            "--dedup",
-            help="Leave records out of DIR/corpus that repeat another one of the lake.",
-            rich_help_panel=_CORPUS,
-            show_default=False,
-        ),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split",
-            metavar="PARTS",
-            help="Deal records to splits in DIR/corpus by what they say: train=0.98,valid=0.02.",
-            rich_help_panel=_CORPUS,
-            show_default=False,
+        Literal["exact"] | None,
+        Setting(
+            "Leave duplicates of other records of the lake out of DIR/corpus.",
+            section="Corpus for training",
         ),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            "--jobs",
+        Setting(
+            "Number of data sets processed at the same time, each in its own process.",
             metavar="N",
-            min=1,
-            help="Data sets at a time, each in a process.  [default: cores, and 4 more with a "
-            "model]",
-            show_default=False,
+            minimum=1,
+            default="cores, and 4 more with a model",
         ),
     ] = None,
-    llm: ModelOptions,
+    llm: ModelSettings,
     watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Look again and again for what is new, until interrupted."),
+        bool, Setting("Look for new and changed data sets again and again, until interrupted.")
     ] = False,
     poll: Annotated[
         float,
-        typer.Option(
-            "--poll",
+        Setting(
+            "With `watch`: seconds between two looks; files younger than that wait.",
             metavar="S",
-            min=0.1,
-            help="With --watch: seconds between two looks; files younger than that wait.",
+            minimum=0.1,
         ),
-    ] = _POLL,
+    ] = 30.0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the data sets, write nothing but what was seen.")
+        bool, Setting("List the data sets and convert nothing; only the file scan is stored.")
     ] = False,
     strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Exit with 1 if a data set waits, ran out of budget or failed."
-        ),
+        bool, Setting("Exit with 1 if a data set waits, failed or has no budget left.")
     ] = False,
-    as_json: o.JsonOption = False,
+    as_json: o.Json = False,
 ) -> None:
-    """Find the data sets of a lake; map, gate and convert what is new or changed.
+    """Find the data sets of a lake; map, check and convert what is new or changed.
 
     Writes sets/, mappings/, catalog.parquet and index.html into DIR, and corpus/ with --dedup or
-    --split. What needs a person waits: ingot lake review DIR.
+    --split. Data sets that need a person wait for ingot lake review DIR.
     """
-    from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder
-
-    pass
-
-    asked = llm.ask_order(mapper)
-    if pin_sample and llm.share_values.value == "none":
+    asked = ask_settings(llm, order.mapper)
+    if order.pin and order.share_values == "none":
         raise typer.BadParameter("--pin-sample stores values, --share-values none forbids it")
-    order = LakeOrder(
-        root=root,
-        out=out.absolute(),
-        mappings=(mappings or out / MAPPINGS).absolute(),
-        mode=mode.value,
-        mapper=mapper.value,
+    order = replace(
+        order,
+        out=order.out.absolute(),
+        mappings=(mappings or order.out / MAPPINGS).absolute(),
         asking=asked,
-        tokenizer=tokenizer,
-        records=records.value,
-        language=language,
-        yes=yes,
-        min_confidence=min_confidence,
-        allow_drift=allow_drift,
-        share_values=llm.share_values.value,
-        prompt_tokens=llm.prompt_tokens,
         dedup=dedup is not None,
-        pin=pin_sample,
-        splits=_parse_splits(split),
         jobs=jobs or (os.cpu_count() or 1) + (_WAITING if asked else 0),
     )
     if dry_run:

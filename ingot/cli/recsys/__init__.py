@@ -1,14 +1,8 @@
-"""`ingot ctr`: recommendation data sets under the processed contract.
-
-`ingot criteo`: click logs for DLRM.
-`ingot monolith`: Examples and ExampleBatches of Monolith.
-"""
+"""`ingot ctr`, `ingot criteo` and `ingot monolith`: data sets for recommendation models."""
 
 import sys
 
-import typer
-
-from ingot.cli.options import SectionedCommand
+from ingot.cli.command import Command, command_group
 from ingot.cli.recsys.criteo_logs import inspect_criteo, preprocess_criteo, write_multihot
 from ingot.cli.recsys.ctr_build import build, draft
 from ingot.cli.recsys.ctr_inspect import show_ctr_stats, validate_ctr
@@ -24,41 +18,33 @@ def announce_compiling() -> None:
         kernels.announce_compiling(lambda text: sys.stderr.write(f"{text}\n"))
 
 
-ctr = typer.Typer(
+ctr = command_group(
+    "Convert click and purchase logs to processed Parquet; check and inspect it.",
     callback=announce_compiling,
-    help="CTR data sets: raw rows to processed Parquet, checked and shown.",
-    rich_markup_mode=None,
-    no_args_is_help=True,
 )
-ctr.command("build", cls=SectionedCommand, short_help="Raw rows to train/ and valid/.")(build)
-ctr.command("draft", short_help="Propose a featuremap for a table.")(draft)
-ctr.command("validate", short_help="Check every rule of the contract.")(validate_ctr)
-ctr.command("stats", short_help="Show what a build counted.")(show_ctr_stats)
+ctr.command("build", cls=Command, short_help="Convert raw rows to train/ and valid/.")(build)
+ctr.command("draft", cls=Command, short_help="Propose a featuremap for a table.")(draft)
+ctr.command("validate", cls=Command, short_help="Check every rule of the contract.")(validate_ctr)
+ctr.command("stats", cls=Command, short_help="Show the statistics of a build.")(show_ctr_stats)
 
-
-criteo = typer.Typer(
-    callback=announce_compiling,
-    help="Criteo click logs: raw days to the arrays that DLRM trains on.",
-    rich_markup_mode=None,
-    no_args_is_help=True,
+criteo = command_group(
+    "Convert Criteo click logs to the arrays that DLRM trains on.", callback=announce_compiling
 )
 criteo.command(
-    "preprocess", cls=SectionedCommand, short_help="Raw days to arrays and vocabularies."
+    "preprocess", cls=Command, short_help="Convert raw days to arrays and vocabularies."
 )(preprocess_criteo)
-criteo.command("inspect", short_help="Show what is in them.")(inspect_criteo)
-criteo.command("multihot", short_help="Make every id several, as archives.")(write_multihot)
+criteo.command("inspect", cls=Command, short_help="Show statistics of the arrays.")(inspect_criteo)
+criteo.command("multihot", cls=Command, short_help="Make every id several ids, as .npz files.")(
+    write_multihot
+)
 
-
-monolith = typer.Typer(
-    callback=announce_compiling,
-    help="Monolith's Examples and ExampleBatches: converted, cast from tables, looked at.",
-    rich_markup_mode=None,
-    no_args_is_help=True,
+monolith = command_group(
+    "Convert and inspect Monolith's Examples and ExampleBatches.", callback=announce_compiling
 )
 monolith.command(
-    "convert",
-    cls=SectionedCommand,
-    short_help="Examples, ExampleBatches and tables into each other.",
+    "convert", cls=Command, short_help="Convert Examples, ExampleBatches and Parquet tables."
 )(convert_monolith)
-monolith.command("cat", short_help="Show rows.")(show_monolith_rows)
-monolith.command("stats", short_help="Show what is in streams.")(show_monolith_stats)
+monolith.command("cat", cls=Command, short_help="Show rows.")(show_monolith_rows)
+monolith.command("stats", cls=Command, short_help="Show statistics of streams.")(
+    show_monolith_stats
+)

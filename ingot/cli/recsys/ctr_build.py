@@ -1,185 +1,64 @@
-"""`ingot ctr build`: raw rows to the processed contract.
+"""`ingot ctr build` and `ingot ctr draft`."""
 
-`ingot ctr draft`: a featuremap proposed for a plain table.
-"""
-
-from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ingot.cli import options as o
+from ingot.cli.console import (
+    note_line,
+    print_json,
+    print_line,
+    progress_meter,
+    safe_text,
+    stdout_console,
+)
+from ingot.cli.display import count_text, note_rows, print_grid, reject_lines, result_document
+from ingot.cli.options import check_free, command_options
+from ingot.converters.convert.options import Overwrite
+from ingot.converters.recsys.ctr.settings import ChosenColumns, Overrides, RawFiles
+from ingot.converters.settings import Setting, existing_folder
 
 if TYPE_CHECKING:
-    from ingot.converters.recsys.ctr.build.inputs import Inputs
     from ingot.converters.recsys.ctr.build.job import Built
     from ingot.converters.recsys.ctr.draft.featuremap_draft import Draft
-    from ingot.converters.recsys.ctr.featuremap import FeatureMap
     from ingot.converters.rows import Json
 
 
-class ClickMask(StrEnum):
-    """What `click_mask` holds."""
-
-    clicked = "clicked"
-    exposed = "exposed"
-
-
-class TailIds(StrEnum):
-    """Where the ids of a hybrid's tail start."""
-
-    disjoint = "disjoint"
-    contract = "contract"
-
-
-class Funnel(StrEnum):
-    """What becomes of a conversion without a click."""
-
-    keep = "keep"
-    drop = "drop"
-    coerce = "coerce"
-
-
-_RAW, _MEANING = "Raw data", "In place of what the featuremap says"
-
-
+@command_options
 def build(
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="DIR", help="The folder to be made.", show_default=False),
-    ],
+    *,
+    out: o.OutFolder,
     featuremap: Annotated[
         str,
-        typer.Option(
-            "--featuremap",
-            metavar="NAME|FILE",
-            help="aliccp (its 23 features), or a YAML file: docs/ctr.md.",
-            show_default=False,
-        ),
+        Setting("Featuremap: aliccp, or a YAML file (docs/ctr.md).", metavar="NAME|FILE"),
     ],
-    skeleton: Annotated[
-        str | None,
-        typer.Option(
-            "--skeleton",
-            metavar="FILE",
-            help="Ali-CCP's sample_skeleton file.",
-            rich_help_panel=_RAW,
-            show_default=False,
-        ),
-    ] = None,
-    common: Annotated[
-        str | None,
-        typer.Option(
-            "--common",
-            metavar="FILE",
-            help="Ali-CCP's common_features file.",
-            rich_help_panel=_RAW,
-            show_default=False,
-        ),
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            "--table",
-            metavar="FILE",
-            help="A plain table (CSV or Parquet) in place of these two.",
-            rich_help_panel=_RAW,
-            show_default=False,
-        ),
-    ] = None,
+    raw: RawFiles,
     vocab: Annotated[
         Path | None,
-        typer.Option(
-            "--vocab",
+        Setting(
+            "Result of an earlier build whose vocabularies are used, instead of new ones from the "
+            "training rows.",
             metavar="DIR",
-            exists=True,
-            file_okay=False,
-            help="Vocabularies of an earlier build, in place of new ones from the train rows.",
-            show_default=False,
+            parse=existing_folder,
         ),
     ] = None,
-    train_fraction: Annotated[
-        float | None,
-        typer.Option(
-            "--train-fraction",
-            metavar="SHARE",
-            min=0.0,
-            max=1.0,
-            help="Share of the entities whose rows are train.",
-            rich_help_panel=_MEANING,
-            show_default=False,
-        ),
-    ] = None,
-    click_mask: Annotated[
-        ClickMask | None,
-        typer.Option(
-            "--click-mask",
-            help="click_mask is y_ctr, or 1 for every row.",
-            rich_help_panel=_MEANING,
-            show_default=False,
-        ),
-    ] = None,
-    tail_ids: Annotated[
-        TailIds | None,
-        typer.Option(
-            "--tail-ids",
-            help="A hybrid's tail after its vocabulary, or at 2 as the contract's text has it.",
-            rich_help_panel=_MEANING,
-            show_default=False,
-        ),
-    ] = None,
-    funnel: Annotated[
-        Funnel | None,
-        typer.Option(
-            "--funnel",
-            help="Rows with a conversion and no click: kept, dropped, or made no conversion.",
-            rich_help_panel=_MEANING,
-            show_default=False,
-        ),
-    ] = None,
-    overwrite: o.OverwriteOption = False,
-    as_json: o.JsonOption = False,
+    overrides: Overrides,
+    overwrite: Overwrite = False,
+    as_json: o.Json = False,
 ) -> None:
-    """Write train/ and valid/ of the processed contract, with vocabularies and statistics."""
-    from ingot.cli.console import print_json, progress_meter
-    from ingot.converters.recsys.ctr.build.job import build as built
+    """Write train/ and valid/ with the documented schema, vocabularies and statistics."""
+    from ingot.converters.recsys.ctr.build.job import build as build_ctr
     from ingot.converters.recsys.ctr.featuremap import load
 
-    wanted = {
-        "train_ratio": train_fraction,
-        "click_mask": click_mask and click_mask.value,
-        "tail_ids": tail_ids and tail_ids.value,
-        "funnel": funnel and funnel.value,
-    }
-    given = {name: value for name, value in wanted.items() if value is not None}
-    inputs = _make_inputs(skeleton, common, table)
-    chosen: FeatureMap = replace(load(featuremap), **given)  # type: ignore[arg-type]
+    inputs, chosen = raw.inputs(), overrides.apply_to(load(featuremap))
     with progress_meter() as progress:
-        done = built(inputs, chosen, out, vocab=vocab, overwrite=overwrite, progress=progress)
+        done = build_ctr(inputs, chosen, out, vocab=vocab, overwrite=overwrite, progress=progress)
     if as_json:
-        told = {"out": str(done.out), "already_done": done.already_done, "notes": list(done.notes)}
-        print_json({**told, "manifest": done.manifest, "stats": done.stats})
-        return
-    _print_build(done)
-
-
-def _make_inputs(skeleton: str | None, common: str | None, table: str | None) -> "Inputs":
-    from ingot.converters.recsys.ctr.build.inputs import Aliccp, PlainTable
-
-    if table is not None and skeleton is None and common is None:
-        return PlainTable(table=table)
-    if table is None and skeleton is not None and common is not None:
-        return Aliccp(skeleton=skeleton, common=common)
-    raise typer.BadParameter("give --skeleton and --common, or --table alone")
-
-
-def _print_build(done: "Built") -> None:
-    from ingot.cli.console import stdout_console
-    from ingot.cli.display import print_grid
-
-    print_grid(stdout_console(), list(_build_lines(done)))
+        print_json({**result_document(done), "manifest": done.manifest, "stats": done.stats})
+    else:
+        print_grid(stdout_console(), list(_build_lines(done)))
 
 
 def _build_lines(done: "Built") -> "list[tuple[str, str]]":
@@ -191,26 +70,21 @@ def _build_lines(done: "Built") -> "list[tuple[str, str]]":
             f"{rows['read']:,} read: " + _parts_text(rows, "train", "valid", "rejected", "dropped"),
         )
     ]
-    told = [f"{count:,}: {reason}" for reason, count in stats["rejects"].items()]
-    told += [
-        f"{n:,}: {reason}, of common features" for reason, n in stats["common_rejects"].items()
-    ]
-    lines += [("rejected", one) for one in told]
-    if told:
-        lines.append(("", f"each with its place in {done.out / 'rejects.jsonl'}"))
+    common = {f"{why}, of common features": n for why, n in stats["common_rejects"].items()}
+    lines += reject_lines({**stats["rejects"], **common}, done.out)
     lines += _split_lines(stats)
     entities, tokens = stats["entities"], stats["tokens"]
     lines.append(("entities", _parts_text(entities, "in_rows", "unknown", "repeated")))
-    odd = {name: count for name, count in tokens.items() if count and name != "read"}
+    unusual = {name: count for name, count in tokens.items() if count and name != "read"}
     lines.append(
         (
             "tokens",
-            f"{tokens['read']:,} read" + "".join(f", {n:,} {name}" for name, n in odd.items()),
+            f"{tokens['read']:,} read" + "".join(f", {n:,} {name}" for name, n in unusual.items()),
         )
     )
     if stats["samples"]["repeated"]:
         lines.append(("samples", f"{stats['samples']['repeated']:,} repeated ids"))
-    lines += [("note", note) for note in done.notes]
+    lines += note_rows(done.notes)
     return [*lines, ("files", str(done.out))]
 
 
@@ -223,97 +97,40 @@ def _split_lines(stats: "dict[str, Json]") -> "list[tuple[str, str]]":
     lines = []
     for name, split in stats["splits"].items():
         rows, clicks = split["rows"], split["y_ctr"]
-        said = f"{rows:,} rows"
+        text = f"{rows:,} rows"
         if rows:
-            said += f", ctr {clicks / rows:.3%}, cvr {split['y_cvr'] / rows:.4%} of impressions"
+            text += f", ctr {clicks / rows:.3%}, cvr {split['y_cvr'] / rows:.4%} of impressions"
         if split["funnel_anomalies"]:
-            count = split["funnel_anomalies"]
-            said += f", {count:,} conversion{'s' * (count != 1)} without a click"
-        lines.append((name, said))
+            text += f", {count_text(split['funnel_anomalies'], 'conversion')} without a click"
+        lines.append((name, text))
     return lines
 
 
-_KNOWN = "Columns that you know"
-
-
+@command_options
 def draft(
+    *,
     table: Annotated[
         str,
-        typer.Argument(
+        Setting(
+            "Table: CSV, TSV, Parquet or Arrow; a folder or glob of them.",
             metavar="FILE",
-            help="A plain table: CSV, TSV, Parquet or Arrow; a folder or glob of them.",
-            show_default=False,
+            positional=True,
         ),
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write the featuremap here.  [default: stdout]",
-            show_default=False,
-        ),
-    ] = None,
+    out: o.OutFile = None,
     rows: Annotated[
-        int,
-        typer.Option(
-            "--rows", metavar="N", min=0, help="Look at the first so many rows; 0 = at all."
-        ),
+        int, Setting("Number of rows to sample, the first ones; 0 = all.", metavar="N", minimum=0)
     ] = 200_000,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            "--label",
-            metavar="COLUMN",
-            help="The click, 0 or 1.",
-            rich_help_panel=_KNOWN,
-            show_default=False,
-        ),
-    ] = None,
-    conversion: Annotated[
-        str | None,
-        typer.Option(
-            "--conversion",
-            metavar="COLUMN",
-            help="The conversion, 0 or 1.",
-            rich_help_panel=_KNOWN,
-            show_default=False,
-        ),
-    ] = None,
-    entity: Annotated[
-        str | None,
-        typer.Option(
-            "--entity",
-            metavar="COLUMN",
-            help="What splits rows, such as the user: no entity is in both splits.",
-            rich_help_panel=_KNOWN,
-            show_default=False,
-        ),
-    ] = None,
-    sample_id: Annotated[
-        str | None,
-        typer.Option(
-            "--sample-id",
-            metavar="COLUMN",
-            help="The row's own id; repeated ones are counted.",
-            rich_help_panel=_KNOWN,
-            show_default=False,
-        ),
-    ] = None,
-    overwrite: o.OverwriteOption = False,
-    as_json: o.JsonOption = False,
+    chosen: ChosenColumns,
+    overwrite: Overwrite = False,
+    as_json: o.Json = False,
 ) -> None:
-    """Propose a featuremap for a table from its statistics, with the reasons, for review."""
-    from ingot.converters.errors import OutputError
-    from ingot.converters.output.commit import output_errors, write_file
-    from ingot.converters.recsys.ctr.draft.featuremap_draft import ChosenColumns
-    from ingot.converters.recsys.ctr.draft.featuremap_draft import draft as drafted
+    """Propose a featuremap for a table from its statistics, with reasons, for review."""
+    from ingot.converters.output.files import output_errors, write_file
+    from ingot.converters.recsys.ctr.draft.featuremap_draft import draft as draft_featuremap
 
-    if out is not None and out.exists() and not overwrite:
-        raise OutputError(str(out), "is there already", "choose another name, or: --overwrite")
-    chosen = ChosenColumns(click=label, conversion=conversion, entity=entity, sample=sample_id)
-    made = drafted(table, rows=rows or None, chosen=chosen)
+    check_free(out, overwrite=overwrite)
+    made = draft_featuremap(table, rows=rows or None, chosen=chosen)
     if out is not None:
         with output_errors(out):
             write_file(out, made.text.encode())
@@ -321,20 +138,16 @@ def draft(
 
 
 def _print_draft(made: "Draft", table: str, out: Path | None, *, as_json: bool) -> None:
-    """The result on stdout, what is doubtful on stderr."""
-    from ingot.cli.console import plain_text, print_json, safe_text, stderr_console, stdout_console
-
+    """Print the result on stdout and doubts on stderr."""
     if as_json:
-        told = {"out": None if out is None else str(out), "featuremap": made.text}
-        print_json({**told, **made.to_json()})
+        document = {"out": None if out is None else str(out), "featuremap": made.text}
+        print_json({**document, **made.to_json()})
         return
     for doubt in made.doubts:
-        stderr_console().print(plain_text(f"look at: {doubt}"))
+        note_line(f"please check: {doubt}")
     if out is None:
         typer.echo(safe_text(made.text), nl=False)
         return
     used = sum(one.feature is not None for one in made.decisions)
     part = "all" if made.whole else "the first"
-    stdout_console().print(
-        plain_text(f"{used} features from {part} {made.rows:,} rows of {table}: {out}")
-    )
+    print_line(f"{used} features from {part} {made.rows:,} rows of {table}: {out}")

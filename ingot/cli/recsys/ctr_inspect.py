@@ -1,16 +1,16 @@
-"""`ingot ctr validate`: a processed folder against every rule of the contract.
+"""`ingot ctr validate` and `ingot ctr stats`."""
 
-`ingot ctr stats`: a processed folder in figures, in the terminal or as a page.
-"""
-
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ingot.cli import options as o
+from ingot.cli.console import plain_text, print_json, stderr_console, stdout_console
+from ingot.cli.display import drop_empty_columns, print_grid, show_notes, write_page
+from ingot.cli.options import command_options
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,38 +22,35 @@ if TYPE_CHECKING:
 _STYLES = {"passed": "green", "broken": "red", "not checked": "yellow"}
 
 
+_Featuremap = Annotated[
+    str | None,
+    Setting(
+        "Featuremap to use instead of DIR/featuremap.yaml, for files of another writer.",
+        metavar="NAME|FILE",
+    ),
+]
+
+
+@command_options
 def validate_ctr(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="Folder with train/ and valid/.", show_default=False),
-    ],
-    featuremap: Annotated[
-        str | None,
-        typer.Option(
-            "--featuremap",
-            metavar="NAME|FILE",
-            help="In place of DIR/featuremap.yaml, for files of another writer.",
-            show_default=False,
-        ),
-    ] = None,
+    folder: o.Folder,
+    featuremap: _Featuremap = None,
     max_shown: Annotated[
-        int,
-        typer.Option("--max-shown", metavar="N", min=1, help="Places to tell of a broken rule."),
+        int, Setting("Number of places to show per broken rule.", metavar="N", minimum=1)
     ] = 3,
-    as_json: o.JsonOption = False,
+    as_json: o.Json = False,
 ) -> None:
     """Check a processed folder against every rule of the contract (docs/ctr.md).
 
-    Exit code 1 if one is broken; file, row, column and what was found are told.
+    The exit code is 1 if a rule is broken; file, row, column and the value found are shown.
     """
-    from ingot.cli.console import print_json, stdout_console
     from ingot.converters.errors import ConversionError
     from ingot.converters.recsys.ctr.featuremap import load
-    from ingot.converters.recsys.ctr.validation.validator import validate as check
+    from ingot.converters.recsys.ctr.validation.validator import validate
 
     given = load(featuremap) if featuremap else None
     with _progress_bar() as watch:
-        report = check(folder, given=given, max_shown=max_shown, watch=watch)
+        report = validate(folder, given=given, max_shown=max_shown, watch=watch)
     if as_json:
         print_json(report.to_document())
     else:
@@ -66,15 +63,11 @@ def validate_ctr(
 
 @contextmanager
 def _progress_bar() -> Iterator["Watch"]:
-    """Shows how far it is, on stderr and only if that is a terminal."""
-    import sys
-
+    """Show the progress, on stderr and only if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _done, _all: None
         return
     from rich.progress import Progress
-
-    from ingot.cli.console import stderr_console
 
     with Progress(console=stderr_console(), transient=True) as bar:
         task = bar.add_task("rows")
@@ -82,16 +75,12 @@ def _progress_bar() -> Iterator["Watch"]:
 
 
 def _show_report(console: "Console", report: "Report") -> None:
-    from ingot.cli.console import plain_text
-    from ingot.cli.display import print_grid
-
     print_grid(console, list(_report_facts(report)))
     for one in report.verdicts:
         line = f"{one.rule.number:<6} {one.state:<12} {one.rule.wants}"
         console.print(plain_text(line, _STYLES[one.state]), soft_wrap=True)
         _print_details(console, one)
-    for note in report.notes:
-        console.print(plain_text(f"note: {note}", "yellow"), soft_wrap=True)
+    show_notes(console, report.notes)
 
 
 def _report_facts(report: "Report") -> Iterator[tuple[str, str]]:
@@ -104,8 +93,6 @@ def _report_facts(report: "Report") -> Iterator[tuple[str, str]]:
 
 
 def _print_details(console: "Console", one: "Verdict") -> None:
-    from ingot.cli.console import plain_text
-
     if one.why:
         console.print(plain_text(f"       {one.why}", "dim"), soft_wrap=True)
     for place in one.places:
@@ -117,7 +104,6 @@ def _print_details(console: "Console", one: "Verdict") -> None:
 
 
 def _place_line(place: "Place") -> str:
-    """A place and what is there, on one line."""
     row = "" if place.row is None else f" row {place.row}"
     column = "" if place.column is None else f" {place.column}"
     return " ".join(f"{place.file}{row}{column}: {place.found}".split())
@@ -138,89 +124,66 @@ _LIST_HEADS = (
 )
 
 
+@command_options
 def show_ctr_stats(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="Folder with train/ and valid/.", show_default=False),
-    ],
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            "--html",
-            metavar="FILE",
-            help="Also write a page with plots; DIR stays as it is.",
-            show_default=False,
-        ),
-    ] = None,
-    featuremap: Annotated[
-        str | None,
-        typer.Option(
-            "--featuremap",
-            metavar="NAME|FILE",
-            help="In place of DIR/featuremap.yaml, for files of another writer.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: o.JsonOption = False,
+    folder: o.Folder,
+    html: o.HtmlFile = None,
+    featuremap: _Featuremap = None,
+    as_json: o.Json = False,
 ) -> None:
-    """Show a processed folder in figures: rows, ctr, cvr, missing, oov, lengths, what was cut.
+    """Show statistics of a processed folder: rows, ctr, cvr, missing values, oov, list lengths.
 
-    They are those of DIR/stats.json; without one the rows are counted.
+    They are read from DIR/stats.json; without that file the rows are counted.
     """
-    from ingot.cli.console import print_json, stdout_console
-    from ingot.cli.display import write_page
     from ingot.converters.recsys.ctr.featuremap import load
     from ingot.converters.recsys.ctr.validation.figures import read_figures, render_stats_page
 
-    told = read_figures(folder, load(featuremap) if featuremap else None)
+    figures = read_figures(folder, load(featuremap) if featuremap else None)
     if html is not None:
-        write_page(html, render_stats_page(told))
+        write_page(html, render_stats_page(figures))
     if as_json:
-        print_json(told.to_document())
+        print_json(figures.to_document())
     else:
-        _show_stats(stdout_console(), told, html)
+        _show_stats(stdout_console(), figures, html)
 
 
-def _show_stats(console: "Console", told: "Figures", html: Path | None) -> None:
-    from ingot.cli.console import plain_text
-    from ingot.cli.display import drop_empty_columns, print_grid
-
-    print_grid(console, list(_stats_facts(told, html)))
-    print_grid(console, [("", *told.splits), *_rate_rows(told)])
-    for split in told.splits:
+def _show_stats(console: "Console", figures: "Figures", html: Path | None) -> None:
+    print_grid(console, list(_stats_facts(figures, html)))
+    print_grid(console, [("", *figures.splits), *_rate_rows(figures)])
+    for split in figures.splits:
         console.print(plain_text(f"Features in {split}", "bold"))
-        print_grid(console, drop_empty_columns([_FEATURE_HEADS, *_feature_rows(told, split)]))
-        lists = list(_list_rows(told, split))
+        print_grid(console, drop_empty_columns([_FEATURE_HEADS, *_feature_rows(figures, split)]))
+        lists = list(_list_rows(figures, split))
         if lists:
             console.print(plain_text(f"Lists in {split}", "bold"))
             print_grid(console, drop_empty_columns([_LIST_HEADS, *lists]))
-    if told.vocab:
+    if figures.vocab:
         console.print(plain_text("Vocabularies of the train rows", "bold"))
         print_grid(
-            console, [("feature", "distinct", "own id", "occurrences covered"), *_vocab_rows(told)]
+            console,
+            [("feature", "distinct", "own id", "occurrences covered"), *_vocab_rows(figures)],
         )
-    for note in told.notes:
-        console.print(plain_text(f"note: {note}", "yellow"), soft_wrap=True)
+    show_notes(console, figures.notes)
 
 
-def _stats_facts(told: "Figures", html: Path | None) -> Iterator[tuple[str, str]]:
-    yield "folder", told.folder
-    yield "figures of", "the rows" if told.counted else "stats.json"
-    if told.profile:
-        yield "profile", ", ".join(f"{key} {value}" for key, value in told.profile.items())
-    for group, counts in told.odd.items():
-        said = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items() if n)
-        if said:
-            yield group.replace("_", " "), said
+def _stats_facts(figures: "Figures", html: Path | None) -> Iterator[tuple[str, str]]:
+    yield "folder", figures.folder
+    yield "figures of", "the rows" if figures.counted else "stats.json"
+    if figures.profile:
+        yield "profile", ", ".join(f"{key} {value}" for key, value in figures.profile.items())
+    for group, counts in figures.odd.items():
+        amounts = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items() if n)
+        if amounts:
+            yield group.replace("_", " "), amounts
     if html is not None:
         yield "page", str(html)
 
 
-def _rate_rows(told: "Figures") -> Iterator[tuple[str, ...]]:
-    """A line per figure, a column per split."""
+def _rate_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
+    """Yield a line per figure with a column per split."""
     from ingot.converters.output.pages import format_count, format_percent
 
-    splits = told.splits.values()
+    splits = figures.splits.values()
     yield "rows", *(format_count(one.rows) for one in splits)
     yield "entities", *(format_count(one.entities) for one in splits)
     yield "clicks", *(format_count(one.clicks) for one in splits)
@@ -232,35 +195,35 @@ def _rate_rows(told: "Figures") -> Iterator[tuple[str, ...]]:
     yield "ctcvr", *(format_percent(one.ctcvr) for one in splits)
 
 
-def _feature_rows(told: "Figures", split: str) -> Iterator[tuple[str, ...]]:
+def _feature_rows(figures: "Figures", split: str) -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_percent
 
-    for one in told.features:
-        figures = told.by_feature[one.name][split]
-        oov = "" if figures.oov is None else format_percent(figures.oov)
-        hashed = format_percent(figures.hashed) if figures.hashed else ""
-        yield one.name, one.encoding, format_percent(figures.missing), oov, hashed
+    for one in figures.features:
+        counts = figures.by_feature[one.name][split]
+        oov = "" if counts.oov is None else format_percent(counts.oov)
+        hashed = format_percent(counts.hashed) if counts.hashed else ""
+        yield one.name, one.encoding, format_percent(counts.missing), oov, hashed
 
 
-def _list_rows(told: "Figures", split: str) -> Iterator[tuple[str, ...]]:
+def _list_rows(figures: "Figures", split: str) -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_number, format_percent
     from ingot.converters.recsys.ctr.validation.figures import UNKNOWN
 
-    for one in told.features:
-        figures = told.by_feature[one.name][split]
-        if not one.is_multi_hot or figures.lengths is None:
+    for one in figures.features:
+        counts = figures.by_feature[one.name][split]
+        if not one.is_multi_hot or counts.lengths is None:
             continue
-        lengths = (figures.lengths[name] for name in ("mean", "p50", "p90", "p99", "max"))
+        lengths = (counts.lengths[name] for name in ("mean", "p50", "p90", "p99", "max"))
         longest = "" if one.encoding == UNKNOWN else str(one.max_len)
-        kept = (figures.cut_rows, figures.tokens_kept, figures.value_kept)
+        kept = (counts.cut_rows, counts.tokens_kept, counts.value_kept)
         shares = ("" if share is None else format_percent(share) for share in kept)
         yield one.name, *map(format_number, lengths), longest, *shares
 
 
-def _vocab_rows(told: "Figures") -> Iterator[tuple[str, ...]]:
+def _vocab_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_count, format_percent
 
-    for name, held in told.vocab.items():
+    for name, held in figures.vocab.items():
         every = held.get("occurrences", 0)
         covered = held.get("occurrences_kept", 0) / every if every else None
         own = held.get("kept")

@@ -1,137 +1,68 @@
-"""The options of the commands that look at streams of Monolith.
-
-`ingot monolith cat`: rows as people read them, or as JSON.
-`ingot monolith stats`: streams in figures.
-"""
+"""`ingot monolith cat` and `ingot monolith stats`."""
 
 import json
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+
+from ingot.cli import options as o
+from ingot.cli.console import (
+    plain_text,
+    print_json,
+    progress_meter,
+    stderr_console,
+    stdout_console,
+)
+from ingot.cli.display import drop_empty_columns, print_grid
+from ingot.cli.options import command_options
+from ingot.converters.recsys.monolith.frames.framing import StreamHints
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ingot.converters.recsys.monolith.inspect import figures as f
     from ingot.converters.recsys.monolith.record_index import Bad
-    from ingot.converters.recsys.monolith.streams import StreamHints
     from ingot.converters.rows import Json
 
-
-class From(StrEnum):
-    """What is read."""
-
-    example = "example"
-    examplebatch = "examplebatch"
-    instance = "instance"
-    parquet = "parquet"
-
-
-class Compression(StrEnum):
-    """What streams may be compressed with."""
-
-    none = "none"
-    snappy = "snappy"
-    zstd = "zstd"
-    gzip = "gzip"
-    zlib = "zlib"
-
-
-WhereArgument = Annotated[
+_Where = Annotated[
     str,
-    typer.Argument(
-        metavar="IN",
-        help="A file, a folder, a glob or an fsspec URL; - is standard input.",
-        show_default=False,
+    Setting(
+        "File, folder, glob or fsspec URL; - for standard input.", metavar="IN", positional=True
     ),
 ]
-FromOption = Annotated[
-    From | None,
-    typer.Option("--from", help="What is read.", show_default="told by its content"),
-]
-FramingOption = Annotated[
-    str | None,
-    typer.Option(
-        "--framing",
-        metavar="PARTS",
-        help="What stands before each message: sort_id, kafka_dump, kafka_dump_prefix, with commas "
-        "between; lagrangex_header; none.",
-        show_default="told by the content",
-    ),
-]
-CompressionOption = Annotated[
-    Compression | None,
-    typer.Option(
-        "--compression",
-        help="Of the files.",
-        show_default="told by name and content",
-    ),
-]
-
-
-def read_stream_options(
-    kind: From | None, framing: str | None, compression: Compression | None
-) -> "StreamHints":
-    """What the options say of streams; a framing that there is not is a usage error."""
-    from ingot.converters.errors import ConversionError
-    from ingot.converters.recsys.monolith.frames.framing import Framing
-    from ingot.converters.recsys.monolith.streams import StreamHints
-
-    try:
-        known = Framing.parse(framing) if framing is not None else None
-    except ConversionError as error:
-        raise typer.BadParameter(f"--framing: {error.problem} ({error.hint})") from error
-    return StreamHints(
-        kind=None if kind is None else kind.value,
-        framing=known,
-        compression=None if compression is None else compression.value,
-    )
-
-
 _CONTROL: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 
+@command_options
 def show_monolith_rows(
-    where: WhereArgument,
+    *,
+    where: _Where,
     limit: Annotated[
-        int | None,
-        typer.Option("--limit", metavar="N", min=0, help="The first N rows.", show_default="all"),
+        int | None, Setting("Show only the first N rows.", metavar="N", minimum=0, default="all")
     ] = None,
     feature: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--feature",
-            metavar="NAME",
-            help="Show this feature alone; may be given several times.",
-            show_default=False,
-        ),
-    ] = None,
-    kind: FromOption = None,
-    framing: FramingOption = None,
-    compression: CompressionOption = None,
+        tuple[str, ...],
+        Setting("Show only this feature. Repeatable.", metavar="NAME", repeatable=True),
+    ] = (),
+    hints: StreamHints,
     as_json: Annotated[
-        bool, typer.Option("--json", help="A JSON object a line, with nothing cut.")
+        bool, Setting("Print one JSON object per line, nothing shortened.", flag="json")
     ] = False,
 ) -> None:
     """Show rows: LineId, labels, and features with their values; fids as slot:signature.
 
-    What cannot be read is told on stderr and passed over; the exit code is 1 then.
+    Records that cannot be read are reported on stderr and skipped; the exit code is 1 then.
     """
-    from ingot.cli.console import stderr_console, stdout_console
-
-    said, console = (
-        read_stream_options(kind, framing, compression),
-        None if as_json else stdout_console(),
-    )
+    console = None if as_json else stdout_console()
     seen = _RowDocuments(stderr_console())
     with _ignore_closed_pipe():
-        for document in islice(seen.documents(where, said, feature or None), limit):
+        for document in islice(seen.documents(where, hints, feature or None), limit):
             _write_document(console, document)
         sys.stdout.flush()
     if seen.bad:
@@ -139,20 +70,20 @@ def show_monolith_rows(
 
 
 class _RowDocuments:
-    """Documents of rows; what is none is told at once and counted."""
+    """Documents of rows; bad records are reported and counted."""
 
     def __init__(self, notes: "Console") -> None:
         self._notes = notes
         self.rows = self.bad = 0
 
     def documents(
-        self, where: str, said: "StreamHints", wanted: Collection[str] | None
+        self, where: str, hints: StreamHints, wanted: Collection[str] | None
     ) -> "Iterator[dict[str, Json]]":
         from ingot.converters.recsys.monolith.inspect.documents import row_documents
         from ingot.converters.recsys.monolith.record_index import Bad
         from ingot.converters.recsys.monolith.streams import open_streams
 
-        for stream in open_streams(where, said):
+        for stream in open_streams(where, hints):
             if stream.guessed:
                 self._tell(f"{stream.where}: read as {stream.told}")
             for part in stream.parts:
@@ -170,7 +101,6 @@ class _RowDocuments:
 
     def _tell(self, text: str, style: str = "") -> None:
         from ingot.converters.sources.storage.read_errors import redact_urls
-        from ingot.cli.console import plain_text
 
         self._notes.print(plain_text(redact_urls(text), style), soft_wrap=True)
 
@@ -179,13 +109,7 @@ def _write_document(console: "Console | None", document: "dict[str, Json]") -> N
     if console is None:
         line = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         sys.stdout.write(line.translate(_CONTROL) + "\n")
-    else:
-        _show_document(console, document)
-
-
-def _show_document(console: "Console", document: "dict[str, Json]") -> None:
-    from ingot.cli.console import plain_text
-    from ingot.cli.display import print_grid
+        return
     from ingot.converters.recsys.monolith.inspect.documents import row_cells, row_heading
 
     console.print(plain_text(row_heading(document), "bold"))
@@ -194,7 +118,7 @@ def _show_document(console: "Console", document: "dict[str, Json]") -> None:
 
 @contextmanager
 def _ignore_closed_pipe() -> Iterator[None]:
-    """A reader that has seen enough, such as head, is no error."""
+    """Ignore that a reader such as head has closed the pipe."""
     try:
         yield
     except BrokenPipeError:
@@ -218,28 +142,20 @@ _STREAMS: Final = 3
 _FEW: Final = 3
 
 
-def show_monolith_stats(
-    where: WhereArgument,
-    kind: FromOption = None,
-    framing: FramingOption = None,
-    compression: CompressionOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
-) -> None:
-    """Show streams in figures: features and how often they are filled, slots, labels, LineIds.
+@command_options
+def show_monolith_stats(*, where: _Where, hints: StreamHints, as_json: o.Json = False) -> None:
+    """Show statistics of streams: features and fill rates, slots, labels, LineIds.
 
-    What cannot be read is counted by reason and passed over.
+    Records that cannot be read are counted by reason and skipped.
     """
-    from ingot.cli.console import print_json, stdout_console
-
-    told = _count_streams(where, read_stream_options(kind, framing, compression))
+    figures = _count_streams(where, hints)
     if as_json:
-        print_json(told.to_document())
+        print_json(figures.to_document())
     else:
-        _show_figures(stdout_console(), told)
+        _show_figures(stdout_console(), figures)
 
 
-def _count_streams(where: str, said: "StreamHints") -> "f.Figures":
-    from ingot.cli.console import progress_meter
+def _count_streams(where: str, hints: StreamHints) -> "f.Figures":
     from ingot.converters.progress import Progress
     from ingot.converters.recsys.monolith.inspect.counter import RowCounter
     from ingot.converters.recsys.monolith.record_index import Bad
@@ -247,7 +163,7 @@ def _count_streams(where: str, said: "StreamHints") -> "f.Figures":
 
     counting = RowCounter()
     with progress_meter() as watch:
-        for number, stream in enumerate(open_streams(where, said)):
+        for number, stream in enumerate(open_streams(where, hints)):
             counting.begin(stream.where, stream.told)
             for part in stream.parts:
                 if isinstance(part, Bad):
@@ -259,58 +175,59 @@ def _count_streams(where: str, said: "StreamHints") -> "f.Figures":
     return counting.figures()
 
 
-def _show_figures(console: "Console", told: "f.Figures") -> None:
-    from ingot.cli.console import plain_text
-    from ingot.cli.display import drop_empty_columns, print_grid
+def _show_figures(console: "Console", figures: "f.Figures") -> None:
 
-    print_grid(console, list(_figure_facts(told)))
-    for table in (_label_rows(told), _line_id_rows(told), _feature_rows(told)):
+    print_grid(console, list(_figure_facts(figures)))
+    for table in (_label_rows(figures), _line_id_rows(figures), _feature_rows(figures)):
         rows = list(table)
         if len(rows) > 1:
             console.print()
             print_grid(console, drop_empty_columns(rows))
-    never = [one.name for one in told.features if not one.filled]
+    never = [one.name for one in figures.features if not one.filled]
     if never:
         console.print()
         names = _first_names(never, len(never))
         console.print(plain_text(f"never filled: {names}"), soft_wrap=not console.is_terminal)
-    for line in told.bad.first:
+    for line in figures.bad.first:
         console.print(plain_text(f"bad: {line}", "yellow"), soft_wrap=True)
 
 
-def _figure_facts(told: "f.Figures") -> Iterator[tuple[str, str]]:
-    for where, read_as in list(told.streams.items())[:_STREAMS]:
+def _figure_facts(figures: "f.Figures") -> Iterator[tuple[str, str]]:
+    for where, read_as in list(figures.streams.items())[:_STREAMS]:
         yield "stream", f"{where} ({read_as})"
-    if len(told.streams) > _STREAMS:
-        yield "", f"and {len(told.streams) - _STREAMS:,} more"
-    yield "rows", f"{told.rows:,}"
-    yield "records", f"{told.records:,}" + _lengths_in(told.batches, " of {} rows")
-    yield "labels", _lengths_text(told.labels) + " a row" if told.labels else "none"
-    if told.sort_ids:
-        yield "sort_ids", f"{told.sort_ids.count:,}" + _lengths_in(told.sort_ids, " of {} bytes")
-    yield from _spread_facts(told)
-    yield from _slot_facts(told.slots)
-    yield from _unknown_facts(told.unknown)
-    if told.names_left_out:
+    if len(figures.streams) > _STREAMS:
+        yield "", f"and {len(figures.streams) - _STREAMS:,} more"
+    yield "rows", f"{figures.rows:,}"
+    yield "records", f"{figures.records:,}" + _lengths_in(figures.batches, " of {} rows")
+    yield "labels", _lengths_text(figures.labels) + " a row" if figures.labels else "none"
+    if figures.sort_ids:
+        yield (
+            "sort_ids",
+            f"{figures.sort_ids.count:,}" + _lengths_in(figures.sort_ids, " of {} bytes"),
+        )
+    yield from _spread_facts(figures)
+    yield from _slot_facts(figures.slots)
+    yield from _unknown_facts(figures.unknown)
+    if figures.names_left_out:
         yield (
             "left out",
-            f"{told.names_left_out:,} entries of features beyond {len(told.features):,}",
+            f"{figures.names_left_out:,} entries of features beyond {len(figures.features):,}",
         )
-    if told.bad.reasons:
-        passed = f"; {told.bad.bytes:,} bytes passed over" if told.bad.bytes else ""
-        yield "bad", _pairs_text(told.bad.reasons) + passed
+    if figures.bad.reasons:
+        passed = f"; {figures.bad.bytes:,} bytes passed over" if figures.bad.bytes else ""
+        yield "bad", _pairs_text(figures.bad.reasons) + passed
 
 
-def _spread_facts(told: "f.Figures") -> Iterator[tuple[str, str]]:
-    """What rows give beside features: the share that gives it, and which values."""
+def _spread_facts(figures: "f.Figures") -> Iterator[tuple[str, str]]:
+    """Yield the values that rows have besides features, and their share."""
     default = {"sample_rate": "default 1", "instance_weight": "none", "data_source_key": "0"}
     spreads = {
-        "sample_rate": told.line_ids.sample_rate,
-        "instance_weight": told.instance_weight,
-        "data_source_key": told.data_source_key,
+        "sample_rate": figures.line_ids.sample_rate,
+        "instance_weight": figures.instance_weight,
+        "data_source_key": figures.data_source_key,
     }
     for name, spread in spreads.items():
-        left = told.rows - spread.given
+        left = figures.rows - spread.given
         counts = {f"{value:g}": rows for value, rows in spread.values}
         if spread.others:
             counts["others"] = spread.others
@@ -345,11 +262,11 @@ def _unknown_facts(unknown: "f.Unknown") -> Iterator[tuple[str, str]]:
         yield "no UTF-8 in LineId", _pairs_text(unknown.line_id_text)
 
 
-def _label_rows(told: "f.Figures") -> Iterator[tuple[str, ...]]:
+def _label_rows(figures: "f.Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_count
 
     yield _LABEL_HEADS
-    for position, one in enumerate(told.label):
+    for position, one in enumerate(figures.label):
         signs = (one.positive, one.zero, one.negative, one.no_number)
         ends = (_number_text(one.least), _number_text(one.mean), _number_text(one.most))
         yield (
@@ -360,35 +277,35 @@ def _label_rows(told: "f.Figures") -> Iterator[tuple[str, ...]]:
         )
 
 
-def _line_id_rows(told: "f.Figures") -> Iterator[tuple[str, ...]]:
+def _line_id_rows(figures: "f.Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_percent, share_of
 
-    lines = told.line_ids
+    lines = figures.line_ids
     yield "LineId field", "rows", "share", "lack it"
-    yield "(any)", f"{lines.rows:,}", format_percent(share_of(lines.rows, told.rows)), ""
+    yield "(any)", f"{lines.rows:,}", format_percent(share_of(lines.rows, figures.rows)), ""
     for name in dict.fromkeys([*lines.lacking, *lines.fields]):
         rows = lines.fields.get(name, 0)
         lack = f"{lines.lacking[name]:,}" if lines.lacking.get(name) else ""
-        yield name, f"{rows:,}", format_percent(share_of(rows, told.rows)), lack
+        yield name, f"{rows:,}", format_percent(share_of(rows, figures.rows)), lack
     if lines.incomplete:
         yield "(rows that lack one of uid, req_time, sample_rate)", "", "", f"{lines.incomplete:,}"
 
 
-def _feature_rows(told: "f.Figures") -> Iterator[tuple[str, ...]]:
+def _feature_rows(figures: "f.Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_percent, share_of
 
     yield _FEATURE_HEADS
-    for one in told.features:
+    for one in figures.features:
         if not one.filled:
             continue
         kinds = [kind for kind in one.kinds if kind != "unset"]
         states = (one.filled, one.empty, one.unset, one.absent, one.repeated)
-        shares = (format_percent(share_of(rows, told.rows)) if rows else "" for rows in states)
+        shares = (format_percent(share_of(rows, figures.rows)) if rows else "" for rows in states)
         yield one.name, " ".join(kinds), *shares, _lengths_text(one.lengths), _slots_text(one)
 
 
 def _slots_text(one: "f.FeatureFigures") -> str:
-    """How many there are, and which where they are few."""
+    """Return the number of slots, and which ones if they are few."""
     if not one.slots:
         return ""
     few = f" ({', '.join(map(str, one.first_slots))})" if one.slots <= _FEW else ""
@@ -400,7 +317,7 @@ def _lengths_in(lengths: "f.Lengths | None", text: str) -> str:
 
 
 def _lengths_text(lengths: "f.Lengths | None") -> str:
-    """One number, or the ends with what lies between."""
+    """Return one number, or minimum, maximum, mean and percentiles."""
     if lengths is None:
         return ""
     if lengths.least == lengths.most:
@@ -414,7 +331,7 @@ def _number_text(value: float | None) -> str:
 
 
 def _pairs_text(counts: Mapping[str, int] | Mapping[int, int]) -> str:
-    """What there is with how often, the first ones."""
+    """Return the first values with their counts."""
     return _first_names((f"{name} ({count:,})" for name, count in counts.items()), len(counts))
 
 

@@ -1,17 +1,11 @@
 """`ingot tokens`: token data sets as Megatron reads them."""
 
-import typer
-
-from ingot.cli.options import SectionedCommand
+from ingot.cli.command import Command, command_group
 from ingot.cli.tokens.build import build_tokens
 from ingot.cli.tokens.tools import inspect, merge, verify
 
-tokens = typer.Typer(
-    help="Token data sets (.bin/.idx): build, inspect, merge, verify.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-tokens.command("build", cls=SectionedCommand)(build_tokens)
-tokens.command("inspect")(inspect)
-tokens.command("merge")(merge)
-tokens.command("verify")(verify)
+tokens = command_group("Build, inspect, merge and verify token data sets (.bin/.idx).")
+tokens.command("build", cls=Command)(build_tokens)
+tokens.command("inspect", cls=Command)(inspect)
+tokens.command("merge", cls=Command)(merge)
+tokens.command("verify", cls=Command)(verify)

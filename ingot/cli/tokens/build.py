@@ -1,7 +1,4 @@
-"""A token build on a terminal: the progress bar while it runs, the summary behind it.
-
-`ingot tokens build`, and the same as a command of its own: `parquet2mbt`.
-"""
+"""`ingot tokens build`, also called `parquet2mbt`: its options, progress bar and summary."""
 
 import io
 import os
@@ -9,24 +6,33 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
-from ingot.cli.console import plain_text, safe_text, stderr_console
-from ingot.cli.options import expand_options, known_tokenizer
-from ingot.cli.tokens import options as t
-
-if TYPE_CHECKING:
-    from ingot.converters.megatron import BuildOptions, TokenStats, WorkOptions
-    from ingot.converters.megatron.metrics.messages import Monitor
+from ingot.cli.command import INTERRUPTED
+from ingot.cli.console import note_line, plain_text, print_error, safe_text, stderr_console
+from ingot.cli.options import command_options
+from ingot.converters.convert.options import existing_tokenizer
+from ingot.converters.megatron.options import (
+    INPUT,
+    LOGGING,
+    TEXT,
+    WORK,
+    BuildOptions,
+    WatchOptions,
+    WorkOptions,
+)
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
 
+    from ingot.converters.megatron import TokenStats
+    from ingot.converters.megatron.metrics.messages import Monitor
     from ingot.converters.megatron.metrics.summary import BuildSummary, StageTime
     from ingot.converters.megatron.metrics.watch import BuildProgress
 
@@ -40,12 +46,7 @@ _ERASE: Final = "\r\x1b[2K"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Meter:
-    """What a `Watch` is given where a progress bar may be shown.
-
-    Attributes:
-        progress: draws the bar, None where there is none.
-        log_stream: standard output that does not write into the bar, None where any will do.
-    """
+    """What draws the bar, and an output that does not write into it; None where there is none."""
 
     progress: "Callable[[BuildProgress], None] | None" = None
     log_stream: IO[bytes] | None = None
@@ -53,14 +54,18 @@ class Meter:
 
 @contextmanager
 def token_meter(*, shown: bool = True) -> Iterator[Meter]:
-    """The bar of a build, on stderr and only if that is a terminal; leave the watch before it."""
+    """Show the progress bar of a build, on stderr and only if that is a terminal."""
     if not (shown and sys.stderr.isatty()):
         yield Meter()
         return
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(None), TextColumn("{task.fields[said]}"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(None),
+        TextColumn("{task.fields[amounts]}"),
+    )
     bar = Bar(
         *columns,
         console=stderr_console(),
@@ -82,7 +87,7 @@ def token_meter(*, shown: bool = True) -> Iterator[Meter]:
 
 
 def progress_text(progress: "BuildProgress") -> str:
-    """The amounts of the progress, rates and time left."""
+    """Return amounts, rates and the time left."""
     parts = [
         _bytes_of_total(progress.bytes_read, progress.bytes_total),
         f"{amount_text(progress.records)} records",
@@ -95,7 +100,7 @@ def progress_text(progress: "BuildProgress") -> str:
 
 
 def amount_text(number: float) -> str:
-    """A number in four characters or five: 999, 1.23k, 12.3M."""
+    """Return a number in four or five characters: 999, 1.23k, 12.3M."""
     power = 0
     while number >= 999.5 and power < len(_UNITS) - 1:
         number, power = number / 1000, power + 1
@@ -106,14 +111,14 @@ def amount_text(number: float) -> str:
 
 
 def clock_text(seconds: float) -> str:
-    """A time: 0:07, 12:34, 1:02:03."""
+    """Return a time: 0:07, 12:34, 1:02:03."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def print_summary(console: "Console", summary: "BuildSummary") -> None:
-    """The summary as a table: what was done, how fast, where the time went."""
+    """Print what was done, how fast, and where the time went."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
@@ -128,7 +133,7 @@ def print_summary(console: "Console", summary: "BuildSummary") -> None:
 
 
 class _OutputAboveBar(io.RawIOBase):
-    """Standard output of a terminal whose last line is a bar: what is written stands above it."""
+    """Standard output of a terminal whose last line is a bar: text is written above it."""
 
     def __init__(self, bar: "Bar", lock: threading.Lock) -> None:
         self._bar = bar
@@ -136,7 +141,7 @@ class _OutputAboveBar(io.RawIOBase):
         self._out = cast("IO[bytes]", getattr(sys.stdout.buffer, "raw", sys.stdout.buffer))
 
     def write(self, data: "Buffer", /) -> int | None:  # type: ignore[override]
-        """Erase the bar, write; it is drawn again with the next progress."""
+        """Erase the bar and write; the next progress draws it again."""
         with self._lock:
             if self._bar.live.is_started:
                 self._bar.console.file.write(_ERASE)
@@ -145,12 +150,13 @@ class _OutputAboveBar(io.RawIOBase):
 
 
 def _progress_drawer(bar: "Bar", lock: threading.Lock) -> "Callable[[BuildProgress], None]":
-    """Draws the progress on a bar, a task for every phase that shows."""
-    task = bar.add_task("", total=None, said="")
+    """Return a function that draws the progress on a bar."""
+    task = bar.add_task("", total=None, amounts="")
 
     def draw(progress: "BuildProgress") -> None:
         total = progress.bytes_total if progress.phase == "read" else None
-        name = f"[red]{_alarm_name(progress)}[/]" if progress.trouble else progress.phase
+        alarm = (progress.trouble or "").partition(":")[0]
+        name = f"[red]{alarm}[/]" if alarm else progress.phase
         with lock:
             bar.start()
             done = min(progress.bytes_read, progress.bytes_total or progress.bytes_read)
@@ -159,20 +165,15 @@ def _progress_drawer(bar: "Bar", lock: threading.Lock) -> "Callable[[BuildProgre
                 total=total or None,
                 completed=done,
                 description=name,
-                said=progress_text(progress),
+                amounts=progress_text(progress),
             )
             bar.refresh()
 
     return draw
 
 
-def _alarm_name(progress: "BuildProgress") -> str:
-    """The name of the alarm."""
-    return (progress.trouble or "").partition(":")[0]
-
-
 def _bytes_of_total(done: int, total: int) -> str:
-    """Bytes of all bytes, in one unit."""
+    """Return bytes of all bytes, in one unit."""
     largest, power = max(done, total), 2
     while largest >= 10 * 1000 ** (power + 1) and power < len(_UNITS) - 1:
         power += 1
@@ -181,7 +182,7 @@ def _bytes_of_total(done: int, total: int) -> str:
 
 
 def _amount_rows(summary: "BuildSummary") -> Iterator[tuple[str, str, str]]:
-    """Name, value and remark of what was done."""
+    """Yield name, value and remark."""
     speed, engine = summary.speed, summary.engine or "the engine"
     failed = f"{summary.failed_files:,} failed" if summary.failed_files else ""
     yield "files", f"{summary.files:,}", failed
@@ -205,7 +206,7 @@ def _amount_rows(summary: "BuildSummary") -> Iterator[tuple[str, str, str]]:
 
 
 def _stage_rows(summary: "BuildSummary", console: "Console") -> Iterator[tuple[str, str, str]]:
-    """Name, seconds and a small bar of every stage, over all threads."""
+    """Yield name, seconds and a small bar of every stage, over all threads."""
     yield "stages", _seconds_text(sum(one.seconds for one in summary.stages)), "of all threads"
     for one in summary.stages:
         bar = _stage_bar(one, ascii_only=console.options.ascii_only)
@@ -213,7 +214,6 @@ def _stage_rows(summary: "BuildSummary", console: "Console") -> Iterator[tuple[s
 
 
 def _stage_bar(stage: "StageTime", *, ascii_only: bool) -> str:
-    """A bar as long as the stage's share."""
     if ascii_only:
         return "#" * round(stage.share * _BAR)
     whole, eighths = divmod(round(stage.share * _BAR * 8), 8)
@@ -221,96 +221,96 @@ def _stage_bar(stage: "StageTime", *, ascii_only: bool) -> str:
 
 
 def _share_text(share: float | None, whole: float | None, what: str) -> str:
-    """A remark on a share, nothing if it is not known."""
     if share is None:
         return ""
     return f"; while reading {100 * share:.0f} % of {safe_text(what)} ({whole:,.0f} MB/s)"
 
 
 def _bytes_text(number: int) -> str:
-    """Bytes with their unit."""
     short = amount_text(number)
     digits = short.rstrip("".join(_UNITS))
     return f"{digits} {short[len(digits) :]}B"
 
 
 def _seconds_text(seconds: float) -> str:
-    """A time: with a digit behind the point below a minute."""
     return f"{seconds:.1f} s" if seconds < 59.95 else clock_text(seconds)
 
 
-_INTERRUPTED = 130
-
-
-@expand_options
+@command_options
 def build_tokens(
-    input_dir: Annotated[
-        Path,
-        typer.Option(
-            "--input-dir", metavar="PATH", help="Folder of the input.", show_default=False
-        ),
-    ],
+    *,
+    input_dir: Annotated[Path, Setting("Folder of the input.", metavar="PATH")],
     output_prefix: Annotated[
         Path,
-        typer.Option(
-            "--output-prefix",
-            metavar="PATH",
-            help="Makes PATH.bin, PATH.idx, PATH.meta.json.",
-            show_default=False,
-        ),
+        Setting("Prefix of the output: PATH.bin, PATH.idx, PATH.meta.json.", metavar="PATH"),
     ],
     tokenizer: Annotated[
         str,
-        typer.Option(
-            "--tokenizer",
+        Setting(
+            "tokenizer.json, SentencePiece .model, their folder, or hf://REPO[@REVISION].",
             metavar="PATH|HF_REPO",
-            callback=known_tokenizer,
-            help="tokenizer.json, SentencePiece .model, their folder, or hf://REPO[@REVISION].",
-            show_default=False,
+            parse=existing_tokenizer,
         ),
     ],
-    reading: t.InputOptions,
-    texts: t.TextOptions,
-    tokens: t.TokenOptions,
-    run: t.RunOptions,
-    told: t.ReportOptions,
+    pattern: Annotated[
+        str,
+        Setting(
+            "Files of the folder to read; *.jsonl for unified records in JSON Lines.",
+            metavar="GLOB",
+            section=INPUT,
+        ),
+    ] = "*.parquet",
+    recursive: Annotated[
+        bool, Setting("Also read subfolders.", section=INPUT, negative="no-recursive")
+    ] = True,
+    options: BuildOptions,
+    truncate: Annotated[bool, Setting("Short for --long-docs truncate.", section=TEXT)] = False,
+    work: WorkOptions,
+    keep_order: Annotated[
+        bool,
+        Setting(
+            "Accepted for compatibility; the order is always that of files and rows.", section=WORK
+        ),
+    ] = False,
+    watching: WatchOptions,
+    log_file: Annotated[
+        Path | None,
+        Setting("File for log lines.", metavar="PATH", section=LOGGING, default="stdout"),
+    ] = None,
+    progress: Annotated[
+        bool,
+        Setting(
+            "Show a progress bar on a terminal.",
+            section=LOGGING,
+            negative="no-progress",
+        ),
+    ] = True,
 ) -> None:
     """Tokenize Parquet texts or unified records into a Megatron data set (.bin/.idx).
 
     Rows that cannot be tokenized are listed in PREFIX.rejects.jsonl, files that cannot be read in
-    PREFIX.meta.json; --fail-fast ends at the first. Log lines (JSON) go to stdout.
+    PREFIX.meta.json; with --fail-fast the first one stops the build. Log lines (JSON) go to stdout.
     """
     # Arrow's own pools keep what they freed: 90 MB more at a text of 200 MB. Workers inherit it.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    from ingot.cli.console import stderr_console
-
-    pass
     from ingot.converters import megatron
-    from ingot.converters.errors import ConversionError
     from ingot.converters.megatron.metrics.messages import log_event
     from ingot.converters.megatron.metrics.summary import BuildMeasures, measure_sequential_mbps
-    from ingot.converters.megatron.metrics.watch import Watch, WatchOptions
+    from ingot.converters.megatron.metrics.watch import Watch
 
-    try:
-        options, work = _build_options(reading, texts, tokens), _work_options(run)
-    except ConversionError as error:
-        raise typer.BadParameter(error.problem) from error
-    with token_meter(shown=told.progress) as meter, _log_file(told.log_file) as file:
-        watch_options = WatchOptions(
-            log_level=told.log_level.value,
-            log_stream=file or meter.log_stream,
-            exporter=told.metrics_exporter.value,
-            interval=told.metrics_interval,
-            port=told.metrics_port,
-            progress=meter.progress,
-            stall_seconds=told.stall_seconds,
-            error_streak=told.error_streak,
-        )
-        with Watch(watch_options) as watch:
-            if run.keep_order:
+    threads = os.environ.get("RAYON_NUM_THREADS") or "1"
+    if not (threads.isdecimal() and int(threads)):
+        raise typer.BadParameter(f"RAYON_NUM_THREADS is {threads!r}, not a number of 1 or more")
+    if truncate:
+        options = replace(options, long_docs="truncate")
+    with token_meter(shown=progress) as meter, _open_log(log_file) as file:
+        log_stream = file or meter.log_stream
+        watching = replace(watching, log_stream=log_stream, progress=meter.progress)
+        with Watch(watching) as watch:
+            if keep_order:
                 log_event(watch, "info", "pipeline", "keep_order", said="the order is always kept")
             with _log_failure(watch):
-                files = megatron.scan(input_dir, reading.pattern, recursive=reading.recursive)
+                files = megatron.scan(input_dir, pattern, recursive=recursive)
                 size = sum(file.bytes for file in files)
                 log_event(watch, "info", "scanner", "scanned", files=len(files), bytes=size)
                 stats = megatron.build(
@@ -331,7 +331,7 @@ def build_tokens(
 
 @contextmanager
 def _ignore_closed_output() -> Iterator[None]:
-    """Tell what changes no result: a reader that is gone does not make it a failure."""
+    """Print what does not change the result; a closed pipe is not a failure."""
     try:
         yield
         sys.stderr.flush()
@@ -341,8 +341,7 @@ def _ignore_closed_output() -> Iterator[None]:
 
 @contextmanager
 def _log_failure(monitor: "Monitor") -> Iterator[None]:
-    """Write the line of the log that says why a build came to nothing."""
-    from ingot.cli.console import print_error
+    """Log why a build failed."""
     from ingot.converters.errors import IngotError
     from ingot.converters.megatron.metrics.messages import log_event
 
@@ -353,69 +352,13 @@ def _log_failure(monitor: "Monitor") -> Iterator[None]:
         raise
     except KeyboardInterrupt as error:
         log_event(monitor, "error", "pipeline", "interrupted")
-        print_error("interrupted: the same command with --resume goes on")
-        raise typer.Exit(_INTERRUPTED) from error
-
-
-def _build_options(
-    reading: t.InputOptions, texts: t.TextOptions, tokens: t.TokenOptions
-) -> "BuildOptions":
-    from ingot.converters.megatron import BuildOptions
-
-    columns = reading.text_cols
-    long_docs = t.Long.truncate if texts.truncate else texts.long_docs
-    return BuildOptions(
-        text_cols=tuple(name.strip() for name in columns.split(",")) if columns else None,
-        doc_boundary=reading.doc_boundary.value,
-        concat_sep=texts.concat_sep,
-        strip=texts.strip,
-        min_chars=texts.min_chars,
-        max_chars=texts.max_chars,
-        min_tokens=texts.min_tokens,
-        max_tokens=texts.max_tokens,
-        long_docs=long_docs.value,
-        add_special_tokens=tokens.add_special_tokens,
-        bos_id=tokens.bos_id,
-        eos_id=tokens.eos_id,
-        append_eod=tokens.append_eod,
-        empty_docs=tokens.empty_docs.value,
-        dtype=tokens.dtype.value,
-        special_in_text=tokens.special_in_text.value,
-        chat_template=tokens.chat_template,
-        loss_mask=tokens.loss_mask,
-        pack=tokens.pack,
-        special_tokens_json=tokens.special_tokens_json,
-        strict_special_ids=tokens.strict_special_ids,
-    )
-
-
-def _work_options(run: t.RunOptions) -> "WorkOptions":
-    from ingot.converters.megatron import WorkOptions
-
-    threads = os.environ.get("RAYON_NUM_THREADS") or "1"
-    if not (threads.isdecimal() and int(threads)):
-        raise typer.BadParameter(f"RAYON_NUM_THREADS is {threads!r}, not a number from 1 on")
-    shards = None if run.batch_shards in (None, "auto") else int(run.batch_shards or 0)
-    return WorkOptions(
-        batch_size=run.batch_size,
-        workers=run.workers,
-        queue_cap=run.queue_cap,
-        tok_parallel=run.tok_parallel.value,
-        batch_shards=shards,
-        rowgroup_parallel=run.rowgroup_parallel,
-        processes=run.processes,
-        affinity=run.affinity,
-        tok_engine=run.tok_engine.value,
-        resume=run.resume,
-        overwrite=run.overwrite,
-        fail_fast=run.fail_fast,
-        tmp_dir=run.tmp_dir,
-    )
+        print_error("interrupted: run the same command with --resume to continue")
+        raise typer.Exit(INTERRUPTED) from error
 
 
 @contextmanager
-def _log_file(path: Path | None) -> Iterator[IO[bytes] | None]:
-    from ingot.converters.output.commit import output_errors
+def _open_log(path: Path | None) -> Iterator[IO[bytes] | None]:
+    from ingot.converters.output.files import output_errors
 
     if path is None:
         yield None
@@ -428,15 +371,11 @@ def _log_file(path: Path | None) -> Iterator[IO[bytes] | None]:
 
 
 def _print_result(prefix: Path, stats: "TokenStats") -> None:
-    from ingot.cli.console import plain_text, stderr_console
-
     if stats.already_done:
-        stderr_console().print(
-            plain_text(f"{prefix}: this data set was there already: nothing to do")
-        )
+        note_line(f"{prefix}: this data set exists already: nothing to do")
     if stats.failed_files:
-        said = f"{stats.failed_files} files could not be read, see {prefix}.meta.json"
-        stderr_console().print(plain_text(f"warning: {said}", "yellow"))
+        warning = f"{stats.failed_files} files could not be read, see {prefix}.meta.json"
+        note_line(f"warning: {warning}", "yellow")
     if stats.rejected:
-        said = f"{stats.rejected} rows were not tokenized, see {prefix}.rejects.jsonl"
-        stderr_console().print(plain_text(f"warning: {said}", "yellow"))
+        warning = f"{stats.rejected} rows were not tokenized, see {prefix}.rejects.jsonl"
+        note_line(f"warning: {warning}", "yellow")

@@ -1,19 +1,17 @@
-"""How a finished token data set looks in a terminal: its figures, its lengths, what it says.
-
-`ingot tokens inspect`, `merge` and `verify`: what one does with a finished data set.
-"""
+"""`ingot tokens inspect`, `merge` and `verify`."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from ingot.cli import options as o
-from ingot.cli.console import plain_text, safe_text
-from ingot.cli.display import print_grid
+from ingot.cli.console import plain_text, print_json, print_line, safe_text, stdout_console
+from ingot.cli.display import print_grid, show_notes
+from ingot.cli.options import command_options
+from ingot.converters.convert.options import Overwrite
 from ingot.converters.rows import Json
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,10 +33,9 @@ _SEQUENCE: Final = "│"  # where a further sequence of the document begins
 
 
 def show_data_set(console: "Console", seen: "Inspection") -> None:
-    """All that was found in a data set."""
+    """Show everything that was found in a data set."""
     print_grid(console, list(_data_set_facts(seen)))
-    for note in seen.notes:
-        console.print(plain_text(f"note: {note}", "yellow"))
+    show_notes(console, seen.notes)
     lengths = [("Documents", seen.document_lengths), ("Sequences", seen.sequence_lengths)]
     for name, measured in lengths:
         if measured is not None:
@@ -73,7 +70,7 @@ def _eod_text(eod: "EodUse") -> str:
 
 
 def _build_facts(seen: "Inspection") -> Iterator[tuple[str, str]]:
-    """What `PREFIX.meta.json` says, as far as it says it in the form that ingot writes."""
+    """Yield what `PREFIX.meta.json` says."""
     from ingot.converters.megatron.options import BuildOptions
 
     if seen.tokenizer:
@@ -91,8 +88,8 @@ def _build_facts(seen: "Inspection") -> Iterator[tuple[str, str]]:
     options = seen.meta.get("options")
     if isinstance(options, dict):
         usual = BuildOptions().to_document()
-        said = [f"{key}={value}" for key, value in options.items() if value != usual.get(key)]
-        yield "options", ", ".join(said) or "the defaults"
+        text = [f"{key}={value}" for key, value in options.items() if value != usual.get(key)]
+        yield "options", ", ".join(text) or "the defaults"
 
 
 def _show_lengths(console: "Console", title: str, found: "LengthFigures") -> None:
@@ -116,10 +113,10 @@ def _range_text(one: "LengthBin") -> str:
 
 
 def _show_sample(console: "Console", sample: "DocumentSample") -> None:
-    said = f"Document {sample.document}: {sample.tokens:,} tokens"
+    text = f"Document {sample.document}: {sample.tokens:,} tokens"
     if sample.sequences > 1:
-        said += f" in {sample.sequences:,} sequences"
-    console.print(plain_text(said, "bold"))
+        text += f" in {sample.sequences:,} sequences"
+    console.print(plain_text(text, "bold"))
     _print_indented(console, _styled_text(sample.head))
     if sample.left_out:
         console.print(plain_text(f"  ... {sample.left_out:,} tokens ...", "dim"))
@@ -127,7 +124,7 @@ def _show_sample(console: "Console", sample: "DocumentSample") -> None:
 
 
 def _print_indented(console: "Console", text: "Text") -> None:
-    """A text whose lines all stand in a little, so that it cannot pose as a heading."""
+    """Print a text indented, so that it cannot pose as a heading."""
     from rich.padding import Padding
 
     if console.is_terminal:
@@ -138,7 +135,6 @@ def _print_indented(console: "Console", text: "Text") -> None:
 
 
 def _styled_text(fragments: "tuple[TextFragment, ...]") -> "Text":
-    """Fragments one after another."""
     whole = plain_text("")
     sequence = fragments[0].sequence if fragments else 0
     for one in fragments:
@@ -154,24 +150,24 @@ def _styled_text(fragments: "tuple[TextFragment, ...]") -> "Text":
 
 
 def _mask_legend(seen: "Inspection") -> str:
-    said = [f"{_TRAINED[0]}trained on{_TRAINED[1]}"] if seen.trained is not None else []
+    text = [f"{_TRAINED[0]}trained on{_TRAINED[1]}"] if seen.trained is not None else []
     if seen.sequence_lengths is not None:
-        said.append(f"{_SEQUENCE} the next sequence")
-    return ", ".join(said)
+        text.append(f"{_SEQUENCE} the next sequence")
+    return ", ".join(text)
 
 
 def show_verification(console: "Console", found: Json) -> None:
-    """What `ingot tokens verify` checked, and every difference that is told."""
+    """Show what was verified, and every difference that is listed."""
     whole = f"{found['documents']:,} documents, {found['sequences']:,} sequences"
     masks = ", ids and loss masks" if found["masked"] else ""
     lines = [
-        ("in itself", f"{whole}, {found['tokens']:,} tokens: right"),
-        ("made again", f"{found['compared']:,} documents of {found['files']:,} files{masks}"),
-        ("differing", f"{found['differing']:,}"),
+        ("consistency", f"{whole}, {found['tokens']:,} tokens: correct"),
+        ("tokenized again", f"{found['compared']:,} documents of {found['files']:,} files{masks}"),
+        ("different", f"{found['differing']:,}"),
     ]
     if found["failed_files"]:
         failed = f"{found['failed_files']:,} files that failed in the build and gave no documents"
-        lines.append(("not looked at", failed))
+        lines.append(("not checked", failed))
     print_grid(console, lines)
     for one in found["differences"]:
         row = "" if one["row"] is None else f", row {one['row']}"
@@ -179,41 +175,32 @@ def show_verification(console: "Console", found: Json) -> None:
         console.print(plain_text(f"  {where}: {one['problem']}", "red"))
 
 
-_PrefixArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="PREFIX", help="The data set: PREFIX.bin, PREFIX.idx.", show_default=False
-    ),
+_Prefix = Annotated[
+    Path, Setting("Data set: PREFIX.bin, PREFIX.idx.", metavar="PREFIX", positional=True)
 ]
 
 
+@command_options
 def inspect(
-    prefix: _PrefixArgument,
+    prefix: _Prefix,
     tokenizer: Annotated[
         str | None,
-        typer.Option(
-            "--tokenizer",
+        Setting(
+            "Tokenizer that decodes the samples: tokenizer.json, .model or hf://REPO.",
             metavar="T",
-            help="What decodes the samples: tokenizer.json, .model or hf://REPO.  "
-            "[default: the one it was built with, if that is here]",
-            show_default=False,
+            default="the one it was built with, if found",
         ),
     ] = None,
-    samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=0, help="Documents to show.")
-    ] = 3,
+    samples: Annotated[int, Setting("Number of documents to show.", metavar="N", minimum=0)] = 3,
     document: Annotated[
-        int | None,
-        typer.Option("--document", metavar="N", min=0, help="Show this one.", show_default=False),
+        int | None, Setting("Show only document N, counted from 0.", metavar="N", minimum=0)
     ] = None,
-    as_json: o.JsonOption = False,
+    as_json: o.Json = False,
 ) -> None:
-    """Show what is in a token data set: header, counts, lengths, documents as text."""
-    pass
-    from ingot.cli.console import print_json, stdout_console
-    from ingot.converters.megatron.inspect.inspection import inspect_data_set as look_into
+    """Show a token data set: header, counts, lengths, documents as text."""
+    from ingot.converters.megatron.inspect.inspection import inspect_data_set
 
-    seen = look_into(
+    seen = inspect_data_set(
         _data_set_prefix(prefix), tokenizer=tokenizer, samples=samples, document=document
     )
     if as_json:
@@ -222,83 +209,75 @@ def inspect(
         show_data_set(stdout_console(), seen)
 
 
+@command_options
 def merge(
     prefixes: Annotated[
-        list[Path],
-        typer.Argument(metavar="PREFIX...", help="The data sets, in order.", show_default=False),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--output-prefix", metavar="OUT", help="The data set to be made.", show_default=False
+        tuple[Path, ...],
+        Setting(
+            "Data sets, in order.",
+            metavar="PREFIX...",
+            positional=True,
+            repeatable=True,
+            parse=Path,
         ),
     ],
-    overwrite: o.OverwriteOption = False,
-    as_json: o.JsonOption = False,
+    out: Annotated[
+        Path, Setting("Prefix of the new data set.", metavar="OUT", flag="output-prefix")
+    ],
+    overwrite: Overwrite = False,
+    as_json: o.Json = False,
 ) -> None:
-    """Put token data sets together, in the order in which they are named.
+    """Concatenate token data sets in the given order.
 
-    All of one type and tokenizer; loss masks go along if all have them.
+    They must have the same type and tokenizer. Loss masks are kept if all data sets have them.
     """
-    from ingot.cli.console import plain_text, print_json, stdout_console
-    from ingot.converters.megatron.write.merge import merge_data_sets as put_together
+    from ingot.converters.megatron.write.merge import merge_data_sets
 
-    counts = put_together([_data_set_prefix(one) for one in prefixes], out, overwrite=overwrite)
+    counts = merge_data_sets([_data_set_prefix(one) for one in prefixes], out, overwrite=overwrite)
     if as_json:
         print_json({"prefix": str(out), **asdict(counts)})
         return
-    said = f"{counts.documents:,} documents, {counts.sequences:,} sequences"
-    stdout_console().print(plain_text(f"{out}: {said}, {counts.tokens:,} tokens"), soft_wrap=True)
+    amounts = f"{counts.documents:,} documents, {counts.sequences:,} sequences"
+    print_line(f"{out}: {amounts}, {counts.tokens:,} tokens")
 
 
+@command_options
 def verify(
-    prefix: _PrefixArgument,
+    prefix: _Prefix,
     source: Annotated[
         Path,
-        typer.Option(
-            "--source",
-            metavar="DIR",
-            help="What it was built from, as --input-dir named it.",
-            show_default=False,
-        ),
+        Setting("Folder that it was built from: the --input-dir of its build.", metavar="DIR"),
     ],
-    tokenizer: Annotated[
-        str,
-        typer.Option(
-            "--tokenizer", metavar="T", help="What it was built with.", show_default=False
-        ),
-    ],
+    tokenizer: Annotated[str, Setting("Tokenizer that it was built with.", metavar="T")],
     samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=1, help="Documents to make once more.")
+        int, Setting("Number of documents to tokenize again.", metavar="N", minimum=1)
     ] = 200,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the draw.")] = 0,
+    seed: Annotated[int, Setting("Seed for sampling documents.", metavar="N", minimum=0)] = 0,
     everything: Annotated[
-        bool, typer.Option("--all", help="All documents in place of a sample.")
+        bool, Setting("Check all documents instead of a sample.", flag="all")
     ] = False,
-    as_json: o.JsonOption = False,
+    as_json: o.Json = False,
 ) -> None:
-    """Check a token data set in itself, and random documents against the data it was made of.
+    """Check that a token data set is consistent, and that documents match their source.
 
-    They are made once more with Hugging Face's own tokenizer and compared id by id; exit code 1 if
-    one differs.
+    Sampled documents are tokenized again with Hugging Face's own tokenizer and compared id by id.
+    The exit code is 1 if one differs.
     """
-    pass
-    from ingot.cli.console import print_json, stdout_console
     from ingot.converters.errors import ConversionError
-    from ingot.converters.megatron.inspect.verification import verify_data_set as check
+    from ingot.converters.megatron.inspect.verification import verify_data_set
 
-    found = check(
+    found = verify_data_set(
         _data_set_prefix(prefix),
         source,
         tokenizer,
         samples=None if everything else samples,
         seed=seed,
     )
-    told = found.to_document()
+    document = found.to_document()
     if as_json:
-        print_json(told)
+        print_json(document)
     else:
-        show_verification(stdout_console(), told)
+        show_verification(stdout_console(), document)
     if found.differing:
         first = found.differences[0]
         row = "" if first.row is None else f", row {first.row}"
@@ -309,6 +288,6 @@ def verify(
 
 
 def _data_set_prefix(given: Path) -> Path:
-    """The prefix, also where the name of one of its two files was given."""
-    named = given.suffix in (".bin", ".idx")
-    return given.with_suffix("") if named and given.is_file() else given
+    """Return the prefix, also where one of its two files was named."""
+    is_file = given.suffix in (".bin", ".idx") and given.is_file()
+    return given.with_suffix("") if is_file else given

@@ -7,6 +7,7 @@ import pytest
 from ingot.agent.chat.conversation import FILE, ChatStore, Conversation, Step, Utterance
 from ingot.agent.state import Order
 from ingot.converters.errors import OutputError
+from ingot.converters.json_yaml import encode
 
 
 def conversation(id_="a", **given):
@@ -93,4 +94,4 @@ def test_moves_keep_to_the_steps():
     back = more.moved(-1)
     assert back is not None
     assert back.with_step(more.steps[1]).steps == more.steps
-    assert json.loads(json.dumps(back.to_json()))["at"] == 0
+    assert json.loads(json.dumps(encode(back)))["at"] == 0

@@ -11,6 +11,7 @@ from ingot.agent.chat.operations import (
 )
 from ingot.agent.context import Context
 from ingot.agent.model.budget import estimate_tokens
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.mapping.bind import parse
 from tests.agent.chat.conftest import ANSWERS, STAPLES
 
@@ -22,7 +23,7 @@ def test_it_begins_with_what_the_rules_propose_stage_by_stage(offline):
     told = [one for one in talk.stages if one in ("discover", "sample", "propose", "validate")]
     assert told == ["discover", "sample", "propose", "validate"]
     assert talk.now.mapping["text"] == ["title", "body"]
-    assert talk.now.state["check"]["ok_rows"] == 40
+    assert talk.now.state["check"].ok_rows == 40
     assert talk.now.steps[0].by == "rules"
 
 
@@ -32,11 +33,11 @@ def test_a_change_is_checked_on_the_sample_before_it_is_shown(offline):
     assert told.show == ("changes",)
     assert told.before.mapping["text"] == ["title", "body"]
     assert talk.now.mapping["text"] == "body"
-    assert talk.now.state["check"]["rows"] == 40
+    assert talk.now.state["check"].rows == 40
     proposal = talk.now.state["proposal"]
-    assert proposal["mapper"] == "edited"
-    assert proposal["mapping"]["provenance"]["edited"] is True
-    assert proposal["mapping"]["provenance"]["mapper"] == "rules"
+    assert proposal.mapper == "edited"
+    assert proposal.mapping["provenance"]["edited"] is True
+    assert proposal.mapping["provenance"]["mapper"] == "rules"
 
 
 def test_a_misspelt_field_changes_nothing_and_names_the_nearest(offline):
@@ -52,7 +53,7 @@ def test_a_misspelt_field_changes_nothing_and_names_the_nearest(offline):
 def test_rows_are_left_out_by_length_and_by_value(offline):
     talk = offline(STAPLES)
     talk("drop kind is draft")
-    assert talk.now.state["check"]["failures"] == {"filtered": 14}
+    assert talk.now.state["check"].failures == {"filtered": 14}
     talk("drop body under 20")
     assert talk.now.mapping["where"] == [
         {"path": "kind", "not_in": ["draft"]},
@@ -86,8 +87,8 @@ def test_what_is_half_done_is_made_and_does_not_pass_yet(offline):
     assert talk.now.state["problems"]
     assert "does not pass yet" in talk("ok").say
     talk("set assistant body")
-    assert talk.now.state["problems"] == []
-    assert talk.now.state["proposal"]["decision"] == "sft"
+    assert talk.now.state["problems"] == ()
+    assert talk.now.state["proposal"].decision == "sft"
 
 
 def test_sides_are_swapped(offline):
@@ -143,27 +144,27 @@ def test_approving_needs_a_place(offline, tmp_path):
     told = talk("ok")
     assert told.do == "convert"
     state = convert_conversation(told.conversation, talk.context)
-    assert state["outcome"]["status"] == "done"
-    assert state["outcome"]["result"]["manifest"]["records"]["written"] == 40
+    assert state["outcome"].status == "done"
+    assert state["outcome"].result.manifest.records["written"] == 40
     assert json.loads((tmp_path / "o" / "mapping.json").read_text())["text"] == ["title", "body"]
 
 
 def test_a_set_that_the_rules_cannot_map_is_mapped_by_hand(offline, tmp_path):
     values = [{"n": number, "t": f"{number} und mehr"} for number in range(30)]
     talk = offline(values, out=str(tmp_path / "o"))
-    assert talk.now.state["proposal"]["decision"] in ("irrelevant", "unmappable")
+    assert talk.now.state["proposal"].decision in ("irrelevant", "unmappable")
     talk("set text t")
     assert talk("ok").do == "convert"
     state = convert_conversation(talk.now, talk.context)
-    assert state["outcome"]["result"]["manifest"]["records"]["written"] == 30
+    assert state["outcome"].result.manifest.records["written"] == 30
 
 
 def test_a_conversation_is_plain_json_without_rows(offline):
     talk = offline(STAPLES)
     talk("set text body")
-    text = json.dumps(talk.now.to_json())
+    text = json.dumps(encode(talk.now))
     assert "doubled" not in text
-    again = Conversation.from_json(json.loads(text))
+    again = decode(Conversation, json.loads(text))
     assert again == talk.now
     assert recheck_conversation(again, Context()).mapping == talk.now.mapping
 
@@ -173,7 +174,7 @@ def test_data_that_has_changed_is_noticed_when_it_goes_on(offline, rows):
     talk("set text body")
     rows("data", [{"id": 1, "text": "other"}] * 5)
     now = recheck_conversation(talk.now, Context())
-    assert [one["code"] for one in now.state["problems"]][:1] == ["unresolved_path"]
+    assert [one.code for one in now.state["problems"]][:1] == ["unresolved_path"]
 
 
 def test_values_are_those_of_the_data_however_they_are_typed(offline):
@@ -186,7 +187,7 @@ def test_values_are_those_of_the_data_however_they_are_typed(offline):
         {"path": "stars", "not_in": [2]},
     ]
     talk("keep kind is nowhere")
-    assert talk.now.state["check"]["records"] == 0
+    assert talk.now.state["check"].records == 0
     assert "does not pass yet" in talk("ok").say
 
 
@@ -197,7 +198,7 @@ def test_undo_on_data_that_has_changed_checks_anew(offline, rows):
     talk.context = Context()
     talk("undo")
     talk("drop body under 3")
-    assert talk.now.state["check"]["records"] == 0
+    assert talk.now.state["check"].records == 0
 
 
 def test_nothing_is_before_what_is_not_there(offline):
@@ -214,7 +215,7 @@ def test_where_rows_begin_may_be_set_before_the_texts(offline):
     talk("set each parts[*]")
     assert talk.now.state["problems"]
     talk("set text t")
-    assert "/text" not in json.dumps(talk.now.state["problems"])
+    assert "/text" not in str(talk.now.state["problems"])
     assert talk.now.mapping["each"] == "parts[*]"
 
 
@@ -258,10 +259,10 @@ def test_plain_language_becomes_edits_that_are_applied_by_code(online, chat):
     assert told.show == ("changes",)
     assert talk.now.mapping["text"] == "body"
     assert talk.now.steps[1].by == "model"
-    provenance = talk.now.state["proposal"]["mapping"]["provenance"]
+    provenance = talk.now.state["proposal"].mapping["provenance"]
     assert provenance["edited_with"]["model"] == "m"
     assert len(provenance["edited_with"]["prompt_sha256"]) == 64
-    assert talk.now.usage["calls"] == 1
+    assert talk.now.usage.calls == 1
     (request,) = chat.requests
     assert request["messages"][-1]["content"].endswith("The person says: leave the title out\n")
 
@@ -442,7 +443,7 @@ def test_secrets_stay_on_the_machine(online, chat):
     assert "ann.lee@example.org" not in sent
     assert "bob.roe@example.org" not in sent
     assert "[email]" in sent
-    assert "bob.roe" not in json.dumps(talk.now.to_json())
+    assert "bob.roe" not in json.dumps(encode(talk.now))
 
 
 def test_rows_cannot_talk_the_model_into_converting(online, chat):
@@ -461,7 +462,7 @@ def test_texts_of_json_are_parsed_for_a_path_into_them(online, chat):
     chat.queue = [{"say": "ok", "edits": [text("payload.head", "payload.story")]}]
     talk("head and story, please")
     assert talk.now.mapping["source"] == {"json_fields": ["payload"]}
-    assert talk.now.state["problems"] == []
+    assert talk.now.state["problems"] == ()
 
 
 @pytest.mark.parametrize(

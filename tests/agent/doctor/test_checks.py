@@ -6,6 +6,7 @@ import pytest
 
 from ingot.agent.doctor.checks import Check, raise_if_failed
 from ingot.converters.errors import IngotError
+from ingot.converters.json_yaml import encode
 
 
 def check(group: str, state: Any) -> Check:
@@ -29,11 +30,11 @@ def test_the_machine_comes_before_the_endpoint(groups: list[str], code: int) -> 
 
 
 def test_as_json() -> None:
-    assert check("places", "ok").to_json() == {
+    assert encode(check("places", "ok")) == {
         "group": "places",
         "name": "a places",
         "state": "ok",
         "figure": "1",
         "hint": "",
-        "notes": (),
+        "notes": [],
     }

@@ -18,7 +18,7 @@ def test_this_installation() -> None:
     found = {one.name: one for one in checks.installation_checks()}
     assert list(found) == [
         *("ingot", "Python", "libraries"),
-        *("extra hf", "extra recsys", "extra torch"),
+        *(f"extra {name}" for name in ("fast", "hf", "recsys", "studio", "torch")),
     ]
     assert found["ingot"].figure == __version__
     assert platform.python_version() in found["Python"].figure

@@ -1,13 +1,13 @@
 """The gates of a mapping on rows, by name, as `validate` has them judged."""
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from ingot.agent.judging import fixed_texts, gates
-from ingot.agent.judging.gates import Gate
 from ingot.agent.judging.trial import report_facts
+from ingot.agent.proposing.proposal import Proposal
+from ingot.agent.state import Gate
 from ingot.converters.mapping.bind import bind, to_document
 from ingot.converters.mapping.check import check_mapping
 from ingot.converters.rows import BadRow
@@ -47,11 +47,13 @@ def _told(
     written = to_document(mapping)
     problems = [*report.problems, *(fixed_texts.meta_faults(written) if mapper == "llm" else [])]
     decision = "pt" if mapping.kind == "pt" else "sft"
-    proposal = {"mapper": mapper, "mapping": written, "confidence": 0.9, "decision": decision}
+    proposal = Proposal(
+        mapper=mapper, mapping=written, confidence=0.9, decision=decision, reason="because"
+    )
     found = gates.all_gates(
         proposal,
         report_facts(report),
-        [asdict(one) for one in problems],
+        problems,
         least=0.0,
         source_name="my_set",
         requested_source=requested,

@@ -1,12 +1,11 @@
 """What a model wrote and chose by itself: what fails, and what only a person may approve."""
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from ingot.agent.judging import fixed_texts
-from ingot.agent.judging.gates import failed_gates
+from ingot.agent.judging.policy import failed_gates
 
 
 def pair(asked: Any = "q", answered: Any = "a") -> dict[str, Any]:
@@ -65,7 +64,7 @@ def test_a_models_constants_that_say_nothing_fail(
 ) -> None:
     found = told(pair() | {"meta": meta}, ROWS, requested="x" * 129)
     assert found.states("fail") == {gate}
-    assert failed_gates([asdict(one) for one in fixed_texts.meta_faults(pair() | {"meta": meta})])
+    assert failed_gates(fixed_texts.meta_faults(pair() | {"meta": meta}))
     assert told(pair() | {"meta": meta}, ROWS, mapper="rules").states("fail") == set()
 
 

@@ -6,7 +6,22 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.judging import gates
+from ingot.agent.judging import gates, policy
+from ingot.agent.proposing.proposal import Proposal
+from ingot.agent.state import Opinion, State
+from ingot.converters.errors import Problem
+from ingot.converters.json_yaml import decode
+
+
+def proposal(**given: Any) -> Proposal:
+    usual: dict[str, Any] = {
+        "mapper": "llm",
+        "mapping": None,
+        "confidence": 0.5,
+        "decision": "sft",
+        "reason": "because",
+    }
+    return Proposal(**usual | given)
 
 
 def pair(asked: Any = "q", answered: Any = "a") -> dict[str, Any]:
@@ -15,10 +30,9 @@ def pair(asked: Any = "q", answered: Any = "a") -> dict[str, Any]:
 
 
 def test_every_other_problem_is_a_gate_too() -> None:
-    problem = {"pointer": "/x", "code": "bad_path", "expected": "a path", "got": "?"}
-    proposal = {"mapper": "llm", "mapping": None, "confidence": 0.5, "decision": "sft"}
+    problem = Problem(pointer="/x", code="bad_path", expected="a path", got="?")
     found = gates.all_gates(
-        proposal, None, [problem], least=0.6, source_name=None, requested_source=None
+        proposal(), None, [problem], least=0.6, source_name=None, requested_source=None
     )
     assert [(one.name, one.state) for one in found] == [
         ("confidence", "person"),
@@ -27,9 +41,9 @@ def test_every_other_problem_is_a_gate_too() -> None:
 
 
 def test_every_problem_on_the_sample_is_a_failed_gate() -> None:
-    problem = {"pointer": "", "code": "coverage", "expected": "98%", "got": "90%", "nearest": None}
-    assert gates.failed_gates([]) == []
-    assert gates.failed_gates([problem]) == ["/: coverage: expected 98%, got 90%"]
+    problem = Problem(pointer="", code="coverage", expected="98%", got="90%")
+    assert policy.failed_gates([]) == []
+    assert policy.failed_gates([problem]) == ["/: coverage: expected 98%, got 90%"]
 
 
 @pytest.mark.parametrize(
@@ -47,30 +61,29 @@ def test_every_problem_on_the_sample_is_a_failed_gate() -> None:
     ],
 )
 def test_a_system_text_of_the_models_own_needs_a_person(mapping: Any, asks: bool) -> None:
-    proposal = {"mapper": "llm", "mapping": mapping, "confidence": 0.5}
-    assert bool(gates.person_reasons(proposal, 0.0)) is asks
-    assert gates.person_reasons({**proposal, "mapper": "rules"}, 0.5) == []
+    assert bool(policy.person_reasons(proposal(mapping=mapping), 0.0)) is asks
+    assert policy.person_reasons(proposal(mapping=mapping, mapper="rules"), 0.5) == []
 
 
 def test_what_needs_a_person_is_what_the_gates_say() -> None:
     document = pair() | {"meta": {"source": {"literal": "openai"}}}
-    proposal = {"mapper": "llm", "mapping": document, "confidence": 0.5, "decision": "sft"}
-    assert gates.person_reasons(proposal, 0.0) == []  # whose name it is not is not known
-    said = gates.person_reasons(proposal, 0.6, source_name="my_set")
+    proposed = proposal(mapping=document)
+    assert policy.person_reasons(proposed, 0.0) == []  # whose name it is not is not known
+    said = policy.person_reasons(proposed, 0.6, source_name="my_set")
     assert said[0] == "confidence 0.500 is below --min-confidence 0.6"
     assert "'openai'" in said[1]
-    order = {"min_confidence": 0.6, "source_name": None}
-    state: Any = {"order": order, "proposal": proposal, "source": {"name": "my_set"}}
-    assert gates.state_person_reasons(state) == said
+    source = {"name": "my_set", "files": 1, "bytes": 1, "left_out": [], "left_out_count": 0}
+    channels = {"order": {"source": "s", "min_confidence": 0.6}, "source": source}
+    state: State = {**decode(State, channels), "proposal": proposed}
+    assert policy.state_person_reasons(state) == said
 
 
 @pytest.mark.parametrize("mapper", ["rules", "llm", "scripted"])
 def test_a_mapper_that_is_not_sure_needs_a_person(mapper: str) -> None:
-    proposal = {"mapper": mapper, "mapping": None, "confidence": 0.5}
-    assert gates.person_reasons(proposal, 0.51) == [
+    assert policy.person_reasons(proposal(mapper=mapper), 0.51) == [
         "confidence 0.500 is below --min-confidence 0.51"
     ]
-    assert gates.person_reasons({**proposal, "mapper": "edited"}, 0.51) == []
+    assert policy.person_reasons(proposal(mapper="edited"), 0.51) == []
 
 
 # --- the document
@@ -99,11 +112,15 @@ def listed() -> list[set[str]]:
 )
 def test_the_document_lists_the_gates_in_their_order(told: Any, document: dict[str, Any]) -> None:
     names = [*told({"version": 2, **document}, [ROW] * 4 + [{"turns": [], "doc": ""}])]
-    order: Any = {"min_confidence": 0.0, "source_name": None, "language": "en"}
-    proposal = {"mapper": "llm", "mapping": document, "confidence": 0.9, "decision": "sft"}
-    rules = {"decision": "pt", "confidence": 0.1, "detected": {}}
-    opinion = {"agrees": False, "proposal": rules}
-    state: Any = {"order": order, "proposal": proposal, "opinion": opinion, "sample": {"rows": 5}}
+    channels = {
+        "order": {"source": "s", "language": "en"},
+        "sample": {"rows": 5, "bad": 0, "complete": True, "total_rows": 5},
+    }
+    state: State = {
+        **decode(State, channels),
+        "proposal": proposal(mapping=document, confidence=0.9),
+        "opinion": Opinion(agrees=False, proposal=proposal(decision="pt", confidence=0.1)),
+    }
     names += [one.name for one in gates.gates_of_state(state)][1:]  # confidence is there already
     rows = listed()
     places = [next(n for n, cell in enumerate(rows) if name in cell) for name in names]

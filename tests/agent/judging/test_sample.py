@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.judging.gates import Gate
+from ingot.agent.state import Gate
 
 
 def pair(asked: Any = "q", answered: Any = "a") -> dict[str, Any]:

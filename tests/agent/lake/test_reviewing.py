@@ -121,7 +121,7 @@ def test_what_is_decided_is_what_the_next_runs_do(order: LakeOrder, base: Path) 
     """Edited and approved, approved as nothing, rejected until files change or approved yet."""
     file, sets = proposal_file(order, "vague"), find_data_sets(order)
     file.write_text(json.dumps({**json.loads(file.read_text()), "text": "c1"}))
-    assert load_proposal(order, sets["vague"]).document["text"] == "c1"  # type: ignore[index]
+    assert load_proposal(order, sets["vague"]).document["text"] == "c1"
     for name in ("vague", "void"):
         approve(order, named(order, name))
     for name in ("odd", "same"):
@@ -169,12 +169,12 @@ def test_what_cannot_be_approved(order: LakeOrder) -> None:
 def test_what_is_shown_is_what_waits(order: LakeOrder) -> None:
     sets = find_data_sets(order)
     shown = load_proposal(order, sets["vague"])
-    assert shown.state["proposal"]["mapper"] == "rules"  # type: ignore[index]
+    assert shown.state["proposal"].mapper == "rules"
     assert shown.document == json.loads(proposal_file(order, "vague").read_text())
     shutil.rmtree(order.run_folder("vague"))  # the memory is gone: the file is tried
     again = load_proposal(order, sets["vague"])
     assert again.document == shown.document
-    assert again.state["check"]["records"] == 12  # type: ignore[index]
+    assert again.state["check"].records == 12
     proposal_file(order, "vague").unlink()
     with pytest.raises(SourceError, match="holds no proposal"):
         load_proposal(order, sets["vague"])
@@ -186,7 +186,7 @@ def test_another_mapping_is_tried_on_the_rows(order: LakeOrder) -> None:
     assert made.document is not None
     assert made.document["text"] == "c1"
     assert set(made.document["provenance"]) == {"edited", "fingerprint", "shape"}
-    assert made.state["check"]["records"] == 12  # type: ignore[index]
+    assert made.state["check"].records == 12
     with pytest.raises(MappingError):
         try_mapping(order, data_set, {"version": 2, "text": 7})
 
@@ -205,7 +205,7 @@ def test_a_mapping_from_which_the_data_has_moved_is_shown_on_the_new_data(
         data_set = find_data_sets(order)["fine"]
         shown = load_proposal(order, data_set)
         assert shown.moved
-        assert shown.state["check"]["drift"]  # type: ignore[index]
+        assert shown.state["check"].drift
         assert shown.document is not None
         mended = json.loads(json.dumps(shown.document).replace('"answer"', '"reply"'))
         again = try_mapping(order, data_set, mended, provenance=shown.document["provenance"])

@@ -20,6 +20,7 @@ from ingot.agent.model.budget import (
 )
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached
+from ingot.converters.json_yaml import decode, encode
 
 PRICE = Price(usd_per_million_in=2.0, usd_per_million_out=10.0)
 
@@ -30,8 +31,8 @@ def test_spent_adds_up_and_survives_json() -> None:
     assert (one + one).cost == 1.0
     assert (one + Spent(cost=None)).cost is None
     for spent in (one, one + Spent(cost=None), Spent()):
-        assert Spent.from_json(json.loads(json.dumps(spent.to_json()))) == spent
-    assert Spent.from_json({"calls": 2, "of a later version": 1}) == Spent(calls=2)
+        assert decode(Spent, json.loads(json.dumps(encode(spent)))) == spent
+    assert decode(Spent, {"calls": 2, "of a later version": 1}) == Spent(calls=2)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from ingot.agent.model.budget import Ledger, Limits, Price, Spent
 from ingot.agent.model.cache import FORM_LEVELS, KnownForm, Store
 from ingot.agent.model.client import ask_model
 from ingot.converters.errors import BudgetReached, ModelError
+from ingot.converters.json_yaml import encode
 
 BLANK = (200, {"choices": [{"finish_reason": "stop", "message": {"content": " "}}]})
 NO_SCHEMA = (400, {"error": {"message": "json_schema is not supported"}})
@@ -238,4 +239,4 @@ def test_memory_in_memory(asker: Any) -> None:
         reply = ask_model(endpoint, asker.messages, asker.schema, store=store, ledger=ledger)
     assert reply.level == "json_object"
     assert len(asker.chat.requests) == 3
-    assert json.dumps(ledger.run.to_json())
+    assert json.dumps(encode(ledger.run))

@@ -11,6 +11,7 @@ from ingot.agent.served.begin import begin
 from ingot.agent.served.order_input import HELP
 from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
+from ingot.converters.json_yaml import encode
 
 SERVED = Context(served=True)
 
@@ -33,12 +34,12 @@ def said(made: Any) -> str:
 
 def test_an_object_beside_words_counts_and_the_answer_says_so(data: str) -> None:
     made = begin({"messages": [human("convert it")], "order": {"source": data}}, SERVED)
-    assert made["order"] == made["ordered"] == Order(source=data).to_json()
+    assert made["order"] == made["ordered"] == encode(Order(source=data))
     assert "it is used" in said(made)
 
 
 def test_words_after_an_order_are_read(data: str) -> None:
-    before = Order(source="old").to_json()
+    before = encode(Order(source="old"))
     state: Any = {"messages": [human(data)], "order": before, "ordered": before}
     assert begin(state, SERVED)["order"]["source"] == data
 

@@ -18,7 +18,7 @@ def order(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_nothing_is_left_of_the_look(order: dict[str, Any], tmp_path: Path) -> None:
-    assert discover({"order": Order(**order).to_json()}, Context())["source"]["files"] == 1
+    assert discover({"order": Order(**order)}, Context())["source"].files == 1
     assert [one.name for one in tmp_path.iterdir()] == ["a.jsonl"]
 
 
@@ -26,12 +26,12 @@ def test_nothing_is_left_of_the_look(order: dict[str, Any], tmp_path: Path) -> N
 def test_a_place_that_cannot_be_written(order: dict[str, Any], tmp_path: Path, place: str) -> None:
     given = Order(**{**order, "out": str(tmp_path / place)})
     with pytest.raises(OutputError):
-        discover({"order": given.to_json()}, Context())
+        discover({"order": given}, Context())
 
 
 def test_a_tokenizer_that_is_none(order: dict[str, Any], tmp_path: Path) -> None:
     given = Order(**order, tokenizer=str(tmp_path / "a.jsonl"))
     with pytest.raises(ConversionError, match="not a tokenizer"):
-        discover({"order": given.to_json()}, Context())
+        discover({"order": given}, Context())
     missing = Order(**order, tokenizer=str(tmp_path / "no.json"), dry_run=True)
-    assert discover({"order": missing.to_json()}, Context())["source"]
+    assert discover({"order": missing}, Context())["source"]

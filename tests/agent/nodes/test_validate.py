@@ -8,11 +8,13 @@ import pytest
 
 from ingot.agent.context import Context
 from ingot.agent.judging.gates import gates_of_state
+from ingot.agent.judging.policy import review_by_gates
 from ingot.agent.nodes.discover import discover, sample
-from ingot.agent.nodes.review import approve_by_gates
 from ingot.agent.nodes.validate import validate
 from ingot.agent.proposing.fingerprint import shape_fingerprint
+from ingot.agent.proposing.proposal import Proposal, Turn
 from ingot.agent.state import Order, State
+from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import parse
 
 PAIR = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
@@ -26,31 +28,30 @@ def validated(
     file = tmp_path / "raw.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     context = Context()
-    state: State = {"order": Order(source=str(file), out=str(tmp_path / "out")).to_json()}
+    state: State = {"order": Order(source=str(file), out=str(tmp_path / "out"))}
     state = {**state, **discover(state, context)}
     state = {**state, **sample(state, context)}
-    proposal: dict[str, Any] = {
-        "decision": "sft",
-        "mapping": {"version": 2, **document},
-        "confidence": 0.9,
-        "reason": "because",
-        "evidence": [],
-        "mapper": mapper,
-        "detected": {},
-    }
-    told: dict[str, Any] = {"provenance": {"mapper": mapper}, "mapper": mapper}
-    state = {**state, "proposal": proposal, "turn": told}
+    proposal = Proposal(
+        decision="sft",
+        mapping={"version": 2, **document},
+        confidence=0.9,
+        reason="because",
+        mapper=mapper,
+    )
+    turn = Turn(provenance={"mapper": mapper}, mapper=mapper)
+    state = {**state, "proposal": proposal, "turn": turn}
     return {**state, **validate(state, context)}
 
 
 def test_the_provenance_tells_the_shape(tmp_path: Path) -> None:
     state = validated(tmp_path, {"messages": PAIR})
-    document = (state["proposal"] or {})["mapping"]
+    assert state["proposal"]
+    document: Any = state["proposal"].mapping
     kept = document["provenance"]
     assert kept["shape"]["paths"]["q"] == "string"
     assert kept["fingerprint"] == shape_fingerprint(kept["shape"])
     assert parse(document, where="x") == document
-    assert approve_by_gates(state)["decision"] == "approve"
+    assert review_by_gates(state).decision == "approve"
     assert {one.state for one in gates_of_state(state)} == {"pass"}
 
 
@@ -58,10 +59,10 @@ def test_constants_of_a_model_are_problems_that_it_can_correct(tmp_path: Path) -
     meta = {"original_id": {"literal": "call 13800138000"}}
     state = validated(tmp_path, {"messages": PAIR, "meta": meta})
     (problem,) = state["problems"]
-    assert (problem["pointer"], problem["code"]) == ("/meta/original_id", "constant_meta")
-    assert "13800138000" not in problem["got"]
-    assert approve_by_gates(state)["decision"] == "held"
-    assert validated(tmp_path, {"messages": PAIR, "meta": meta}, mapper="rules")["problems"] == []
+    assert (problem.pointer, problem.code) == ("/meta/original_id", "constant_meta")
+    assert "13800138000" not in problem.got
+    assert review_by_gates(state).decision == "held"
+    assert validated(tmp_path, {"messages": PAIR, "meta": meta}, mapper="rules")["problems"] == ()
 
 
 @pytest.mark.parametrize(
@@ -76,13 +77,11 @@ def test_what_a_model_may_not_decide_waits_for_a_person(
     tmp_path: Path, more: dict[str, Any]
 ) -> None:
     state = validated(tmp_path, {"messages": PAIR, **more})
-    assert state["problems"] == []
-    assert approve_by_gates(state)["decision"] == "person"
+    assert state["problems"] == ()
+    assert review_by_gates(state).decision == "person"
     assert [one.state for one in gates_of_state(state)].count("person") == 1
     assert (
-        approve_by_gates(validated(tmp_path, {"messages": PAIR, **more}, mapper="rules"))[
-            "decision"
-        ]
+        review_by_gates(validated(tmp_path, {"messages": PAIR, **more}, mapper="rules")).decision
         == "approve"
     )
 
@@ -92,8 +91,8 @@ def test_problems_hold_no_secrets(tmp_path: Path) -> None:
     messages = [{"each": "t[*]", "role": role, "content": "x"}]
     rows = [{"t": [{"who": "ann@example.org", "x": "a"}, {"who": "it", "x": "b"}]}] * 5
     state = validated(tmp_path, {"messages": messages}, rows)
-    assert "example.org" not in json.dumps(state)
-    assert "[email]" in json.dumps(state["problems"])
+    assert "example.org" not in json.dumps(encode(state, State))
+    assert "[email]" in str(state["problems"])
 
 
 def test_a_mapping_that_cannot_be_bound_is_a_problem_of_the_mapper(tmp_path: Path) -> None:

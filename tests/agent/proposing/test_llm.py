@@ -12,7 +12,7 @@ from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.proposing.llm.model_access import ModelAccess
 from ingot.agent.session import open_session
-from ingot.agent.state import Order
+from ingot.agent.state import Order, Outcome
 from ingot.cli.app import app
 from ingot.converters.errors import ModelError
 
@@ -58,13 +58,13 @@ def asking(chat: Any, store: Store | None = None, **given: Any) -> ModelAccess:
 
 def run(
     chat: Any, data: Path, mapper: str = "llm", *, how: ModelAccess | None = None, **given: Any
-) -> dict[str, Any]:
+) -> Outcome:
     """The outcome of a whole run with this endpoint."""
     context = Context(asking=how or asking(chat))
     out = str(data.parent / "out")
     order = Order(source=str(data), out=out, mapper=mapper, yes=True, records="jsonl", **given)
     with open_session(order, context, home=data.parent / "state") as current:
-        outcome: dict[str, Any] = current.begin()["outcome"]
+        outcome: Outcome = current.begin()["outcome"]
         current.forget()
     return outcome
 
@@ -72,8 +72,8 @@ def run(
 def test_a_right_reply_is_converted(chat: Any, data: Path) -> None:
     chat.queue = [reply()]
     told = run(chat, data)
-    assert (told["status"], told["mapper"]) == ("done", "llm")
-    assert told["confidence"] > 0.8  # the rules come to the same
+    assert (told.status, told.mapper) == ("done", "llm")
+    assert told.confidence > 0.8  # the rules come to the same
     out = data.parent / "out"
     mapping = json.loads((out / "mapping.json").read_text())
     assert mapping["messages"][1] == {"role": "assistant", "content": "reply"}
@@ -100,7 +100,7 @@ def test_what_is_sent(chat: Any, data: Path) -> None:
 
 def test_the_problems_and_the_real_paths_go_back(chat: Any, data: Path) -> None:
     chat.queue = [reply("replly"), reply()]
-    assert run(chat, data)["status"] == "done"
+    assert run(chat, data).status == "done"
     _, _, said, correction = chat.requests[1]["messages"]
     assert said["role"] == "assistant"
     assert json.loads(said["content"]) == reply("replly")
@@ -123,15 +123,15 @@ def test_a_reply_that_cannot_be_read_is_asked_for_again(
 ) -> None:
     chat.queue = [wrong, reply()]
     told = run(chat, data)
-    assert told["status"] == "done"
-    assert told["usage"]["calls"] == 2
+    assert told.status == "done"
+    assert told.usage.calls == 2
     assert complaint in chat.requests[1]["messages"][-1]["content"]
 
 
 def test_the_mode_that_the_user_asked_for_wins(chat: Any, data: Path) -> None:
     text = reply(decision="pt", messages=None, text=["ask", "reply"])
     chat.queue = [text, reply()]
-    assert run(chat, data, mode="sft")["decision"] == "sft"
+    assert run(chat, data, mode="sft").decision == "sft"
     correction = chat.requests[1]["messages"][-1]["content"]
     assert "/decision: mode: expected sft" in correction
 
@@ -140,9 +140,9 @@ def test_it_asks_three_times_and_no_more(chat: Any, data: Path) -> None:
     chat.queue = ["no"] * 9
     told = run(chat, data)
     assert len(chat.requests) == 3
-    assert (told["status"], told["mapper"]) == ("waiting", "rules")
-    assert "what is proposed is the rules' own" in told["why"]
-    assert "Fallback to the rules" in told["reason"]
+    assert (told.status, told.mapper) == ("waiting", "rules")
+    assert "what is proposed is the rules' own" in told.why
+    assert "Fallback to the rules" in told.reason
     assert not (data.parent / "out").exists()
 
 
@@ -156,7 +156,7 @@ def test_it_asks_three_times_and_no_more(chat: Any, data: Path) -> None:
 )
 def test_other_decisions(chat: Any, data: Path, given: dict[str, Any], status: str) -> None:
     chat.queue = [reply(**given)]
-    assert run(chat, data)["status"] == status
+    assert run(chat, data).status == status
 
 
 def test_the_root_that_a_model_chose_is_opened(chat: Any, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_the_root_that_a_model_chose_is_opened(chat: Any, tmp_path: Path) -> Non
     file.write_text(json.dumps({"info": "made up", "data": rows}))
     chat.queue = [reply(root="data[*]")]
     told = run(chat, file)
-    assert told["result"]["manifest"]["records"]["written"] == 4
+    assert told.result.manifest.records["written"] == 4
     assert "data[*]" in chat.requests[0]["messages"][1]["content"]
 
 

@@ -16,6 +16,7 @@ from ingot.agent.proposing.field_names import (
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.rules.mapper import propose
 from ingot.converters.errors import IngotError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.mapping.bind import parse
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
@@ -30,7 +31,7 @@ def test_a_proposal_goes_through_json() -> None:
         evidence=(Evidence(target="text", choice="text", why="long", runner_up="title"),),
         detected={"language": "zh"},
     )
-    assert Proposal.from_json(json.loads(json.dumps(proposal.to_json()))) == proposal
+    assert decode(Proposal, json.loads(json.dumps(encode(proposal)))) == proposal
 
 
 def test_the_rules_say_why_and_what_came_second(tmp_path: Path) -> None:

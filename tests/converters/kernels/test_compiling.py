@@ -1,5 +1,6 @@
 """Kernels: when they are compiled, what is cached, and where they cannot be compiled."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -144,6 +145,15 @@ def test_warm_compiles_what_the_commands_need(tmp_path: Path):
             [*words, *command.format(tmp_path).split()], env=environment, check=True, cwd=ROOT
         )
     assert {path.name for path in set((cache / "ingot").iterdir()) - files} == set()
+
+
+def test_kernels_of_monolith_take_at_most_eight_parameters():
+    """Arrays that belong together are one structure."""
+    for path in (ROOT / "converters" / "recsys" / "monolith").rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef):
+                kernel = any(ast.unparse(one) == "kernel" for one in node.decorator_list)
+                assert not kernel or len(node.args.args) <= 8, (path, node.name)
 
 
 WITHOUT = """

@@ -14,12 +14,11 @@ from ingot.converters.output.commit import (
     FinishedResult,
     StagedResult,
     check_destination,
-    encode_json,
     exchange_folders,
     find_finished,
     stage,
-    write_file,
 )
+from ingot.converters.output.files import encode_json, write_file
 
 KEY = "0123456789abcdef0123"
 

@@ -1,7 +1,4 @@
-"""The figures of preprocessed Criteo data as values; what is not known is None.
-
-How often ids occur: the most frequent ones, and what share of the rows so many of them cover.
-"""
+"""The figures of preprocessed Criteo data as values; what is not known is None."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -18,17 +15,9 @@ class PartFigures:
     """One part, as day_0. Of a shuffled one what stats.json counts is its file, before the shuffle.
 
     Attributes:
-        name: as its files are named.
-        file: what it was made of.
-        lines: of that file.
-        rows: written.
-        rejects: lines that are no rows, by reason.
         zeros: rows with label 0.
         ones: rows with label 1.
         other: rows with another label, as -1 where the file has none.
-        nonfinite: written dense values that are infinite or NaN.
-        dense_min: the least raw dense value of all columns.
-        shuffled: whether its rows were shuffled.
     """
 
     name: str
@@ -56,10 +45,6 @@ class DenseFigures:
     Attributes:
         name: int_0 to int_12.
         missing: empty fields.
-        nonfinite: written values that are infinite or NaN.
-        least: the smallest; of written numbers the smallest finite one.
-        most: the largest.
-        mean: over all rows; of written numbers over the finite ones.
         histogram: from the smallest bucket: its lower bound, and how many values it has.
     """
 
@@ -77,10 +62,7 @@ class Frequent:
     """An id that is among the most frequent.
 
     Attributes:
-        id: of the column.
         value: the raw number; None where it is not known, or where several share the id.
-        count: rows.
-        share: of all rows that were counted.
     """
 
     id: int
@@ -101,16 +83,12 @@ class SparseFigures:
     Attributes:
         name: cat_0 to cat_25.
         missing: empty fields.
-        distinct: values seen in this run; of counted arrays: ids.
-        vocabulary: values that the vocabulary has.
         rare: values with id 1.
         rare_rows: rows with id 1.
-        max_id: the largest id of the rows.
         largest: that the rows or the vocabulary may have: the vocabulary knows earlier runs, and
             ids that went through float32 may be rounded up.
         counted: rows by which the shares are; more than rows where earlier runs count too.
         coverage: number of most frequent ids, and their share of the rows.
-        top: the most frequent ids.
     """
 
     name: str
@@ -141,12 +119,8 @@ class Figures:
     """Everything that is known of a folder.
 
     Attributes:
-        folder: as it was named.
-        source: where the figures are from; dense ones of arrays are of the written numbers.
-        parts: in order.
         dense: 13 columns.
         sparse: 26 columns.
-        notes: what is not known, and why.
     """
 
     folder: str

@@ -1,9 +1,7 @@
-"""The figures of a folder of arrays alone, counted in blocks of rows.
+"""The figures of any folder of preprocessed data: stored ones, or counted from the arrays.
 
 The ids of all columns are counted in one pass where so many counters have room, else in several
-passes over as many columns, or stretches of a column's ids, as have room.
-
-A folder in figures, from whatever it holds.
+passes over as many columns, or ranges of a column's ids, as have room.
 """
 
 from collections.abc import Iterator, Sequence
@@ -134,7 +132,6 @@ class _Counts:
 
 
 def _id_spans(told: Sequence[_Counts]) -> list[tuple[int, int]]:
-    """The smallest and the largest id of every column; the other way round without rows."""
     least = np.min([one.least for one in told], axis=0)
     most = np.max([one.most for one in told], axis=0)
     return [(int(a), int(b)) for a, b in zip(least, most, strict=True)]

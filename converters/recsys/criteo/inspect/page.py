@@ -107,12 +107,10 @@ def _last_bound(bounds: Sequence[str], *, counted: bool) -> str:
 
 
 def _bar_height(count: int, most: int) -> float:
-    """Of a bar; what is there is to be seen, however little it is."""
     return max(_LEAST, round(_HEIGHT * count / most, 2)) if count else 0.0
 
 
 def _fill_bounds(bounds: Sequence[str], *, counted: bool) -> list[str]:
-    """The bounds with those that lie between them."""
     if not bounds:
         return []
     powers = ["negative", "0", *(str(1 << power) for power in range(64))]

@@ -1,7 +1,4 @@
-"""The vocabulary of a column, read piece by piece: how often its ids occur.
-
-The figures of a folder that a run wrote: its stats.json and its vocabularies.
-"""
+"""The figures of a folder that a run wrote: its stats.json and its vocabularies."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +11,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import load_json
-from ingot.converters.output.commit import MANIFEST
+from ingot.converters.output.files import MANIFEST
 from ingot.converters.recsys.criteo.contract import (
     DENSE_NAMES,
     KEYS,
@@ -48,10 +45,10 @@ def read_frequencies(folder: Path, key: str, top: int) -> Frequencies:
             found.add(piece["id"][own], piece["count"][own], piece["value"][own])
             rare += int(piece["count"][~own].sum())
     except FileNotFoundError as error:
-        raise SourceError(str(path), "there is no such vocabulary", _VOCABULARY_HINT) from error
+        raise SourceError(str(path), "this vocabulary does not exist", _VOCABULARY_HINT) from error
     except (OSError, pa.ArrowException, ValueError) as error:
         raise SourceError(
-            str(path), f"is no vocabulary of ingot: {error}", _VOCABULARY_HINT
+            str(path), f"is not a vocabulary of ingot: {error}", _VOCABULARY_HINT
         ) from error
     if rare:
         found.add(np.array([RARE_ID]), np.array([rare]))
@@ -125,13 +122,11 @@ def _read_document(path: Path) -> dict[str, Json]:
 
 
 def _read_settings(root: Path) -> dict[str, Json]:
-    """How the run was told to work; nothing where that is not there."""
     path = root / MANIFEST
     return _read_document(path) if path.is_file() else {}
 
 
 def _check_names(entries: Json, names: Sequence[str]) -> Sequence[dict[str, Json]]:
-    """The entries of all columns; ValueError where they are others."""
     if [one["name"] for one in entries] != list(names):
         raise ValueError(f"the columns are not {names[0]} to {names[-1]}")
     columns: Sequence[dict[str, Json]] = entries
@@ -139,22 +134,20 @@ def _check_names(entries: Json, names: Sequence[str]) -> Sequence[dict[str, Json
 
 
 def _as_whole(told: Json) -> int:
-    """A whole number; TypeError where it is none."""
     if isinstance(told, bool) or not isinstance(told, int):
-        raise TypeError(f"{told!r} is no whole number")
+        raise TypeError(f"{told!r} is not an integer")
     return told
 
 
 def _as_count(told: Json) -> int:
-    """A count; ValueError where it is negative."""
     if _as_whole(told) < 0:
-        raise ValueError(f"{told!r} is no count")
+        raise ValueError(f"{told!r} is not a count")
     return _as_whole(told)
 
 
 def _as_text(told: Json) -> str:
     if not isinstance(told, str):
-        raise TypeError(f"{told!r} is no text")
+        raise TypeError(f"{told!r} is not a text")
     return told
 
 
@@ -191,7 +184,6 @@ def _dense_figures(told: dict[str, Json], rows: int) -> DenseFigures:
 
 
 def _lower_bound(bucket: str) -> int:
-    """The lower bound of a bucket; ValueError where it is none."""
     return -1 if bucket == "negative" else int(bucket)
 
 

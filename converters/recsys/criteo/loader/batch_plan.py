@@ -6,14 +6,20 @@ W ranks, as torchrec deals them. The last batch of each rank takes what full bat
 leave over: so every rank has as many batches, and every row is in one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ingot.converters.recsys.training import permutation
+from ingot.converters.recsys.training.batch_order import permutation
+from ingot.converters.recsys.training.loader import BatchPlan
+from ingot.converters.recsys.training.position import EpochPlan
+
+BatchRequest = tuple[int, int] | npt.NDArray[Any]
+"""Positions start..stop-1, or the numbers of rows."""
 
 _BATCHES: Final = 2  # what a permutation is of; part of its seeds
 _STATES: Final = 1 << 32  # seeds that RandomState takes
@@ -22,42 +28,26 @@ _BLOCK: Final = 1 << 20  # numbers that are made at a time
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How rows become the batches of one rank.
+class Plan(BatchPlan):
+    """How rows become the batches of one rank: batches `rank`, `rank` + W, ... of W ranks.
 
-    Attributes:
-        rows: N, of the chosen parts.
-        batch_size: rows of a full batch, B.
-        rank: which batches of each W.
-        world_size: W.
-        drop_last: whether all batches are full, rows beyond them left out. Else the last one of
-            each rank is smaller, or where less than W rows are left over, full, with a row more on
-            so many ranks.
-        shuffle_batches: whether full batches come in an order drawn for the epoch.
-        shuffle_rows: whether rows come in an order drawn for the epoch.
-        seed: of both.
+    Without `drop_last` the last batch of each rank is smaller, or where less than W rows are left
+    over, full, with a row more on so many ranks.
     """
 
-    rows: int
-    batch_size: int
-    rank: int = 0
-    world_size: int = 1
-    drop_last: bool = False
     shuffle_batches: bool = False
     shuffle_rows: bool = False
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        said = f"{self.rows:,} rows over {self.world_size} ranks"
+        shares = f"{self.rows:,} rows over {self.world_size} ranks"
         if self.rows < self.world_size:
-            raise ValueError(f"world_size: {said} leave one without a row: take fewer")
+            raise ValueError(f"world_size: {shares} leave one without a row: take fewer")
         if not self.batches:
             hint = f"leave no full batch of {self.batch_size:,}: take a smaller batch_size"
-            raise ValueError(f"drop_last: {said} {hint}")
+            raise ValueError(f"drop_last: {shares} {hint}")
 
     @cached_property
     def _left(self) -> int:
-        """Rows of the last batches, of all ranks."""
         left = self.rows % (self.batch_size * self.world_size)
         if self.drop_last:
             return 0
@@ -73,13 +63,26 @@ class Plan:
 
     @property
     def batches(self) -> int:
-        """Of a rank, the same on every one."""
+        """Batches of a rank."""
         return self.full // self.world_size + (self._left > 0)
 
     @property
     def dropped(self) -> int:
-        """Rows of an epoch that no rank delivers."""
+        """Rows that no rank delivers."""
         return self.rows - self.full * self.batch_size if self.drop_last else 0
+
+    def epoch_plan(self, data: Mapping[str, Any], sizes: tuple[int, ...] | None) -> EpochPlan:
+        """Return what the batches depend on; `sizes`: those that ids are taken modulo."""
+        names = ["batch_size", "drop_last", "rank", "world_size", "shuffle_batches", "shuffle_rows"]
+        if self.shuffle_batches or self.shuffle_rows:
+            names.append("seed")
+        settings = {name: getattr(self, name) for name in names}
+        return EpochPlan(
+            batches=self.batches,
+            streams=1,  # rows are found by their number: workers may take turns from any place
+            settings=settings | {"num_embeddings": None if sizes is None else list(sizes)},
+            data=data,
+        )
 
     def positions(self, batch: int, order: npt.NDArray[np.int64] | None = None) -> tuple[int, int]:
         """The rows start..stop-1 that a batch of this rank has, as positions of the epoch."""
@@ -109,3 +112,29 @@ class Plan:
             some = places[start : start + _BLOCK]
             order[some] = np.arange(start, start + len(some), dtype=kind)
         return order
+
+
+class EpochOrders:
+    """Finds the rows of batches by their numbers; the orders of one epoch are in memory."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._batches: tuple[int, npt.NDArray[np.int64] | None] = (-1, None)
+        self._rows: tuple[int, npt.NDArray[Any] | None] = (-1, None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EpochOrders, (self._plan,)
+
+    def request(self, epoch: int, batch: int) -> BatchRequest:
+        """Return what a batch maker is asked for."""
+        plan = self._plan
+        if plan.shuffle_batches and self._batches[0] != epoch:
+            self._batches = epoch, plan.batch_order(epoch)
+        start, stop = plan.positions(batch, self._batches[1])
+        if not plan.shuffle_rows:
+            return start, stop
+        if self._rows[0] != epoch:
+            self._rows = (-1, None)  # before the next one is made: one is in memory
+            self._rows = epoch, plan.row_order(epoch)
+        rows: npt.NDArray[Any] = cast(npt.NDArray[Any], self._rows[1])[start:stop]
+        return rows.copy()  # a view would be sent with all of it

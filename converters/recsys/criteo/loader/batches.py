@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ingot.converters.errors import IngotError, SourceError
+from ingot.converters.errors import SourceError
 from ingot.converters.recsys.criteo.contract import DTYPES
 from ingot.converters.recsys.criteo.kjt import CriteoBatch, KeyedJaggedTensor
+from ingot.converters.recsys.criteo.loader.batch_plan import BatchRequest
 from ingot.converters.recsys.criteo.stored_arrays import KINDS, MappedRows, Selection, take_modulo
-from ingot.converters.recsys.training import RowSequence, WorkerFailure, import_torch
+from ingot.converters.recsys.training.batch_order import RowSequence
+from ingot.converters.recsys.training.environment import import_torch
+from ingot.converters.recsys.training.loader import BatchMaker
 from ingot.converters.sources.recognizers.criteo import WIDTHS
 
 if TYPE_CHECKING:
     from ingot.converters.recsys.criteo.multihot.conversion import MultiHot
 
 Array = npt.NDArray[Any]
-BatchRequest = tuple[int, int] | Array
-"""Positions start..stop-1, or the rows one by one."""
 
 _TILE: Final = 256  # rows that are turned into columns at a time: they stay in the cache
 
@@ -30,7 +31,6 @@ class Source:
     """All that a worker needs to know.
 
     Attributes:
-        selection: where the rows are.
         num_embeddings: 26 sizes that ids are taken modulo, or None.
         multi_hot: makes lists of ids here, or None.
     """
@@ -40,11 +40,8 @@ class Source:
     multi_hot: "MultiHot | None"
 
 
-class Batches:
-    """Batches by their positions: torch's data set, of which each worker has a copy.
-
-    What it gives is a `CriteoBatch` or `Failed`.
-    """
+class Batches(BatchMaker):
+    """Makes a `CriteoBatch` of positions."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -52,22 +49,13 @@ class Batches:
     def __reduce__(self) -> tuple[Any, ...]:
         return Batches, (self._source,)
 
-    def __getitem__(self, wanted: BatchRequest) -> CriteoBatch | WorkerFailure:
-        try:
-            return self.batch(wanted)
-        except IngotError as error:
-            return WorkerFailure(error=error)
-
-    def batch(self, wanted: BatchRequest) -> CriteoBatch:
-        """The batch of these positions."""
-        rows = wanted[1] - wanted[0] if isinstance(wanted, tuple) else len(wanted)
-        dense, labels, columns = (
-            _empty_array("dense", rows),
-            _empty_array("labels", rows),
-            _column_views(rows),
-        )
+    def batch(self, request: BatchRequest) -> CriteoBatch:
+        """Make the batch of these positions."""
+        rows = request[1] - request[0] if isinstance(request, tuple) else len(request)
+        dense, labels = _empty_array("dense", rows), _empty_array("labels", rows)
+        columns: Array = np.empty((WIDTHS["sparse"], rows), DTYPES["sparse"])
         start = 0
-        for piece in self._pieces(wanted):
+        for piece in self._pieces(request):
             stop = start + len(piece.dense)
             dense[start:stop], labels[start:stop] = piece.dense, piece.labels
             _transpose_tiles(piece.sparse, columns[:, start:stop])
@@ -83,12 +71,12 @@ class Batches:
             ids = self._source.multi_hot.convert(ids)
         return CriteoBatch(of_numpy(dense), ids, of_numpy(labels).reshape(-1))
 
-    def _pieces(self, wanted: BatchRequest) -> Iterator["_Piece"]:
+    def _pieces(self, request: BatchRequest) -> Iterator["_Piece"]:
         """Rows one part after another, views of the files; or one piece of chosen rows."""
-        if not isinstance(wanted, tuple):
-            yield self._gather_rows(wanted)
+        if not isinstance(request, tuple):
+            yield self._gather_rows(request)
             return
-        for span in self._sequence.spans(*wanted):
+        for span in self._sequence.spans(*request):
             first = self._source.selection.stretches[span.group].start
             start, stop = first + span.start, first + span.stop
             arrays = [one.span(start, stop) for one in self._mapped[span.group]]
@@ -146,10 +134,6 @@ class _Piece:
 
 def _empty_array(kind: str, rows: int) -> Array:
     return np.empty((rows, WIDTHS[kind]), DTYPES[kind])
-
-
-def _column_views(rows: int) -> Array:
-    return np.empty((WIDTHS["sparse"], rows), DTYPES["sparse"])
 
 
 def _transpose_tiles(rows: Array, columns: Array) -> None:

@@ -1,28 +1,23 @@
-"""`CriteoDataset`: batches of preprocessed Criteo data for training.
-
-What runs the workers is `ingot.converters.recsys.training`.
-"""
+"""`CriteoDataset`: batches of preprocessed Criteo data for training."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ingot.converters.recsys.criteo.kjt import CriteoBatch
 from ingot.converters.recsys.criteo.kjt_fields import check_sizes
-from ingot.converters.recsys.criteo.loader.batch_plan import Plan
-from ingot.converters.recsys.criteo.loader.batches import Batches, BatchRequest, Source
-from ingot.converters.recsys.criteo.stored_arrays import Selection, locate_arrays
-from ingot.converters.recsys.training import (
-    EpochPlan,
-    ResumableLoader,
+from ingot.converters.recsys.criteo.loader.batch_plan import EpochOrders, Plan
+from ingot.converters.recsys.criteo.loader.batches import Batches, Source
+from ingot.converters.recsys.criteo.stored_arrays import locate_arrays
+from ingot.converters.recsys.training.environment import (
     check_integer,
     import_torch,
     in_worker,
     resolve_rank,
 )
+from ingot.converters.recsys.training.loader import TrainingLoader, WorkerOptions
 from ingot.converters.sources.recognizers.criteo import SPARSE
 
 if TYPE_CHECKING:
@@ -31,7 +26,7 @@ if TYPE_CHECKING:
 _MOST_SEED: Final = (1 << 32) - 1
 
 
-class CriteoDataset:
+class CriteoDataset(TrainingLoader[CriteoBatch]):
     """Batches of a preprocessed folder, memory-mapped: a batch at a time is in memory.
 
         for epoch in range(3):
@@ -123,9 +118,9 @@ class CriteoDataset:
         import_torch()
         rank, world_size = resolve_rank(rank, world_size)
         self.num_embeddings = _table_sizes(num_embeddings, multi_hot)
-        self._selection = locate_arrays(folder, split, parts)
-        self._plan = Plan(
-            rows=self._selection.rows,
+        selection = locate_arrays(folder, split, parts)
+        plan = Plan(
+            rows=selection.rows,
             batch_size=batch_size,
             rank=rank,
             world_size=world_size,
@@ -134,92 +129,39 @@ class CriteoDataset:
             shuffle_rows=bool(shuffle_rows),
             seed=check_integer("seed", seed, 0, _MOST_SEED),
         )
-        self._multi_hot = multi_hot
-        self._options = {
-            "num_workers": check_integer("num_workers", num_workers, 0),
-            "pin_memory": pin_memory,
-            "persistent_workers": persistent_workers,
-            "prefetch_factor": prefetch_factor,
-            "multiprocessing_context": multiprocessing_context,
-            "timeout": timeout,
+        counted = multi_hot is not None and multi_hot.collect_multi_hot_freqs_stats
+        self._counting = multi_hot if counted else None
+        source = Source(
+            selection=selection,
+            num_embeddings=self.num_embeddings,
+            multi_hot=None if counted else multi_hot,
+        )
+        self._parts = selection.parts
+        data = {
+            "rows": plan.rows,
+            "files": len(selection.arrays),
+            "fingerprint": selection.fingerprint,
         }
-        self._begin(check_integer("epoch", epoch, 0))
-
-    def _begin(self, epoch: int) -> None:
-        counted = self._multi_hot is not None and self._multi_hot.collect_multi_hot_freqs_stats
-        self._here = self._multi_hot if counted else None
-        self._batches = Batches(
-            Source(
-                selection=self._selection,
-                num_embeddings=self.num_embeddings,
-                multi_hot=None if counted else self._multi_hot,
-            )
+        super().__init__(
+            plan,
+            Batches(source),
+            plan.epoch_plan(data, self.num_embeddings),
+            WorkerOptions(
+                num_workers=num_workers,
+                pin_memory=pin_memory,
+                persistent_workers=persistent_workers,
+                prefetch_factor=prefetch_factor,
+                multiprocessing_context=multiprocessing_context,
+                timeout=timeout,
+            ),
+            epoch=check_integer("epoch", epoch, 0),
+            request=EpochOrders(plan).request,
         )
-        self._orders = _Orders(self._plan)
-        self._passes = ResumableLoader(
-            self._batches,
-            _make_course(self._plan, self._selection, self.num_embeddings),
-            epoch=epoch,
-            want=self._orders.wanted,
-            seed=self._plan.seed,
-            **self._options,
-        )
-
-    @property
-    def batch_size(self) -> int:
-        """Rows of a full batch."""
-        return self._plan.batch_size
-
-    @property
-    def drop_last(self) -> bool:
-        """Whether all batches are full."""
-        return self._plan.drop_last
-
-    @property
-    def num_workers(self) -> int:
-        """Processes that read."""
-        return int(self._options["num_workers"])
-
-    @property
-    def rank(self) -> int:
-        """Which batches of each `world_size`."""
-        return self._plan.rank
-
-    @property
-    def world_size(self) -> int:
-        """How many ranks share an epoch."""
-        return self._plan.world_size
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The parts that rows are of, in their order."""
-        return self._selection.parts
-
-    @property
-    def rows(self) -> int:
-        """Rows of the split, over all ranks."""
-        return self._plan.rows
-
-    @property
-    def dropped_rows(self) -> int:
-        """Rows of an epoch that no rank delivers."""
-        return self._plan.dropped
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the pass under way, else of the next one."""
-        return self._passes.epoch
-
-    def __len__(self) -> int:
-        """Batches of a whole epoch on this rank, and on every other."""
-        return self._plan.batches
-
-    def __iter__(self) -> Iterator[CriteoBatch]:
-        """A pass: what a loaded state left of the epoch, else the epoch from its beginning.
-
-        A pass to the end goes on to the next epoch; one that was left begins the epoch anew.
-        """
-        return map(self._finished, self._passes)
+        return self._parts
 
     def __getitem__(self, batch: int) -> CriteoBatch:
         """A batch of the present epoch by its number.
@@ -231,84 +173,20 @@ class CriteoDataset:
         """
         if not 0 <= batch < len(self):
             raise IndexError(f"batch {batch} of {len(self)}")
-        if self._here is not None and in_worker():
-            said = "collect_multi_hot_freqs_stats: a worker's counts are lost"
-            raise ValueError(f"{said}: iterate over the data set itself, or take no workers")
-        return self._finished(self._batches.batch(self._orders.wanted(self.epoch, int(batch))))
+        if self._counting is not None and in_worker():
+            problem = "collect_multi_hot_freqs_stats: a worker's counts are lost"
+            raise ValueError(f"{problem}: iterate over the data set itself, or take no workers")
+        return self._finish(self._maker.batch(self._request(self.epoch, int(batch))))
 
-    def _finished(self, batch: CriteoBatch) -> CriteoBatch:
-        if self._here is None:
+    def _finish(self, batch: CriteoBatch) -> CriteoBatch:
+        if self._counting is None:
             return batch
-        return batch._replace(sparse_features=self._here.convert(batch.sparse_features))
-
-    def set_epoch(self, epoch: int) -> None:
-        """Go to an epoch: the next pass begins with it.
-
-        The epoch that the data set is at keeps its position, so that a training loop may call this
-        at the head of every epoch, also of the one that it goes on with after `load_state_dict`.
-
-        Raises:
-            ValueError: no whole number from 0.
-        """
-        self._passes.set_epoch(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where this rank stands, as plain JSON: the batches not yet handed to the caller.
-
-        What workers read ahead does not count. Take it in the process that iterates, one of each
-        rank. After a whole pass it is the beginning of the next epoch.
-        """
-        return self._passes.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a state was taken: the next pass delivers what was left of its epoch.
-
-        The batches come in the very order of the undisturbed pass, with any number of workers.
-        Data in another folder are the same data if their arrays are.
-
-        Raises:
-            ValueError: no state of this data set, or one of other data, batch_size, drop_last,
-                ranks, order or num_embeddings; every difference is named.
-        """
-        self._passes.load_state_dict(state)
-
-    def __getstate__(self) -> dict[str, Any]:
-        made = ("_here", "_batches", "_orders", "_passes")
-        kept = {name: value for name, value in vars(self).items() if name not in made}
-        return kept | {"state": self.state_dict()}
-
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        state = kept.pop("state")
-        vars(self).update(kept)
-        self._begin(state["epoch"])
-        self.load_state_dict(state)
-
-
-class _Orders:
-    """What batches hold, by epoch: the orders of one epoch are kept."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._batches = lru_cache(1)(plan.batch_order)
-        self._rows: tuple[int, Any] = (-1, None)
-
-    def wanted(self, epoch: int, batch: int) -> BatchRequest:
-        """What to ask `Batches` for."""
-        order = self._batches(epoch) if self._plan.shuffle_batches else None
-        start, stop = self._plan.positions(batch, order)
-        if not self._plan.shuffle_rows:
-            return start, stop
-        if self._rows[0] != epoch:
-            self._rows = (-1, None)  # before the next one is made: one is in memory
-            self._rows = epoch, self._plan.row_order(epoch)
-        rows: BatchRequest = self._rows[1][start:stop].copy()  # a view would be sent with all of it
-        return rows
+        return batch._replace(sparse_features=self._counting.convert(batch.sparse_features))
 
 
 def _table_sizes(
     given: Sequence[int] | int | None, multi_hot: "MultiHot | None"
 ) -> tuple[int, ...] | None:
-    """The sizes that ids are taken modulo."""
     tables = None if multi_hot is None else tuple(multi_hot.parameters.num_embeddings)
     if tables is not None and len(tables) != SPARSE:
         raise ValueError(f"multi_hot: tables of {len(tables)} features, and data of {SPARSE}")
@@ -319,18 +197,3 @@ def _table_sizes(
     if tables is not None and sizes != tables:
         raise ValueError("num_embeddings: not those of multi_hot: leave them to it")
     return sizes
-
-
-def _make_course(plan: Plan, selection: Selection, sizes: tuple[int, ...] | None) -> EpochPlan:
-    names = ["batch_size", "drop_last", "rank", "world_size", "shuffle_batches", "shuffle_rows"]
-    if plan.shuffle_batches or plan.shuffle_rows:
-        names.append("seed")
-    settings = {name: getattr(plan, name) for name in names}
-    files = sum(len(one.arrays) for one in selection.stretches)
-    return EpochPlan(
-        batches=plan.batches,
-        streams=1,  # rows are found by their number: workers may take turns from any place
-        settings=settings | {"num_embeddings": None if sizes is None else list(sizes)},
-        data={"rows": plan.rows, "files": files, "fingerprint": selection.fingerprint},
-        names={},
-    )

@@ -1,7 +1,4 @@
-"""How often each id came, before a multi-hot conversion and after it.
-
-`MultiHot`: every id of a large table becomes several, by tables drawn at random.
-"""
+"""`MultiHot`: every id of a large table becomes several, by tables drawn at random."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.criteo.kjt import KeyedJaggedTensor
 from ingot.converters.recsys.criteo.multihot.id_tables import (
     FEATURE,
@@ -22,7 +19,7 @@ from ingot.converters.recsys.criteo.multihot.id_tables import (
     draw_tables,
     open_tables,
 )
-from ingot.converters.recsys.training import import_torch as installed_torch
+from ingot.converters.recsys.training.environment import import_torch
 
 if TYPE_CHECKING:
     import torch
@@ -131,7 +128,7 @@ class MultiHot:
         self._open()
 
     def _open(self) -> None:
-        from_numpy = installed_torch().from_numpy  # before time goes into tables
+        from_numpy = import_torch().from_numpy  # before time goes into tables
         if self._folder is None:
             made = draw_tables(self.parameters)
         else:
@@ -181,13 +178,13 @@ class MultiHot:
         if table is None:
             cells[:, 0] = ids
         elif cells.dtype == table.dtype:
-            installed_torch().index_select(table, 0, ids, out=cells)
+            import_torch().index_select(table, 0, ids, out=cells)
         else:
             cells.copy_(table.index_select(0, ids))
 
     def _values_type(self, ids: "torch.Tensor") -> "torch.dtype":
         """4a9d018 joins ids and rows of tables as they are; since then all go through a table."""
-        narrow: torch.dtype = installed_torch().int32
+        narrow: torch.dtype = import_torch().int32
         joined = self.parameters.seeding != GLOBAL0 and 1 in self.parameters.sizes
         return ids.dtype if joined else narrow
 
@@ -195,7 +192,7 @@ class MultiHot:
         """[F, B].
 
         Raises:
-            ConversionError: these are no features for it.
+            ConversionError: these features do not fit.
         """
         rows, values, keys = self.parameters.num_embeddings, features.values(), features.keys()
         if len(keys) != len(rows):
@@ -213,7 +210,7 @@ class MultiHot:
         return ids
 
     def _offsets_of(self, stride: int) -> "torch.Tensor":
-        torch = installed_torch()
+        torch = import_torch()
         if self._offsets is None or len(self._offsets) != len(self.parameters.sizes) * stride + 1:
             each = torch.tensor(self.parameters.sizes).repeat_interleave(stride)
             with torch.inference_mode(False):
@@ -260,7 +257,6 @@ class MultiHot:
 
 
 def _check_below(ids: "torch.Tensor", keys: Sequence[str], rows: Sequence[int]) -> None:
-    """See that each feature's ids are rows of its table."""
     least, most = ids.amin(1).tolist(), ids.amax(1).tolist()
     for key, low, high, size in zip(keys, least, most, rows, strict=True):
         if low < 0 or high >= size:

@@ -1,9 +1,4 @@
-"""What decides the tables of a multi-hot conversion.
-
-Tables of ids drawn at random: the reference's numbers, a block of rows at a time.
-Disk space, asked for before hours of work are spent.
-The tables of a multi-hot conversion: in memory, or in files that are mapped into it.
-"""
+"""The tables of a multi-hot conversion: drawn at random, in memory or in mapped files."""
 
 import fcntl
 import hashlib
@@ -19,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.output.commit import encode_json, output_errors, sync_tree
+from ingot.converters.output.files import encode_json, output_errors, sync_tree
 from ingot.converters.recsys.criteo.kjt_fields import check_sizes
-from ingot.converters.recsys.training import check_integer
+from ingot.converters.recsys.training.environment import check_integer
 from ingot.converters.rows import Json
 
 UNIFORM, PARETO = "uniform", "pareto"
@@ -39,9 +34,7 @@ class Parameters:
     """Checked parameters of F features; equal ones make equal tables.
 
     Attributes:
-        num_embeddings: the ids of each feature are below it.
         sizes: ids that a cell of each feature gets; 1 leaves it as it is.
-        distribution: uniform | pareto, of the ids that are added.
         seeding: feature: the table of feature k is drawn with the seed k; global0: all tables one
             after another with the seed 0.
     """
@@ -271,5 +264,5 @@ def _open_table(path: Path, shape: tuple[int, int]) -> NDArray[np.int32]:
 
 
 def _damaged_error(path: Path, said: str) -> SourceError:
-    hint = f"delete {path.parent}: it is made again"
-    return SourceError(str(path), f"is no table of these parameters: {said}", hint)
+    hint = f"delete {path.parent}: it is created again"
+    return SourceError(str(path), f"is not a table of these parameters: {said}", hint)

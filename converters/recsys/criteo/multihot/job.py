@@ -1,19 +1,11 @@
-"""A file that says how to widen: the parameters of `MultiHot` under their names, JSON or YAML.
+"""Widen every id of preprocessed Criteo data to several: `day_0_sparse_multi_hot.npz`, ..."""
 
-What decides the bytes of widened data.
-Files of one result that belong to another one as they are.
-Preprocessed Criteo data with every id widened already: `day_0_sparse_multi_hot.npz`, ...
-"""
-
-import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,16 +16,10 @@ from ingot import __version__
 from ingot.converters import json_yaml
 from ingot.converters.errors import OutputError, ParametersError, Problem, SourceError
 from ingot.converters.json_yaml import violations
-from ingot.converters.output.commit import (
-    FinishedResult,
-    StagedResult,
-    find_finished,
-    output_errors,
-    stage,
-    sync_path,
-)
-from ingot.converters.output.result_files import check_unchanged, file_entry, list_files
-from ingot.converters.progress import Clock, Progress, Watch, host_facts, peak_rss, usable_cores
+from ingot.converters.output.commit import StagedResult, find_finished
+from ingot.converters.output.files import check_unchanged, file_entry, output_errors, sync_path
+from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
+from ingot.converters.progress import Clock, Progress, Watch, peak_rss, usable_cores
 from ingot.converters.recsys.criteo.multihot.conversion import Frequencies
 from ingot.converters.recsys.criteo.multihot.id_tables import (
     FEATURE,
@@ -58,12 +44,7 @@ _LARGEST: Final = 1 << 20  # bytes of such a file
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What a file says.
-
-    Attributes:
-        parameters: what decides the tables.
-        collect: whether ids are counted.
-    """
+    """What a file says."""
 
     parameters: Parameters
     collect: bool
@@ -111,7 +92,6 @@ def _check_shape(document: object) -> Iterator[Problem]:
 
 
 def _build_config(document: dict[str, Any]) -> Config:
-    """Of a document that the schema accepts."""
     parameters = Parameters.of(
         document["num_embeddings"],
         document.get("multi_hot_size"),
@@ -128,87 +108,44 @@ def _build_config(document: dict[str, Any]) -> Config:
 FORMAT: Final = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Identity:
-    """Two runs with equal identities and equal arrays make the same folder.
+def array_stamps(selection: Selection) -> list[dict[str, Json]]:
+    """Return what tells each array from a changed one without reading it."""
+    return [
+        {"name": array.path.name, "bytes": array.size, "mtime_ns": array.changed}
+        for array in selection.arrays
+    ]
 
-    Attributes:
-        selection: the preprocessed rows.
-        config: how they are widened.
-    """
 
-    selection: Selection
-    config: Config
+def known_files(selection: Selection) -> list[dict[str, Json]]:
+    """Return path, bytes and sha256 of those arrays that a manifest beside them knows."""
+    there = find_finished(Path(selection.where))
+    names = {array.path.name for array in selection.arrays}
+    files = there.manifest["files"] if there else []
+    return [entry for entry in files if entry["path"] in names]
 
-    @property
-    def folder(self) -> Path:
-        """Where the arrays are."""
-        return Path(self.selection.where)
 
-    @cached_property
-    def arrays(self) -> tuple[StoredArray, ...]:
-        """All that are read or linked."""
-        return tuple(array for one in self.selection.stretches for array in one.arrays)
+def array_entries(selection: Selection) -> list[dict[str, Json]]:
+    """Return name, bytes and sha256 of each array; those that no manifest knows are read."""
+    folder = Path(selection.where)
+    known = {entry["path"]: entry for entry in known_files(selection)}
+    names = [array.path.name for array in selection.arrays]
+    entries = [known.get(name) or file_entry(folder, Path(name)) for name in names]
+    return [{("name" if key == "path" else key): entry[key] for key in entry} for entry in entries]
 
-    def settled(self) -> dict[str, Json]:
-        """What the manifest holds of it."""
-        return {
+
+def widening_identity(selection: Selection, config: Config) -> RunIdentity:
+    """Return what decides the bytes of widened data."""
+    return RunIdentity(
+        settled={
             "decision": "criteo_multihot",
             "versions": {"ingot": __version__, "criteo_multihot": FORMAT},
-            "parameters": self.config.parameters.to_json(),
-            "collect_multi_hot_freqs_stats": self.config.collect,
-        }
-
-    def stamps(self) -> list[dict[str, Json]]:
-        """What tells each array from a changed one without reading it."""
-        return [
-            {"name": one.path.name, "bytes": one.size, "mtime_ns": one.changed}
-            for one in self.arrays
-        ]
-
-    def key(self) -> str:
-        """The staging key: knows the arrays by place, name, size and time of change."""
-        document = [self.settled(), str(self.folder.absolute()), self.stamps()]
-        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
-
-    def known_files(self) -> list[dict[str, Json]]:
-        """Path, bytes and sha256 of those arrays that a manifest beside them knows."""
-        there = find_finished(self.folder)
-        names = {one.path.name for one in self.arrays}
-        files = there.manifest["files"] if there else []
-        return [entry for entry in files if entry["path"] in names]
-
-    @cached_property
-    def _inputs(self) -> list[dict[str, Json]]:
-        known = {entry["path"]: entry for entry in self.known_files()}
-        return [
-            known.get(one.path.name) or file_entry(self.folder, Path(one.path.name))
-            for one in self.arrays
-        ]
-
-    def inputs(self) -> list[dict[str, Json]]:
-        """Name, bytes and sha256 of each array; those that no manifest knows are read for it."""
-        return [
-            {"name": one["path"], "bytes": one["bytes"], "sha256": one["sha256"]}
-            for one in self._inputs
-        ]
-
-    def difference(self, there: FinishedResult) -> str | None:
-        """What tells a finished folder from the one that this run would make, if anything."""
-        for name, ours in self.settled().items():
-            if there.manifest.get(name) != ours:
-                return _DIFFERENCES[name]
-        if there.run.get("inputs") == self.stamps():
-            return None
-        return None if there.manifest.get("inputs") == self.inputs() else "other arrays"
-
-
-_DIFFERENCES: Final = {
-    "decision": "another decision",
-    "versions": "another version of ingot",
-    "parameters": "other parameters",
-    "collect_multi_hot_freqs_stats": "ids counted, or not",
-}
+            "parameters": config.parameters.to_json(),
+            "collect_multi_hot_freqs_stats": config.collect,
+        },
+        place=str(Path(selection.where).absolute()),
+        stamps=array_stamps(selection),
+        entries=cache(lambda: array_entries(selection)),
+    )
 
 
 def link_file(source: Path, target: Path) -> bool:
@@ -267,21 +204,20 @@ def materialize(
     ids are counted.
     """
     _check_apart(folder, out, tables)
-    identity = Identity(selection=locate_arrays(folder, "all"), config=config)
-    with stage(
-        out, key=identity.key(), difference=identity.difference, overwrite=overwrite
-    ) as staged:
+    selection = locate_arrays(folder, "all")
+    identity = widening_identity(selection, config)
+    with identity.stage(out, overwrite=overwrite) as staged:
         if staged.done:
-            notes = (*staged.notes, "this result was there already: nothing to do")
+            notes = (*staged.notes, ALREADY_DONE)
             manifest = staged.done.manifest
             return Materialized(out=staged.out, manifest=manifest, already_done=True, notes=notes)
         with output_errors(staged.work):
             workers = threads or usable_cores()
-            return _Run(identity, staged, tables or staged.work, workers, block, progress).run()
+            run = _Run(selection, config, staged, workers, block, progress)
+            return run.run(identity, tables or staged.work)
 
 
 def _check_apart(folder: Path, out: Path, tables: Path | None) -> None:
-    """See that the result replaces neither the data nor the tables."""
     for what, place in (("the data", folder), ("the tables", tables)):
         if place is not None and place.resolve().is_relative_to(out.resolve()):
             said = f"is where {what} are, or a folder around it"
@@ -293,28 +229,27 @@ class _Run:
 
     def __init__(
         self,
-        identity: Identity,
+        selection: Selection,
+        config: Config,
         staged: StagedResult,
-        tables: Path,
         threads: int,
         block: int,
         progress: Watch | None,
     ) -> None:
-        self._identity, self._staged, self._watch = identity, staged, progress
-        self._tables_folder, self._threads, self._block = tables, threads, block
-        self._selection: Selection = identity.selection
-        self._parameters = identity.config.parameters
+        self._selection, self._parameters = selection, config.parameters
+        self._staged, self._watch = staged, progress
+        self._threads, self._block = threads, block
         self._frequencies: Frequencies | None = None
-        if identity.config.collect:
+        if config.collect:
             self._frequencies = Frequencies(self._parameters.num_embeddings)
             shutil.rmtree(staged.result)  # counts of finished parts are not kept
             staged.result.mkdir()
         self._clock = Clock()
         self._rows = 0
 
-    def run(self) -> Materialized:
+    def run(self, identity: RunIdentity, tables_folder: Path) -> Materialized:
         self._clock.start("tables")
-        tables = open_tables(self._parameters, self._tables_folder)
+        tables = open_tables(self._parameters, tables_folder)
         self._clock.start("write")
         self._check_room()
         with ThreadPoolExecutor(1, "hash") as hashing, ThreadPoolExecutor(self._threads) as pool:
@@ -327,7 +262,8 @@ class _Run:
                 hashes.append(hashing.submit(file_entry, self._staged.result, Path(path.name)))
             self._link()
             self._clock.start("hash")
-            return self._commit(hashes)
+            known = [*(entry.result() for entry in hashes), *known_files(self._selection)]
+            return self._commit(identity, known)
 
     def _check_room(self) -> None:
         rows = sum(
@@ -381,7 +317,6 @@ class _Run:
     def _columns(
         self, array: StoredArray, rows: NDArray[np.integer], count: int
     ) -> NDArray[np.integer]:
-        """Ids [26, count] below their num_embeddings."""
         if len(rows) < count * array.shape[1]:
             hint = "run again when nothing writes to it"
             raise SourceError(str(array.path), "got shorter while it was read", hint)
@@ -402,36 +337,24 @@ class _Run:
             self._frequencies.add(place, ids, cells.reshape(-1))
 
     def _link(self) -> None:
-        """Labels and dense values of the same rows, and counts."""
         for one in self._selection.stretches:
             for array in one.arrays[:_SPARSE]:
                 link_file(array.path, self._staged.result / array.path.name)
         if self._frequencies is not None:
             self._frequencies.save(self._staged.result, self._parameters.distribution)
 
-    def _commit(self, hashes: list[Future[dict[str, Json]]]) -> Materialized:
-        staged, identity = self._staged, self._identity
-        before = identity.stamps()
-        after = Identity(selection=locate_arrays(identity.folder, "all"), config=identity.config)
-        check_unchanged(before, after.stamps())
-        known = [*(one.result() for one in hashes), *identity.known_files()]
-        manifest: dict[str, Json] = {
-            **identity.settled(),
-            "inputs": identity.inputs(),
-            "parts": [
-                {"name": one.part, "rows": one.stop - one.start}
-                for one in self._selection.stretches
-            ],
-            "files": list_files(staged.result, known),
-        }
-        run: dict[str, Json] = {
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "host": host_facts(),
-            "threads": self._threads,
-            "seconds": self._clock.seconds(),
-            "peak_rss_bytes": peak_rss(),
-            "inputs": before,
-            "notes": list(staged.notes),
-        }
-        staged.commit(manifest, run)
+    def _commit(self, identity: RunIdentity, known: list[dict[str, Json]]) -> Materialized:
+        staged, selection = self._staged, self._selection
+        check_unchanged(identity.stamps, array_stamps(locate_arrays(selection.where, "all")))
+        parts = [{"name": one.part, "rows": one.stop - one.start} for one in selection.stretches]
+        manifest, _ = identity.commit(
+            staged,
+            {"inputs": identity.entries() if identity.entries else [], "parts": parts},
+            {
+                "threads": self._threads,
+                "seconds": self._clock.seconds(),
+                "peak_rss_bytes": peak_rss(),
+            },
+            known,
+        )
         return Materialized(out=staged.out, manifest=manifest, notes=staged.notes)

@@ -39,14 +39,7 @@ _END: Final = struct.Struct("<4s4H2LH")
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A matrix in an archive.
-
-    Attributes:
-        name: of its file in it.
-        offset: of its local header.
-        size: of the .npy file.
-        npy: header of the .npy file.
-    """
+    """A matrix in an archive."""
 
     name: str
     offset: int

@@ -1,7 +1,4 @@
-"""The ids of all columns: one map for each while days are read, or one map at a time.
-
-The end of a column: final ids, its vocabulary, what stats.json says of it.
-"""
+"""The ids of all columns while days are read, and what is written when a column is finished."""
 
 import json
 import os
@@ -16,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ingot.converters.errors import OutputError
-from ingot.converters.output.commit import output_errors, sync_path
+from ingot.converters.output.files import output_errors, sync_path
 from ingot.converters.recsys.criteo.contract import (
     FIRST_ID,
     KEYS,
@@ -61,7 +58,7 @@ class Column:
         self._log = cast(BinaryIO, path.open("ab", buffering=0))
         if path.stat().st_size < 4 * length:
             problem = "is shorter than the run that was broken off left it"
-            raise OutputError(str(path), problem, "begin anew: --no-resume")
+            raise OutputError(str(path), problem, "start again without `resume`")
         os.truncate(path, 4 * length)
         logged = cast(NDArray[np.uint32], map_values(path, np.uint32))
         for start in range(0, length, _ROWS):
@@ -124,9 +121,6 @@ class _FinalIds:
     """Ids by number of a value: those of the first vocabulary stay, new ones follow.
 
     A value that is rare in it gets an id once it was seen again and reaches the threshold.
-
-    Attributes:
-        next_id: of the next new value.
     """
 
     def __init__(self, column: Column, settings: Settings) -> None:

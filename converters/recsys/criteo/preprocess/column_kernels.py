@@ -1,7 +1,4 @@
-"""Statistics of raw dense values.
-
-First-seen numbers of 32-bit values, by open addressing.
-"""
+"""Kernels that measure dense values and give 32-bit values numbers as they are first seen."""
 
 from typing import Final
 
@@ -70,14 +67,13 @@ def assign_ids(
     values: NDArray[np.uint32],
     begin: int,
     slots: NDArray[np.uint64],
-    most: int,
     count: int,
     first: int,
     counts: NDArray[np.uint32],
     ids: NDArray[np.int32],
     fresh: NDArray[np.uint32],
 ) -> tuple[int, int]:
-    """Give each value `first` + its number, a new one the next; stops where the table is full."""
+    """Give each value `first` + its number, a new one the next; stops where `counts` is full."""
     mask = np.uint64(len(slots) - 1)
     low = np.uint64(0xFFFFFFFF)
     shift = np.uint64(32)
@@ -88,7 +84,7 @@ def assign_ids(
         while True:
             slot = slots[at]
             if slot == 0:
-                if count >= most:
+                if count >= len(counts):
                     return place, count
                 slots[at] = (value << shift) | np.uint64(count + 1)
                 counts[count] = 1

@@ -1,24 +1,21 @@
-"""Which files of a folder are read, under which names and in which order.
-
-What decides the bytes of a run.
-"""
+"""The files of a folder that a run reads, in their order, and what decides the bytes of the run."""
 
 import hashlib
 import io
-import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from ingot import __version__
-from ingot.converters.errors import ConversionError, IngotError, SourceError
+from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.output.commit import FinishedResult
+from ingot.converters.output.identity import RunIdentity
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
 from ingot.converters.recsys.criteo.preprocess.vocabulary import vocabulary_digest
 from ingot.converters.rows import Json
+from ingot.converters.sources.inputs import absolute_location, input_entry, input_stamp
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, list_location
 from ingot.converters.sources.storage.read_errors import translate_read_errors
@@ -32,13 +29,7 @@ _SHOWN: Final = 5  # names
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One input file.
-
-    Attributes:
-        name: `day_0`, `train`, ...
-        entry: where it is.
-        labelled: whether its lines begin with a label.
-    """
+    """One input file."""
 
     name: str
     entry: Entry
@@ -64,8 +55,8 @@ class Inputs:
 
     @property
     def place(self) -> str:
-        """`where`, the same from whatever folder it is named; a URL as it is."""
-        return self.where if "://" in self.where else str(Path(self.where).absolute())
+        """`where`, the same from whatever folder it is named."""
+        return absolute_location(self.where)
 
     def again(self) -> "Inputs":
         """The same parts as they are now."""
@@ -73,22 +64,16 @@ class Inputs:
         return find_inputs(self.where, days)
 
     def stamps(self) -> list[dict[str, Json]]:
-        """Part, name, size and time of change of every file."""
+        """Return part, name, size and time of change of every file."""
+        stamps = [input_stamp(part.entry, part=part.name) for part in self.parts]
         return [
-            {"part": part.name, "name": e.name, "bytes": e.bytes, "mtime_ns": e.mtime_ns}
-            | ({"etag": e.etag} if e.etag else {})
-            for part in self.parts
-            for e in [part.entry]
+            {name: value for name, value in stamp.items() if name != "etag" or value}
+            for stamp in stamps
         ]
 
-    def sha256s(self) -> list[dict[str, Json]]:
-        """Part, name, size and SHA-256 of every file as stored, as the manifest lists them."""
-        return [self.listed(part, _hash_file(part.entry)) for part in self.parts]
-
-    def listed(self, part: Part, sha256: str) -> dict[str, Json]:
-        """A part as the manifest lists it."""
-        entry = part.entry
-        return {"part": part.name, "name": entry.name, "bytes": entry.bytes, "sha256": sha256}
+    def listed_entries(self) -> list[dict[str, Json]]:
+        """Return part, name, size and SHA-256 of every file, as the manifest lists them."""
+        return [input_entry(part.entry, part=part.name) for part in self.parts]
 
 
 def parse_days(text: str) -> tuple[int, ...]:
@@ -110,7 +95,7 @@ def find_inputs(where: str, days: Sequence[int] | None = None) -> Inputs:
     kaggle = [(m[1], e) for e, name in named if (m := _KAGGLE.fullmatch(name))]
     if days is None and by_day and kaggle:
         problem = f"holds days and also {kaggle[0][1].name}"
-        raise SourceError(where, problem, "say which days are read, as --days 0-23")
+        raise SourceError(where, problem, "say which to read with `days`, as 0-23")
     if days is not None:
         return Inputs(where=where, parts=tuple(_day_parts(where, by_day, days)), days=True)
     parts = tuple(_day_parts(where, by_day, None) if by_day else _kaggle_parts(where, kaggle))
@@ -130,7 +115,6 @@ def _name_list(names: Sequence[str]) -> str:
 
 
 def _missing_days(days: Sequence[int]) -> list[str]:
-    """What is not there between the first and the last day."""
     gone = sorted(set(range(min(days, default=0), max(days, default=0) + 1)) - set(days))
     return [f"not there: {_name_list([f'day_{day}' for day in gone])}"] if days and gone else []
 
@@ -156,19 +140,11 @@ def _kaggle_parts(where: str, found: list[tuple[str, Entry]]) -> Iterator[Part]:
 
 def _single_entry(where: str, name: str, entries: list[Entry]) -> Entry:
     if not entries:
-        raise SourceError(where, f"holds no {name}", "choose among the days that are there: --days")
+        raise SourceError(where, f"holds no {name}", "choose `days` that are there")
     if len(entries) > 1:
         told = " and ".join(entry.name for entry in entries)
         raise SourceError(where, f"holds {told}", "keep one of them")
     return entries[0]
-
-
-def _hash_file(entry: Entry) -> str:
-    digest = hashlib.sha256()
-    with entry.place.open() as stream:
-        while block := stream.read(_HASHED):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 class _HashedFile(io.RawIOBase):
@@ -214,65 +190,28 @@ def open_part(part: Part) -> Iterator[OpenedPart]:
 FORMAT: Final = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Identity:
-    """Two runs with equal identities and equal input files make the same folder."""
+def run_identity(inputs: Inputs, settings: Settings) -> RunIdentity:
+    """Return what decides the bytes of a run."""
 
-    inputs: Inputs
-    settings: Settings
-    vocab_sha256: str | None
+    def reject_difference(there: FinishedResult) -> str | None:
+        allowed = settings.strict and there.manifest.get("rejects")
+        return "it was made without `strict`, and lines were rejected" if allowed else None
 
-    @classmethod
-    def of(cls, inputs: Inputs, settings: Settings) -> "Identity":
-        """The identity of a run."""
-        known = vocabulary_digest(settings.vocab) if settings.vocab is not None else None
-        return cls(inputs=inputs, settings=settings, vocab_sha256=known)
-
-    def settled(self) -> dict[str, Json]:
-        """What the manifest holds of it."""
-        settings = self.settings
-        return {
+    how = [settings.encode, settings.strict]
+    return RunIdentity(
+        settled={
             "decision": "criteo",
             "versions": {"ingot": __version__, "criteo": FORMAT},
             "dense": settings.dense,
             "frequency_threshold": settings.threshold,
-            "shuffle_seed": settings.shuffle_seed if self.inputs.shuffled else None,
+            "shuffle_seed": settings.shuffle_seed if inputs.shuffled else None,
             "compat": settings.compat,
-            "vocab_sha256": self.vocab_sha256,
+            "vocab_sha256": vocabulary_digest(settings.vocab) if settings.vocab else None,
             "unseen": settings.unseen,
-        }
-
-    def key(self) -> str:
-        """The staging key. Input files are known by the parts that were read of them."""
-        parts = [part.name for part in self.inputs.parts]
-        how = [self.settings.encode, self.settings.strict]
-        document = [self.settled(), self.inputs.place, parts, how]
-        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
-
-    def difference(self, there: FinishedResult) -> str | None:
-        """What tells a finished folder from the one that this run would make, if anything."""
-        for name, ours in self.settled().items():
-            theirs = there.manifest.get(name)
-            if theirs != ours:
-                return _DIFFERENCES[name].format(ours=ours, theirs=theirs)
-        if self.settings.strict and there.manifest.get("rejects"):
-            return "it was made without --strict, and lines were rejected"
-        if there.run.get("inputs") == self.inputs.stamps():
-            return None
-        try:
-            same = there.manifest.get("inputs") == self.inputs.sha256s()
-        except IngotError:
-            same = False  # the run will say what is wrong with the file
-        return None if same else "other input files"
-
-
-_DIFFERENCES: Final = {
-    "decision": "another decision",
-    "versions": "another version of ingot",
-    "dense": "dense {theirs}, now {ours}",
-    "frequency_threshold": "frequency threshold {theirs}, now {ours}",
-    "shuffle_seed": "shuffle seed {theirs}, now {ours}",
-    "compat": "compat {theirs}, now {ours}",
-    "vocab_sha256": "other vocabularies to begin with",
-    "unseen": "unseen values {theirs}, now {ours}",
-}
+        },
+        place=[inputs.place, [part.name for part in inputs.parts], how],
+        stamps=inputs.stamps(),
+        entries=inputs.listed_entries,
+        words={"vocab_sha256": "other vocabularies to begin with"},
+        further=reject_difference,
+    )

@@ -1,24 +1,21 @@
-"""Kernels, compiled before threads call them.
-
-Raw Criteo logs to arrays, vocabularies and statistics.
-"""
+"""Preprocess raw Criteo logs to arrays, vocabularies and statistics."""
 
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import load_json
-from ingot.converters.output.commit import StagedResult, encode_json, output_errors, stage
-from ingot.converters.output.result_files import check_unchanged, file_entry, list_files
-from ingot.converters.progress import Clock, Progress, Watch, host_facts, peak_rss
+from ingot.converters.output.commit import StagedResult, stage
+from ingot.converters.output.files import check_unchanged, encode_json, file_entry, output_errors
+from ingot.converters.output.identity import ALREADY_DONE, RunIdentity, json_digest
+from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS
-from ingot.converters.recsys.criteo.preprocess.inputs import Identity, Inputs
+from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
 from ingot.converters.recsys.criteo.preprocess.part_reader import (
     PROBLEMS,
     DenseSums,
@@ -37,6 +34,7 @@ from ingot.converters.recsys.criteo.preprocess.shuffle import PartRows, Shuffle,
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
 from ingot.converters.rows import Json
+from ingot.converters.sources.inputs import input_entry
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 _ROWS = 2
@@ -111,25 +109,28 @@ def preprocess(
         OutputError: the destination is taken or cannot be written.
     """
     if settings.vocab is not None and settings.vocab.resolve() == out.resolve():
-        problem = "is the run whose vocabularies are gone on with, and would be replaced"
+        problem = "holds the vocabularies that this run continues, and would be replaced"
         raise OutputError(str(out), problem, "choose another folder")
-    identity = Identity.of(inputs, settings)
+    identity = run_identity(inputs, settings)
     with stage(
         out,
-        key=identity.key(),
+        # Files are known by the parts that were read of them: those that changed are read again.
+        key=json_digest([identity.settled, identity.place]),
         difference=identity.difference,
         overwrite=overwrite,
         keep_work=True,
     ) as staged:
         if staged.done:
-            notes = (*staged.notes, "this result was there already: nothing to do")
+            notes = (*staged.notes, ALREADY_DONE)
             stats = read_stats(staged.done.folder)
             manifest = staged.done.manifest
             return Preprocessed(
                 out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
             )
         with output_errors(staged.work):
-            run = _Run(identity, staged, progress or (lambda _: None), resume=resume)
+            run = _Run(
+                inputs, settings, identity, staged, progress or (lambda _: None), resume=resume
+            )
             try:
                 return run.run()
             except (SourceError, ConversionError):
@@ -143,7 +144,7 @@ def read_stats(folder: Path) -> dict[str, Json]:
     try:
         return load_json(path)
     except (OSError, ValueError) as error:
-        hint = "`ingot criteo preprocess` writes it"
+        hint = "is it a folder of preprocessed data?"
         raise SourceError(str(path), f"cannot be read: {error}", hint) from error
 
 
@@ -151,10 +152,17 @@ class _Run:
     """One run, from its inputs to the committed folder."""
 
     def __init__(
-        self, identity: Identity, staged: StagedResult, watch: Watch, *, resume: bool
+        self,
+        inputs: Inputs,
+        settings: Settings,
+        identity: RunIdentity,
+        staged: StagedResult,
+        watch: Watch,
+        *,
+        resume: bool,
     ) -> None:
-        self._identity, self._staged, self._watch = identity, staged, watch
-        self._inputs, self._settings = identity.inputs, identity.settings
+        self._inputs, self._settings, self._identity = inputs, settings, identity
+        self._staged, self._watch = staged, watch
         # The first so many parts are shuffled together.
         self._shuffled = 0 if self._settings.shuffle_seed is None else self._inputs.shuffled
         self._work = WorkFolder(staged.work)
@@ -214,7 +222,7 @@ class _Run:
         if len(empty) == len(facts):
             lines = sum(one["lines"] for one in facts)
             said = f"all {lines:,} lines are rejects" if lines else "the files are empty"
-            said = f"there is no row: {said}{self._first_reject()}"
+            said = f"no row can be written: {said}{self._first_reject()}"
             raise ConversionError(self._inputs.where, said, "are these the files?")
         if empty:
             self._notes.append(f"without a row: {', '.join(empty)}")
@@ -280,35 +288,30 @@ class _Run:
         self._work.done("gathered", {})
 
     def _commit(self) -> Preprocessed:
-        staged, facts = self._staged, self._reading.facts()
+        facts = self._reading.facts()
         stats = self._stats(facts)
         self._write_rejects()
-        (staged.result / STATS).write_bytes(encode_json(stats, sort_keys=False))
-        inputs = [
-            self._inputs.listed(part, one["sha256"])
-            for part, one in zip(self._inputs.parts, facts, strict=True)
-        ]
-        manifest: dict[str, Json] = {
-            **self._identity.settled(),
-            "inputs": inputs,
-            "rows": stats["rows"],
-            "rejects": stats["rejects"],
-            "files": self._files(),
-        }
-        run: dict[str, Json] = {
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "host": host_facts(),
-            "encode": self._settings.encode,
-            "threads": self._settings.workers,
-            "seconds": self._clock.seconds(),
-            "peak_rss_bytes": peak_rss(),
-            "inputs": [one["stamp"] for one in facts],
-            "notes": self._notes,
-        }
-        staged.commit(manifest, run)
-        return Preprocessed(
-            out=staged.out, manifest=manifest, stats=stats, notes=tuple(self._notes)
+        (self._staged.result / STATS).write_bytes(encode_json(stats, sort_keys=False))
+        parts = zip(self._inputs.parts, facts, strict=True)
+        staged = replace(self._staged, notes=tuple(self._notes))
+        manifest, _ = self._identity.commit(
+            staged,
+            {
+                "inputs": [
+                    input_entry(part.entry, read["sha256"], part=part.name) for part, read in parts
+                ],
+                "rows": stats["rows"],
+                "rejects": stats["rejects"],
+            },
+            {
+                "encode": self._settings.encode,
+                "threads": self._settings.workers,
+                "seconds": self._clock.seconds(),
+                "peak_rss_bytes": peak_rss(),
+            },
+            self._array_entries(),
         )
+        return Preprocessed(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
 
     def _stats(self, facts: list[dict[str, Json]]) -> dict[str, Json]:
         parts = [
@@ -331,14 +334,11 @@ class _Run:
                     shutil.copyfileobj(part, whole)
 
     def _rejects(self) -> list[Path]:
-        """The files of rejects that parts have."""
         paths = [self._work.part(part.name) / REJECTS for part in self._inputs.parts]
         return [path for path in paths if path.exists()]
 
-    def _files(self) -> list[dict[str, Json]]:
-        """Every file of the result with its hash, several hashed at a time."""
+    def _array_entries(self) -> list[dict[str, Json]]:
         result = self._staged.result
         arrays = [path.relative_to(result) for path in result.glob("*.npy")]
         with ThreadPoolExecutor(self._settings.workers, "hash") as pool:
-            known = list(pool.map(lambda path: file_entry(result, path), arrays))
-        return list_files(result, known)
+            return list(pool.map(lambda path: file_entry(result, path), arrays))

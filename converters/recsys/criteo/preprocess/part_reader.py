@@ -1,8 +1,4 @@
-"""What is counted of a part while it is read, and stats.json.
-
-A part from its raw file to the work folder: parsed, its dense values transformed, ids given.
-Every part into the work folder, every column with its ids and its vocabulary.
-"""
+"""Read every part into the work folder: parsed, dense values transformed, ids given, counted."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -149,7 +145,6 @@ def _dense_entry(at: int, facts: Sequence[dict[str, Json]], missing: int) -> dic
 
 
 def _add_counts(counts: Sequence[Sequence[int]]) -> list[int]:
-    """Counts of the same things, added."""
     return [sum(column) for column in zip(*counts, strict=True)]
 
 
@@ -260,7 +255,7 @@ class PartReader:
         first = block.rejects[0]
         said = f"line {counts.lines + first.line + 1}: {PROBLEMS[first.reason]}: {first.found}"
         if self._settings.strict:
-            raise ConversionError(where, said, "without --strict it becomes a reject")
+            raise ConversionError(where, said, "without `strict` it becomes a reject")
         if not counts.rows and counts.lines + block.rejects.leading() >= _ENOUGH:
             said = f"none of the first {_ENOUGH:,} lines can be read; {said}"
             hint = "lines are a label, 13 counts and 26 hexadecimal values between tabs"
@@ -362,7 +357,6 @@ class ReadPhase:
         encode: Callable[[int, NDArray[np.uint32]], NDArray[Any]],
         logged: Callable[[], list[int] | None],
     ) -> None:
-        """Read the parts that are left."""
         taken_up = self.resumed_parts()
         for number, (part, stamp) in enumerate(self._stamp_parts()):
             if number < taken_up:

@@ -1,8 +1,4 @@
-"""A stream in pieces of whole lines, read ahead.
-
-Blocks of raw lines as numbers.
-Dense values: counts to logarithms, with numpy's bits.
-"""
+"""Raw lines: read ahead in pieces of whole lines, parsed to numbers, dense values transformed."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +15,8 @@ from ingot.converters.recsys.criteo.preprocess.row_kernels import (
     LINE,
     REJECTS,
     ROWS,
+    RowArrays,
+    TextFields,
     find_breaks,
     parse_lines,
     words_of,
@@ -96,7 +94,6 @@ class Rejects:
     Attributes:
         text: uint8[n], of the block.
         told: uint32[m, 5], see `kernels.parsing.parse`.
-        labelled: whether lines begin with a label.
     """
 
     text: NDArray[np.uint8]
@@ -137,13 +134,11 @@ class Block:
     """Lines as numbers.
 
     Attributes:
-        lines: how many were read.
         longest: bytes of the longest line.
         labels: int32[R].
         dense: int32[R, 13], missing values 0.
         sparse: uint32[26, R], missing values 0.
         missing: int64[39], empty fields of rows, dense then sparse.
-        rejects: the other lines.
     """
 
     lines: int
@@ -158,45 +153,45 @@ class Block:
 def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
     """Parse whole lines."""
     columns = int(labelled) + DENSE + SPARSE
-    words, ends, breaks = _split_lines(text)
+    fields = _split_lines(text)
+    breaks = fields.breaks
     # A row has at least a tab or an end a column. Pages that no row is written to cost nothing.
     room = min(len(breaks), len(text) // columns + 1)
-    labels = np.empty(room if labelled else 0, np.int32)
-    dense = np.empty((room, DENSE), np.int32)
-    sparse = np.empty((SPARSE, room), np.uint32)
-    missing = np.zeros(columns, np.int64)
+    arrays = RowArrays(
+        labels=np.empty(room if labelled else 0, np.int32),
+        dense=np.empty((room, DENSE), np.int32),
+        sparse=np.empty((SPARSE, room), np.uint32),
+        missing=np.zeros(columns, np.int64),
+    )
     found = [np.empty((0, 5), np.uint32)]
     state = np.zeros(4, np.int64)
     while state[LINE] < len(breaks):
         state[REJECTS] = 0
         rejects = np.empty((_ROOM, 5), np.uint32)
-        parse_lines(text, words, ends, breaks, labels, dense, sparse, missing, rejects, state)
+        parse_lines(fields, arrays, rejects, state)
         found.append(rejects[: state[REJECTS]])
     rows = int(state[ROWS])
     return Block(
         lines=len(breaks),
-        longest=_longest_line(ends, breaks),
-        labels=labels[:rows] if labelled else np.full(rows, NO_LABEL, np.int32),
-        dense=dense[:rows],
-        sparse=sparse[:, :rows],
-        missing=missing[int(labelled) :],
+        longest=_longest_line(fields),
+        labels=arrays.labels[:rows] if labelled else np.full(rows, NO_LABEL, np.int32),
+        dense=arrays.dense[:rows],
+        sparse=arrays.sparse[:, :rows],
+        missing=arrays.missing[int(labelled) :],
         rejects=Rejects(text=text, told=np.concatenate(found), labelled=labelled),
     )
 
 
-def _split_lines(
-    text: NDArray[np.uint8],
-) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]:
-    """Words, ends and breaks, see `split`."""
+def _split_lines(text: NDArray[np.uint8]) -> TextFields:
     words = words_of(text)
     ends = np.empty(len(text) + 1, np.uint32)
     breaks = np.empty(len(text) + 1, np.uint32)
     lines = find_breaks(text, words, ends, breaks)
-    return words, ends, breaks[:lines]
+    return TextFields(text, words, ends, breaks[:lines])
 
 
-def _longest_line(ends: NDArray[np.uint32], breaks: NDArray[np.uint32]) -> int:
-    newlines = ends[breaks - 1].astype(np.int64)
+def _longest_line(fields: TextFields) -> int:
+    newlines = fields.ends[fields.breaks - 1].astype(np.int64)
     return int(np.diff(newlines, prepend=-1).max(initial=0)) - 1
 
 

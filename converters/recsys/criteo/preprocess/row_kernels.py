@@ -1,12 +1,10 @@
-"""Raw lines to numbers.
+"""Kernels that parse raw lines to numbers and bring rows to their places.
 
 First the separators are found, then the fields between them become numbers: eight bytes at a time,
 with few branches, and no field waits for the one before it.
-
-Rows to their places, within memory.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,28 +89,38 @@ def _zero_bytes(word: np.uint64) -> np.uint64:
     return ~(((word & _OTHER_BITS) + _OTHER_BITS) | word | _OTHER_BITS)
 
 
+class TextFields(NamedTuple):
+    """Lines to parse: bytes, their words (see `words_of`), field ends, fields before line ends."""
+
+    text: NDArray[np.uint8]
+    words: NDArray[np.uint64]
+    ends: NDArray[np.uint32]
+    breaks: NDArray[np.uint32]
+
+
+class RowArrays(NamedTuple):
+    """What lines become: int32[R] (or [0]), int32[R, 13], uint32[26, R], int64[39] empty fields."""
+
+    labels: NDArray[np.int32]
+    dense: NDArray[np.int32]
+    sparse: NDArray[np.uint32]
+    missing: NDArray[np.int64]
+
+
 @kernel
 def parse_lines(
-    text: NDArray[np.uint8],
-    words: NDArray[np.uint64],
-    ends: NDArray[np.uint32],
-    breaks: NDArray[np.uint32],
-    labels: NDArray[np.int32],
-    dense: NDArray[np.int32],
-    sparse: NDArray[np.uint32],
-    missing: NDArray[np.int64],
-    rejects: NDArray[np.uint32],
-    state: NDArray[np.int64],
+    lines: TextFields, rows: RowArrays, rejects: NDArray[np.uint32], state: NDArray[np.int64]
 ) -> None:
     """Parse lines until they or the room for rejects end."""
-    labelled, columns = 1 if len(labels) else 0, len(missing)
+    ends, breaks, missing = lines.ends, lines.breaks, rows.missing
+    labelled, columns = 1 if len(rows.labels) else 0, len(missing)
     line, row, rejected = state[0], state[1], state[2]
     while line < len(breaks) and rejected < len(rejects):
         first = np.int64(breaks[line - 1]) if line else 0
         fields = np.int64(breaks[line]) - first
         bad = -1
         if fields == columns:
-            bad = _parse_line(text, words, ends, first, labelled, labels, dense, sparse, row, state)
+            bad = _parse_line(lines, rows, first, row, state)
         if fields == columns and bad < 0:
             row += 1
             empty = state[_EMPTY]
@@ -121,7 +129,9 @@ def parse_lines(
                 missing[bit_length(lowest) - 1] += 1
                 empty ^= lowest
         else:
-            _write_reject(ends, first, fields, bad, labelled, dense.shape[1], rejects[rejected])
+            _write_reject(
+                ends, first, fields, bad, labelled, rows.dense.shape[1], rejects[rejected]
+            )
             rejects[rejected, 0] = line
             rejected += 1
         line += 1
@@ -130,18 +140,12 @@ def parse_lines(
 
 @kernel
 def _parse_line(
-    text: NDArray[np.uint8],
-    words: NDArray[np.uint64],
-    ends: NDArray[np.uint32],
-    first: int,
-    labelled: int,
-    labels: NDArray[np.int32],
-    dense: NDArray[np.int32],
-    sparse: NDArray[np.uint32],
-    row: int,
-    state: NDArray[np.int64],
+    lines: TextFields, rows: RowArrays, first: int, row: int, state: NDArray[np.int64]
 ) -> np.int64:
     """Parse a line whose fields begin at `first` into a row; gives the first bad column, or -1."""
+    text, words, ends = lines.text, lines.words, lines.ends
+    labels, dense, sparse = rows.labels, rows.dense, rows.sparse
+    labelled = 1 if len(labels) else 0
     start = _U(ends[first - 1]) + _U(1) if first else _U(0)
     at, ints = _U(first), _U(labelled + dense.shape[1])
     empty = np.int64(0)
@@ -229,7 +233,6 @@ def _parse_short_hexadecimal(word: np.uint64, length: np.uint64) -> np.int64:
 
 @kernel
 def _parse_any_integer(text: NDArray[np.uint8], start: np.uint64, end: np.uint64) -> np.int64:
-    """The decimal number of any field, or `_BAD`."""
     negative = start < end and text[start] == _MINUS
     if negative:
         start += _U(1)
@@ -246,7 +249,6 @@ def _parse_any_integer(text: NDArray[np.uint8], start: np.uint64, end: np.uint64
 
 @kernel
 def _parse_any_hexadecimal(text: NDArray[np.uint8], start: np.uint64, end: np.uint64) -> np.int64:
-    """The hexadecimal number of any field, or `_BAD`."""
     number = np.int64(0)
     for place in range(start, end):
         byte = np.int64(text[place])

@@ -1,8 +1,4 @@
-"""The rows of a part as they lie in the work folder, with their final ids.
-
-Parts that keep their order, from the work folder to the result.
-The exact shuffle of training days, out of core.
-"""
+"""Write parts from the work folder to the result, in their order or shuffled out of core."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -40,10 +36,6 @@ class PartRows:
     """A part that was read.
 
     Attributes:
-        work: where it lies.
-        name: of the part.
-        rows: that it has.
-        remapped: columns whose ids are numbers that remaps make final.
         rounded: whether ids and labels go through float32.
     """
 
@@ -126,7 +118,7 @@ def inverse_permutation(rows: int, seed: int) -> NDArray[np.uint32]:
     """uint32[rows], the place of each row."""
     if rows > _MOST:
         problem = f"{rows:,} training rows cannot be shuffled, {_MOST:,} can"
-        raise ConversionError("", problem, "choose fewer days, or --no-shuffle")
+        raise ConversionError("", problem, "choose fewer `days`, or no `shuffle_seed`")
     places = np.arange(rows, dtype=np.uint32)
     np.random.RandomState(seed).shuffle(places)
     invert_permutation(places, np.zeros(rows // 8 + 1, np.uint8))
@@ -236,8 +228,10 @@ class Shuffle:
         rows = min(self._bucket, self._rows - first)
         records = np.fromfile(self._work.bucket(number), np.uint32).reshape(-1, _WIDTH)
         if len(records) != rows:
-            problem = f"holds {len(records):,} of {rows:,} rows: it was changed by somebody else"
-            raise OutputError(str(self._work.bucket(number)), problem, "begin anew: --no-resume")
+            problem = f"holds {len(records):,} of {rows:,} rows: something else changed it"
+            raise OutputError(
+                str(self._work.bucket(number)), problem, "start again without `resume`"
+            )
         values = {
             "labels": np.empty((rows, 1), np.uint32),
             "dense": np.empty((rows, DENSE), np.uint32),

@@ -1,7 +1,4 @@
-"""The ids of one column: numbers of its values in the order in which they are first seen.
-
-The vocabulary of a column: which value has which id, and how often it was seen.
-"""
+"""The ids of one column, numbered as values are first seen, and its stored vocabulary."""
 
 import hashlib
 import json
@@ -15,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, SourceError
-from ingot.converters.output.commit import MANIFEST
+from ingot.converters.output.files import MANIFEST
 from ingot.converters.recsys.criteo.contract import (
     FIRST_ID,
     KEYS,
@@ -41,10 +38,6 @@ class Ids:
 
     Memory: 8 bytes a slot, of which 35 to 70 % are used, and 4 bytes a value; while the table is
     doubled, half of the slots once more.
-
-    Attributes:
-        count: distinct values.
-        unseen: rows whose value had no id and got none.
     """
 
     def __init__(self, key: str, *, grows: bool = True, settled: int = _SETTLED) -> None:
@@ -99,7 +92,6 @@ class Ids:
                 values,
                 place,
                 self._slots,
-                len(self._counts),
                 self.count,
                 FIRST_ID,
                 self._counts,
@@ -149,7 +141,6 @@ class Vocabulary:
         values: uint32[n], in first-seen order.
         ids: int32[n].
         counts: int64[n].
-        next_id: of the next new value.
     """
 
     values: NDArray[np.uint32]
@@ -180,9 +171,9 @@ def load_vocabulary(folder: Path, key: str) -> Vocabulary:
         next_id = int(told["next_id"])
         values, ids, counts = (_vocabulary_column(table, field) for field in SCHEMA)
     except FileNotFoundError as error:
-        raise SourceError(str(path), "there is no such vocabulary", _HINT) from error
+        raise SourceError(str(path), "this vocabulary does not exist", _HINT) from error
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise SourceError(str(path), f"is no vocabulary of ingot: {error}", _HINT) from error
+        raise SourceError(str(path), f"is not a vocabulary of ingot: {error}", _HINT) from error
     found = Vocabulary(values=values, ids=ids, counts=counts, next_id=next_id)
     _check_vocabulary(path, found)
     return found
@@ -206,7 +197,7 @@ def _check_vocabulary(path: Path, found: Vocabulary) -> None:
 
 
 def vocabulary_digest(folder: Path) -> str:
-    """SHA-256 over the vocabularies of a folder, each held to the folder's manifest if it has one."""
+    """SHA-256 of the vocabularies of a folder, checked against its manifest if there is one."""
     whole, listed = hashlib.sha256(), _listed_hashes(folder)
     for key in KEYS:
         path = vocabulary_path(folder, key)

@@ -9,8 +9,6 @@
     buckets/000012                       records of shuffled rows
 
 A step that is done is not done again; what an unfinished one left behind is written over.
-
-The files of a part while it is read.
 """
 
 import json
@@ -25,7 +23,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.output.commit import encode_json, sync_path, sync_tree, write_file
+from ingot.converters.output.files import encode_json, sync_path, sync_tree, write_file
 from ingot.converters.recsys.criteo.contract import HEADER, KEYS, REJECTS, npy_header
 from ingot.converters.recsys.criteo.preprocess.raw_lines import Rejects
 from ingot.converters.rows import Json

@@ -1,1 +1,1 @@
-"""Raw rows to the processed CTR contract, in two passes."""
+"""Building the processed contract: raw files and a featuremap to Parquet."""

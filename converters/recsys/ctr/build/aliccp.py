@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.ctr.build.row_collector import Rows, Tokens
 from ingot.converters.recsys.ctr.build.token_kernels import (
+    FieldNames,
+    TokenArrays,
     group_tokens,
     hash_spans,
     parse_tokens,
@@ -39,9 +41,6 @@ class Layout:
     """Where a kind of line has what.
 
     Attributes:
-        commas: before the list of tokens.
-        entity: column of the common feature index.
-        labels: columns of click and purchase; none for common features.
         sample: column of the sample's id; None for common features.
     """
 
@@ -60,18 +59,17 @@ class Fields:
     """The raw fields that count, in the order of their numbers.
 
     Attributes:
-        names: of the fields, as the files have them.
         numbers: int16, the place of each in `FeatureMap.sources`.
     """
 
     names: tuple[str, ...]
     numbers: NDArray[np.int16]
 
-    def flat(self) -> tuple[_Bytes, NDArray[np.int64]]:
-        """All names as bytes, one after the other, and where each ends."""
+    def flat(self) -> FieldNames:
+        """Join all names."""
         encoded = [name.encode() for name in self.names]
-        ends = np.cumsum([len(one) for one in encoded], dtype=np.int64)
-        return np.frombuffer(b"".join(encoded) or b"\0", np.uint8), ends
+        ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+        return FieldNames(np.frombuffer(b"".join(encoded) or b"\0", np.uint8), ends)
 
 
 def read_rows(
@@ -92,7 +90,6 @@ def read_rows(
 
 
 def _blocks(stream: BinaryIO, name: str, size: int) -> Iterator[_Bytes]:
-    """Whole lines, about `size` bytes of them at a time."""
     rest = b""
     wanted = size
     while chunk := stream.read(wanted):
@@ -157,7 +154,6 @@ class _Block:
     def _column(
         self, column: int, lines: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Start and length of a column in lines."""
         cuts = self._lines.cuts[lines]
         starts = cuts[:, column - 1] + 1 if column else self._lines.starts[lines]
         return starts, (cuts[:, column] - starts).astype(np.int32)
@@ -218,13 +214,14 @@ class _Block:
     ) -> tuple[tuple[Tokens, ...], Counter[str]]:
         starts = self._lines.cuts[lines, -1] + 1
         ends = np.maximum(self._lines.ends[lines], starts)
-        found = _ParsedTokens.parse(self._block, starts, ends, fields)
-        found.settle(len(fields.names))
+        parsed = _ParsedTokens(self._block, starts, ends, fields)
+        parsed.settle(len(fields.names))
         expected = self._stated_token_counts(lines)
-        found.counts["wrong_count"] = int(np.count_nonzero(expected != found.pieces))
-        codes = interner.add(self._block, found.ids, found.lengths, fields.numbers[found.fields])
+        parsed.counts["wrong_count"] = int(np.count_nonzero(expected != parsed.pieces))
+        tokens = parsed.tokens
+        codes = interner.add(self._block, tokens.ids, tokens.lengths, fields.numbers[tokens.fields])
         bounds, offsets, codes, values = group_tokens(
-            found.rows, found.fields, codes, found.values, len(lines), len(fields.names)
+            tokens.rows, tokens.fields, codes, tokens.values, len(lines), len(fields.names)
         )
         return tuple(
             Tokens(
@@ -233,7 +230,7 @@ class _Block:
                 values=values[bounds[at] : bounds[at + 1]],
             )
             for at in range(len(fields.names))
-        ), found.counts
+        ), parsed.counts
 
     def _stated_token_counts(self, lines: NDArray[np.int64]) -> NDArray[np.int64]:
         """The stated number of tokens of lines; -1 where it is no number of up to 9 digits."""
@@ -249,83 +246,55 @@ class _Block:
 
 
 class _ParsedTokens:
-    """The tokens of a block, in order; see `parse_tokens` for the arrays."""
+    """The tokens of a block, in order, and how many pieces each of its rows has."""
 
-    def __init__(self, block: _Bytes, count: int, rows: int) -> None:
-        self.block = block
-        self.rows = np.empty(count, np.int32)
-        self.fields = np.empty(count, np.int16)
-        self.ids = np.empty(count, np.int64)
-        self.lengths = np.empty(count, np.int32)
-        self.values = np.empty(count, np.float32)
-        self.numbers = np.empty(count, np.int64)
-        self.doubtful = np.empty(count, np.bool_)
-        self.pieces = np.empty(rows, np.int32)
-        self.counts: Counter[str] = Counter()
-
-    @classmethod
-    def parse(
-        cls, block: _Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], fields: Fields
-    ) -> "_ParsedTokens":
+    def __init__(
+        self, block: _Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], fields: Fields
+    ) -> None:
         room = int(np.count_nonzero(block == _JOIN)) + len(starts)
-        one = cls(block, room, len(starts))
-        names, name_ends = fields.flat()
+        kinds = (np.int32, np.int16, np.int64, np.int32, np.float32, np.int64, np.bool_)
+        tokens = TokenArrays._make(np.empty(room, kind) for kind in kinds)
+        self.block = block
+        self.pieces = np.empty(len(starts), np.int32)
         count, no_id, no_value = parse_tokens(
-            block,
-            starts,
-            ends,
-            names,
-            name_ends,
-            one.rows,
-            one.fields,
-            one.ids,
-            one.lengths,
-            one.values,
-            one.numbers,
-            one.doubtful,
-            one.pieces,
+            block, starts, ends, fields.flat(), tokens, self.pieces
         )
-        one.counts.update({"no_id": no_id, "no_value": no_value})
-        one.counts["read"] = int(one.pieces.sum(dtype=np.int64))
-        one._keep(np.arange(count))
-        return one
-
-    def _keep(self, places: NDArray[np.int64]) -> None:
-        for name in ("rows", "fields", "ids", "lengths", "values", "numbers", "doubtful"):
-            setattr(self, name, getattr(self, name)[places])
+        self.tokens = tokens.take(np.arange(count))
+        self.counts = Counter({"no_id": no_id, "no_value": no_value})
+        self.counts["read"] = int(self.pieces.sum(dtype=np.int64))
 
     def settle(self, unknown: int) -> None:
         """Read what the kernel left to Python; drop what is malformed and what is not wanted."""
-        good = np.ones(len(self.rows), np.bool_)
-        doubtful = np.flatnonzero(self.doubtful)
+        tokens = self.tokens
+        good = np.ones(len(tokens.rows), np.bool_)
+        doubtful = np.flatnonzero(tokens.doubtful)
         if len(doubtful) and _is_utf8(self.block.tobytes()):  # then every id is
-            doubtful = np.flatnonzero(np.isnan(self.values))
+            doubtful = np.flatnonzero(np.isnan(tokens.values))
         if len(doubtful):
             good[doubtful] = self._reread(doubtful)
-        wanted = self.fields != unknown
+        wanted = tokens.fields != unknown
         self.counts["unmapped"] = int(np.count_nonzero(good & ~wanted))
         if not (good & wanted).all():
-            self._keep(np.flatnonzero(good & wanted))
+            self.tokens = tokens.take(np.flatnonzero(good & wanted))
 
     def _reread(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Read tokens as Python does; whether each of them is one."""
-        text = self.block.tobytes()
-        columns = (self.ids[places], self.lengths[places], self.numbers[places])
+        text, tokens = self.block.tobytes(), self.tokens
+        columns = (tokens.ids[places], tokens.lengths[places], tokens.numbers[places])
         spans = zip(*(column.tolist() for column in columns), strict=True)
         numbers = [
             self._number(text[first : first + length], _value_text(text, number))
             for first, length, number in spans
         ]
-        good = np.array([one is not None for one in numbers])
+        good = np.array([number is not None for number in numbers])
         with np.errstate(over="ignore"):
             values = np.array(numbers, np.float64).astype(np.float32)
         odd = ~np.isfinite(values)
         self.counts["not_finite"] += int(np.count_nonzero(odd & good))
-        self.values[places] = np.where(odd, np.float32(0.0), values)
+        tokens.values[places] = np.where(odd, np.float32(0.0), values)
         return good
 
     def _number(self, name: bytes, number: bytes) -> float | None:
-        """The value of a token; None for a malformed one, which is counted."""
         if not _is_utf8(name):
             self.counts["not_utf8"] += 1
             return None
@@ -337,7 +306,6 @@ class _ParsedTokens:
 
 
 def _value_text(text: bytes, start: int) -> bytes:
-    """What stands from a place to the end of its token."""
     found = _END.search(text, start)
     return text[start : found.start() if found else len(text)]
 

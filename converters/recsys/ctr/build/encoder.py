@@ -1,8 +1,4 @@
-"""What a build counts: `stats.json`.
-
-From tokens to a feature's ids and values.
-The encoded common features of every entity, on disk, taken by row.
-"""
+"""Tokens to the ids and values of features, what is counted on the way, and the entities' store."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,12 +11,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, Tokens
 from ingot.converters.recsys.ctr.build.selection_kernels import (
     AUTO,
     AUTO_MIX,
     TOPK,
+    Choice,
+    RowWeights,
+    TokenIds,
+    TokenLists,
     gather_lists,
     select_lists,
     select_single,
@@ -139,7 +139,6 @@ class LabelSums:
 
 
 _STRATEGIES: Final = {"auto": AUTO, "auto_mix": AUTO_MIX, "topk_by_freq": TOPK}
-_MISSING: Final = (MISSING, MISSING_VALUE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,20 +170,32 @@ class Encoder:
     """Selects and encodes the tokens of one feature.
 
     Attributes:
-        feature: whose.
         ids: int64, the id of each token of the field, sorted by text.
-        sums: what was encoded, counted.
     """
 
     def __init__(self, feature: Feature, featuremap: FeatureMap, vocabulary: Vocabulary) -> None:
         self.feature = feature
         self.ids = ids_of(feature, featuremap, vocabulary.texts, vocabulary.ranks)
         self.sums = FeatureSums(feature)
-        self._priorities = vocabulary.priorities
-        self._oov = OOV if feature.encoding == VOCAB else -1
         # By rank: the contract's tail has the numbers of the head.
         tails = vocabulary.ranks >= (feature.vocab_num_tokens or 0)
-        self._tails = tails if feature.encoding == HYBRID else np.zeros_like(tails)
+        self._vocabulary = TokenIds(
+            ids=self.ids,
+            priorities=vocabulary.priorities,
+            tails=tails if feature.encoding == HYBRID else np.zeros_like(tails),
+            oov=OOV if feature.encoding == VOCAB else -1,
+            missing_id=MISSING,
+            missing_value=MISSING_VALUE,
+        )
+        select, longest = feature.token_select, feature.max_len or 0
+        self._choice = Choice(
+            longest=longest,
+            # rounded, so that 2 / 3 of 3 is 2, not more
+            first=math.ceil(round(longest * select.value_fraction, 9)),
+            strategy=_strategy(feature),
+            ratio=select.non_one_ratio_gte,
+            deviation=select.value_std_gte,
+        )
 
     def encode(
         self,
@@ -193,57 +204,25 @@ class Encoder:
         splits: NDArray[np.uint8],
         weights: NDArray[np.int64],
     ) -> Encoded:
-        """Cells of rows."""
+        """Encode the tokens of rows."""
         first = tokens.offsets[0]
         offsets = tokens.offsets - first
-        codes = tokens.codes[first : first + offsets[-1]]
-        values = tokens.values[first : first + offsets[-1]]
-        own = places[codes]
+        part = slice(first, first + offsets[-1])
+        lists = TokenLists(offsets, places[tokens.codes[part]], tokens.values[part])
+        rows, sums = RowWeights(splits, weights), self.sums
         if self.feature.max_len is None:
-            ids, values = select_single(
-                offsets,
-                own,
-                values,
-                self._priorities,
-                self.ids,
-                self._oov,
-                self._tails,
-                _MISSING,
-                splits,
-                weights,
-                self.sums.counts,
-            )
+            ids, values = select_single(lists, self._vocabulary, rows, sums.counts)
             return Encoded(offsets=None, ids=ids, values=values)
-        select = self.feature.token_select
         out, ids, values, before = select_lists(
-            offsets,
-            own,
-            values,
-            self._priorities,
-            self.ids,
-            self.feature.max_len,
-            self._first(self.feature.max_len),
-            self._strategy(),
-            select.non_one_ratio_gte,
-            select.value_std_gte,
-            self._oov,
-            self._tails,
-            _MISSING,
-            splits,
-            weights,
-            self.sums.counts,
-            self.sums.values,
+            lists, self._vocabulary, self._choice, rows, sums.counts, sums.values
         )
-        self.sums.add_lengths(before, splits, weights)
+        sums.add_lengths(before, splits, weights)
         return Encoded(offsets=out, ids=ids, values=values)
 
-    def _first(self, longest: int) -> int:
-        """How many tokens auto_mix takes by value; rounded, so that 2 / 3 of 3 is 2, not more."""
-        return math.ceil(round(longest * self.feature.token_select.value_fraction, 9))
 
-    def _strategy(self) -> int:
-        strategy = _STRATEGIES[self.feature.token_select.strategy]
-        return TOPK if strategy == AUTO and not self.feature.use_value else strategy
+def _strategy(feature: Feature) -> int:
+    strategy = _STRATEGIES[feature.token_select.strategy]
+    return TOPK if strategy == AUTO and not feature.use_value else strategy
 
 
 _UNKNOWN: Final = len(SPLITS)
@@ -354,7 +333,6 @@ class EntityStore:
 
 
 def _empty_rows() -> Tokens:
-    """Rows without a token, one per split."""
     return Tokens(
         offsets=np.zeros(_UNKNOWN + 1, np.int32),
         codes=np.empty(0, np.int32),

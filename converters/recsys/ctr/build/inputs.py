@@ -1,14 +1,11 @@
-"""The files that a build reads.
-
-What decides the bytes of a build.
-"""
+"""The raw files that a build reads, and what decides the bytes of the build."""
 
 import hashlib
-import json
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from threading import Event
 from typing import Final, Protocol
 
@@ -17,7 +14,7 @@ import pyarrow as pa
 
 from ingot import __version__
 from ingot.converters.errors import FeaturemapError, IngotError, Problem, SourceError
-from ingot.converters.output.commit import FinishedResult
+from ingot.converters.output.identity import RunIdentity, describe_difference
 from ingot.converters.recsys.ctr.build.aliccp import (
     BLOCK,
     COMMON,
@@ -31,10 +28,9 @@ from ingot.converters.recsys.ctr.contract import Profile
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, load, to_document
 from ingot.converters.recsys.ctr.table.table_rows import read_table
 from ingot.converters.rows import Json
+from ingot.converters.sources.inputs import hash_input, input_entry, input_stamp
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, list_location
-
-_HASHED: Final = 8 << 20
 
 
 class Inputs(Protocol):
@@ -58,8 +54,6 @@ class Aliccp:
     """The raw files of Ali-CCP.
 
     Attributes:
-        skeleton: path or URL of `sample_skeleton_*.csv`, compressed or not.
-        common: path or URL of `common_features_*.csv`.
         block_bytes: about how much is read at a time; the result does not depend on it.
     """
 
@@ -74,8 +68,8 @@ class Aliccp:
     def check(self, featuremap: FeatureMap) -> None:
         """See that a featuremap names fields of both files."""
         if featuremap.table is not None:
-            expected = "no table, as --skeleton and --common are read"
-            raise _contradiction_error("/table", expected, "a table: is it meant for --table?")
+            expected = "no table, as `skeleton` and `common` are read"
+            raise _contradiction_error("/table", expected, "a table: is it meant for `table`?")
 
     def feed(self, collector: Collector, featuremap: FeatureMap) -> Iterator[tuple[str, Rows]]:
         """Read everything into a collector; gives a stage and the rows after each block."""
@@ -101,11 +95,7 @@ class Aliccp:
 
 @dataclass(frozen=True, kw_only=True)
 class PlainTable:
-    """A plain table.
-
-    Attributes:
-        table: path or URL of a CSV or Parquet file, see `read_table`.
-    """
+    """A plain table."""
 
     table: str
 
@@ -117,9 +107,7 @@ class PlainTable:
         """See that a featuremap names the table's columns."""
         if featuremap.table is None:
             expected = "entity_id, y_ctr and y_cvr, the table's columns"
-            raise _contradiction_error(
-                "/table", expected, "nothing (`ingot ctr draft` proposes one)"
-            )
+            raise _contradiction_error("/table", expected, "nothing (a drafted featuremap has it)")
 
     def feed(self, collector: Collector, featuremap: FeatureMap) -> Iterator[tuple[str, Rows]]:
         """Read everything into a collector; gives a stage and the rows after each block."""
@@ -149,39 +137,31 @@ def find_single_file(place: str) -> Entry:
 
 
 def file_stamps(inputs: Inputs) -> list[dict[str, Json]]:
-    """Role, name, size and time of change of every file."""
+    """Return role, name, size and time of change of every file."""
     return [
-        {"role": role, "name": e.name, "bytes": e.bytes, "mtime_ns": e.mtime_ns, "etag": e.etag}
-        for role, place in inputs.places().items()
-        for e in list_location(place).entries
-    ]
-
-
-def file_hashes(inputs: Inputs, stop: Event | None = None) -> list[dict[str, Json]]:
-    """Role, name, size and SHA-256 of every file as stored, as the manifest lists them."""
-    stop = stop or Event()
-    return [
-        {"role": role, "name": entry.name, "bytes": entry.bytes, "sha256": _sha256(entry, stop)}
+        input_stamp(entry, role=role)
         for role, place in inputs.places().items()
         for entry in list_location(place).entries
     ]
 
 
-def _sha256(entry: Entry, stop: Event) -> str:
-    digest = hashlib.sha256()
-    with entry.place.open() as stream:
-        while not stop.is_set() and (block := stream.read(_HASHED)):
-            digest.update(block)
-    return digest.hexdigest()
+def file_entries(inputs: Inputs, stop: Event | None = None) -> list[dict[str, Json]]:
+    """Return role, name, size and SHA-256 of every file, as the manifest lists them."""
+    stopped = stop.is_set if stop else lambda: False
+    return [
+        input_entry(entry, hash_input(entry, stopped), role=role)
+        for role, place in inputs.places().items()
+        for entry in list_location(place).entries
+    ]
 
 
 @contextmanager
 def hash_in_background(inputs: Inputs) -> Iterator[Future[list[dict[str, Json]]]]:
-    """Hash the files beside other work; stops where that ends first, as it failed."""
+    """Hash the files beside other work; stop where that ends first, as it failed."""
     stop = Event()
     with ThreadPoolExecutor(1, "hash") as pool:
         try:
-            yield pool.submit(file_hashes, inputs, stop)
+            yield pool.submit(file_entries, inputs, stop)
         finally:
             stop.set()
 
@@ -189,86 +169,38 @@ def hash_in_background(inputs: Inputs) -> Iterator[Future[list[dict[str, Json]]]
 FORMAT: Final = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Identity:
-    """Two builds with equal identities make the same folder.
-
-    Attributes:
-        inputs: the raw files.
-        stamps: role, name, size and time of change of each of them.
-        featuremap: what becomes of them.
-        vocab_sha256: of the saved vocabularies that are used, or None.
-    """
-
-    inputs: Inputs
-    stamps: list[dict[str, Json]]
-    featuremap: FeatureMap
-    vocab_sha256: str | None
-
-    @classmethod
-    def of(
-        cls, inputs: Inputs, featuremap: FeatureMap, known: dict[str, pa.Table] | None
-    ) -> "Identity":
-        """The identity of a build."""
-        return cls(
-            inputs=inputs,
-            stamps=file_stamps(inputs),
-            featuremap=featuremap,
-            vocab_sha256=_hash_tables(known) if known is not None else None,
-        )
-
-    def settled(self) -> dict[str, Json]:
-        """What the manifest holds of it."""
-        return {
+def build_identity(
+    inputs: Inputs, featuremap: FeatureMap, known: dict[str, pa.Table] | None, out: Path
+) -> RunIdentity:
+    """Return what decides the bytes of a build; `known`: saved vocabularies that are used."""
+    return RunIdentity(
+        settled={
             "decision": "ctr",
             "versions": {"ingot": __version__, "ctr": FORMAT},
-            "profile": asdict(Profile.of(self.featuremap)),
-            "featuremap_sha256": self.featuremap.sha256,
-            "vocab_sha256": self.vocab_sha256,
-        }
-
-    def key(self) -> str:
-        """The staging key: knows the inputs by place, name, size and time of change."""
-        document = [self.settled(), self.inputs.places(), self.stamps]
-        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
-
-    def difference(self, there: FinishedResult) -> str | None:
-        """What tells a finished folder from the one that this build would make, if anything."""
-        for name, ours in self.settled().items():
-            if there.manifest.get(name) != ours:
-                return _DIFFERENCES[name] + self._changed_choices(name, there)
-        if there.run.get("inputs") == self.stamps:
-            return None
-        try:
-            same = there.manifest.get("inputs") == file_hashes(self.inputs)
-        except IngotError:
-            same = False  # the build will say what is wrong with the file
-        return None if same else "other input files"
-
-    def _changed_choices(self, name: str, there: FinishedResult) -> str:
-        """What of the profile or the featuremap differs, as far as the folder shows it."""
-        if name not in ("profile", "featuremap_sha256"):
-            return ""
-        try:
-            theirs = to_document(load(there.folder / "featuremap.yaml"))
-        except IngotError:
-            return ""
-        ours = to_document(self.featuremap)
-        keys = [key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key)]
-        told = [
-            key if key in ("features", "table") else f"{key} {ours[key]}, there {theirs[key]}"
-            for key in keys
-        ]
-        return f" ({'; '.join(told)})" if told else ""
+            "profile": asdict(Profile.of(featuremap)),
+            "featuremap_sha256": featuremap.sha256,
+            "vocab_sha256": None if known is None else _hash_tables(known),
+        },
+        place=inputs.places(),
+        stamps=file_stamps(inputs),
+        entries=lambda: file_entries(inputs),
+        words={
+            "profile": "another profile of the contract",
+            "featuremap_sha256": f"another featuremap{_featuremap_changes(out, featuremap)}",
+            "vocab_sha256": "other vocabularies",
+        },
+    )
 
 
-_DIFFERENCES = {
-    "decision": "another decision",
-    "versions": "another version of ingot",
-    "profile": "another reading of the contract",
-    "featuremap_sha256": "another featuremap",
-    "vocab_sha256": "other vocabularies",
-}
+def _featuremap_changes(out: Path, featuremap: FeatureMap) -> str:
+    """What differs from the featuremap of a finished build, as far as its folder shows it."""
+    try:
+        theirs = to_document(load(out / "featuremap.yaml"))
+    except IngotError:
+        return ""
+    words = {"features": "other features", "table": "other table columns"}
+    changes = describe_difference(to_document(featuremap), theirs, words)
+    return f" ({changes})" if changes else ""
 
 
 def _hash_tables(tables: dict[str, pa.Table]) -> str:

@@ -1,7 +1,4 @@
-"""A split's Parquet files: row groups and files of fixed numbers of rows.
-
-A raw CTR data set and a featuremap to a folder of the processed contract.
-"""
+"""Build a folder of the processed contract from a raw CTR data set and a featuremap."""
 
 import shutil
 from collections import Counter
@@ -9,7 +6,6 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -21,9 +17,10 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import load_json
-from ingot.converters.output.commit import StagedResult, encode_json, output_errors, stage
-from ingot.converters.output.result_files import check_unchanged, list_files
-from ingot.converters.progress import Clock, Progress, Watch, host_facts, peak_rss
+from ingot.converters.output.commit import StagedResult
+from ingot.converters.output.files import check_unchanged, encode_json, output_errors
+from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
+from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.ctr.build.encoder import (
     TOKENS,
     Encoded,
@@ -33,8 +30,8 @@ from ingot.converters.recsys.ctr.build.encoder import (
     vocabulary_entry,
 )
 from ingot.converters.recsys.ctr.build.inputs import (
-    Identity,
     Inputs,
+    build_identity,
     file_stamps,
     hash_in_background,
 )
@@ -56,11 +53,7 @@ GROUPS_PER_FILE: Final = 64
 
 
 class SplitWriter:
-    """Writes `part-00000.parquet`, ... of a split, however its rows come.
-
-    Attributes:
-        rows: rows so far.
-    """
+    """Writes `part-00000.parquet`, ... of a split, however its rows come."""
 
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
         self.rows = 0
@@ -183,13 +176,11 @@ def build(
     """
     inputs.check(featuremap)
     known = load_vocabularies(vocab, featuremap) if vocab is not None else None
-    identity = Identity.of(inputs, featuremap, known)
-    with stage(
-        out, key=identity.key(), difference=identity.difference, overwrite=overwrite
-    ) as staged:
+    identity = build_identity(inputs, featuremap, known, out)
+    with identity.stage(out, overwrite=overwrite) as staged:
         if staged.done:
             stats = read_stats(staged.done.folder)
-            notes = (*staged.notes, "this build was there already: nothing to do")
+            notes = (*staged.notes, ALREADY_DONE)
             manifest = staged.done.manifest
             return Built(
                 out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
@@ -231,7 +222,7 @@ class _Build:
         inputs: Inputs,
         featuremap: FeatureMap,
         known: dict[str, pa.Table] | None,
-        identity: Identity,
+        identity: RunIdentity,
         staged: StagedResult,
         watch: Watch,
     ) -> None:
@@ -256,7 +247,6 @@ class _Build:
 
     @contextmanager
     def _close_files_at_end(self) -> Iterator[None]:
-        """Close in the end what a build that failed left open."""
         try:
             yield
         finally:
@@ -280,7 +270,6 @@ class _Build:
         return ", ".join(self._inputs.places().values())
 
     def _only_rejects_error(self, rows: int) -> tuple[str, str]:
-        """What is wrong with a file that begins with rejects only, and what to do."""
         said = f"none of the first {rows:,} rows of a file can be read"
         return said + _first_rejects(self._collector), "is each file given under its own option?"
 
@@ -297,10 +286,10 @@ class _Build:
         if not sum(rows):
             raise ConversionError(where, *_no_rows_error(collector))
         if self._known is None and not rows[TRAIN]:
-            problem = (
-                "no row is in the train split, so that there is nothing to fit vocabularies on"
+            problem = "no row is in the train split, and vocabularies are fitted on it"
+            raise ConversionError(
+                where, problem, "raise `train_fraction`, or give a `vocab` folder"
             )
-            raise ConversionError(where, problem, "raise --train-fraction or give --vocab DIR")
 
     def _encode(self) -> None:
         """Rank the tokens, encode the common features, then write the rows."""
@@ -428,22 +417,11 @@ class _Build:
         with output_errors(staged.out):
             (result / FEATUREMAP).write_text(dump(to_document(self._featuremap)), "utf-8")
             (result / STATS).write_bytes(encode_json(stats, sort_keys=False))
-            manifest: dict[str, Json] = {
-                **self._identity.settled(),
-                "inputs": inputs,
-                "rows": stats["rows"],
-                "rejects": stats["rejects"],
-                "files": list_files(result),
-            }
-        run: dict[str, Json] = {
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "host": host_facts(),
-            "seconds": self._clock.seconds(),
-            "peak_rss_bytes": peak_rss(),
-            "inputs": self._identity.stamps,
-            "notes": list(staged.notes),
-        }
-        staged.commit(manifest, run)
+        manifest, _ = self._identity.commit(
+            staged,
+            {"inputs": inputs, "rows": stats["rows"], "rejects": stats["rejects"]},
+            {"seconds": self._clock.seconds(), "peak_rss_bytes": peak_rss()},
+        )
         return Built(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
 
 
@@ -456,16 +434,14 @@ def _first_features_by_source(featuremap: FeatureMap) -> list[str]:
 
 
 def _no_rows_error(collector: Collector) -> tuple[str, str]:
-    """Why there is no row to write, and what to do."""
     if not collector.read:
-        return "there is no row", "is it the right file?"
+        return "the files hold no row", "are they the right files?"
     reasons = ", ".join(f"{reason} {count}" for reason, count in collector.rejects.most_common(3))
     said = f"no row is left of {collector.read} read: {reasons or 'the funnel policy dropped all'}"
     return said + _first_rejects(collector), ""
 
 
 def _first_rejects(collector: Collector) -> str:
-    """The first rejects, a line each."""
     return "".join(
         f"\n  {one.file}, row {one.row}: {one.reason} {one.found!r}"
         for one in collector.first_rejects

@@ -1,9 +1,4 @@
-"""Rows as the build works on them: every token a code.
-
-Rows on disk between the two passes of a build: parsed once, read once or twice.
-How many sample ids stand more than once, in bounded memory.
-The first pass of a build: every row read once, its tokens as codes, its split known.
-"""
+"""The first pass of a build: rows read once, their tokens as codes, spooled to disk by split."""
 
 import json
 from collections import Counter
@@ -18,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.ctr.build.token_kernels import count_codes, count_weighted
 from ingot.converters.recsys.ctr.build.vocabulary import Interner, grow_array
 from ingot.converters.recsys.ctr.contract import SPLITS, TRAIN, splits_of
@@ -52,10 +47,6 @@ class Rows:
         purchases: uint8[n], 0 or 1; all 0 for common features.
         entities: int32[n], codes of the build's entities.
         samples: uint64[n], hashes of the samples' ids; None where there are none.
-        tokens: one per field that the source gives.
-        counts: what was dropped or odd, by the names of stats.json's `tokens`.
-        rejects: rows that are left out.
-        read: rows read, the rejected ones included.
     """
 
     rows: NDArray[np.int64]
@@ -106,11 +97,7 @@ def _schema(fields: int) -> pa.Schema:
 
 
 class Spool:
-    """Rows of a split, or common features, written once and read in the same order.
-
-    Attributes:
-        rows: rows so far.
-    """
+    """Rows of a split, or common features, written once and read in the same order."""
 
     def __init__(self, path: Path, fields: int) -> None:
         self.rows = 0
@@ -233,7 +220,6 @@ class Repeats:
         return self._count - distinct
 
     def _part(self, at: int, parts: int, size: int) -> NDArray[np.uint64]:
-        """The hashes that belong to a part."""
         held = []
         with self._path.open("rb") as file:
             while len(some := np.fromfile(file, np.uint64, size)):
@@ -247,11 +233,7 @@ _STEP = 1 << 16
 
 
 class Entities:
-    """The entities of a build.
-
-    Attributes:
-        names: their codes.
-    """
+    """The entities of a build."""
 
     def __init__(self, featuremap: FeatureMap) -> None:
         self.names = Interner()
@@ -306,15 +288,6 @@ class Collector:
     """Reads common features and rows, and keeps what the second pass needs.
 
     Attributes:
-        tokens: every distinct token; the field is the place in `FeatureMap.sources`.
-        entities: every distinct entity.
-        counts: what was dropped or odd, by the names of stats.json's `tokens`.
-        rejects: rejected rows by reason.
-        common_rejects: rejected lines of common features by reason.
-        first_rejects: the first of them, for people.
-        read: rows read.
-        dropped: rows that the funnel policy drops.
-        spools: the rows, one per split.
         common: the lines of common features; None for a table.
     """
 

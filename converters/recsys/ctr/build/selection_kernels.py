@@ -4,7 +4,7 @@ Tokens come as positions in the sorted list of all tokens of their field, so tha
 positions is comparing texts. Sort keys are pairs of 32 bits in one unsigned number.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,58 @@ _LOW = np.uint64(0xFFFFFFFF)
 _HIGH = np.uint64(32)
 _SIGN = np.uint32(0x80000000)
 _ALL = np.uint32(0xFFFFFFFF)
+
+
+class TokenLists(NamedTuple):
+    """Lists of tokens of rows: int32[n + 1] offsets, uint32 tokens, float32 values."""
+
+    offsets: NDArray[np.int32]
+    tokens: NDArray[np.uint32]
+    values: NDArray[np.float32]
+
+
+class TokenIds(NamedTuple):
+    """What becomes of the tokens of a field, by their places in its sorted texts.
+
+    Attributes:
+        ids: int64, see `ids_of`.
+        priorities: uint32, the place in the order of (rank, text).
+        oov: the id of unknown tokens, -1 for none.
+    """
+
+    ids: NDArray[np.int64]
+    priorities: NDArray[np.uint32]
+    tails: NDArray[np.bool_]
+    oov: int
+    missing_id: int
+    missing_value: float
+
+
+class Choice(NamedTuple):
+    """How tokens of a list are chosen: the longest list, how many of them by value, strategy."""
+
+    longest: int
+    first: int
+    strategy: int
+    ratio: float
+    deviation: float
+
+
+class RowWeights(NamedTuple):
+    """The split of each row (uint8), and how often it counts (int64)."""
+
+    splits: NDArray[np.uint8]
+    weights: NDArray[np.int64]
+
+
+class _Scratch(NamedTuple):
+    """Room for the tokens of a row."""
+
+    keys: NDArray[np.uint32]
+    pairs: NDArray[np.uint64]
+    distinct: NDArray[np.float32]
+    order: NDArray[np.uint64]
+    taken: NDArray[np.bool_]
 
 
 @kernel
@@ -148,165 +200,126 @@ def _choose_tokens(
     tokens: NDArray[np.uint32],
     values: NDArray[np.float32],
     priorities: NDArray[np.uint32],
-    longest: int,
-    first: int,
-    strategy: int,
-    ratio: float,
-    deviation: float,
-    keys: NDArray[np.uint32],
-    pairs: NDArray[np.uint64],
-    distinct: NDArray[np.float32],
-    order: NDArray[np.uint64],
-    taken: NDArray[np.bool_],
+    choice: Choice,
+    scratch: _Scratch,
 ) -> tuple[int, int]:
     """Select the tokens of a row.
 
     Fills `pairs` with its distinct tokens, `distinct` with their values and `order` with the places
     of those that are kept; returns how many are distinct and how many are kept.
     """
-    _descending_keys(values, keys)
-    count = _distinct_pairs(tokens, keys, pairs)
-    scratch = np.empty(1, np.uint32)
+    pairs, distinct = scratch.pairs, scratch.distinct
+    _descending_keys(values, scratch.keys)
+    count = _distinct_pairs(tokens, scratch.keys, pairs)
+    bits = np.empty(1, np.uint32)
     for at in range(count):
-        distinct[at] = _pair_value(pairs[at], scratch)
+        distinct[at] = _pair_value(pairs[at], bits)
     _keep_signs(tokens, values, pairs[:count], distinct)
-    mixed = strategy == AUTO_MIX
-    if strategy == AUTO:
-        mixed = _are_informative(distinct[:count], ratio, deviation)
-    kept = _order_pairs(pairs[:count], priorities, first if mixed else 0, longest, order, taken)
+    mixed = choice.strategy == AUTO_MIX
+    if choice.strategy == AUTO:
+        mixed = _are_informative(distinct[:count], choice.ratio, choice.deviation)
+    first = choice.first if mixed else 0
+    kept = _order_pairs(
+        pairs[:count], priorities, first, choice.longest, scratch.order, scratch.taken
+    )
     return count, kept
 
 
 @kernel
 def _encode_chosen(
-    pairs: NDArray[np.uint64],
-    distinct: NDArray[np.float32],
-    order: NDArray[np.uint64],
-    ids: NDArray[np.int64],
-    oov: int,
-    tails: NDArray[np.bool_],
+    scratch: _Scratch,
+    kept: int,
+    vocabulary: TokenIds,
     weight: int,
     out_ids: NDArray[np.int64],
     out_values: NDArray[np.float32],
-    sums: NDArray[np.int64],
+    counts: NDArray[np.int64],
 ) -> float:
     """Fill in ids and values of the chosen tokens; returns the sum of their absolute values."""
     total = 0.0
-    for at in range(len(order)):
-        index = order[at]
-        token = pairs[index] >> _HIGH
-        number = ids[token]
+    for at in range(kept):
+        index = scratch.order[at]
+        token = scratch.pairs[index] >> _HIGH
+        number = vocabulary.ids[token]
         out_ids[at] = number
-        out_values[at] = distinct[index]
-        total += abs(distinct[index])
-        sums[OOV_IDS] += weight * (number == oov)
-        sums[TAIL_IDS] += weight * tails[token]
+        out_values[at] = scratch.distinct[index]
+        total += abs(scratch.distinct[index])
+        counts[OOV_IDS] += weight * (number == vocabulary.oov)
+        counts[TAIL_IDS] += weight * vocabulary.tails[token]
     return total
 
 
 @kernel
 def select_lists(
-    offsets: NDArray[np.int32],
-    tokens: NDArray[np.uint32],
-    values: NDArray[np.float32],
-    priorities: NDArray[np.uint32],
-    ids: NDArray[np.int64],
-    longest: int,
-    first: int,
-    strategy: int,
-    ratio: float,
-    deviation: float,
-    oov: int,
-    tails: NDArray[np.bool_],
-    missing: tuple[int, float],
-    splits: NDArray[np.uint8],
-    weights: NDArray[np.int64],
-    sums: NDArray[np.int64],
-    shares: NDArray[np.float64],
+    lists: TokenLists,
+    vocabulary: TokenIds,
+    choice: Choice,
+    weighted: RowWeights,
+    counts: NDArray[np.int64],
+    sums: NDArray[np.float64],
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int32]]:
     """Select, order and encode the lists of a multi-value feature."""
+    offsets = lists.offsets
     rows = len(offsets) - 1
-    room, widest = _list_room(offsets, longest)
+    room, widest = _list_room(offsets, choice.longest)
     out_offsets, before = np.zeros(rows + 1, np.int32), np.zeros(rows, np.int32)
     out_ids, out_values = np.empty(room, np.int64), np.empty(room, np.float32)
-    keys, distinct = np.empty(widest, np.uint32), np.empty(widest, np.float32)
-    pairs, order = np.empty(widest, np.uint64), np.empty(widest, np.uint64)
-    taken = np.empty(widest, np.bool_)
+    scratch = _Scratch(
+        np.empty(widest, np.uint32),
+        np.empty(widest, np.uint64),
+        np.empty(widest, np.float32),
+        np.empty(widest, np.uint64),
+        np.empty(widest, np.bool_),
+    )
     place = 0
     for row in range(rows):
         start, end = offsets[row], offsets[row + 1]
-        split, weight = splits[row], weights[row]
+        split, weight = weighted.splits[row], weighted.weights[row]
         if start == end:
-            out_ids[place], out_values[place] = missing
+            out_ids[place] = vocabulary.missing_id
+            out_values[place] = vocabulary.missing_value
             place += 1
-            sums[split, MISSING_ROWS] += weight
+            counts[split, MISSING_ROWS] += weight
         else:
-            count, kept = _choose_tokens(
-                tokens[start:end],
-                values[start:end],
-                priorities,
-                longest,
-                first,
-                strategy,
-                ratio,
-                deviation,
-                keys,
-                pairs,
-                distinct,
-                order,
-                taken,
-            )
+            tokens, values = lists.tokens[start:end], lists.values[start:end]
+            count, kept = _choose_tokens(tokens, values, vocabulary.priorities, choice, scratch)
             share = _encode_chosen(
-                pairs,
-                distinct,
-                order[:kept],
-                ids,
-                oov,
-                tails,
+                scratch,
+                kept,
+                vocabulary,
                 weight,
                 out_ids[place:],
                 out_values[place:],
-                sums[split],
+                counts[split],
             )
             before[row] = count
             place += kept
-            sums[split, TOKENS] += weight * kept
-            sums[split, DISTINCT] += weight * count
-            sums[split, CUT_ROWS] += weight * (kept < count)
-            shares[split, VALUE_BEFORE] += weight * np.abs(distinct[:count]).sum()
-            shares[split, VALUE_KEPT] += weight * share
+            counts[split, TOKENS] += weight * kept
+            counts[split, DISTINCT] += weight * count
+            counts[split, CUT_ROWS] += weight * (kept < count)
+            sums[split, VALUE_BEFORE] += weight * np.abs(scratch.distinct[:count]).sum()
+            sums[split, VALUE_KEPT] += weight * share
         out_offsets[row + 1] = place
     return out_offsets, out_ids[:place], out_values[:place], before
 
 
 @kernel
 def select_single(
-    offsets: NDArray[np.int32],
-    tokens: NDArray[np.uint32],
-    values: NDArray[np.float32],
-    priorities: NDArray[np.uint32],
-    ids: NDArray[np.int64],
-    oov: int,
-    tails: NDArray[np.bool_],
-    missing: tuple[int, float],
-    splits: NDArray[np.uint8],
-    weights: NDArray[np.int64],
-    sums: NDArray[np.int64],
+    lists: TokenLists, vocabulary: TokenIds, weighted: RowWeights, counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Select and encode the one token of a single-value feature: largest value, then (rank, text).
-
-    The arguments are those of `select_lists`.
-    """
+    """Encode the one token of a single-value feature: largest value, then (rank, text)."""
+    offsets, tokens, values = lists.offsets, lists.tokens, lists.values
+    priorities = vocabulary.priorities
     rows = len(offsets) - 1
     out_ids = np.empty(rows, np.int64)
     out_values = np.empty(rows, np.float32)
     for row in range(rows):
         start, end = offsets[row], offsets[row + 1]
-        split, weight = splits[row], weights[row]
+        split, weight = weighted.splits[row], weighted.weights[row]
         if start == end:
-            out_ids[row] = missing[0]
-            out_values[row] = missing[1]
-            sums[split, MISSING_ROWS] += weight
+            out_ids[row] = vocabulary.missing_id
+            out_values[row] = vocabulary.missing_value
+            counts[split, MISSING_ROWS] += weight
             continue
         best = start
         for at in range(start + 1, end):
@@ -317,13 +330,13 @@ def select_single(
         others = 0
         for at in range(start, end):
             others |= tokens[at] != tokens[best]
-        number = ids[tokens[best]]
+        number = vocabulary.ids[tokens[best]]
         out_ids[row] = number
         out_values[row] = values[best]
-        sums[split, TOKENS] += weight
-        sums[split, CUT_ROWS] += weight * others
-        sums[split, OOV_IDS] += weight * (number == oov)
-        sums[split, TAIL_IDS] += weight * tails[tokens[best]]
+        counts[split, TOKENS] += weight
+        counts[split, CUT_ROWS] += weight * others
+        counts[split, OOV_IDS] += weight * (number == vocabulary.oov)
+        counts[split, TAIL_IDS] += weight * vocabulary.tails[tokens[best]]
     return out_ids, out_values
 
 

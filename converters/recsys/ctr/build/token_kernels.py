@@ -1,12 +1,10 @@
-"""A hash table from (field, bytes) to codes 0, 1, 2, ... in order of appearance.
+"""Kernels that find lines and tokens in raw Ali-CCP files and give every distinct token a code.
 
-The table is a set of arrays, so that it holds tens of millions of tokens in little more than their
-bytes: `slots` (open addressing, -1 = free), and for each code its hash, its field and the end of
-its bytes in `arena`.
-
-Lines and tokens of the raw Ali-CCP files: their places in a block of bytes, and values.
-Tokens by row, then by field: from one list of all to a list for each field.
+The hash table from (field, bytes) to codes is a set of arrays, so that it holds tens of millions
+of tokens in little more than their bytes.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,21 +50,28 @@ def rehash_slots(slots: NDArray[np.int32], hashes: NDArray[np.uint64], count: in
         slots[at] = code
 
 
+class TokenTable(NamedTuple):
+    """The table: free `slots` are -1; for each code its hash, field and end in `arena`."""
+
+    slots: NDArray[np.int32]
+    hashes: NDArray[np.uint64]
+    owners: NDArray[np.int16]
+    arena: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+
+
 @kernel
 def intern_tokens(
     text: NDArray[np.uint8],
     starts: NDArray[np.int64],
     lengths: NDArray[np.int32],
     fields: NDArray[np.int16],
-    slots: NDArray[np.int32],
-    hashes: NDArray[np.uint64],
-    owners: NDArray[np.int16],
-    arena: NDArray[np.uint8],
-    ends: NDArray[np.int64],
+    table: TokenTable,
     count: int,
     codes: NDArray[np.int32],
 ) -> int:
     """Give every token its code; the arrays must have room for all of them being new."""
+    slots, ends = table.slots, table.ends
     mask = np.uint64(len(slots) - 1)
     for token in range(len(starts)):
         start, length, field = starts[token], lengths[token], fields[token]
@@ -76,17 +81,17 @@ def intern_tokens(
             code = slots[at]
             if code < 0:
                 slots[at] = count
-                hashes[count] = value
-                owners[count] = field
+                table.hashes[count] = value
+                table.owners[count] = field
                 first = ends[count]
                 for byte in range(length):
-                    arena[first + byte] = text[start + byte]
+                    table.arena[first + byte] = text[start + byte]
                 ends[count + 1] = first + length
                 code = count
                 count += 1
                 break
-            if hashes[code] == value and _matches_code(
-                text, start, length, field, code, owners, arena, ends
+            if table.hashes[code] == value and _matches_code(
+                text, start, length, field, code, table
             ):
                 break
             at = (at + np.uint64(1)) & mask
@@ -96,22 +101,14 @@ def intern_tokens(
 
 @kernel
 def _matches_code(
-    text: NDArray[np.uint8],
-    start: int,
-    length: int,
-    field: int,
-    code: int,
-    owners: NDArray[np.int16],
-    arena: NDArray[np.uint8],
-    ends: NDArray[np.int64],
+    text: NDArray[np.uint8], start: int, length: int, field: int, code: int, table: TokenTable
 ) -> bool:
-    """Whether a code stands for these bytes and this field."""
-    first = ends[code]
-    if owners[code] != field or ends[code + 1] - first != length:
+    first = table.ends[code]
+    if table.owners[code] != field or table.ends[code + 1] - first != length:
         return False
     different = 0
     for byte in range(length):
-        different |= arena[first + byte] ^ text[start + byte]
+        different |= table.arena[first + byte] ^ text[start + byte]
     return different == 0
 
 
@@ -179,25 +176,27 @@ def _parse_decimal(block: NDArray[np.uint8], start: int, end: int) -> tuple[bool
     return True, -value if negative else value
 
 
+class FieldNames(NamedTuple):
+    """Names as bytes, one after the other, and where each ends."""
+
+    text: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+
+
 @kernel
 def _field_number(
-    block: NDArray[np.uint8],
-    start: int,
-    end: int,
-    names: NDArray[np.uint8],
-    name_ends: NDArray[np.int64],
-    guess: int,
+    block: NDArray[np.uint8], start: int, end: int, names: FieldNames, guess: int
 ) -> int:
     """The number of the field whose name stands there; the number of fields for none."""
-    count = len(name_ends)
+    count = len(names.ends)
     for step in range(count):
         at = (guess + step) % count
-        first = name_ends[at - 1] if at else 0
-        if name_ends[at] - first != end - start:
+        first = names.ends[at - 1] if at else 0
+        if names.ends[at] - first != end - start:
             continue
         same = True
         for byte in range(end - start):
-            if block[start + byte] != names[first + byte]:
+            if block[start + byte] != names.text[first + byte]:
                 same = False
                 break
         if same:
@@ -207,11 +206,33 @@ def _field_number(
 
 @kernel
 def _find_byte(block: NDArray[np.uint8], start: int, end: int, wanted: int) -> int:
-    """The first place of a byte; `end` if it is not there."""
     at = start
     while at < end and block[at] != wanted:
         at += 1
     return at
+
+
+class TokenArrays(NamedTuple):
+    """Tokens of a block.
+
+    Attributes:
+        rows, fields: int32, int16: row and field number.
+        ids, lengths: int64, int32: where the id begins, and its bytes.
+        values: float32; NaN where Python has to read the number.
+        numbers: int64, where the number begins.
+    """
+
+    rows: NDArray[np.int32]
+    fields: NDArray[np.int16]
+    ids: NDArray[np.int64]
+    lengths: NDArray[np.int32]
+    values: NDArray[np.float32]
+    numbers: NDArray[np.int64]
+    doubtful: NDArray[np.bool_]
+
+    def take(self, places: NDArray[np.int64]) -> "TokenArrays":
+        """The tokens at places."""
+        return TokenArrays._make(column[places] for column in self)
 
 
 @kernel
@@ -219,15 +240,8 @@ def parse_tokens(
     block: NDArray[np.uint8],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
-    names: NDArray[np.uint8],
-    name_ends: NDArray[np.int64],
-    rows: NDArray[np.int32],
-    fields: NDArray[np.int16],
-    ids: NDArray[np.int64],
-    lengths: NDArray[np.int32],
-    values: NDArray[np.float32],
-    numbers: NDArray[np.int64],
-    doubtful: NDArray[np.bool_],
+    names: FieldNames,
+    tokens: TokenArrays,
     counts: NDArray[np.int32],
 ) -> tuple[int, int, int]:
     """Split lists of tokens."""
@@ -247,14 +261,14 @@ def parse_tokens(
                     high = 0
                     for byte in range(at, second):
                         high |= block[byte]
-                    field = _field_number(block, at, first, names, name_ends, field)
-                    rows[count] = row
-                    fields[count] = field
-                    ids[count] = first + 1
-                    lengths[count] = second - first - 1
-                    values[count] = np.float32(value if exact else np.nan)
-                    numbers[count] = second + 1
-                    doubtful[count] = not exact or high >= 128
+                    field = _field_number(block, at, first, names, field)
+                    tokens.rows[count] = row
+                    tokens.fields[count] = field
+                    tokens.ids[count] = first + 1
+                    tokens.lengths[count] = second - first - 1
+                    tokens.values[count] = np.float32(value if exact else np.nan)
+                    tokens.numbers[count] = second + 1
+                    tokens.doubtful[count] = not exact or high >= 128
                     count += 1
                     pieces += 1
                 else:

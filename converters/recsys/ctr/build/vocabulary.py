@@ -1,7 +1,4 @@
-"""Every distinct token of a data set once, as a small number.
-
-Which token is how frequent, and which id it gets.
-"""
+"""Vocabularies: a small number for every distinct token, its frequency and its ids."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,8 +12,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, SourceError
-from ingot.converters.output.commit import output_errors
-from ingot.converters.recsys.ctr.build.token_kernels import intern_tokens, rehash_slots
+from ingot.converters.output.files import output_errors
+from ingot.converters.recsys.ctr.build.token_kernels import TokenTable, intern_tokens, rehash_slots
 from ingot.converters.recsys.ctr.contract import HASH_FIRST, OOV, VOCAB_FIRST, token_hashes
 from ingot.converters.recsys.ctr.featuremap import HASH, VOCAB, Feature, FeatureMap
 
@@ -28,18 +25,17 @@ class Interner:
     """Codes 0, 1, 2, ... for (field, bytes) in order of appearance; no Python object per token.
 
     Memory: about 30 bytes and the token's own for each distinct token.
-
-    Attributes:
-        count: codes so far.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self._slots = np.full(_SLOTS, -1, np.int32)
-        self._hashes = np.empty(_SLOTS // 2, np.uint64)
-        self._owners = np.empty(_SLOTS // 2, np.int16)
-        self._ends = np.zeros(_SLOTS // 2 + 1, np.int64)
-        self._arena = np.empty(_SLOTS, np.uint8)
+        self._table = TokenTable(
+            slots=np.full(_SLOTS, -1, np.int32),
+            hashes=np.empty(_SLOTS // 2, np.uint64),
+            owners=np.empty(_SLOTS // 2, np.int16),
+            arena=np.empty(_SLOTS, np.uint8),
+            ends=np.zeros(_SLOTS // 2 + 1, np.int64),
+        )
 
     def add(
         self,
@@ -62,11 +58,7 @@ class Interner:
                 starts[part],
                 lengths[part],
                 fields[part],
-                self._slots,
-                self._hashes,
-                self._owners,
-                self._arena,
-                self._ends,
+                self._table,
                 self.count,
                 codes[part],
             )
@@ -81,12 +73,13 @@ class Interner:
 
     def owners(self) -> NDArray[np.int16]:
         """The field of each code."""
-        return self._owners[: self.count]
+        return self._table.owners[: self.count]
 
     def texts(self) -> pa.LargeBinaryArray:
         """The bytes of each code, without a copy."""
-        offsets = pa.py_buffer(self._ends[: self.count + 1])
-        arena = pa.py_buffer(self._arena[: self._ends[self.count]])
+        ends = self._table.ends[: self.count + 1]
+        offsets = pa.py_buffer(ends)
+        arena = pa.py_buffer(self._table.arena[: ends[-1]])
         return pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), self.count, [None, offsets, arena]
         )
@@ -95,18 +88,23 @@ class Interner:
         most = self.count + tokens
         if most > _MOST:
             raise ConversionError("", f"there are more than {_MOST:,} distinct tokens")
-        if most > len(self._hashes):
-            room = max(most, 2 * len(self._hashes))
-            self._hashes = grow_array(self._hashes, room)
-            self._owners = grow_array(self._owners, room)
-            self._ends = grow_array(self._ends, room + 1)
-        if self._ends[self.count] + size > len(self._arena):
-            self._arena = grow_array(
-                self._arena, int(max(self._ends[self.count] + size, 2 * len(self._arena)))
+        table = self._table
+        if most > len(table.hashes):
+            room = max(most, 2 * len(table.hashes))
+            table = table._replace(
+                hashes=grow_array(table.hashes, room),
+                owners=grow_array(table.owners, room),
+                ends=grow_array(table.ends, room + 1),
             )
-        if 2 * most > len(self._slots):
-            self._slots = np.full(1 << (2 * most - 1).bit_length(), -1, np.int32)
-            rehash_slots(self._slots, self._hashes, self.count)
+        wanted = int(table.ends[self.count] + size)
+        if wanted > len(table.arena):
+            arena = grow_array(table.arena, max(wanted, 2 * len(table.arena)))
+            table = table._replace(arena=arena)
+        if 2 * most > len(table.slots):
+            slots = np.full(1 << (2 * most - 1).bit_length(), -1, np.int32)
+            table = table._replace(slots=slots)
+            rehash_slots(slots, table.hashes, self.count)
+        self._table = table
 
 
 _Element = TypeVar("_Element", bound=np.generic)
@@ -135,7 +133,6 @@ class Vocabulary:
     """The tokens of one field, sorted by text.
 
     Attributes:
-        texts: Arrow large_binary[n].
         counts: int64[n], occurrences in train rows; 0 where there are none.
         ranks: int64[n], from 0; `_UNSEEN` for tokens that are in no train row.
         priorities: uint32[n], the place of each in the order of (rank, text).
@@ -270,12 +267,12 @@ def _load_vocabulary(path: Path, feature: Feature, featuremap: FeatureMap) -> pa
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
         said = str(error).splitlines()[0][:200]
-        hint = "--vocab takes the vocab folder of a finished build"
+        hint = "`vocab` takes the vocab folder of a finished build"
         raise SourceError(str(path), f"cannot be read as a vocabulary: {said}", hint) from error
     if not table.schema.remove_metadata().equals(SCHEMA):
-        raise SourceError(str(path), "is no vocabulary: it needs token, count and id")
+        raise SourceError(str(path), "is not a vocabulary: its columns must be token, count and id")
     if pc.count_distinct(table["token"], mode="all").as_py() != len(table):
-        raise SourceError(str(path), "is no vocabulary: a token stands twice in it")
+        raise SourceError(str(path), "is not a vocabulary: it holds a token twice")
     ranks = np.arange(len(table), dtype=np.int64)
     texts = table["token"].combine_chunks().cast(pa.large_binary())
     ids = ids_of(feature, featuremap, texts, ranks)

@@ -1,8 +1,4 @@
-"""How often tokens occur, in bounded memory: what the sizes of an encoding are drafted from.
-
-What the cells of a column look like: one token or several, weights, numbers, times, prose.
-What a sample of a table says about each of its columns.
-"""
+"""What a sample of a table shows of each column: how its cells look, its tokens, their counts."""
 
 import re
 from collections import Counter
@@ -130,12 +126,9 @@ class Shape:
     """How the cells of a column look.
 
     Attributes:
-        nested: whether they are lists (Parquet, Arrow).
         separator: between the tokens of a text cell, None where it holds one.
         value_separator: between a token and its value, None where there are no values, "" where
             they are objects of both.
-        number: whether all are numbers.
-        fraction: whether some of these are not whole.
         unread: why they are no tokens, "" where they are.
         doubt: what should be looked at, "" where nothing.
     """
@@ -222,7 +215,6 @@ def _number_shape(name: str, cells: Sequence[str]) -> Shape | None:
 
 
 def _separates(mark: str, cells: Sequence[str]) -> bool:
-    """Whether cells are lists with this separator."""
     held = [cell for cell in cells if mark in cell]
     if len(held) < max(2, 0.05 * len(cells)):
         return False
@@ -255,15 +247,8 @@ class Profile:
     """A column.
 
     Attributes:
-        name: the column's.
-        shape: what its cells look like.
-        rows: how many were looked at.
-        missing: cells without a token.
-        missing_texts: texts that seem to stand for nothing, and in how many cells they do.
-        tokens: its tokens.
         lengths: int64[k]; cells by their number of tokens.
         labels: cells that are 0, that are 1, and others.
-        odd: tokens without a value, or whose value is no number.
     """
 
     name: str
@@ -330,12 +315,7 @@ class Sample:
     """The beginning of a table, or all of it.
 
     Attributes:
-        profiles: one per column that all of its files have.
-        rows: how many were looked at.
-        whole: whether there are no more.
         total: rows of the table where the files say it, else None.
-        rejects: lines with another number of cells.
-        head: the first rows.
     """
 
     profiles: tuple[Profile, ...]
@@ -435,7 +415,6 @@ def _column_texts(column: pa.Array, where: str) -> list[str]:
 
 
 def _nested_shape(columns: Sequence[pa.Array], where: str) -> Shape:
-    """The shape of a column of lists."""
     kind = columns[0].type
     if pa.types.is_map(kind):
         return Shape(nested=True, value_separator="")

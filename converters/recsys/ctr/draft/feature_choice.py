@@ -1,8 +1,4 @@
-"""A drafted featuremap as YAML, with the reasons beside the lines.
-
-Which columns of a table are the labels, the entity and the sample's id: by name and by value.
-Which columns of a table become features, and how each is encoded, with the reasons.
-"""
+"""Which columns become labels, entity, sample id and features, with reasons, as a YAML draft."""
 
 import math
 import re
@@ -20,9 +16,6 @@ class Decision:
     """What becomes of a column.
 
     Attributes:
-        column: its name.
-        role: click | conversion | entity | sample | feature | left_out.
-        why: the statistics that say so.
         feature: as the featuremap has it, None where it is none.
     """
 
@@ -185,7 +178,6 @@ def _plain_profiles(profile: Profile) -> str:
 def _first_match(
     groups: Sequence[Sequence[str]], profiles: Sequence[Profile]
 ) -> tuple[Profile | None, int]:
-    """The profile whose name stands first in the groups, and the number of its group."""
     named = {words_of(one.name): one for one in reversed(profiles)}
     for number, group in enumerate(groups):
         for name in group:
@@ -274,7 +266,6 @@ def _separator_problem(one: Profile, separators: Separators) -> str | None:
 
 
 def _exclusion_reason(one: Profile, is_entity: bool) -> str | None:
-    """Why a column is no feature, None where it is one."""
     distinct, held = one.tokens.distinct, one.rows - one.missing
     if one.shape.unread:
         return one.shape.unread

@@ -1,7 +1,4 @@
-"""Columns that know the label already: what was found out after the row was shown.
-
-A featuremap proposed for a plain table, from the statistics of a sample of it.
-"""
+"""Draft a featuremap for a plain table from the statistics of a sample of it."""
 
 import difflib
 from collections import Counter
@@ -26,8 +23,10 @@ from ingot.converters.recsys.ctr.draft.feature_choice import (
     separators_of,
 )
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, parse
+from ingot.converters.recsys.ctr.settings import ChosenColumns
 from ingot.converters.recsys.ctr.table import table_cells as read
 
+_NO_COLUMNS: Final = ChosenColumns()
 _LEAST: Final = 5  # rows of a value: fewer have one label by chance
 _MOST_VALUES: Final = 0.2  # of the rows: more values than that are ids
 _NEARLY_ALL: Final = 0.99
@@ -64,27 +63,8 @@ ROWS: Final = 200_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChosenColumns:
-    """Columns that a person names; None = they are looked for."""
-
-    click: str | None = None
-    conversion: str | None = None
-    entity: str | None = None
-    sample: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A proposed featuremap.
-
-    Attributes:
-        text: YAML with its reasons as comments.
-        featuremap: what it says.
-        decisions: one per column, and a second one where a column is a feature besides.
-        doubts: what a person should look at.
-        rows: rows of the sample.
-        whole: whether it is the whole table.
-    """
+    """A proposed featuremap."""
 
     text: str
     featuremap: FeatureMap
@@ -106,7 +86,7 @@ class Draft:
         }
 
 
-def draft(path: str, *, rows: int | None = ROWS, chosen: ChosenColumns = ChosenColumns()) -> Draft:
+def draft(path: str, *, rows: int | None = ROWS, chosen: ChosenColumns = _NO_COLUMNS) -> Draft:
     """Propose a featuremap."""
     sample = take_sample(path, rows)
     found, doubts = _find_roles(path, sample, chosen)
@@ -200,22 +180,20 @@ def _not_found_error(
     if click is None:
         able = ", ".join(one.name for one in profiles if one.is_label)
         wanted.append("the click")
-        ways.append(f"--label COLUMN (0 or 1 only: {able or 'no column'})")
+        ways.append(f"`label` (a column of 0 and 1: {able or 'no column'})")
     if entity is None:
         wanted.append("the entity, by which rows are split")
-        ways.append("--entity COLUMN, such as the user's id")
+        ways.append("`entity`, such as the user's id")
     problem = f"no column is plainly {', and none '.join(wanted)}"
     return ReviewNeeded(path, problem, f"name it: {'; '.join(ways)}")
 
 
 def _label_problem(path: str, label: Profile) -> list[str]:
-    """What is wrong with a label; a few odd cells are rejects of the build."""
     zeros, ones, others = label.labels
     if others > 0.05 * label.rows or not label.rows:
-        problem = (
-            f"column {label.name} is no label: {others:,} of {label.rows:,} cells are no 0 or 1"
-        )
-        raise SourceError(path, problem, "name another column, or make one of 0 and 1")
+        counted = f"{others:,} of {label.rows:,} values are neither 0 nor 1"
+        problem = f"column {label.name} cannot be a label: {counted}"
+        raise SourceError(path, problem, "name another column, or create one of 0 and 1")
     said = []
     if others:
         said.append(f"{label.name}: {others:,} cells are neither 0 nor 1: their rows are rejects")
@@ -229,7 +207,6 @@ def _label_reason(label: Profile) -> str:
 
 
 def _table_lines(sample: Sample, found: _Roles, separators: Separators) -> list[Line]:
-    """The lines of `table`, with their reasons."""
     why = {one.role: one.why for one in found.decisions}
     conversion = found.conversion.name if found.conversion else None
     lines = [

@@ -1,12 +1,10 @@
-"""Which rows make which batch, and who delivers it: arithmetic only.
+"""Which rows of a split make which batch, and the maker of the batches.
 
 An epoch is one sequence of positions 0..N-1: the row groups in the files' order or, where
 shuffled, in an order drawn from (seed, epoch). Rank r takes a contiguous range of it. Its range is
 cut into K batches, K the same on every rank. Shuffling is within windows, which are runs of whole
 batches. So batch k of a rank has fixed rows, whoever reads it, and a position within an epoch is
 the set of batches still to deliver.
-
-The batches of a rank by their number, as the workers make them.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ingot.converters.errors import IngotError
 from ingot.converters.recsys.ctr.loader.collation import collate_columns, pack
 from ingot.converters.recsys.ctr.loader.split_files import Split, StoredFeature
 from ingot.converters.recsys.ctr.loader.stored_rows import (
@@ -29,56 +26,39 @@ from ingot.converters.recsys.ctr.loader.stored_rows import (
     join_batches,
     read_pieces,
 )
-from ingot.converters.recsys.training import (
-    BatchRun,
-    RowSequence,
-    WorkerFailure,
-    in_worker,
-    permutation,
-)
+from ingot.converters.recsys.training.batch_order import BatchRun, RowSequence, permutation
+from ingot.converters.recsys.training.environment import in_worker
+from ingot.converters.recsys.training.loader import BatchMaker, BatchPlan
+from ingot.converters.recsys.training.position import EpochPlan
 
 _GROUPS, _WINDOW = 0, 1  # what a permutation is of; parts of its seed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How the rows of a split become the batches of one rank.
+class Plan(BatchPlan):
+    """How the rows of a split become the batches of one rank: a contiguous part of their sequence.
 
-    Attributes:
-        rows: N, of the split.
-        batch_size: rows of a full batch, B.
-        rank, world_size: which range of the sequence.
-        drop_last: whether all batches are full, rows beyond them left out; else the last ones of
-            a rank may be smaller, none is empty.
-        shuffle: whether the order is drawn.
-        shuffle_buffer: rows of a window, rounded up to whole batches.
-        seed: of the order.
+    Without `drop_last` the last batches of a rank may be smaller, none is empty.
     """
 
-    rows: int
-    batch_size: int
-    rank: int = 0
-    world_size: int = 1
-    drop_last: bool = False
     shuffle: bool = False
     shuffle_buffer: int = 65536
-    seed: int = 0
 
     def __post_init__(self) -> None:
         least = self.rows // self.world_size
+        shares = f"{self.rows:,} rows over {self.world_size} ranks"
         if self.drop_last and not self.batches:
-            said = f"{self.rows:,} rows over {self.world_size} ranks leave no batch of"
-            raise ValueError(f"drop_last: {said} {self.batch_size}: take a smaller batch_size")
+            hint = f"leave no batch of {self.batch_size}: take a smaller batch_size"
+            raise ValueError(f"drop_last: {shares} {hint}")
         if not least:
-            said = f"{self.rows:,} rows cannot be shared by {self.world_size} ranks"
-            raise ValueError(f"world_size: {said}: take fewer")
+            raise ValueError(f"world_size: {shares} leave one without a row: take fewer")
         if least < self.batches:  # with batch_size 1 alone: else a full batch gives a row away
-            said = f"{self.rows:,} rows over {self.world_size} ranks give unequal counts"
-            raise ValueError(f"batch_size 1: {said}: take drop_last=True or larger batches")
+            hint = "give unequal counts: take drop_last=True or larger batches"
+            raise ValueError(f"batch_size 1: {shares} {hint}")
 
-    @cached_property
+    @property
     def batches(self) -> int:
-        """K, on every rank."""
+        """Batches of a rank."""
         if self.drop_last:
             return self.rows // self.world_size // self.batch_size
         return -(-self.rows // (self.world_size * self.batch_size))
@@ -91,9 +71,27 @@ class Plan:
 
     @property
     def dropped(self) -> int:
-        """Rows of the epoch that no rank delivers."""
-        kept = self.batches * self.batch_size * self.world_size if self.drop_last else self.rows
-        return self.rows - kept
+        """Rows that no rank delivers."""
+        if not self.drop_last:
+            return 0
+        return self.rows - self.batches * self.batch_size * self.world_size
+
+    def epoch_plan(self, split: Split, workers: int) -> EpochPlan:
+        """Return what the batches of a split depend on."""
+        names = ["batch_size", "drop_last", "rank", "world_size", "shuffle"]
+        if self.shuffle:
+            names += ["seed", "window"]
+        return EpochPlan(
+            batches=self.batches,
+            streams=max(workers, 1),
+            settings={name: getattr(self, name) for name in names},
+            data={
+                "rows": split.rows,
+                "files": len(split.files),
+                "fingerprint": split.fingerprint,
+            },
+            names={"window": "batches of a shuffle_buffer"},
+        )
 
     def first(self, batch: int) -> int:
         """The position of a batch's first row; of batch K, the position behind the last."""
@@ -129,16 +127,7 @@ Collate = Callable[[list[dict[str, Any]]], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """All that a worker needs to know.
-
-    Attributes:
-        split: where the rows are.
-        plan: which of them make a batch.
-        features: those that are read.
-        jagged: whether lists stay jagged.
-        cache: the file to read in place of Parquet.
-        collate: makes a batch of row dicts in place of the vectorised path.
-    """
+    """All that a worker needs to know."""
 
     split: Split
     plan: Plan
@@ -158,10 +147,8 @@ class _Window:
     order: npt.NDArray[np.int64]
 
 
-class Batches:
-    """The batches of a rank by (epoch, number): torch's data set, of which each worker has a copy.
-
-    What it gives is a batch, in a worker `Packed`, or `Failed`.
+class Batches(BatchMaker):
+    """Makes a batch, in a worker a packed one, of (epoch, number).
 
     Any order gives the right batches; ascending order decodes every row once.
     """
@@ -175,14 +162,9 @@ class Batches:
     def __reduce__(self) -> tuple[Any, ...]:
         return Batches, (self._source,)
 
-    def __len__(self) -> int:
-        return self._source.plan.batches
-
-    def __getitem__(self, place: tuple[int, int]) -> Any:  # noqa: ANN401
-        try:
-            columns = self._columns(*place)
-        except IngotError as error:
-            return WorkerFailure(error=error)
+    def batch(self, request: tuple[int, int]) -> Any:  # noqa: ANN401
+        """Make a batch."""
+        columns = self._columns(*request)
         source = self._source
         if source.collate is not None:
             return source.collate(columns.to_pylist())
@@ -190,7 +172,6 @@ class Batches:
         return pack(batch) if in_worker() else batch
 
     def _columns(self, epoch: int, batch: int) -> Any:  # noqa: ANN401
-        """The record batch of a batch."""
         plan = self._source.plan
         start, stop = plan.first(batch), plan.first(batch + 1)
         if not plan.shuffle:
@@ -200,11 +181,11 @@ class Batches:
         return window.rows.take(window.order[start - before : stop - before])
 
     def _window_of(self, epoch: int, batch: int) -> _Window:
-        plan, held = self._source.plan, self._window
+        plan, window = self._source.plan, self._window
         batches = plan.window_of(batch)
-        if held is not None and (held.epoch, held.batches) == (epoch, batches):
-            return held
-        self._window = held = None  # before the next one is read: one is in memory
+        if window is not None and (window.epoch, window.batches) == (epoch, batches):
+            return window
+        self._window = window = None  # before the next one is read: one is in memory
         rows = RowBuffer(self._read(epoch, plan.first(batches[0]), plan.first(batches[1])))
         order = plan.window_order(len(rows), epoch, batches)
         self._window = _Window(epoch=epoch, batches=batches, rows=rows, order=order)

@@ -17,8 +17,6 @@ Jagged instead of padded, a multi-value feature is
 
 with T the sum of the lengths; row i has idx[offsets[i]:offsets[i + 1]]. Single-value features are
 as above.
-
-A batch on its way out of a worker: one block of memory per type in place of some fifty tensors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +31,7 @@ import numpy.typing as npt
 from ingot.converters.recsys.ctr.contract import ENTITY_ID, LABELS, REQUIRED, ROW_ID
 from ingot.converters.recsys.ctr.loader.split_files import StoredFeature
 from ingot.converters.recsys.ctr.loader.stored_rows import list_lengths
-from ingot.converters.recsys.training import import_torch
+from ingot.converters.recsys.training.environment import import_torch
 
 Row = Mapping[str, Any]
 Batch = dict[str, Any]
@@ -177,7 +175,6 @@ def _parse_feature_meta(feature_meta: Mapping[str, Mapping[str, bool]]) -> list[
 
 
 def _infer_features(rows: Sequence[Row]) -> list[StoredFeature]:
-    """The features that the first row shows."""
     if not rows:
         return []
     row = rows[0]
@@ -193,7 +190,7 @@ def _infer_features(rows: Sequence[Row]) -> list[StoredFeature]:
     known = {*REQUIRED, *chain.from_iterable(feature.columns for feature in features)}
     for key in row:
         if key not in known:
-            raise ValueError(f"row 0: {key!r} is no column of the contract; give feature_meta")
+            raise ValueError(f"row 0: {key!r} is not a column of the contract; give feature_meta")
     return features
 
 
@@ -255,12 +252,7 @@ class _Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Packed:
-    """A batch whose tensors lie in blocks.
-
-    Attributes:
-        batch: the batch with places in place of tensors.
-        blocks: one tensor of one dimension per type.
-    """
+    """A batch whose tensors lie in blocks."""
 
     batch: Any
     blocks: Tensors

@@ -1,10 +1,7 @@
-"""The rows of a split as dicts, for a `DataLoader` of torch's own with `collate_fn`.
-
-Batches of a split for training: `build_dataloader`.
-"""
+"""Batches of a split for training, and its rows as dicts for torch's own `DataLoader`."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,15 +11,14 @@ from ingot.converters.recsys.ctr.loader.batches import Batches, Collate, Plan, S
 from ingot.converters.recsys.ctr.loader.collation import Batch, Packed, feature_meta_of, unpack
 from ingot.converters.recsys.ctr.loader.split_files import Split, locate_split
 from ingot.converters.recsys.ctr.loader.stored_rows import ParquetRows, ensure_cache, read_rows
-from ingot.converters.recsys.training import (
-    EpochPlan,
-    ResumableLoader,
-    RowSequence,
+from ingot.converters.recsys.training.batch_order import RowSequence
+from ingot.converters.recsys.training.environment import (
     check_integer,
     import_torch,
     resolve_rank,
     torch_missing_error,
 )
+from ingot.converters.recsys.training.loader import TrainingLoader, WorkerOptions
 
 if TYPE_CHECKING:
     from torch.utils.data import IterableDataset
@@ -175,7 +171,6 @@ def build_dataloader(
         ConversionError: torch is not installed.
     """
     batch_size = check_integer("batch_size", batch_size, 1)
-    num_workers = check_integer("num_workers", num_workers, 0)
     shuffle_buffer = check_integer("shuffle_buffer", shuffle_buffer, 1)
     seed, epoch = check_integer("seed", seed, 0), check_integer("epoch", epoch, 0)
     if jagged and collate_fn is not None:
@@ -202,9 +197,7 @@ def build_dataloader(
         cache=ensure_cache(found, Path(cache)) if cache is not None else None,
         collate=collate_fn,
     )
-    return ProcessedLoader(
-        source,
-        epoch,
+    workers = WorkerOptions(
         num_workers=num_workers,
         pin_memory=pin_memory,
         persistent_workers=persistent_workers,
@@ -212,13 +205,15 @@ def build_dataloader(
         multiprocessing_context=multiprocessing_context,
         timeout=timeout,
     )
+    return ProcessedLoader(source, epoch, workers)
 
 
-class ProcessedLoader:
+class ProcessedLoader(TrainingLoader[Batch]):
     """Batches of a split: what `build_dataloader` returns, used as torch's DataLoader is.
 
-    It holds a DataLoader and is none itself: frameworks deal the samples of a DataLoader to ranks,
-    and here that is done already.
+    With as many workers as before, a restored position delivers the batches in the very order of
+    the undisturbed pass; with another number every remaining batch comes once, in the order of
+    that number.
 
     Attributes:
         batch_size, drop_last, num_workers, rank, world_size: as given or found.
@@ -227,102 +222,11 @@ class ProcessedLoader:
         dropped_rows: of an epoch that no rank delivers; 0 without `drop_last`.
     """
 
-    def __init__(self, source: Source, epoch: int, *, num_workers: int, **options: Any) -> None:  # noqa: ANN401
-        self._plan = source.plan
-        self.num_workers = num_workers
+    def __init__(self, source: Source, epoch: int, workers: WorkerOptions) -> None:
         self.feature_meta = feature_meta_of(source.features)
-        self.rows = source.split.rows
-        course = _make_course(source.plan, source.split, num_workers)
-        seed, options["num_workers"] = source.plan.seed, num_workers
-        self._passes = ResumableLoader(Batches(source), course, epoch=epoch, seed=seed, **options)
+        epoch_plan = source.plan.epoch_plan(source.split, workers.num_workers)
+        super().__init__(source.plan, Batches(source), epoch_plan, workers, epoch=epoch)
 
-    @property
-    def batch_size(self) -> int:
-        """Rows of a full batch."""
-        return self._plan.batch_size
-
-    @property
-    def drop_last(self) -> bool:
-        """Whether all batches are full."""
-        return self._plan.drop_last
-
-    @property
-    def rank(self) -> int:
-        """Which part of the epoch's order."""
-        return self._plan.rank
-
-    @property
-    def world_size(self) -> int:
-        """How many parts there are."""
-        return self._plan.world_size
-
-    @property
-    def dropped_rows(self) -> int:
-        """Rows of an epoch that no rank delivers."""
-        return self._plan.dropped
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the pass under way, else of the next one."""
-        return self._passes.epoch
-
-    def __len__(self) -> int:
-        """Batches of a whole epoch on this rank, and on every other."""
-        return self._plan.batches
-
-    def __iter__(self) -> Iterator[Batch]:
-        """A pass: what a loaded state left of the epoch, else the epoch from its beginning.
-
-        A pass to the end goes on to the next epoch; one that was left begins the epoch anew.
-        """
-        return map(_unpack_batch, self._passes)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Go to an epoch: the next pass begins with it.
-
-        The epoch that the loader is at keeps its position, so that a training loop may call this
-        at the head of every epoch, also of the one that it goes on with after `load_state_dict`.
-
-        Raises:
-            ValueError: no whole number from 0.
-        """
-        self._passes.set_epoch(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where this rank stands, as plain JSON: the batches not yet handed to the caller.
-
-        What workers read ahead does not count. Take it in the process that iterates, one of each
-        rank. After a whole pass it is the beginning of the next epoch.
-        """
-        return self._passes.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a state was taken; the next pass delivers what was left of its epoch.
-
-        With as many workers the batches come in the very order of the undisturbed pass; with
-        another number every remaining batch comes once, in the order of that number. Data in
-        another folder are the same data if their files are.
-
-        Raises:
-            ValueError: no state of this loader, or one of other data, batch_size, seed, ranks,
-                shuffle or drop_last; every difference is named.
-        """
-        self._passes.load_state_dict(state)
-
-
-def _unpack_batch(batch: Any) -> Batch:  # noqa: ANN401
-    unpacked: Batch = unpack(batch) if isinstance(batch, Packed) else batch
-    return unpacked
-
-
-def _make_course(plan: Plan, split: Split, workers: int) -> EpochPlan:
-    names = ["batch_size", "drop_last", "rank", "world_size", "shuffle"]
-    if plan.shuffle:
-        names += ["seed", "window"]
-    return EpochPlan(
-        batches=plan.batches,
-        streams=max(workers, 1),
-        settings={name: getattr(plan, name) for name in names},
-        data={"rows": split.rows, "files": len(split.files), "fingerprint": split.fingerprint},
-        names={"window": "batches of a shuffle_buffer"},
-    )
+    def _finish(self, batch: Any) -> Batch:  # noqa: ANN401
+        complete: Batch = unpack(batch) if isinstance(batch, Packed) else batch
+        return complete

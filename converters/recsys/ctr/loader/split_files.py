@@ -1,7 +1,7 @@
-"""Where a split lies: its Parquet files, held against the contract's columns.
+"""The Parquet files of a split, checked against the columns of the contract.
 
-What the tensors depend on is checked: the columns, their types, one layout in all files. Whether
-the values keep the contract's other rules is `ingot ctr validate`'s to say.
+What the tensors depend on is checked: the columns, their types, one layout in all files. The
+validator checks whether the values keep the other rules of the contract.
 """
 
 import hashlib
@@ -26,19 +26,13 @@ from ingot.converters.recsys.ctr.contract import (
     SPLITS,
 )
 
-_VALIDATE: Final = "`ingot ctr validate` names every broken rule"
+_VALIDATE: Final = "validate the folder to see every broken rule"
 _IDX, _VAL = "_idx", "_val"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredFeature:
-    """A feature as the files have it.
-
-    Attributes:
-        name: its prefix.
-        is_multi_hot: whether a row holds a list of ids.
-        use_value: whether there is a column of values.
-    """
+    """A feature as the files have it."""
 
     name: str
     is_multi_hot: bool
@@ -66,11 +60,7 @@ class Split:
     """The files of a split, as their footers tell.
 
     Attributes:
-        where: the folder, for messages.
-        files: Parquet files in the order of their names.
         sizes: their bytes.
-        groups: the row groups with rows, in the files' order.
-        features: in the order of the first file's columns.
         fingerprint: of every file's name, size, rows and footer, which holds the sizes and
             statistics of all its parts; the folder's own place does not enter.
     """
@@ -137,7 +127,7 @@ def _find_files(folder: Path) -> tuple[Path, ...]:
     if folder.is_file():
         return (folder,)
     if not folder.is_dir():
-        raise SourceError(str(folder), "there is no such folder", _missing_advice(folder.parent))
+        raise SourceError(str(folder), "this folder does not exist", _missing_advice(folder.parent))
     try:
         found = sorted(path for path in folder.glob("*.parquet") if path.name[0] not in "._")
     except OSError as error:
@@ -151,7 +141,7 @@ def _missing_advice(folder: Path) -> str:
     there = [name for name in SPLITS if (folder / name).is_dir()]
     if there:
         return f"say which split: split={' or split='.join(map(repr, there))}"
-    return "`ingot ctr build` writes the folders train and valid"
+    return "a build writes the folders train and valid"
 
 
 def _row_groups(file: int, metadata: Any, last: RowGroup | None) -> Iterator[RowGroup]:  # noqa: ANN401
@@ -193,7 +183,7 @@ def _read_footer(path: Path) -> _Footer:
     except OSError as error:
         raise SourceError(str(path), f"cannot be read: {error.strerror or error}") from error
     except pa.ArrowException as error:
-        raise SourceError(str(path), f"is no Parquet file: {error}") from error
+        raise SourceError(str(path), f"is not a Parquet file: {error}") from error
     profile = (schema.metadata or {}).get(METADATA_KEY)
     layout = _Layout(features=_stored_features(schema, path), profile=profile)
     return _Footer(layout=layout, metadata=metadata, digest=digest, size=size)
@@ -208,13 +198,13 @@ def _footer_hash(stream: BinaryIO, end: int) -> str:
 
 def changed_error(path: Path) -> SourceError:
     """The error of a file that is another one now."""
-    said = "was changed since the split was opened"
+    said = "was changed after the split was opened"
     return SourceError(str(path), said, "leave the files as they are while they are read")
 
 
 def missing_error(path: Path) -> SourceError:
     """The error of a file that is not there any more."""
-    said = "is gone since the split was opened"
+    said = "was removed after the split was opened"
     return SourceError(str(path), said, "leave the files as they are while they are read")
 
 
@@ -244,7 +234,9 @@ def _stored_features(schema: Any, path: Path) -> tuple[StoredFeature, ...]:  # n
         valued = f"{name}{_VAL}" in types
         features.append(StoredFeature(name=name, is_multi_hot=multi, use_value=valued))
     declared = set(columns_of(features))
-    problems += [f"{name} is no column of the contract" for name in types if name not in declared]
+    problems += [
+        f"{name} is not a column of the contract" for name in types if name not in declared
+    ]
     if not features:
         problems.append("no feature column, <name>_idx")
     if problems:
@@ -254,7 +246,7 @@ def _stored_features(schema: Any, path: Path) -> tuple[StoredFeature, ...]:  # n
 
 
 def _repeated_names(names: Sequence[str]) -> list[str]:
-    return [f"the column {name} stands twice" for name in {*names} if names.count(name) > 1]
+    return [f"the column {name} occurs twice" for name in {*names} if names.count(name) > 1]
 
 
 def _check_required(types: dict[str, Any]) -> Iterator[str]:
@@ -268,7 +260,6 @@ def _check_required(types: dict[str, Any]) -> Iterator[str]:
 
 
 def _problems(name: str, types: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with the types of a feature's columns."""
     index, value = types[f"{name}{_IDX}"], types.get(f"{name}{_VAL}")
     element = _element_type(index)
     if (index if element is None else element) != pa.int64():
@@ -276,16 +267,15 @@ def _problems(name: str, types: dict[str, Any]) -> Iterator[str]:
     if value is None:
         return
     if (_element_type(value) is None) != (element is None):
-        yield f"{name}{_VAL} is {_type_name(value)}, {name}{_IDX} {_type_name(index)}: a list and no list"
+        kinds = f"{name}{_VAL} is {_type_name(value)}, {name}{_IDX} {_type_name(index)}"
+        yield f"{kinds}: both must be lists, or neither"
     elif (_element_type(value) or value) != pa.float32():
         yield f"{name}{_VAL} is {_type_name(value)}, not float32 or a list of it"
 
 
 def _type_name(kind: Any) -> str:  # noqa: ANN401
-    """A type by the contract's names: Arrow says float and double."""
     return re.sub(r"\bfloat\b", "float32", re.sub(r"\bdouble\b", "float64", str(kind)))
 
 
 def _element_type(kind: Any) -> Any:  # noqa: ANN401
-    """The type of a list's elements, None for what is no list."""
     return kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else None

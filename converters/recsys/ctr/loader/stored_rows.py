@@ -1,9 +1,7 @@
-"""Rows of a split as Arrow record batches, decoded as they are asked for.
+"""Rows of a split as Arrow record batches: decoded from Parquet, or mapped from a plain copy.
 
-Whoever reads on where the last reading ended decodes every row once; memory holds the piece at
-hand, whatever the size of a row group.
-
-The rows of a split as an uncompressed Arrow file that is mapped into memory.
+Reading on where the last reading ended decodes every row once; memory holds the piece at hand,
+whatever the size of a row group.
 """
 
 import fcntl
@@ -29,7 +27,7 @@ from ingot.converters.recsys.ctr.loader.split_files import (
     columns_of,
     missing_error,
 )
-from ingot.converters.recsys.training import RowSequence, Span
+from ingot.converters.recsys.training.batch_order import RowSequence, Span
 
 PIECE: Final = 8192
 """Rows that are decoded at a time."""
@@ -107,7 +105,6 @@ class ParquetRows:
         )
 
     def _next(self) -> Any:  # noqa: ANN401
-        """The next piece, checked."""
         number, self._group = self._group, -1  # an error leaves nothing to read on from
         path = self._split.files[self._split.groups[number].file]
         try:
@@ -136,7 +133,7 @@ def _check_piece(piece: Any, features: Sequence[StoredFeature], path: Path) -> N
     try:
         piece.column(ENTITY_ID).validate(full=True)
     except pa.ArrowException as error:
-        raise SourceError(str(path), f"{ENTITY_ID} holds bytes that are no UTF-8") from error
+        raise SourceError(str(path), f"{ENTITY_ID} holds bytes that are not UTF-8") from error
     for feature in features:
         if feature.is_multi_hot and feature.use_value:
             _check_lengths(piece, feature, path)
@@ -148,7 +145,7 @@ def _check_cells(piece: Any, name: str, column: Any, path: Path) -> None:  # noq
         nulls = column.flatten().null_count
     if nulls:
         said = f"{name} holds {nulls:,} null cells{_rows_of_piece(piece)}"
-        raise SourceError(str(path), said, "the contract knows none: missing is id 1")
+        raise SourceError(str(path), said, "the contract has none: a missing value is id 1")
 
 
 def _check_lengths(piece: Any, feature: StoredFeature, path: Path) -> None:  # noqa: ANN401
@@ -158,11 +155,10 @@ def _check_lengths(piece: Any, feature: StoredFeature, path: Path) -> None:  # n
         row = int(differing[0])
         said = f"{feature.name} has {index[row]} ids and {value[row]} values in the row"
         where = f"with {ROW_ID} {piece.column(ROW_ID)[row].as_py()}"
-        raise SourceError(str(path), f"{said} {where}", "`ingot ctr validate` finds all")
+        raise SourceError(str(path), f"{said} {where}", "validate the folder to see all of them")
 
 
 def _rows_of_piece(piece: Any) -> str:  # noqa: ANN401
-    """Which rows a piece has, by their ids where there are any."""
     ids = piece.column(ROW_ID).drop_null()
     return f" in the rows from {ROW_ID} {ids[0].as_py()}" if len(ids) else ""
 
@@ -371,8 +367,8 @@ class CachedRows:
 
     def __init__(self, split: Split, path: Path, features: Sequence[StoredFeature]) -> None:
         if not _is_cache_of(path, split):
-            said = "is no cache of this split any more"
-            raise SourceError(str(path), said, "make the loader again")
+            said = "is no longer a cache of this split"
+            raise SourceError(str(path), said, "create the loader again")
         self._first = [group.first for group in split.groups]
         self._file = _open_mapped(path)
         self._block = int(self._file.schema.metadata[_BLOCK_KEY])

@@ -1,7 +1,4 @@
-"""What the sources of a build give: rows of a block with the raw tokens of every field.
-
-Cells of a plain table to labels, texts and the tokens of a feature: whole columns at a time.
-"""
+"""Cells of a plain table to labels, texts and raw tokens, whole columns at a time."""
 
 import json
 from collections import Counter
@@ -26,10 +23,7 @@ class Reject:
     """A row that is not written.
 
     Attributes:
-        file: its name.
         row: its number from 0 in the file.
-        reason: columns | label | entity_id | ...
-        found: what was there, shortened.
     """
 
     file: str
@@ -63,10 +57,6 @@ class RawBlock:
         purchases: uint8[n], 0 or 1.
         entities: Arrow large_binary[n], UTF-8.
         samples: uint64[n], a hash of each sample's id, or None where there is none.
-        tokens: one per source of the featuremap, in the order of `FeatureMap.sources`.
-        malformed: tokens that were dropped, by reason.
-        not_finite: values that were NaN or infinite.
-        rejects: rows of the block that are left out of it.
     """
 
     rows: NDArray[np.int64]
@@ -91,15 +81,7 @@ _NUMERALS[list(b"0123456789+-.eE")] = True
 
 @dataclass(frozen=True, kw_only=True)
 class CellFormat:
-    """How the cells of a column become tokens.
-
-    Attributes:
-        many: whether a text cell holds several tokens.
-        valued: whether a token carries its value.
-        token_separator: between the tokens of a text cell.
-        value_separator: between a token and its value, at its last place.
-        missing: texts of a cell that stand for no token.
-    """
+    """How the cells of a column become tokens."""
 
     many: bool = False
     valued: bool = False
@@ -110,13 +92,7 @@ class CellFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """What the cells of a column held.
-
-    Attributes:
-        tokens: of every row.
-        malformed: tokens that were dropped, by reason.
-        not_finite: values that were NaN or infinite.
-    """
+    """What the cells of a column held."""
 
     tokens: RawTokens
     malformed: dict[str, int]
@@ -134,7 +110,7 @@ def cell_texts(column: pa.Array, where: str) -> pa.LargeBinaryArray:
     if pa.types.is_floating(kind):
         return _float_texts(column)
     if pa.types.is_nested(kind):
-        problem, hint = f"cells of type {kind} are no tokens", "leave the column out"
+        problem, hint = f"cells of type {kind} cannot be tokens", "leave the column out"
         raise SourceError(where, problem, hint)
     return _other_texts(column)
 
@@ -304,7 +280,6 @@ def round_to_finite(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float32], 
 
 
 def _text_tokens(cells: pa.LargeBinaryArray, how: CellFormat) -> _FoundTokens:
-    """The tokens of text cells."""
     held = cells.is_valid().to_numpy(zero_copy_only=False) & ~is_among(cells, how.missing)
     rows = np.flatnonzero(held)
     kept = cells.filter(pa.array(held))
@@ -352,18 +327,16 @@ def _list_tokens(
 
 
 def _is_nonempty(ids: pa.LargeBinaryArray) -> NDArray[np.bool_]:
-    """bool[m]: whether an element is neither null nor empty."""
     return _byte_lengths(ids.fill_null(b"")) > 0
 
 
 def _object_fields(kind: pa.StructType, where: str) -> tuple[str, str]:
-    """The fields of an object that hold the token and its value."""
     names = [field.name for field in kind]
     token = next((name for name in _IDS if name in names), None)
     value = next((name for name in _VALUES if name in names), None)
     if token is None or value is None:
         wanted = f"one of {', '.join(_IDS)} and one of {', '.join(_VALUES)}"
-        problem = f"objects with {', '.join(names) or 'no fields'} are no tokens"
+        problem = f"objects with {', '.join(names) or 'no fields'} cannot be tokens"
         raise SourceError(where, problem, f"name the fields {wanted}")
     return token, value
 
@@ -383,7 +356,6 @@ def _with_numbers(
 def _split_values(
     found: _FoundTokens, how: CellFormat, alone: bool, dropped: Counter[str]
 ) -> _FoundTokens:
-    """The tokens split at their last value separator."""
     pairs = pc.split_pattern(found.ids, how.value_separator, max_splits=1, reverse=True)
     parts = pairs.flatten()
     sizes = pc.list_value_length(pairs).to_numpy(zero_copy_only=False).astype(np.int64)

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.ctr.table.table_cells import Reject
 from ingot.converters.sources import Source, SourceFile, SourceSpec, open_source
-from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.formats import arrow
 from ingot.converters.sources.formats.delimited import Dialect, TableReader, column_names
 from ingot.converters.sources.formats.row_chunks import EXCERPT_CHARACTERS, MAX_ROW_BYTES, BrokenRow
 from ingot.converters.sources.formats.text import read_utf8_blocks
+from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.recognizers.aliccp import ALICCP_HEAD, recognize_aliccp
 from ingot.converters.sources.storage.archives import keep_archive_open
 from ingot.converters.sources.storage.compression import open_decompressed
@@ -39,13 +39,7 @@ _PLACE = re.compile(r"c\d+")
 
 @dataclass(frozen=True, kw_only=True)
 class TableFile:
-    """A file of a table.
-
-    Attributes:
-        file: what the readers found out about it.
-        columns: the names of all its columns.
-        header: whether its first record holds them (CSV).
-    """
+    """A file of a table."""
 
     file: SourceFile
     columns: tuple[str, ...]
@@ -58,9 +52,6 @@ class Piece:
 
     Attributes:
         rows: int64[n], the numbers in the file of the rows that could be read.
-        columns: those rows, the wanted columns in their order, in the types of the file.
-        read: rows of the stretch, broken ones among them.
-        rejects: the broken ones.
     """
 
     rows: NDArray[np.int64]
@@ -101,8 +92,8 @@ def _refuse_other_files(path: str, file: SourceFile) -> None:
     with keep_archive_open(), file.place.open() as raw, translate_read_errors(where):
         kind = recognize_aliccp(open_decompressed(raw, where).read(ALICCP_HEAD))
     if kind is not None:
-        hint = "ingot ctr build --skeleton FILE --common FILE --featuremap aliccp"
-        raise SourceError(path, f"no plain table: a raw file of Ali-CCP ({kind})", hint)
+        hint = "give it as `skeleton` or `common`, with the featuremap aliccp"
+        raise SourceError(path, f"not a plain table: it is a raw file of Ali-CCP ({kind})", hint)
 
 
 def with_columns(file: SourceFile, wanted: Sequence[str]) -> TableFile:
@@ -221,7 +212,6 @@ def _read_blocks(
 
 
 def _line_blocks(parts: Iterator[bytes], where: str) -> Iterator[bytes]:
-    """Blocks of whole lines."""
     held = b""
     for part in parts:
         held += part

@@ -99,7 +99,6 @@ def _field_format(
 
 
 def _unknown_columns(featuremap: FeatureMap, columns: Sequence[str]) -> Iterator[Problem]:
-    """Columns that the featuremap names and the table does not have."""
     for pointer, name in _named_columns(featuremap):
         if name not in columns:
             nearest = difflib.get_close_matches(name, columns, n=1, cutoff=0.4)
@@ -233,7 +232,6 @@ def _sum_counts(counts: Sequence[dict[str, int]]) -> dict[str, int]:
 
 
 def _join_blocks(blocks: Sequence[RawBlock]) -> RawBlock:
-    """The rows of several blocks as one."""
     if len(blocks) == 1:
         return blocks[0]
     samples = [one.samples for one in blocks if one.samples is not None]

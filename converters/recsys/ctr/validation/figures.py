@@ -2,9 +2,7 @@
 
     told = figures(Path("out")).to_document()
 
-A share that is not known is None; `notes` say why.
-
-The figures of a processed folder as one HTML page: no script, nothing from elsewhere.
+A share that is not known is None; `notes` say why. `render_stats_page` makes one HTML page.
 """
 
 import math
@@ -52,16 +50,7 @@ class SplitFigures:
     """A split. Shares are None where there is nothing to divide by.
 
     Attributes:
-        rows: impressions.
-        clicks: rows with y_ctr.
-        conversions: rows with y_cvr.
-        clicked_conversions: rows with y_ctcvr.
-        funnel_anomalies: rows with y_cvr and no y_ctr.
         entities: distinct ones, None where they were not counted.
-        ctr: clicks / rows.
-        cvr_of_clicks: clicked_conversions / clicks.
-        cvr_of_impressions: conversions / rows.
-        ctcvr: clicked_conversions / rows.
     """
 
     rows: int
@@ -81,15 +70,10 @@ class FeatureFigures:
     """A feature in a split.
 
     Attributes:
-        missing: share of rows without a token.
-        tokens: ids written, missing ones not counted.
         oov: share of them out of the vocabulary; None where the encoding has no such id.
         hashed: share of them that are hashes; None where it is not known.
         lengths: min, mean, p50, p90, p99, max of the lists before tokens were selected (of the
             written lists where that is not known); None for a single value.
-        cut_rows: share of rows that lost tokens.
-        tokens_kept: share of distinct tokens that stayed.
-        value_kept: share of the sum of |value| that stayed.
     """
 
     missing: float | None
@@ -104,19 +88,7 @@ class FeatureFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Everything that is known of a folder.
-
-    Attributes:
-        folder: as it was named.
-        counted: whether the rows were counted, for want of a stats.json.
-        profile: what the featuremap chooses where the contract leaves a choice.
-        features: those that there are, in order.
-        splits: by name.
-        by_feature: figures by feature and split.
-        vocab: distinct, kept, occurrences, occurrences_kept by feature, where they are known.
-        odd: what was rejected, dropped or malformed, by group and name; empty where not known.
-        notes: what is not known, and why.
-    """
+    """Everything that is known of a folder."""
 
     folder: str
     counted: bool
@@ -177,9 +149,8 @@ def _share_of(part: Json, whole: Json) -> float | None:
 
 
 def _as_count(told: Json) -> int:
-    """A count; TypeError where it is none."""
     if isinstance(told, bool) or not isinstance(told, int):
-        raise TypeError(f"{told!r} is no count")
+        raise TypeError(f"{told!r} is not a count")
     return told
 
 
@@ -236,9 +207,8 @@ _ODD: Final = {
 
 
 def _figures_of_stats(files: Folder, used: FeatureMap | None, stats: dict[str, Json]) -> Figures:
-    """The figures of stats.json."""
     if used is None:
-        hint = "name it with --featuremap"
+        hint = "give the `featuremap`"
         raise SourceError(str(files.root / processed_folder.FEATUREMAP), "no such file", hint)
     try:
         splits = {
@@ -260,7 +230,7 @@ def _figures_of_stats(files: Folder, used: FeatureMap | None, stats: dict[str, J
         vocab = {name: _as_counts(told) for name, told in stats["vocab"].items()}
     except (KeyError, TypeError, AttributeError) as error:
         where = str(files.root / processed_folder.STATS)
-        hint = "ingot ctr validate says what; delete it to have the rows counted"
+        hint = "validate the folder for details, or delete the file to have the rows counted"
         raise SourceError(where, f"is not as a build writes it: {error!r}", hint) from error
     return Figures(
         folder=str(files.root),
@@ -276,7 +246,6 @@ def _figures_of_stats(files: Folder, used: FeatureMap | None, stats: dict[str, J
 
 
 def _figures_of_rows(files: Folder, used: FeatureMap | None) -> Figures:
-    """The figures of the rows themselves."""
     if not files.all_parts:
         raise SourceError(str(files.root), "no Parquet file in train/ or valid/")
     features = (
@@ -341,7 +310,7 @@ def _count_split(
         )
         if missing := [name for name in wanted if name not in kinds]:
             problem = f"no column {', '.join(missing)} that can be counted"
-            raise SourceError(str(part.path), problem, "ingot ctr validate says more")
+            raise SourceError(str(part.path), problem, "validate the folder for details")
         for _, batch in processed_folder.read_batches(part, wanted):
             columns = {name: cell_arrays(batch.column(name), kinds[name]) for name in wanted}
             known = {name: one for name, one in columns.items() if one is not None}
@@ -397,7 +366,6 @@ def render_stats_page(told: Figures) -> str:
 
 
 def _feature_kind(one: Feature) -> str:
-    """What a feature is, in a few words."""
     if one.encoding == UNKNOWN:
         return "list" if one.is_multi_hot else "single value"
     sizes = {

@@ -1,9 +1,7 @@
-"""The rules of the processed contract by number, as `ingot ctr validate` checks them.
+"""The rules of the processed contract by number, and what a validation finds.
 
 The first figure is the section of the contract; 0 is its preamble, what the decisions add stands in
-the section that it settles. `docs/ctr.md` holds the same table, and a test holds the two together.
-
-What a validation finds: broken rules with counts and first places, and what was not checked.
+the section that it settles. `docs/ctr.md` holds the same table, and a test compares the two.
 """
 
 from collections import Counter
@@ -23,8 +21,6 @@ class Rule:
     """One rule.
 
     Attributes:
-        number: R, the section, a dot, a running number.
-        wants: what has to be so, in one line.
         decided: whether the contract's text leaves it open, so that it holds for files that carry
             a profile, and is not checked in other writers' files.
     """
@@ -98,10 +94,8 @@ class Place:
     """Where a rule is broken.
 
     Attributes:
-        file: its path in the folder.
         row: its number from 0 in the file, None where it is about no row.
         column: its name, None where it is about no column.
-        found: what is there, shortened.
     """
 
     file: str
@@ -116,14 +110,7 @@ class Place:
 
 @dataclass(kw_only=True)
 class Findings:
-    """Collects what is broken; holds `max_shown` places of a rule at most.
-
-    Attributes:
-        max_shown: places that are kept of each rule.
-        counts: how often each rule is broken.
-        places: the first places of each broken rule.
-        skipped: why a rule was not checked, or not everywhere, by its number.
-    """
+    """Collects what is broken; holds `max_shown` places of a rule at most."""
 
     max_shown: int = 3
     counts: Counter[str] = field(default_factory=Counter)
@@ -168,15 +155,7 @@ class BatchStart:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What became of a rule.
-
-    Attributes:
-        rule: the rule.
-        state: one of `STATES`.
-        count: how often it is broken: rows, elements of lists, files, or figures that differ.
-        places: the first of them.
-        why: why it was not checked, or where it was not.
-    """
+    """What became of a rule."""
 
     rule: Rule
     state: str
@@ -190,11 +169,7 @@ class Report:
     """What a validation says.
 
     Attributes:
-        folder: as it was named.
         profile: what the files say of themselves, None where they say nothing.
-        rows: of each split.
-        verdicts: one per rule, in order.
-        notes: what else a reader has to know.
     """
 
     folder: str

@@ -1,7 +1,4 @@
-"""The rules on the vocabularies: their order, their ids, no token twice.
-
-The rules on stats.json and manifest.json: they say what the files say.
-"""
+"""The rules on vocabularies, stats.json and manifest.json."""
 
 import hashlib
 import json
@@ -18,7 +15,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import load_json
-from ingot.converters.output.commit import MANIFEST, RUN
+from ingot.converters.output.files import MANIFEST, RUN
 from ingot.converters.recsys.ctr import contract
 from ingot.converters.recsys.ctr.contract import token_hashes
 from ingot.converters.recsys.ctr.featuremap import HASH, VOCAB, Feature, FeatureMap
@@ -42,10 +39,7 @@ class VocabularyCounts:
     """What the vocabulary of a feature holds.
 
     Attributes:
-        distinct: its tokens.
         kept: those that have an id of their own; 0 for a hash.
-        occurrences: sum of all counts.
-        occurrences_kept: sum of the counts of those that have an id of their own.
     """
 
     distinct: int
@@ -292,7 +286,6 @@ def _check_sums(root: Path, stats: dict[str, Json], found: Findings) -> None:
 
 
 def _total_count(stats: dict[str, Json], key: str) -> int:
-    """The sum of counts by reason."""
     reasons = stats.get(key)
     return sum(_count_at(reasons, (one,)) for one in reasons) if isinstance(reasons, dict) else 0
 

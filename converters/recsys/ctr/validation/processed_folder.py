@@ -1,9 +1,4 @@
-"""A processed folder as it lies on disk: its Parquet files, opened and read in batches.
-
-Columns of a record batch as NumPy arrays, with their nulls beside them.
-Counts what the rows of a split say: labels, and missing, OOV, tail and lengths per feature.
-The rules on a file's columns and their types, and which columns can be looked into.
-"""
+"""A processed folder on disk: its Parquet files, read in batches, their columns and counts."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -33,13 +28,7 @@ _UNREADABLE = (OSError, pa.ArrowException, ValueError)  # what pyarrow says of d
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A Parquet file of a split.
-
-    Attributes:
-        split: train or valid.
-        path: of the file.
-        name: its path in the folder, with `/`.
-    """
+    """A Parquet file of a split."""
 
     split: str
     path: Path
@@ -203,10 +192,7 @@ class FeatureCounts:
     """What the ids of a feature say.
 
     Attributes:
-        feature: of the featuremap.
         tail_ids: disjoint or contract: then a hybrid's tail cannot be told from its head.
-        missing: rows whose only id is the missing one.
-        tokens: ids that are not the missing one.
         oov: ids 2 of a vocabulary.
         tail: ids of a hybrid's tail, where they are told apart.
         lengths: how many rows have lists of 0, 1, 2, ... tokens; empty for a single value.
@@ -253,8 +239,6 @@ class SplitCounts:
     """What the rows of a split say.
 
     Attributes:
-        features: by name.
-        rows: in all.
         labels: sums of the four labels, of cells that are 1.
         funnel_anomalies: rows with y_cvr 1 and y_ctr 0.
     """
@@ -304,9 +288,7 @@ class DeclaredColumn:
     """A column as the contract declares it.
 
     Attributes:
-        name: of the column.
         kind: its type, as `parquet_type` gives it.
-        missing: the rule that its absence breaks.
         shape: the rule that a list in place of a scalar breaks, or the other way round.
         type: the rule that another type of the scalars or elements breaks.
     """

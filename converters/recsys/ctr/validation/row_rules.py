@@ -1,8 +1,4 @@
-"""The rules on labels and row numbers, batch by batch.
-
-The rules on a feature's ids and values, batch by batch.
-The rules on rows that lie far apart: a row_id once in all, an entity in one split.
-"""
+"""The rules on rows: labels, row numbers, ids and values batch by batch, and rows far apart."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -35,7 +31,6 @@ class RowRules:
 
     Attributes:
         profile: what the files say of themselves, None where they say nothing.
-        found: takes what is wrong.
     """
 
     profile: Profile | None
@@ -69,7 +64,6 @@ class RowRules:
                 )
 
     def _check_products(self, columns: Columns, at: BatchStart) -> None:
-        """y_ctcvr, where all three are 0 or 1."""
         names = ("y_ctr", "y_cvr", "y_ctcvr")
         if (labels := _binary_labels(columns, *names)) is None:
             return
@@ -139,7 +133,6 @@ def _is_binary(values: NDArray[np.float32]) -> Mask:
 def _binary_labels(
     columns: Columns, *names: str
 ) -> tuple[tuple[NDArray[np.float32], ...], Mask] | None:
-    """Label columns, and the rows where all of them are 0 or 1; None if one is not there."""
     found = [_scalar_columns(columns, name) for name in names]
     there = [one for one in found if one is not None]
     if len(there) < len(names):
@@ -155,11 +148,9 @@ class IdRanges:
     """Which ids of a feature can occur.
 
     Attributes:
-        end: one more than the largest.
         head_end: one more than the largest id that a vocabulary of full size has; 3 for a hash.
         given_end: one more than the largest id that the vocabulary at hand gives, or None.
         two: whether id 2 stands for anything.
-        own: whether ids of the head stand for one token each.
     """
 
     end: int
@@ -185,14 +176,7 @@ def id_ranges(feature: Feature, profile: Profile | None, given: int | None) -> I
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureRules:
-    """Checks the columns of one feature.
-
-    Attributes:
-        feature: of the featuremap.
-        ranges: the ids that it can have.
-        decided: whether what the contract's text leaves open is checked too.
-        found: takes what is wrong.
-    """
+    """Checks the columns of one feature."""
 
     feature: Feature
     ranges: IdRanges
@@ -397,12 +381,7 @@ def _id_batches(part: Part) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int6
 
 @dataclass(kw_only=True)
 class Entities:
-    """The entities of the splits, as they come along.
-
-    Attributes:
-        featuremap: its seed and fraction say which entity belongs where.
-        found: takes what is wrong.
-    """
+    """The entities of the splits, as they come along."""
 
     featuremap: FeatureMap
     found: Findings

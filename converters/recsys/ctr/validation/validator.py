@@ -100,7 +100,6 @@ def _check_splits(files: Folder, found: Findings) -> None:
 
 
 def _read_schemas(files: Folder, found: Findings) -> dict[Part, pa.Schema]:
-    """The schema of every file that can be opened."""
     schemas = {}
     for part in files.all_parts:
         try:
@@ -174,7 +173,6 @@ def _profile_differences(one: Profile, wanted: Profile) -> str:
 
 
 def _note_skipped(used: FeatureMap | None, profile: Profile | None, found: Findings) -> None:
-    """Notes what will not be looked at."""
     if used is None:
         for number in (*_OF_FEATURES, "R1.10", "R1.11", "R7.3", "R7.4"):
             found.skip(number, "no featuremap")
@@ -332,7 +330,6 @@ class _RowWalk:
 
 
 def _first_not_utf8(texts: pa.Array) -> int | None:
-    """The first text that is no UTF-8."""
     try:
         texts.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,20 +1,36 @@
-"""What became of the rows of a stream.
-
-How a conversion goes.
-"""
+"""The settings of a conversion, and what became of the rows of a stream."""
 
 import dataclasses
+import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.recsys.monolith.convert.filters import Filters
-from ingot.converters.recsys.monolith.fid import Version
-from ingot.converters.recsys.monolith.frames.framing import Framing
-from ingot.converters.recsys.monolith.tables.table_file import TableFile
+from ingot.converters.recsys.monolith.frames.framing import COMPRESSIONS, Framing
 from ingot.converters.rows import Json
+from ingot.converters.settings import Setting
 from ingot.converters.sources.recognizers.monolith import Kind
+
+if TYPE_CHECKING:
+    from ingot.converters.recsys.monolith.fid import Version
+    from ingot.converters.recsys.monolith.tables.table_file import TableFile
+
+Source = Kind | Literal["parquet"]
+Target = Literal["example", "examplebatch", "parquet"]
+
+BATCH_SIZE: Final = 512
+_MAX_BATCH_SIZE: Final = 1 << 20
+_TEST: Final = re.compile(r"\s*(\d{1,6})\s*(<=|>=|==|!=|<|>)\s*([-+]?[0-9.eE+-]+|[-+]?inf)\s*")
+_STREAMS: Final = "Streams"
+_ROWS: Final = "Rows"
+_FEATURES: Final = "Features"
+_TABLES: Final = "Tables"
+_FRAMES: Final = (
+    "sort_id, kafka_dump, kafka_dump_prefix with commas between; lagrangex_header; none"
+)
 
 
 @dataclass(kw_only=True)
@@ -24,17 +40,7 @@ class Counts:
     Rows are those of records that could be read: `rows` = `written` + `filtered` + `rejected_rows`.
 
     Attributes:
-        rows: read.
-        written: rows that were written.
-        batches: ExampleBatches that were written.
-        early: batches that ended before they were full.
         filled: unset features that were added where a row lacks what others of its batch have.
-        lost_sort_ids: rows whose sort_id their batch has not.
-        lacking: rows whose LineId lacks uid, req_time or sample_rate.
-        filtered: rows that were left out, by reason.
-        rejected_records: records that could not be used.
-        rejected_rows: rows of the others that could not.
-        rejects: both, by reason.
         lost: fields that the target has no place for: how many records had them.
     """
 
@@ -64,46 +70,244 @@ class Counts:
         }
 
 
-Source = Kind | Literal["parquet"]
-Target = Literal["example", "examplebatch", "parquet"]
+@dataclass(frozen=True, kw_only=True)
+class LabelTest:
+    """A test of one label, as `0>=1` says it: position from 0, comparison, value as a float32."""
 
-BATCH_SIZE: Final = 512
-_MAX_BATCH_SIZE: Final = 1 << 20
+    position: int
+    compare: str
+    value: float
+
+    @staticmethod
+    def parse(text: str) -> "LabelTest":
+        """Return the test that `0>=1` says."""
+        import numpy as np
+
+        match = _TEST.fullmatch(text)
+        try:
+            value = float(np.float32(match[3])) if match else 0.0
+        except ValueError:
+            match = None
+        if match is None:
+            hint = "write position, comparison and value: 0>=1"
+            raise ConversionError("", f"{text!r} is not a test of a label", hint)
+        return LabelTest(position=int(match[1]), compare=match[2], value=value)
+
+    def __str__(self) -> str:
+        return f"{self.position}{self.compare}{self.value:g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """What a conversion leaves out; `matched` holds the names and patterns that features had."""
+
+    labels: Annotated[
+        tuple[LabelTest, ...],
+        Setting(
+            "Keep rows whose label passes this test, such as 0>=1: the first label is at least 1. "
+            "Repeatable; all tests must pass.",
+            metavar="TEST",
+            section=_ROWS,
+            flag="label",
+            repeatable=True,
+            parse=LabelTest.parse,
+        ),
+    ] = ()
+    has: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Keep rows in which this feature has a value. Repeatable.",
+            metavar="NAME",
+            section=_ROWS,
+            repeatable=True,
+        ),
+    ] = ()
+    lacks: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Keep rows in which this feature has no value. Repeatable.",
+            metavar="NAME",
+            section=_ROWS,
+            repeatable=True,
+        ),
+    ] = ()
+    negative: Annotated[
+        LabelTest,
+        Setting(
+            "Test of a label that tells which rows are negatives.",
+            metavar="TEST",
+            section=_ROWS,
+            parse=LabelTest.parse,
+        ),
+    ] = field(default_factory=lambda: LabelTest(position=0, compare="<=", value=0.0))
+    negative_rate: Annotated[
+        float | None,
+        Setting(
+            "Share of the negatives to keep, above 0 and at most 1; it is written to their "
+            "sample_rate.",
+            metavar="RATE",
+            section=_ROWS,
+        ),
+    ] = None
+    seed: Annotated[
+        int,
+        Setting(
+            "Seed for sampling negatives.",
+            metavar="SEED",
+            section=_ROWS,
+            minimum=0,
+            maximum=(1 << 64) - 1,
+        ),
+    ] = 0
+    features: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Keep only features whose name matches this pattern, such as user_*. Repeatable.",
+            metavar="PATTERN",
+            section=_FEATURES,
+            flag="feature",
+            repeatable=True,
+        ),
+    ] = ()
+    drop_features: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Drop features whose name matches this pattern. Repeatable.",
+            metavar="PATTERN",
+            section=_FEATURES,
+            flag="drop-feature",
+            repeatable=True,
+        ),
+    ] = ()
+    drop_raw: Annotated[bool, Setting("Drop raw features.", section=_FEATURES)] = False
+    drop_unset: Annotated[bool, Setting("Drop features without a value.", section=_FEATURES)] = (
+        False
+    )
+    matched: set[str] = field(default_factory=set, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.negative_rate is not None and not 0 < self.negative_rate <= 1:
+            problem = f"`negative_rate` is {self.negative_rate:g}"
+            raise ConversionError("", problem, "it must be above 0 and at most 1")
+
+    @cached_property
+    def are_any(self) -> bool:
+        """Whether anything is left out or changed."""
+        return self != Filters(seed=self.seed, negative=self.negative)
+
+    def unmatched(self) -> tuple[str, ...]:
+        """Return the names and patterns that no feature of the rows so far had."""
+        given = (*self.has, *self.lacks, *self.features, *self.drop_features)
+        return tuple(one for one in given if one not in self.matched)
+
+
+def _read_table(path: str) -> "TableFile":
+    from ingot.converters.recsys.monolith.tables.table_file import load_table_file
+
+    return load_table_file(Path(path))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a conversion goes.
+    """The settings of a conversion; `filters` say what is left out."""
 
-    Attributes:
-        source: what is read.
-        target: what is written.
-        framing: of the streams that are read.
-        out_framing: of those that are written.
-        compression: of the streams that are read; None: told by name and content.
-        out_compression: of those that are written; None: by a file's name, else none.
-        batch_size: rows of an ExampleBatch.
-        shared: whether a list becomes SHARED where all rows of a batch are equal.
-        filters: what is left out.
-        require_line_id: reject rows whose LineId lacks uid, req_time or sample_rate.
-        skip_bad: count what cannot be used and go on; else the first ends the conversion.
-        table: what the columns of a table are; None: by their metadata, names and types.
-        fid: the version of fids whose column does not say it.
-    """
-
-    source: Source
-    target: Target
-    framing: Framing = field(default_factory=Framing)
-    out_framing: Framing = field(default_factory=Framing)
-    compression: str | None = None
-    out_compression: str | None = None
-    batch_size: int = BATCH_SIZE
-    shared: bool = True
+    source: Annotated[
+        Source,
+        Setting(
+            "What is read.",
+            flag="from",
+            choices=("example", "examplebatch", "instance", "parquet"),
+        ),
+    ]
+    target: Annotated[Target, Setting("What is written.", flag="to")]
+    framing: Annotated[
+        Framing,
+        Setting(
+            f"Framing of the input: {_FRAMES}.",
+            metavar="FRAMING",
+            section=_STREAMS,
+            parse=Framing.parse,
+        ),
+    ] = field(default_factory=Framing)
+    out_framing: Annotated[
+        Framing,
+        Setting(
+            "Framing of the output; Monolith reads the default without settings of its own.",
+            metavar="FRAMING",
+            section=_STREAMS,
+            parse=Framing.parse,
+        ),
+    ] = field(default_factory=Framing)
+    compression: Annotated[
+        str | None,
+        Setting(
+            "Compression of the input.",
+            section=_STREAMS,
+            choices=COMPRESSIONS,
+            default="detected from name and content",
+        ),
+    ] = None
+    out_compression: Annotated[
+        str | None,
+        Setting(
+            "Compression of the output.",
+            section=_STREAMS,
+            choices=COMPRESSIONS,
+            default="by the name of OUT, else none",
+        ),
+    ] = None
+    batch_size: Annotated[
+        int,
+        Setting(
+            "Number of rows in an ExampleBatch.",
+            metavar="N",
+            section=_STREAMS,
+            minimum=1,
+            maximum=_MAX_BATCH_SIZE,
+        ),
+    ] = BATCH_SIZE
+    shared: Annotated[
+        bool,
+        Setting(
+            "Write a feature that is equal in all rows of a batch only once.",
+            section=_STREAMS,
+            negative="no-shared",
+        ),
+    ] = True
     filters: Filters = field(default_factory=Filters)
-    require_line_id: bool = False
-    skip_bad: bool = False
-    table: TableFile | None = None
-    fid: Version = "v2"
+    require_line_id: Annotated[
+        bool,
+        Setting(
+            "Reject rows without uid, req_time or sample_rate.",
+            section=_ROWS,
+            flag="require-lineid",
+        ),
+    ] = False
+    skip_bad: Annotated[
+        bool,
+        Setting(
+            "Count records that cannot be used and continue; otherwise the first one stops the "
+            "conversion.",
+            section="Error handling",
+        ),
+    ] = False
+    table: Annotated[
+        "TableFile | None",
+        Setting(
+            "YAML or JSON file that says what the columns of Parquet files are (docs/monolith.md).",
+            metavar="FILE",
+            section=_TABLES,
+            parse=_read_table,
+        ),
+    ] = None
+    fid: Annotated[
+        "Version",
+        Setting(
+            "Layout of fids in columns that do not state it.",
+            section=_TABLES,
+            choices=("v1", "v2"),
+        ),
+    ] = "v2"
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch_size <= _MAX_BATCH_SIZE:

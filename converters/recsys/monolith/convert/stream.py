@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.monolith.convert.filters import filter_rows
 from ingot.converters.recsys.monolith.convert.settings import Counts, Settings
 from ingot.converters.recsys.monolith.example_io import bad_record_error
 from ingot.converters.recsys.monolith.frames.compression import open_decompressed, peek_bytes
@@ -196,12 +197,7 @@ _HINT = "set `skip_bad` to count what is bad and go on"
 
 
 class StreamConverter:
-    """One stream that is converted.
-
-    Attributes:
-        counts: what became of it so far.
-        first_bad: what is wrong with the first thing in it that was skipped.
-    """
+    """One stream that is converted."""
 
     def __init__(
         self, file: Entry, settings: Settings, reject: Reject, watch: Callable[[int], object]
@@ -252,7 +248,7 @@ class StreamConverter:
                 continue
             self._read(part)
             rows = self._with_line_ids(part)
-            left = self._settings.filters.apply(rows, self._file.name, self.counts.filtered)
+            left = filter_rows(self._settings.filters, rows, self._file.name, self.counts.filtered)
             if len(left):
                 yield left
 

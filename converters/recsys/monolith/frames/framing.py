@@ -12,9 +12,10 @@ little-endian. Before each message stand, in this order:
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.settings import Setting
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind, recognize_monolith
 
 if TYPE_CHECKING:
@@ -73,6 +74,42 @@ class Framing:
     def bits(self) -> int:
         """The parts as kernels take them: 1, 2, 4 and 8 in the order of the attributes."""
         return sum(getattr(self, field.name) << place for place, field in enumerate(fields(self)))
+
+
+COMPRESSIONS: Final = ("none", "snappy", "zstd", "gzip", "zlib")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamHints:
+    """What the user knows of streams; None: detected from their content."""
+
+    kind: Annotated[
+        str | None,
+        Setting(
+            "What is read.",
+            flag="from",
+            choices=("example", "examplebatch", "instance", "parquet"),
+            default="detected from the content",
+        ),
+    ] = None
+    framing: Annotated[
+        Framing | None,
+        Setting(
+            "What stands before each message: sort_id, kafka_dump, kafka_dump_prefix with commas "
+            "between; lagrangex_header; none.",
+            metavar="PARTS",
+            default="detected from the content",
+            parse=Framing.parse,
+        ),
+    ] = None
+    compression: Annotated[
+        str | None,
+        Setting(
+            "Compression of the files.",
+            choices=COMPRESSIONS,
+            default="detected from name and content",
+        ),
+    ] = None
 
 
 PARQUET: Final = b"PAR1"

@@ -114,8 +114,8 @@ def made_of(
 def proposed(raw: Path) -> dict[str, Any] | None:
     """What the rules make of a data set."""
     state = run_once(Order(source=str(raw), mapper="rules", dry_run=True), Context())
-    found: dict[str, Any] | None = (state.get("proposal") or {}).get("mapping")
-    return found
+    proposal = state.get("proposal")
+    return proposal.mapping if proposal else None
 
 
 @pytest.mark.parametrize("share", ["raw", "redacted"])

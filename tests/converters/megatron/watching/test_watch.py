@@ -17,7 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.metrics.messages import log_event
 from ingot.converters.megatron.metrics.summary import BuildMeasures
-from ingot.converters.megatron.metrics.watch import BuildProgress, Watch, WatchOptions
+from ingot.converters.megatron.metrics.watch import BuildProgress, Watch
+from ingot.converters.megatron.options import WatchOptions
 
 NEVER = 1e6  # the thread of a watch that looks only when the test does
 
@@ -301,7 +302,8 @@ def test_a_pipe_that_breaks_stops_nothing() -> None:
 UNREAD = """
 import sys
 from ingot.converters.megatron.metrics.messages import log_event
-from ingot.converters.megatron.metrics.watch import Watch, WatchOptions
+from ingot.converters.megatron.metrics.watch import Watch
+from ingot.converters.megatron.options import WatchOptions
 
 with Watch(WatchOptions()) as watch:
     log_event(watch, "info", "pipeline", "started")

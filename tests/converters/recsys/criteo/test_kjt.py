@@ -216,7 +216,7 @@ THREE = tensor(1, 2, 3)
         (["a"], THREE, {"lengths": tensor(4, -1)}, "lengths: one is below 0"),
         (["a", "b"], THREE, {"lengths": tensor(1, 1, 1)}, "2 keys of 1 examples are not 3 cells"),
         (["a"], THREE, {"lengths": tensor(1, 2), "stride": 3}, "1 keys of 3 examples are not 2"),
-        (["a"], THREE, {"lengths": tensor(1, 2), "stride": 2.0}, "2.0 is no whole number"),
+        (["a"], THREE, {"lengths": tensor(1, 2), "stride": 2.0}, "2.0 is not an integer"),
         (["a"], THREE, {"offsets": tensor()}, "offsets: it is empty"),
         (["a"], THREE, {"offsets": tensor(1, 3)}, "they go from 1 to 3: 0 to 3"),
         (["a"], THREE, {"offsets": tensor(0, 2)}, "they go from 0 to 2: 0 to 3"),
@@ -241,7 +241,7 @@ def test_what_does_not_fit_is_refused(keys, values, given_fields, said):
         (SPARSE, {"num_embeddings": [1, 2]}, "num_embeddings: 2 sizes, and 3 features"),
         (SPARSE, {"num_embeddings": [1, 0, 2]}, r"num_embeddings\[1\]: 0 is not from 1 to 2\*\*31"),
         (SPARSE, {"num_embeddings": [1, 2, 2**31]}, r"num_embeddings\[2\]: 2147483648 is not from"),
-        (SPARSE, {"num_embeddings": [1, 2, True]}, "True is no whole number"),
+        (SPARSE, {"num_embeddings": [1, 2, True]}, "True is not an integer"),
         (SPARSE, {"keys": ["a", "b"]}, "keys: 2 names of 3 columns"),
     ],
 )
@@ -251,7 +251,7 @@ def test_a_matrix_that_does_not_fit_is_refused(sparse, how, said):
 
 
 def test_an_unknown_key_is_named():
-    with pytest.raises(KeyError, match="'cat_7' is no key of this batch: cat_0, cat_1, cat_2"):
+    with pytest.raises(KeyError, match="'cat_7' is not a key of this batch: cat_0, cat_1, cat_2"):
         KeyedJaggedTensor.from_matrix(SPARSE)["cat_7"]
 
 

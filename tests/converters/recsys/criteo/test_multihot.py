@@ -279,7 +279,7 @@ def test_a_batch_is_converted_once():
     [
         ({"num_embeddings": []}, "num_embeddings: give one size for each feature"),
         ({"num_embeddings": [3, 0]}, r"num_embeddings\[1\]: 0 is not from 1"),
-        ({"num_embeddings": [3.5]}, r"num_embeddings\[0\]: 3.5 is no whole number"),
+        ({"num_embeddings": [3.5]}, r"num_embeddings\[0\]: 3.5 is not an integer"),
         ({"multi_hot_size": None}, "give multi_hot_size and multi_hot_min_table_size, or"),
         ({"multi_hot_min_table_size": None}, "or multi_hot_sizes"),
         ({"multi_hot_size": 0}, "multi_hot_size: 0 is not from 1"),

@@ -62,7 +62,7 @@ def check_run(folder: Path, parts: list[Raw], chosen: Choices, **way: Any) -> No
     raw = write(folder / "raw", parts)
     expected = reference.run([Raw(p.name, p.file, p.content, p.labelled) for p in parts], chosen)
     if not expected.stats["rows"]:
-        with pytest.raises(ConversionError, match="there is no row"):
+        with pytest.raises(ConversionError, match="no row can be written"):
             run(raw, folder / "out", **settings(chosen), **way)
         return
     run(raw, folder / "out", **settings(chosen), **way)

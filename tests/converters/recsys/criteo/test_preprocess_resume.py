@@ -252,7 +252,7 @@ def test_a_log_that_lost_its_end(quick: Path) -> None:
     log = scene.stage / "work/logs/cat_3"
     facts = json.loads((scene.stage / "work/done/read-day_0.json").read_bytes())
     os.truncate(log, 4 * facts["logged"][3] - 4)
-    with pytest.raises(OutputError, match="--no-resume"):
+    with pytest.raises(OutputError, match="without `resume`"):
         scene.run()
     scene.run(resume=False)
     assert tree(scene.out) == expected

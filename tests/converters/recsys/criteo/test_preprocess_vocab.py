@@ -158,13 +158,16 @@ def first_rows(path: Path) -> None:
 
 
 DAMAGES = {
-    "gone": (lambda path: path.unlink(), "no such vocabulary|cannot be read"),
-    "a folder": (lambda path: path.unlink() or path.mkdir(), "cannot be read|is no vocabulary"),
-    "cut": (lambda path: path.write_bytes(path.read_bytes()[:-30]), "is no vocabulary"),
-    "empty": (lambda path: path.write_bytes(b""), "is no vocabulary"),
-    "text": (lambda path: path.write_text("value,id\n1,2\n"), "is no vocabulary"),
-    "another table": (lambda path: pq.write_table(pa.table({"a": [1]}), path), "is no vocabulary"),
-    "no metadata": (without_metadata, "is no vocabulary"),
+    "gone": (lambda path: path.unlink(), "this vocabulary does not exist|cannot be read"),
+    "a folder": (lambda path: path.unlink() or path.mkdir(), "cannot be read|is not a vocabulary"),
+    "cut": (lambda path: path.write_bytes(path.read_bytes()[:-30]), "is not a vocabulary"),
+    "empty": (lambda path: path.write_bytes(b""), "is not a vocabulary"),
+    "text": (lambda path: path.write_text("value,id\n1,2\n"), "is not a vocabulary"),
+    "another table": (
+        lambda path: pq.write_table(pa.table({"a": [1]}), path),
+        "is not a vocabulary",
+    ),
+    "no metadata": (without_metadata, "is not a vocabulary"),
     "a value twice": (replaced("value", [7, 7]), "is damaged"),
     "an id twice": (replaced("id", [5, 5]), "is damaged"),
     "an id that is none": (replaced("id", [0]), "is damaged"),

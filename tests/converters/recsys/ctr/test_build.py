@@ -158,27 +158,27 @@ def test_a_damaged_result_is_told(place: Place) -> None:
 OTHERS: dict[str, tuple[Callable[[FeatureMap], FeatureMap], str]] = {
     "features": (
         lambda one: replace(one, features=one.features[:2]),
-        r"another featuremap \(features\)",
+        r"another featuremap \(other features\)",
     ),
     "fraction": (
         lambda one: replace(one, train_ratio=0.71),
-        r"another featuremap \(train_ratio 0.71, there 0.7\)",
+        r"another featuremap \(train_ratio is 0.7 \(requested: 0.71\)\)",
     ),
     "seed": (
         lambda one: replace(one, split_seed=1),
-        r"another featuremap \(split_seed 1, there 20260121\)",
+        r"another featuremap \(split_seed is 20260121 \(requested: 1\)\)",
     ),
     "mask": (
         lambda one: replace(one, click_mask="exposed"),
-        r"another reading of the contract \(click_mask exposed, there clicked\)",
+        r"another profile of the contract; .*click_mask is \"clicked\" \(requested: \"exposed\"\)",
     ),
     "tails": (
         lambda one: replace(one, tail_ids="contract"),
-        r"another reading of the contract \(tail_ids contract, there disjoint\)",
+        r"another profile of the contract; .*tail_ids is \"disjoint\" \(requested: \"contract\"\)",
     ),
     "funnel": (
         lambda one: replace(one, funnel="drop"),
-        r"another reading of the contract \(funnel drop, there keep\)",
+        r"another profile of the contract; .*funnel is \"keep\" \(requested: \"drop\"\)",
     ),
 }
 
@@ -190,7 +190,7 @@ def test_another_build_is_refused_and_named(place: Place, name: str) -> None:
     before = tree(place.out)
     with pytest.raises(OutputError, match=f"holds another result: {said}") as raised:
         place.build(change(MAP))
-    assert "--overwrite" in str(raised.value)
+    assert "`overwrite`" in str(raised.value)
     assert tree(place.out) == before
     place.build(change(MAP), overwrite=True)
     place.build(change(MAP), "fresh")
@@ -282,7 +282,7 @@ def test_all_train(place: Place) -> None:
 def test_no_train_rows(place: Place) -> None:
     with pytest.raises(ConversionError, match="no row is in the train split") as raised:
         place.build(replace(MAP, train_ratio=0.0))
-    assert "--train-fraction" in str(raised.value)
+    assert "`train_fraction`" in str(raised.value)
     assert not place.out.exists()
     assert place.hidden() == []
 
@@ -485,7 +485,7 @@ def test_an_interrupt_leaves_the_old_result(place: Place) -> None:
 def test_featuremaps_for_the_other_kind_of_data(place: Place) -> None:
     table = Table(entity_id="user", y_ctr="click", y_cvr=None)
     own = tuple(one for one in FEATURES if one.src == 0)
-    with pytest.raises(FeaturemapError, match="is it meant for --table"):
+    with pytest.raises(FeaturemapError, match="is it meant for `table`"):
         place.build(FeatureMap(features=own, table=table))
     with pytest.raises(FeaturemapError, match="entity_id, y_ctr and y_cvr, the table's columns"):
         build(PlainTable(table=str(place.skeleton)), MAP, place.out)

@@ -329,7 +329,7 @@ TRAPS = {
     "merge": (LINE + "<<: {train_ratio: 0.5}\n", "a merge is not read"),
     "tag": (LINE.replace("field: a", "field: !!str a"), "a tag is not read"),
     "object": ("!!python/object/apply:os.system ['true']", "a tag is not read"),
-    "list as key": ("? [a]\n: 1\n", "a key is no text"),
+    "list as key": ("? [a]\n: 1\n", "a key is not a text"),
     "two documents": (LINE + "---\n" + LINE, "expected a single document"),
     "no mapping": ("just text", "expected keys and values, got str"),
     "nothing": ("", "expected keys and values, got NoneType"),

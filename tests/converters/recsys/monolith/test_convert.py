@@ -13,9 +13,8 @@ import pytest
 
 from ingot.converters.errors import ConversionError, OutputError, ParametersError, SourceError
 from ingot.converters.recsys.monolith import ExampleBatchReader, read_examples
-from ingot.converters.recsys.monolith.convert.filters import Filters, LabelTest
 from ingot.converters.recsys.monolith.convert.job import convert
-from ingot.converters.recsys.monolith.convert.settings import Settings
+from ingot.converters.recsys.monolith.convert.settings import Filters, LabelTest, Settings
 from ingot.converters.recsys.monolith.frames.framing import Framing
 from ingot.converters.recsys.monolith.tables.table_file import parse_table_file
 from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.recsys.monolith.convert.filters import Filters, LabelTest
+from ingot.converters.recsys.monolith.convert.filters import filter_rows
+from ingot.converters.recsys.monolith.convert.settings import Filters, LabelTest
 from ingot.converters.recsys.monolith.record_index import records_of_messages
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
 from ingot.converters.recsys.monolith.wire.row_index import index_examples
@@ -35,7 +36,7 @@ def rows_of(examples):
 
 def filtered(filters, examples, stream="s"):
     dropped = Counter()
-    rows = filters.apply(rows_of(examples), stream, dropped)
+    rows = filter_rows(filters, rows_of(examples), stream, dropped)
     records = example_records(rows)
     made = [Example.FromString(records.message(at)) for at in range(len(records))]
     return made, dropped
@@ -73,7 +74,7 @@ def test_a_label_is_compared_as_a_float32():
     "text", ["", "0", "0=1", "x>1", "0>", "0>1e", "0>1;0<2", "-1>0", "0=>1", "0>nan"]
 )
 def test_what_is_no_test_of_a_label(text):
-    with pytest.raises(ConversionError, match="is no test of a label"):
+    with pytest.raises(ConversionError, match="is not a test of a label"):
         LabelTest.parse(text)
 
 
@@ -147,10 +148,10 @@ def test_how_rows_are_batched_does_not_matter(cuts, rate):
     filters = Filters(negative_rate=rate, labels=(LabelTest.parse("0<2"),))
     rows = rows_of(examples)
     whole, apart = Counter(), Counter()
-    together = example_records(filters.apply(rows, "s", whole))
+    together = example_records(filter_rows(filters, rows, "s", whole))
     pieces, begin = [], 0
     for size in cuts:
-        part = example_records(filters.apply(rows.part(begin, begin + size), "s", apart))
+        part = example_records(filter_rows(filters, rows.part(begin, begin + size), "s", apart))
         pieces += [part.message(at) for at in range(len(part))]
         begin += size
     assert pieces == [together.message(at) for at in range(len(together))]
@@ -165,7 +166,7 @@ def test_a_share_is_above_0_and_at_most_1(rate):
 
 def test_without_filters_rows_are_what_they_were():
     rows = rows_of([example([1])])
-    assert Filters().apply(rows, "s", Counter()) is rows
+    assert filter_rows(Filters(), rows, "s", Counter()) is rows
     assert not Filters(seed=7).are_any
     assert np.array_equal(rows.row, [-1])
 

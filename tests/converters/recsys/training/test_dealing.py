@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.training import (
+from ingot.converters.recsys.training.batch_order import (
     Share,
     count_batches,
     deal_batches,

@@ -1,5 +1,6 @@
 """Passes over batches: workers, epochs, positions, errors that keep their class."""
 
+import pickle
 import random
 from collections.abc import Iterator
 from itertools import islice
@@ -10,30 +11,56 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import SourceError
-from ingot.converters.recsys.training import EpochPlan, ResumableLoader, WorkerFailure
+from ingot.converters.recsys.training.loader import (
+    BatchMaker,
+    BatchPlan,
+    TrainingLoader,
+    WorkerOptions,
+)
+from ingot.converters.recsys.training.position import EpochPlan
 
 # torch warns of more workers than processors; here they are meant.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
 
-class Echo:
-    """Gives what is wanted; fails at one batch."""
+class Echo(BatchMaker):
+    """Gives what it is asked for; fails at one batch."""
 
     def __init__(self, failing: int = -1) -> None:
         self._failing = failing
 
-    def __getitem__(self, wanted: tuple[int, int]) -> Any:
-        if wanted[1] == self._failing:
-            return WorkerFailure(error=SourceError("here", "is broken", "mend it"))
-        return wanted
+    def batch(self, request: tuple[int, int]) -> Any:
+        if request[1] == self._failing:
+            raise SourceError("here", "is broken", "mend it")
+        return request
+
+
+class Batches(BatchPlan):
+    """A row is a batch."""
+
+    @property
+    def batches(self) -> int:
+        return self.rows
+
+    @property
+    def dropped(self) -> int:
+        return 0
 
 
 def passes(
-    batches: int = 7, *, streams: int = 1, epoch: int = 0, **options: Any
-) -> ResumableLoader:
+    batches: int = 7,
+    *,
+    streams: int = 1,
+    epoch: int = 0,
+    failing: int = -1,
+    kind: type[TrainingLoader[Any]] = TrainingLoader,
+    request: Any = None,
+    **options: Any,
+) -> TrainingLoader[Any]:
     data = {"rows": batches, "files": 1, "fingerprint": f"{batches}"}
-    course = EpochPlan(batches=batches, streams=streams, settings={"size": 3}, data=data, names={})
-    return ResumableLoader(Echo(options.pop("failing", -1)), course, epoch=epoch, **options)
+    plan = EpochPlan(batches=batches, streams=streams, settings={"size": 3}, data=data)
+    rows = Batches(rows=batches, batch_size=1)
+    return kind(rows, Echo(failing), plan, WorkerOptions(**options), epoch=epoch, request=request)
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
@@ -80,9 +107,38 @@ def test_an_error_keeps_its_class(workers: int) -> None:
     assert made.state_dict()["remaining"] == [[[2, 7]]]
 
 
-def test_what_is_wanted_is_found_out_here() -> None:
-    made = passes(3, num_workers=1, want=lambda epoch, batch: (epoch, 10 * batch))
-    assert list(made) == [(0, 0), (0, 10), (0, 20)]
+class Marked(TrainingLoader[Any]):
+    def _finish(self, batch: Any) -> Any:
+        return (*batch, "here")
+
+
+def test_requests_and_the_last_step_are_the_callers() -> None:
+    made = passes(3, num_workers=1, kind=Marked, request=lambda epoch, batch: (epoch, 10 * batch))
+    assert list(made) == [(0, 0, "here"), (0, 10, "here"), (0, 20, "here")]
+
+
+def test_a_loader_may_be_pickled() -> None:
+    made = passes(5)
+    next(iter(made))
+    copy = pickle.loads(pickle.dumps(made))
+    assert list(copy) == [(0, batch) for batch in range(1, 5)]
+
+
+STATE = {
+    "version": 1,
+    "epoch": 2,
+    "remaining": [[[2, 4]], [[5, 7]]],
+    "settings": {"size": 3},
+    "data": {"rows": 7, "files": 1, "fingerprint": "7"},
+}
+
+
+def test_states_of_the_first_release_load() -> None:
+    """As commit c17f53e wrote them, with two workers."""
+    made = passes(7, streams=2)
+    made.load_state_dict(STATE)
+    assert made.state_dict() == STATE
+    assert list(made) == [(2, batch) for batch in (2, 5, 3, 6)]
 
 
 def test_no_global_random_numbers_are_drawn() -> None:
@@ -96,5 +152,7 @@ def test_no_global_random_numbers_are_drawn() -> None:
 def test_other_settings_and_data_are_named() -> None:
     state = passes().state_dict()
     state["settings"] = {"size": 4}
-    with pytest.raises(ValueError, match="size was 4, is 3; the data was other: 7 rows in 1 files"):
+    with pytest.raises(
+        ValueError, match="size was 4, is 3; the data were 7 rows in 1 files, are 8"
+    ):
         passes(8).load_state_dict(state)

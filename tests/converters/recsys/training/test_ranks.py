@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingot.converters.recsys.training import check_integer, resolve_rank
+from ingot.converters.recsys.training.environment import check_integer, resolve_rank
 
 
 def test_given_ranks_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,7 +18,7 @@ def test_given_ranks_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ranks_are_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match="init_process_group before, or give rank, world_size"):
+    with pytest.raises(ValueError, match="init_process_group first, or give rank and world_size"):
         resolve_rank(None, None)
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert resolve_rank(None, None) == (0, 1)
@@ -33,11 +33,11 @@ def test_whole_numbers() -> None:
 @pytest.mark.parametrize(
     ("value", "most", "said"),
     [
-        (True, 9, "n: True is no whole number"),
-        (2.0, 9, "n: 2.0 is no whole number"),
-        (0, 9, "n: 0 is not from 1 to 9"),
-        (1 << 64, (1 << 64) - 1, r"is not from 1 to 2\*\*64 - 1"),
-        (1 << 32, (1 << 32) - 1, r"is not from 1 to 2\*\*32 - 1"),
+        (True, 9, "n: True is not an integer"),
+        (2.0, 9, "n: 2.0 is not an integer"),
+        (0, 9, "n: 0 is not between 1 and 9"),
+        (1 << 64, (1 << 64) - 1, r"is not between 1 and 2\*\*64 - 1"),
+        (1 << 32, (1 << 32) - 1, r"is not between 1 and 2\*\*32 - 1"),
     ],
 )
 def test_what_is_no_whole_number(value: Any, most: int, said: str) -> None:

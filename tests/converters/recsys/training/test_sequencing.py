@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.training import RowSequence, permutation
+from ingot.converters.recsys.training.batch_order import RowSequence, permutation
 
 
 def test_an_order_is_that_of_its_seeds() -> None:

@@ -244,8 +244,8 @@ VALUE, ID, COUNT = (
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "no such vocabulary"),
-        (b"PAR1", "is no vocabulary"),
+        (None, "this vocabulary does not exist"),
+        (b"PAR1", "is not a vocabulary"),
         (vocabulary(value=VALUE, id=ID), "the column count is not int64"),
         (vocabulary(value=COUNT, id=ID, count=COUNT), "the column value is not uint32"),
         (vocabulary(value=VALUE, id=ID, count=pa.nulls(1, pa.int64())), "count has nulls"),
@@ -263,7 +263,7 @@ def test_a_vocabulary_that_is_none_is_told(folder, content, said):
     ("content", "said"),
     [
         (None, "is missing"),
-        (b"PK\x03\x04", "is no .npy array"),
+        (b"PK\x03\x04", "is not a .npy array"),
         ("short", "ends early"),
     ],
 )

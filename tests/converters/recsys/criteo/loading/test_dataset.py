@@ -282,8 +282,8 @@ def test_a_state_counts_batches_that_were_handed_over(days: Path, tmp_path: Path
         ({"drop_last": True}, "drop_last was False, is True"),
         ({"rank": 1, "world_size": 2}, "rank was 0, is 1; world_size was 1, is 2"),
         ({"num_embeddings": 5}, r"num_embeddings was None, is \[5, 5"),
-        ({"split": "all"}, "data was other: 72 rows in 9 files, is 97 rows in 12 files"),
-        ({"parts": [1, 0, 2, 3]}, "data was other: 72 rows in 9 files, is 72 rows in 9 files"),
+        ({"split": "all"}, "data were 72 rows in 9 files, are 97 rows in 12 files"),
+        ({"parts": [1, 0, 2, 3]}, "data were 72 rows in 9 files, are 72 rows in 9 files"),
     ],
 )
 def test_a_state_of_other_settings_is_refused(
@@ -298,7 +298,7 @@ def test_a_state_of_other_settings_is_refused(
 def test_a_copy_of_the_data_is_the_same_data(days: Path, tmp_path: Path) -> None:
     state = CriteoDataset(days, 7).state_dict()
     CriteoDataset(write_days(tmp_path, *SIZES), 7).load_state_dict(state)
-    with pytest.raises(ValueError, match=r"^state: not one of this loader's"):
+    with pytest.raises(ValueError, match=r"^state: it was not written by this loader"):
         CriteoDataset(days, 7).load_state_dict({**state, "remaining": [[[0, 12]]]})
 
 
@@ -308,20 +308,20 @@ def test_a_copy_of_the_data_is_the_same_data(days: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"batch_size": 0}, r"batch_size: 0 is not from 1 to 2\*\*64 - 1"),
-        ({"batch_size": 2.5}, "batch_size: 2.5 is no whole number"),
-        ({"num_workers": -1}, "num_workers: -1 is not from 0"),
-        ({"seed": 1 << 32}, r"seed: 4294967296 is not from 0 to 2\*\*32 - 1"),
-        ({"epoch": True}, "epoch: True is no whole number"),
+        ({"batch_size": 0}, r"batch_size: 0 is not between 1 and 2\*\*64 - 1"),
+        ({"batch_size": 2.5}, "batch_size: 2.5 is not an integer"),
+        ({"num_workers": -1}, "num_workers: -1 is not between 0"),
+        ({"seed": 1 << 32}, r"seed: 4294967296 is not between 0 and 2\*\*32 - 1"),
+        ({"epoch": True}, "epoch: True is not an integer"),
         ({"split": "dev"}, "split: 'dev' is none of"),
         ({"rank": 1}, "give both"),
         ({"rank": 2, "world_size": 2}, "rank: 2 of 2"),
         ({"rank": 0, "world_size": 73}, "72 rows over 73 ranks leave one without a row"),
         ({"batch_size": 73, "drop_last": True}, "leave no full batch of 73"),
         ({"num_embeddings": [5] * 25}, "25 sizes, and 26 features"),
-        ({"num_embeddings": 0}, "0 is not from 1 to"),
-        ({"num_embeddings": 1 << 31}, r"2147483648 is not from 1 to 2\*\*31 - 1"),
-        ({"num_embeddings": "many"}, "'many' is no whole number"),
+        ({"num_embeddings": 0}, "0 is not between 1 and"),
+        ({"num_embeddings": 1 << 31}, r"2147483648 is not between 1 and 2\*\*31 - 1"),
+        ({"num_embeddings": "many"}, "'many' is not an integer"),
         ({"persistent_workers": True}, "persistent_workers option needs num_workers > 0"),
     ],
 )
@@ -333,7 +333,7 @@ def test_arguments_that_cannot_be(days: Path, options: dict[str, Any], said: str
 def test_ranks_are_not_guessed(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match="init_process_group before, or give rank, world_size"):
+    with pytest.raises(ValueError, match="init_process_group first, or give rank and world_size"):
         CriteoDataset(days, 7)
     assert CriteoDataset(days, 7, rank=1, world_size=2).rank == 1
 
@@ -355,9 +355,9 @@ def shorten(path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "damage", "said"),
     [
-        ("sparse", Path.unlink, "is gone since the data set was opened"),
-        ("labels", rewrite, "was changed since the data set was opened .leave the files"),
-        ("dense", shorten, "was changed since"),
+        ("sparse", Path.unlink, "was removed after the data set was opened"),
+        ("labels", rewrite, "was changed after the data set was opened .leave the files"),
+        ("dense", shorten, "was changed after"),
     ],
 )
 @pytest.mark.parametrize("shuffle_rows", [False, True])

@@ -46,7 +46,7 @@ def test_what_there_is_not(tmp_path: Path) -> None:
     write_days(tmp_path, 3)
     with pytest.raises(SourceError, match=r"day_0 is the only part.*split='all'"):
         locate_arrays(tmp_path, "train")
-    with pytest.raises(ValueError, match="split: 'dev' is none of train, val, test, last, all"):
+    with pytest.raises(ValueError, match="split: 'dev' is not one of train, val, test, last, all"):
         locate_arrays(tmp_path, "dev")
     for parts in ([1], ["day_1"]):
         with pytest.raises(ValueError, match=r"has no 'day_1'; it has day_0$"):
@@ -78,14 +78,14 @@ def replaced(array: object, **options: bool) -> Callable[[Path], None]:
     [
         ("labels", Path.unlink, "day_0_labels.npy: is missing .*three arrays"),
         ("dense", Path.unlink, "day_0_dense.npy: is missing"),
-        ("sparse", cut, "day_0_sparse.npy: ends early: 4 of the 5 rows"),
-        ("labels", lengthen, "goes on for 8 bytes behind the rows"),
-        ("dense", lambda path: path.write_bytes(b"PK\3\4" * 9), "is no .npy array: "),
-        ("dense", lambda path: path.write_bytes(b""), "is no .npy array: "),
-        ("dense", lambda path: path.write_bytes(b"\x93NUMPY\x09\x00ab"), "is no .npy array: "),
-        ("dense", headed(b"{'descr': (((("), "is no .npy array: "),
-        ("dense", headed(b"  x\n y"), "is no .npy array: "),
-        ("dense", headed(b"-" * 9000 + b"1"), "is no .npy array: "),
+        ("sparse", cut, "day_0_sparse.npy: ends early: it holds 4 of the 5 rows"),
+        ("labels", lengthen, "is 8 bytes longer than the rows"),
+        ("dense", lambda path: path.write_bytes(b"PK\3\4" * 9), "is not a .npy array: "),
+        ("dense", lambda path: path.write_bytes(b""), "is not a .npy array: "),
+        ("dense", lambda path: path.write_bytes(b"\x93NUMPY\x09\x00ab"), "is not a .npy array: "),
+        ("dense", headed(b"{'descr': (((("), "is not a .npy array: "),
+        ("dense", headed(b"  x\n y"), "is not a .npy array: "),
+        ("dense", headed(b"-" * 9000 + b"1"), "is not a .npy array: "),
         ("dense", replaced(np.zeros((5, 13))), "holds float64, not float32"),
         ("sparse", replaced(np.zeros((5, 26), np.uint32)), "holds uint32, not int32 or int64"),
         ("sparse", replaced(np.zeros((5, 26), ">i4")), "holds >i4, not int32"),

@@ -13,6 +13,7 @@ from ingot.converters.recsys.criteo.preprocess.inputs import (
     open_part,
     parse_days,
 )
+from ingot.converters.sources.inputs import input_entry
 
 
 def folder(root: Path, *names: str) -> Path:
@@ -109,7 +110,7 @@ def test_hashed_while_it_is_read(tmp_path: Path, packed: bool) -> None:
         assert source.stream.read(11) == b"some lines\n"
         digest = source.sha256()
     assert digest == hashlib.sha256(stored).hexdigest()
-    assert found.sha256s() == [found.listed(found.parts[0], digest)]
+    assert found.listed_entries() == [input_entry(found.parts[0].entry, digest, part="day_0")]
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_where_rows_go(rows: int) -> None:
 
 
 def test_more_rows_than_can_be_shuffled() -> None:
-    with pytest.raises(ConversionError, match="--no-shuffle"):
+    with pytest.raises(ConversionError, match="no `shuffle_seed`"):
         inverse_permutation(1 << 32, 0)
 
 

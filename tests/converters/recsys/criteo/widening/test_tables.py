@@ -141,7 +141,7 @@ def test_damaged_tables_are_told(tmp_path, damage):
     (path,) = tmp_path.glob("multihot-*/table_0.npy")
     damage(path)
     with pytest.raises(
-        SourceError, match=r"table_0.npy: is no table of these parameters: .*\(delete"
+        SourceError, match=r"table_0.npy: is not a table of these parameters: .*\(delete"
     ):
         open_tables(parameters(), tmp_path)
 

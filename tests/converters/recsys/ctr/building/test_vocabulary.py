@@ -234,7 +234,7 @@ def test_no_vocabulary(saved: Path, content: bytes) -> None:
 )
 def test_another_table(saved: Path, table: pa.Table) -> None:
     pq.write_table(table, saved / "f0_1.parquet")
-    with pytest.raises(SourceError, match="is no vocabulary"):
+    with pytest.raises(SourceError, match="is not a vocabulary"):
         load_vocabularies(saved, FeatureMap(features=(VOCAB,)))
 
 

@@ -169,7 +169,7 @@ def test_a_stats_json_that_is_no_builds_is_told(built, tmp_path, change):
 def test_what_cannot_be_read_is_told(built, tmp_path):
     root = shutil.copytree(built, tmp_path / "out")
     (root / "stats.json").write_text("[1]", encoding="utf-8")
-    with pytest.raises(SourceError, match="no JSON object"):
+    with pytest.raises(SourceError, match="not a JSON object"):
         read_figures(root)
     (root / "stats.json").unlink()
     (root / "valid/part-00000.parquet").write_bytes(b"PAR1")
@@ -177,7 +177,7 @@ def test_what_cannot_be_read_is_told(built, tmp_path):
         read_figures(root)
     (root / "featuremap.yaml").unlink()
     shutil.copy(built / "stats.json", root)
-    with pytest.raises(SourceError, match="--featuremap"):
+    with pytest.raises(SourceError, match="`featuremap`"):
         read_figures(root)
     for split in ("train", "valid"):
         shutil.rmtree(root / split)

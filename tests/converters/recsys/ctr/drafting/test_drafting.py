@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from ingot.converters.errors import IngotError, ReviewNeeded, SourceError
 from ingot.converters.recsys.ctr.draft.column_profile import Distinct, shape_of_cells, words_of
 from ingot.converters.recsys.ctr.draft.feature_choice import round_up
-from ingot.converters.recsys.ctr.draft.featuremap_draft import ChosenColumns, Draft, draft
+from ingot.converters.recsys.ctr.draft.featuremap_draft import Draft, draft
 from ingot.converters.recsys.ctr.featuremap import parse
+from ingot.converters.recsys.ctr.settings import ChosenColumns
 from ingot.converters.recsys.ctr.table.table_rows import read_table
 
 GENRES = ["Action", "Comedy", "Sci-Fi", "Film Noir", "Drama"]
@@ -224,7 +225,7 @@ def test_what_is_not_found_is_asked_for(tmp_path):
         draft(path)
     assert raised.value.exit_code == 3
     assert "no column is plainly the click, and none the entity" in str(raised.value)
-    assert "--label COLUMN (0 or 1 only: seen)" in str(raised.value)
+    assert "`label` (a column of 0 and 1: seen)" in str(raised.value)
     made = draft(path, chosen=ChosenColumns(click="seen", entity="who"))
     assert list(features(made)) == ["who", "x"]
     with pytest.raises(ReviewNeeded, match="plainly the entity"):
@@ -235,7 +236,7 @@ def test_a_chosen_column_has_to_serve(tmp_path):
     path = table_of(tmp_path, user=USERS, click=ONES, stars=[n % 5 for n in range(200)])
     with pytest.raises(SourceError, match=r"no column clik \(nearest: click\)"):
         draft(path, chosen=ChosenColumns(click="clik"))
-    with pytest.raises(SourceError, match=r"column stars is no label: 120 of 200 cells"):
+    with pytest.raises(SourceError, match=r"column stars cannot be a label: 120 of 200 values"):
         draft(path, chosen=ChosenColumns(conversion="stars"))
 
 

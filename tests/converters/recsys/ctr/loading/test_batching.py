@@ -71,7 +71,10 @@ def test_windows_are_runs_of_whole_batches(options: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"rows": 3, "batch_size": 2, "world_size": 4}, "3 rows cannot be shared by 4 ranks"),
+        (
+            {"rows": 3, "batch_size": 2, "world_size": 4},
+            "3 rows over 4 ranks leave one without a row",
+        ),
         ({"rows": 7, "batch_size": 1, "world_size": 2}, "batch_size 1: .* drop_last=True"),
         ({"rows": 7, "batch_size": 4, "world_size": 2, "drop_last": True}, "smaller batch_size"),
     ],

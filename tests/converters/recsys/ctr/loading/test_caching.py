@@ -21,7 +21,7 @@ from ingot.converters.recsys.ctr.loader.stored_rows import (
     ensure_cache,
     read_rows,
 )
-from ingot.converters.recsys.training import RowSequence
+from ingot.converters.recsys.training.batch_order import RowSequence
 from tests.converters.recsys.ctr.stored import Row, rows_of, write_split
 
 ROWS = rows_of(40)
@@ -69,7 +69,7 @@ def test_another_build_gets_its_own(split: Split, tmp_path: Path) -> None:
     path = ensure_cache(split, tmp_path)
     other = locate_split(write_split(tmp_path / "train", rows_of(41), files=3, group=6))
     assert ensure_cache(other, tmp_path) != path
-    with pytest.raises(SourceError, match="is no cache of this split any more"):
+    with pytest.raises(SourceError, match="is no longer a cache of this split"):
         rows_in(other, path)
 
 
@@ -122,7 +122,7 @@ def test_a_folder_that_cannot_be(split: Split, tmp_path: Path) -> None:
 
 def test_a_source_that_cannot_be_read_leaves_nothing(split: Split, tmp_path: Path) -> None:
     split.files[2].unlink()
-    with pytest.raises(SourceError, match="is gone"):
+    with pytest.raises(SourceError, match="was removed"):
         ensure_cache(split, tmp_path / "cache")
     assert [one.suffix for one in (tmp_path / "cache").iterdir()] == [".lock"]
 
@@ -131,9 +131,9 @@ FULL = """
 import resource, sys
 from pathlib import Path
 from ingot.converters.recsys.ctr.loader.stored_rows import ensure_cache
-from ingot.converters.recsys.ctr.loader.split_files import locate
+from ingot.converters.recsys.ctr.loader.split_files import locate_split
 from ingot.converters.errors import OutputError
-split = locate(sys.argv[1])
+split = locate_split(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
 try:
     ensure_cache(split, Path(sys.argv[2]))

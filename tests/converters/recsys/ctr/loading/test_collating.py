@@ -146,7 +146,7 @@ def test_cells_of_another_kind_are_refused(change: dict[str, Any], said: str) ->
 
 
 def test_a_key_of_no_meaning_is_refused() -> None:
-    with pytest.raises(ValueError, match="'weight' is no column of the contract"):
+    with pytest.raises(ValueError, match="'weight' is not a column of the contract"):
         collate_fn([{**rows_of(1)[0], "weight": 1.0}])
     with pytest.raises(ValueError, match="does not say is_multi_hot"):
         collate_fn([], {"f0_1": {"use_value": True}})
@@ -156,7 +156,8 @@ def test_the_extra_is_named_where_torch_is_missing(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "from ingot.converters.recsys.ctr import ProcessedIterDataset, build_dataloader, collate_fn\n"
+        "from ingot.converters.recsys.ctr import (\n"
+        "    ProcessedIterDataset, build_dataloader, collate_fn\n)\n"
         "from ingot.converters.errors import ConversionError\n"
         "for call in (lambda: ProcessedIterDataset('x'), lambda: build_dataloader('x'),\n"
         "             lambda: collate_fn([])):\n"

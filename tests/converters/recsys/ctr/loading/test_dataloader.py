@@ -401,7 +401,9 @@ def test_a_state_of_other_data_is_refused(train: Path, tmp_path: Path) -> None:
     copied = write_split(tmp_path / "copy", ROWS, files=4, group=9)
     build_dataloader(copied).load_state_dict(state)
     other = build_dataloader(write_split(tmp_path / "other", ROWS[:90]))
-    with pytest.raises(ValueError, match="was other: 97 rows in 4 files, is 90 rows in 1 files"):
+    with pytest.raises(
+        ValueError, match="the data were 97 rows in 4 files, are 90 rows in 1 files"
+    ):
         other.load_state_dict(state)
 
 
@@ -424,7 +426,7 @@ def test_what_is_no_state_is_refused(train: Path, change: dict[str, Any]) -> Non
     loader = build_dataloader(train, 10, num_workers=2)
     with pytest.raises(ValueError, match=r"^state: "):
         loader.load_state_dict({**loader.state_dict(), **change})
-    with pytest.raises(ValueError, match=r"^state: not one of this loader's"):
+    with pytest.raises(ValueError, match=r"^state: it was not written by this loader"):
         loader.load_state_dict({})
 
 
@@ -434,16 +436,16 @@ def test_what_is_no_state_is_refused(train: Path, change: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"batch_size": 0}, r"batch_size: 0 is not from 1 to 2\*\*64 - 1"),
-        ({"batch_size": 2.5}, "batch_size: 2.5 is no whole number"),
-        ({"num_workers": -1}, "num_workers: -1 is not from 0"),
+        ({"batch_size": 0}, r"batch_size: 0 is not between 1 and 2\*\*64 - 1"),
+        ({"batch_size": 2.5}, "batch_size: 2.5 is not an integer"),
+        ({"num_workers": -1}, "num_workers: -1 is not between 0"),
         ({"shuffle_buffer": 0}, "shuffle_buffer: 0"),
         ({"seed": -1}, "seed: -1"),
-        ({"epoch": True}, "epoch: True is no whole number"),
+        ({"epoch": True}, "epoch: True is not an integer"),
         ({"features": ["f1_110"]}, "has no feature 'f1_110'; it has f1_1"),
         ({"rank": 1}, "give both"),
         ({"rank": 2, "world_size": 2}, "rank: 2 of 2"),
-        ({"rank": 0, "world_size": 98}, "97 rows cannot be shared by 98 ranks"),
+        ({"rank": 0, "world_size": 98}, "97 rows over 98 ranks leave one without a row"),
         ({"jagged": True, "collate_fn": collate_fn}, "jagged: "),
     ],
 )
@@ -457,14 +459,14 @@ def test_an_error_of_a_worker_keeps_its_class(tmp_path: Path, workers: int) -> N
     folder = write_split(tmp_path, rows_of(40), files=2)
     loader = build_dataloader(folder, 10, num_workers=workers)
     (folder / "part-00001.parquet").unlink()
-    with pytest.raises(SourceError, match=r"part-00001\.parquet: is gone"):
+    with pytest.raises(SourceError, match=r"part-00001\.parquet: was removed"):
         list(loader)
 
 
 def test_ranks_are_not_guessed(train: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match="init_process_group before, or give rank, world_size"):
+    with pytest.raises(ValueError, match="init_process_group first, or give rank and world_size"):
         build_dataloader(train)
     assert build_dataloader(train, rank=1, world_size=2).rank == 1
 

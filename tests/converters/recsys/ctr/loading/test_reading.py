@@ -15,7 +15,7 @@ from ingot.converters.errors import SourceError
 from ingot.converters.recsys.ctr.contract import processed_schema
 from ingot.converters.recsys.ctr.loader.split_files import Split, locate_split
 from ingot.converters.recsys.ctr.loader.stored_rows import ParquetRows, read_rows
-from ingot.converters.recsys.training import RowSequence
+from ingot.converters.recsys.training.batch_order import RowSequence
 from tests.converters.recsys.ctr.stored import FEATURES, Row, rows_of, write_split
 
 ROWS = rows_of(50)
@@ -127,10 +127,10 @@ def test_an_error_does_not_move_the_rows_behind_it(tmp_path: Path) -> None:
 def test_files_that_go_away_or_change(tmp_path: Path) -> None:
     split = locate_split(write_split(tmp_path, rows_of(9), files=2))
     split.files[1].unlink()
-    with pytest.raises(SourceError, match=r"part-00001\.parquet: is gone since"):
+    with pytest.raises(SourceError, match=r"part-00001\.parquet: was removed after"):
         rows_in(split)
     write_split(tmp_path, rows_of(5))
-    with pytest.raises(SourceError, match=r"part-00000\.parquet: .*was changed since"):
+    with pytest.raises(SourceError, match=r"part-00000\.parquet: .*was changed after"):
         rows_in(split)
 
 
@@ -148,5 +148,5 @@ def test_an_entity_that_is_no_text(tmp_path: Path) -> None:
     made = table(rows_of(3), other)
     bad = pa.array([b"a", b"\xff", b"c"]).view(pa.string())
     pq.write_table(made.set_column(5, "entity_id", bad), tmp_path / "x.parquet")
-    with pytest.raises(SourceError, match="entity_id holds bytes that are no UTF-8"):
+    with pytest.raises(SourceError, match="entity_id holds bytes that are not UTF-8"):
         rows_in(locate_split(tmp_path))

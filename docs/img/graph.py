@@ -1,6 +1,6 @@
 """The graph as it draws itself: Mermaid text, and the block of a document that holds it.
 
-`python -m ingot.agent.drawing README.md` writes the current graph between the markers.
+`python docs/img/graph.py docs/architecture.md` writes the current graph between the markers.
 """
 
 import re

@@ -1,0 +1,179 @@
+"""What a run may do next: ask a model again, ask a person, convert without asking anybody."""
+
+from collections.abc import Sequence
+
+from ingot.agent.judging import model_gates
+from ingot.agent.proposing.auto import exhausted_reason
+from ingot.agent.proposing.proposal import MODEL, PERSONS, Attempt, Proposal
+from ingot.agent.state import Check, Review, State
+from ingot.converters.errors import Problem
+
+DOUBTED_CONFIDENCE = 0.7  # a model that says less of itself names its doubt, as it is told to
+MOST_REPAIRS = 2
+MOST_TURNS = 5  # the rules', a remembered one and three of a model
+REVIEW_ANSWERS = ("approve", "edit", "reject")
+_SURE_RULES = 0.8  # rules that say more of themselves were right nine times of ten
+_LEAST_CONFIDENCE = 0.3  # rules that say less of themselves are no reason to ask a person
+
+
+# --- whether a mapper is asked again
+
+
+def may_repair(state: State) -> bool:
+    """Return whether a mapper may correct its answer; a model's turns have a count of their own."""
+    most = MOST_TURNS if state["order"].mapper in ("auto", MODEL) else MOST_REPAIRS
+    return state["turn"].again and len(state["attempts"]) < most
+
+
+def may_look(state: State) -> bool:
+    """Return whether the model that has just answered may look at its records, which it may once.
+
+    It may be asked as long as this answer does not exhaust its attempts.
+    """
+    attempts = state["attempts"]
+    looked = any(one.signals is not None for one in attempts)
+    answered = bool(state["turn"].level) and state.get("check") is not None
+    return answered and not looked and not exhausted_reason([*attempts, closed_attempt(state)])
+
+
+def closed_attempt(
+    state: State, problems: tuple[Problem, ...] = (), signals: tuple[str, ...] | None = None
+) -> Attempt:
+    """The turn as the attempt that it was."""
+    turn = state["turn"]
+    return Attempt(
+        mapper=turn.mapper,
+        said=turn.said,
+        level=turn.level,
+        card=turn.provenance.get("card", ""),
+        problems=problems,
+        signals=signals,
+    )
+
+
+# --- whether a person is asked
+
+
+def is_attended(state: State) -> bool:
+    """Return whether a person can be asked anything: in a server's run that is not a dry run.
+
+    The command line asks about a mapping only; its exit status says why it stopped.
+    """
+    return bool(state.get("served")) and not state["order"].dry_run
+
+
+def asks_person(state: State) -> bool:
+    """Return whether a person is asked even if there is nothing to convert."""
+    return is_attended(state) and not state["order"].yes
+
+
+def allowed_answers(state: State) -> tuple[str, ...]:
+    """What may be answered; without a data file a mapping would have nothing to read."""
+    return REVIEW_ANSWERS if state["source"].files else ("approve", "reject")
+
+
+def unfit_reason(state: State) -> str:
+    """Why what a person has approved would convert nothing, "" where it would, or is to."""
+    check, proposal = state.get("check"), state.get("proposal")
+    if not is_attended(state) or (proposal and proposal.decision == "irrelevant"):
+        return ""
+    if not check:
+        return "It cannot be run: edit the mapping, or reject it."
+    if check.records:
+        return ""
+    return "It makes no record of the sampled rows: edit the mapping, or reject it."
+
+
+# --- whether a proposal is converted without a person
+
+
+def review_by_gates(state: State) -> Review:
+    """The decision of the gates alone."""
+    if failed := failed_gates(state.get("problems", ())):
+        return Review(decision="held", why="; ".join(failed))
+    if reserved := state_person_reasons(state):
+        return Review(decision="person", why="; ".join(reserved))
+    return Review(decision="approve", why="all gates passed")
+
+
+def failed_gates(problems: Sequence[Problem]) -> list[str]:
+    """The gates that a proposal fails on its sample, each as one line; empty = it passes.
+
+    The check has found every problem there is: paths that resolve nowhere, values without a role,
+    values that are not texts, too few rows that convert, an answer in its own question.
+    """
+    return [str(one) for one in problems]
+
+
+def state_person_reasons(state: State) -> list[str]:
+    """What only a person may approve in a run, one line each."""
+    order, proposal = state["order"], state.get("proposal")
+    other = [why] if (why := dispute_reason(state)) else []
+    other += [gate.detail for gate in model_gates.rules_gates(state) if gate.state == "person"]
+    if proposal is None:
+        return other
+    source = state.get("source")
+    return other + person_reasons(
+        proposal,
+        order.min_confidence,
+        check=state.get("check"),
+        source_name=source.name if source else None,
+        requested_source=order.source_name,
+    )
+
+
+def person_reasons(
+    proposal: Proposal,
+    least: float,
+    *,
+    check: Check | None = None,
+    source_name: str | None = None,
+    requested_source: str | None = None,
+) -> list[str]:
+    """What only a person may approve, however well it converts; one line each."""
+    doubts = [why] if (why := doubt_reason(proposal, least)) else []
+    written = model_gates.written_gates(proposal, check, (source_name, requested_source))
+    return [*doubts, *(gate.detail for gate in written if gate.state == "person")]
+
+
+def doubt_reason(proposal: Proposal, least: float) -> str:
+    """Why a mapper is not sure enough to decide alone, "" where it is."""
+    if proposal.mapper in PERSONS or proposal.confidence >= least:
+        return ""
+    return f"confidence {proposal.confidence:.3f} is below --min-confidence {least:g}"
+
+
+def irrelevance_doubt(state: State) -> str:
+    """Why it is not sure enough that there is nothing to convert, "" where it is."""
+    proposal, review = state.get("proposal"), state.get("review")
+    decided = review is not None and review.decision in ("approve", "reject")
+    if decided or proposal is None or proposal.decision != "irrelevant":
+        return ""
+    return doubt_reason(proposal, state["order"].min_confidence) or dispute_reason(state)
+
+
+def dispute_reason(state: State) -> str:
+    """Why a person has to choose between a model's proposal and the rules', "" if nobody has to."""
+    proposal, opinion, turn = state.get("proposal"), state.get("opinion"), state.get("turn")
+    if proposal is None or proposal.mapper in PERSONS:
+        return ""
+    if turn and turn.fallback and state["order"].mapper == MODEL:
+        return f"{turn.fallback}; what is proposed is the rules' own"
+    if proposal.mapper != MODEL:
+        return ""
+    looked, nothing = state.get("looked"), proposal.decision in ("irrelevant", "unmappable")
+    if looked and nothing:
+        first = looked.proposal.decision
+        return f"the model's first answer converts ({first}), its second finds nothing to convert"
+    if not opinion or opinion.agrees:
+        return ""
+    rules, model = opinion.proposal, proposal.confidence
+    other = f"the rules propose something else ({rules.decision}, {rules.confidence:.2f})"
+    if rules.confidence >= _SURE_RULES:
+        return f"{other} and are sure of it"
+    if model < DOUBTED_CONFIDENCE:
+        return f"{other}, and the model is unsure ({model:.2f})"
+    finds = rules.decision in ("pt", "sft") and rules.confidence >= _LEAST_CONFIDENCE
+    if nothing and finds:
+        return f"{other}, where the model finds nothing to convert"
+    return ""

@@ -1,0 +1,116 @@
+"""The settings of a run, and what of them a mapper may know."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+
+from ingot.converters.convert.options import (
+    Language,
+    Limit,
+    Overwrite,
+    Records,
+    SourceName,
+    Tokenizer,
+)
+from ingot.converters.rows import Json
+from ingot.converters.settings import Setting
+
+if TYPE_CHECKING:
+    from ingot.agent.proposing.proposal import Request
+
+MODEL: Final = "Model"
+
+Mode: TypeAlias = Annotated[
+    Literal["auto", "pt", "sft"],
+    Setting("Convert to pretraining text (pt), conversations (sft), or whatever the data is."),
+]
+Mapper: TypeAlias = Annotated[
+    str,
+    Setting(
+        "Who proposes the mapping: rules work offline, llm asks a model, auto uses the rules and "
+        "asks a configured model where they are unsure.",
+        choices=("auto", "rules", "llm"),
+    ),
+]
+MinConfidence: TypeAlias = Annotated[
+    float,
+    Setting(
+        "Confidence (0 to 1) below which a proposal waits for review, also with `yes`.",
+        metavar="X",
+        minimum=0.0,
+        maximum=1.0,
+    ),
+]
+AllowDrift: TypeAlias = Annotated[
+    bool,
+    Setting("Convert although the data has another shape than the mapping was made for."),
+]
+ShareValues: TypeAlias = Annotated[
+    Literal["none", "redacted", "raw"],
+    Setting(
+        "Values that a model may see: none, redacted (no secrets), or raw.",
+        section=MODEL,
+    ),
+]
+PromptTokens: TypeAlias = Annotated[
+    int,
+    Setting(
+        "Maximum number of tokens of the first question; 2000 suits small models.",
+        metavar="N",
+        section=MODEL,
+        minimum=2000,
+    ),
+]
+Yes: TypeAlias = Annotated[
+    bool, Setting("Approve a proposal that passes the gates, without asking anybody.")
+]
+SourceLocation: TypeAlias = Annotated[
+    str,
+    Setting(
+        "File, folder, glob, archive or fsspec URL of the raw data.",
+        metavar="SOURCE",
+        positional=True,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """What a user ordered: the settings of a run, JSON types only, no keys and no passwords.
+
+    Attributes:
+        out: folder to be written, None where nothing is written (`map`, a dry run).
+        mapper: a name of `ingot.agent.proposing.proposal.TURNS`; `file` where `mapping` is given.
+        mapping: the document of a mapping file that the user gave.
+        mapping_file: its path, for messages.
+    """
+
+    source: SourceLocation
+    out: str | None = None
+    mode: Mode = "auto"
+    mapper: Mapper = "auto"
+    mapping: dict[str, Json] | None = None
+    mapping_file: str | None = None
+    tokenizer: Tokenizer = None
+    records: Records = "parquet"
+    language: Language = None
+    source_name: SourceName = None
+    limit: Limit = None
+    overwrite: Overwrite = False
+    yes: Yes = False
+    min_confidence: MinConfidence = 0.0
+    dry_run: Annotated[bool, Setting("Show what would be converted, and write nothing.")] = False
+    allow_drift: AllowDrift = False
+    share_values: ShareValues = "redacted"
+    prompt_tokens: PromptTokens = 8000
+
+    def request(self) -> "Request":
+        """The part that a mapper may know."""
+        from ingot.agent.proposing.proposal import Request
+
+        return Request(
+            mode=self.mode,
+            language=self.language,
+            source_name=self.source_name,
+            share=self.share_values,
+            tokens=self.prompt_tokens,
+        )

@@ -1,0 +1,78 @@
+"""The settings of a conversion, some of which runs and lakes have too."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+from ingot.converters.records import RecordFormat
+from ingot.converters.settings import Setting
+
+OUTPUT: Final = "Output"
+
+
+def existing_tokenizer(text: str) -> str:
+    """Return the path of a tokenizer that exists, or `hf://REPO`."""
+    if text.startswith("hf://") or Path(text).exists():
+        return text
+    raise ValueError(f"{text}: no such file or folder")
+
+
+def language_code(text: str) -> str:
+    """Return an ISO 639-1 code, or `mix`."""
+    from ingot.converters.mapping.bind import ISO_639_1
+
+    if text == "mix" or text in ISO_639_1:
+        return text
+    raise ValueError(f"{text!r} is neither an ISO 639-1 code (zh, en, ...) nor mix")
+
+
+Tokenizer: TypeAlias = Annotated[
+    str | None,
+    Setting(
+        "Also write Megatron .bin/.idx files with this tokenizer: tokenizer.json, .model, "
+        "their folder, or hf://REPO.",
+        metavar="T",
+        section=OUTPUT,
+        parse=existing_tokenizer,
+    ),
+]
+Records: TypeAlias = Annotated[RecordFormat, Setting("Format of the records.", section=OUTPUT)]
+Language: TypeAlias = Annotated[
+    str | None,
+    Setting(
+        "Value of meta.language where the mapping does not set it: ISO 639-1 code or mix.",
+        metavar="CODE",
+        parse=language_code,
+    ),
+]
+SourceName: TypeAlias = Annotated[
+    str | None,
+    Setting(
+        "Value of meta.source where the mapping does not set it.",
+        metavar="NAME",
+        flag="source",
+        default="name of SOURCE",
+    ),
+]
+Limit: TypeAlias = Annotated[
+    int | None,
+    Setting("Convert only the first N rows.", metavar="N", section=OUTPUT, minimum=1),
+]
+Overwrite: TypeAlias = Annotated[bool, Setting("Replace an existing result.", section=OUTPUT)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertOptions:
+    """The settings of a conversion.
+
+    `workers` is a number of processes, None = as many as there are cores and shards; it does not
+    change the output.
+    """
+
+    records: Records = "parquet"
+    language: Language = None
+    source_name: SourceName = None
+    limit: Limit = None
+    tokenizer: Tokenizer = None
+    overwrite: Overwrite = False
+    workers: int | None = None

@@ -1,0 +1,52 @@
+"""The settings of an export."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from ingot.converters.settings import Setting
+
+TRAINER_NAMES: Final = ("llamafactory", "swift", "axolotl", "trl", "torchtune")
+PART_BYTES: Final = 256 << 20  # trainers read several files in parallel
+
+
+def _config_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", text):
+        raise ValueError("only letters, digits, `-`, `_` and `.`, a letter or digit first")
+    return text
+
+
+def _split_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", text):
+        raise ValueError("only letters, digits, `-` and `_`, a letter or digit first")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """The settings of an export; a file ends with the row group at which it has `part_bytes`."""
+
+    name: Annotated[
+        str | None,
+        Setting(
+            "Name of the data set in the trainer's config.",
+            metavar="NAME",
+            default="the name of DIR",
+            parse=_config_name,
+        ),
+    ] = None
+    split: Annotated[
+        str,
+        Setting(
+            "What the data is for, such as train or test; it selects no rows.",
+            metavar="NAME",
+            flag="split-name",
+            parse=_split_name,
+        ),
+    ] = "train"
+    lossy: Annotated[
+        bool,
+        Setting("Also write records that the trainer does not train on as they are."),
+    ] = False
+    overwrite: Annotated[bool, Setting("Replace an existing export.")] = False
+    part_bytes: int = PART_BYTES

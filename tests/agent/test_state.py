@@ -1,0 +1,53 @@
+"""The typed state and its JSON: what earlier versions wrote is read, and written again alike."""
+
+import json
+from pathlib import Path
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ingot.agent.context import Context
+from ingot.agent.graph import build_graph
+from ingot.agent.session import Session, typed_state
+from ingot.agent.state import Order, State
+from ingot.converters.errors import ModelError
+from ingot.converters.json_yaml import decode, encode
+
+# The channels of runs of c17f53e: waiting, stopped, asked again, looked at, converted.
+KEPT = [
+    json.loads(line)
+    for line in Path(__file__).with_name("checkpoints.jsonl").read_text("utf-8").splitlines()
+]
+
+
+@pytest.mark.parametrize("channels", KEPT)
+def test_a_checkpoint_is_written_as_it_was_read(channels: dict[str, object]) -> None:
+    again = encode(decode(State, channels), State)
+    full = {key: value for key, value in channels.items() if value != {}}
+    assert json.dumps({key: again[key] for key in full}) == json.dumps(full)
+
+
+def test_checkpoints_of_every_kind_are_tried() -> None:
+    full = {key for channels in KEPT for key, value in channels.items() if value}
+    assert full >= State.__annotations__.keys() - {"messages", "served"}
+
+
+def test_a_model_that_was_out_of_reach_is_so_after_a_pause() -> None:
+    stopped = {"kind": "model", "where": "host", "why": "gone", "hint": "", "fault": "refused"}
+    with pytest.raises(ModelError, match="gone"):
+        typed_state({"stopped": stopped})
+
+
+def test_a_run_of_an_earlier_version_is_taken_up_at_its_review(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    rows = ({"question": f"What is {n}?", "answer": f"It is {n} and some."} for n in range(9))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    order = Order(source=str(file), out=str(tmp_path / "out"), records="jsonl")
+    session = Session(graph=build_graph(InMemorySaver()), order=order, context=Context(), key="key")
+    session.begin()
+    held = json.loads(json.dumps(session.graph.get_state(session.config).values))
+    assert held == encode(decode(State, held), State) | {
+        key: {} for key, value in held.items() if value == {}
+    }
+    state = session.answer({"decisions": [{"type": "approve"}]})
+    assert state["outcome"].status == "done"
