@@ -70,8 +70,8 @@ def test_parts_of_a_data_set_are_told_as_they_are() -> None:
 
 
 def test_cards_are_told_as_they_are() -> None:
-    text = " ".join(part("How files become data sets").split())
-    told = re.findall(r"`([\w.*]+)`", text.split("with a card (")[1])[:4]
+    text = " ".join(part("How files become data sets").split()).split("with a card (")[1]
+    told = re.findall(r"`([\w.*]+)`", text)[:4]
     assert len(told) == 4
     for name in (one.replace("*", "json") for one in [*told, "README.md"]):
         assert is_card(Entry(name=name, place=LocalFile(name), bytes=1))
