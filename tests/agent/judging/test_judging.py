@@ -97,7 +97,7 @@ BY_DATA = {"path": "who", "map": {"me": "user", "it": "assistant"}}
 def listed() -> list[set[str]]:
     """The names in each row of the tables of gates; `most frequent prompt, answer` are two."""
     text = (ROOT / "docs" / "gates.md").read_text(encoding="utf-8")
-    text = text[text.index("### How sure") : text.index("### How it was measured")]
+    text = text[text.index("### Confidence of") : text.index("### How the gates were")]
     cells = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
     found = []
     for cell in cells:
