@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 
 from ingot.agent.privacy import redact
+from ingot.agent.proposing.field_names import alias_tables, speaker_role, spell_name
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import MAX_PATHS, Outline, outlines
@@ -125,8 +126,6 @@ def _role_values(one: Outline) -> list[str]:
 
 
 def _speaker_names(one: Outline) -> Iterator[str]:
-    from ingot.agent.proposing.field_names import alias_tables, speaker_role, spell_name
-
     names = [value for value in one.values if isinstance(value, str)]
     numbered = sum(name[-1].isdigit() for name in names)
     if not names or len(names) > _MOST_ROLES or max(map(len, names)) > _ROLE_CHARS:

@@ -389,11 +389,8 @@ def field_sequences(view: View, element: str, inner: str) -> list[list[str]]:
 def name_sides(name: str) -> tuple[float, float]:
     """How far a name is the user's side of a turn, and the assistant's."""
     role = speaker_role(name)
-    user = max(
-        name_strength(name, "question"),
-        0.8 * name_strength(name, "input"),
-        0.8 * name_strength(name, "instruction"),
-    )
+    given = max(name_strength(name, "input"), name_strength(name, "instruction"))
+    user = max(name_strength(name, "question"), 0.8 * given)
     assistant = name_strength(name, "answer")
     return max(user, float(role == "user")), max(assistant, float(role == "assistant"))
 
@@ -403,10 +400,8 @@ def text_weight(one: Field) -> float:
     facts = one.facts
     if not facts.chars or facts.types.get("string", 0) == 0:
         return 0.0
-    if (
-        max(facts.looks.get(k, 0.0) for k in ("url", "uuid", "hash", "time", "number", "file"))
-        > 0.7
-    ):
+    looks = ("url", "uuid", "hash", "time", "number", "file")
+    if max(facts.looks.get(look, 0.0) for look in looks) > 0.7:
         return 0.0
     total = facts.chars.total
     if facts.distinct <= max(2, 0.05 * facts.filled) and facts.filled > 20:

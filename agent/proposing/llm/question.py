@@ -81,7 +81,7 @@ def opening_messages(
         small=tokens < SMALL_TOKENS,
         card=card,
     )
-    return [_chat_message("system", task), _chat_message("user", question(data))]
+    return [{"role": "system", "content": task}, {"role": "user", "content": question(data)}]
 
 
 def correction_message(
@@ -90,9 +90,7 @@ def correction_message(
     """What was wrong with the last answer, at most five problems, and the paths that there are."""
     said = [problem_line(one, share) for one in problems[:MOST_PROBLEMS]]
     data = "\n".join(["Problems:", *said, "", "Paths:", *nearest_paths(facts, problems, share)])
-    return _chat_message(
-        "user", load_prompt("correction").render(fence=fence_line(data), data=data)
-    )
+    return _fenced_message("correction", data)
 
 
 def nearest_paths(facts: Profile, problems: Sequence[Problem], share: str) -> list[str]:
@@ -115,9 +113,7 @@ def record_check_message(
         parts += [f"Record: {render_value(record, _RECORD_SIZE, share)}", ""]
     noticed = [f"- {_problem_text(one)}" for one in signals] or ["- nothing"]
     data = "\n".join(["Noticed:", *noticed, "", *parts]).strip()
-    return _chat_message(
-        "user", load_prompt("second_look").render(fence=fence_line(data), data=data)
-    )
+    return _fenced_message("second_look", data)
 
 
 def prompt_hash(tokens: int) -> str:
@@ -196,8 +192,9 @@ def fence_line(data: str) -> str:
     return f"===== data {hashlib.sha256(data.encode()).hexdigest()[:32]} ====="
 
 
-def _chat_message(role: str, content: str) -> Message:
-    return {"role": role, "content": content}
+def _fenced_message(prompt: str, data: str) -> Message:
+    content = load_prompt(prompt).render(fence=fence_line(data), data=data)
+    return {"role": "user", "content": content}
 
 
 def problem_line(one: Problem, share: str) -> str:

@@ -371,12 +371,8 @@ def _option_lines(view: View, columns: Sequence[Column]) -> Iterator[str]:
     for column in columns:
         if column.path in options.paths and column.looks("option") >= _MOST_ROWS:
             yield f"{_shown_path(column)} carry their letters already"
-        if (
-            column.many
-            or column.path in options.paths
-            or column.distinct < 2
-            or _is_numbering(column)
-        ):
+        fixed = column.distinct < 2 or column.path in options.paths
+        if column.many or fixed or _is_numbering(column):
             continue
         how = answer_reference(options, column)
         if how and not (how.startswith("place") and column.distinct > max(map(len, options.keys))):
