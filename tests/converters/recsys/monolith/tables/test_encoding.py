@@ -213,12 +213,12 @@ def test_cells_that_do_not_fit(column: pa.Array, rule: str | None, said: str) ->
         ("__SAMPLE_RATE__", pa.array([1, 1e39]), "1e+39 does not fit sample_rate"),
         ("__ACTIONS__", pa.array([[1], [None]]), "[None] does not fit actions"),
         ("__UID__", pa.array([Decimal(1), Decimal(-(1 << 64))], pa.decimal128(38, 0)), "uid"),
-        ("__LABEL__", pa.array([[1.0], [None]]), "null or too large a number in __LABEL__"),
+        ("__LABEL__", pa.array([[1.0], [None]]), "null, or too large a number, in __LABEL__"),
         ("__LABEL__", pa.array([1.0, 1e300]), "too large a number"),
         ("instance_weight", pa.array([1.0, 1e300]), "does not fit instance_weight"),
         ("__DATA_SOURCE_KEY__", pa.array([1, -1]), "-1 does not fit data_source_key"),
-        ("__LINE_ID_REST__", pa.array([b"", b"\x18"]), "no message of the kind"),
-        ("__REST__", pa.array([b"", b"\xff"]), "no message of the kind"),
+        ("__LINE_ID_REST__", pa.array([b"", b"\x18"]), "its bytes cannot be read as"),
+        ("__REST__", pa.array([b"", b"\xff"]), "its bytes cannot be read as"),
     ],
 )
 def test_other_cells_that_do_not_fit(name: str, column: pa.Array, said: str) -> None:
