@@ -47,9 +47,6 @@ class Session:
     """A run that can be advanced.
 
     Attributes:
-        graph: compiled with the checkpointer that holds the run.
-        order: what was ordered.
-        context: what the nodes work with.
         key: what tells this run from another one into the same destination.
     """
 

@@ -37,12 +37,7 @@ _LARGEST_JSON: Final = 64 << 20
 
 
 def load_json(path: Path) -> dict[str, Json]:
-    """Return the JSON object of a file.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is not a JSON object, larger than 64 MiB or nested too deep.
-    """
+    """Return the JSON object of a file."""
     if path.stat().st_size > _LARGEST_JSON:
         raise ValueError("larger than 64 MiB")
     try:

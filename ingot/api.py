@@ -30,20 +30,7 @@ MappingFile = Mapping[str, Json] | str | Path
 
 
 def propose(source: str, *, mode: str = "auto", language: str | None = None) -> Proposal:
-    """Propose a mapping by rules: offline, deterministic, from a sample of 200 rows.
-
-    Args:
-        source: file, folder, glob, archive or fsspec URL.
-        mode: `pt`, `sft`, or `auto` to let the rules decide.
-        language: ISO 639-1 code of all records, or `mix`; None = detect it.
-
-    Returns:
-        The decision, the mapping document (None where there is none), the confidence (0 to 1) and
-        the evidence. A person should look at it before anything is converted.
-
-    Raises:
-        SourceError: the source does not exist or cannot be read.
-    """
+    """Propose a mapping by rules: offline, deterministic, from a sample of 200 rows."""
     from ingot.agent.proposing.rules.mapper import propose as propose_by_rules
 
     opened = open_source(source)
@@ -51,16 +38,7 @@ def propose(source: str, *, mode: str = "auto", language: str | None = None) -> 
 
 
 def check(mapping: MappingFile, source: str) -> CheckReport:
-    """Run a mapping on a sample: coverage per path, and every problem at once.
-
-    Args:
-        mapping: a mapping file or its content.
-        source: as for `propose`.
-
-    Raises:
-        MappingError: the mapping is not valid; the error lists every problem with its place.
-        SourceError: the source does not exist or cannot be read.
-    """
+    """Run a mapping on a sample: coverage per path, and every problem at once."""
     bound, opened, sample = _bind(mapping, source)
     return check_mapping(bound, sample, source_name=opened.name)
 
@@ -68,34 +46,13 @@ def check(mapping: MappingFile, source: str) -> CheckReport:
 def convert(
     mapping: MappingFile, source: str, out: str | Path, options: ConvertOptions | None = None
 ) -> Result:
-    """Convert a source with a mapping into a folder that appears whole or not at all.
-
-    Args:
-        mapping: a mapping file or its content.
-        source: as for `propose`.
-        out: the folder to write.
-        options: format, limit, tokenizer, worker processes.
-
-    Returns:
-        The manifest and what differs between equal runs; `already_done` where the folder held this
-        very result before.
-
-    Raises:
-        MappingError: the mapping is not valid.
-        SourceError: the source does not exist or cannot be read to its end.
-        ConversionError: no row gave a record; the message names the most frequent reasons.
-        OutputError: the folder holds something else or cannot be written.
-    """
+    """Convert a source with a mapping into a folder that appears whole or not at all."""
     bound, opened, _ = _bind(mapping, source)
     return convert_source(opened, bound, Path(out), options)
 
 
 def load(out: str | Path) -> Iterator[Record]:
-    """Stream the records of a finished conversion as dicts, in the order of the rows.
-
-    Raises:
-        ConversionError: a file is missing, cut, or holds no unified records.
-    """
+    """Stream the records of a finished conversion as dicts, in the order of the rows."""
     return read_records(Path(out) / "records")
 
 

@@ -13,11 +13,9 @@ class Target:
     """A form that training reads.
 
     Attributes:
-        makes: what it is, in words.
         build: `module:function` that builds it; imported when the target is first used, so that a
             build of one target imports no other.
         extra: the extra of ingot that installs the libraries which only this target needs.
-        schemas: the JSON Schemas of what it writes or is configured by.
     """
 
     makes: str
@@ -26,11 +24,7 @@ class Target:
     schemas: tuple[str, ...] = ()
 
     def load(self) -> Callable[..., Any]:
-        """Return the function that builds the target.
-
-        Raises:
-            ConversionError: a library that it needs is not installed.
-        """
+        """Return the function that builds the target."""
         module, _, name = self.build.partition(":")
         try:
             function: Callable[..., Any] = getattr(import_module(module), name)

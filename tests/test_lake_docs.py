@@ -37,7 +37,7 @@ def table(text: str) -> list[list[str]]:
 
 
 def test_statuses_are_those_of_the_code() -> None:
-    rows = table(part("What becomes of it"))
+    rows = table(part("Status of a data set"))
     assert {cells[0].strip("`"): cells[2] for cells in rows} == STATUSES
     assert {cells[0].strip("`"): cells[1] for cells in rows} == STATUS_WORDS
 
@@ -56,7 +56,7 @@ def test_folders_are_those_of_the_code() -> None:
 
 
 def test_parts_of_a_data_set_are_told_as_they_are() -> None:
-    told = part("What a data set is").split("2. ")[0]
+    told = " ".join(part("How files become data sets").split("2. ")[0].split())
     alone, below = told.split("and, below a folder of their own,")
     parts = re.findall("`(.*?)`", alone.split("last components such as")[1])
     assert len(parts) == 7
@@ -70,7 +70,8 @@ def test_parts_of_a_data_set_are_told_as_they_are() -> None:
 
 
 def test_cards_are_told_as_they_are() -> None:
-    told = re.findall(r"`([\w.*]+)`", part("What a data set is").split("with a card (")[1])[:4]
+    text = " ".join(part("How files become data sets").split()).split("with a card (")[1]
+    told = re.findall(r"`([\w.*]+)`", text)[:4]
     assert len(told) == 4
     for name in (one.replace("*", "json") for one in [*told, "README.md"]):
         assert is_card(Entry(name=name, place=LocalFile(name), bytes=1))

@@ -107,7 +107,7 @@ def test_parts_of_a_frame_are_those_of_the_code() -> None:
 
 
 def test_reasons_are_those_of_the_code() -> None:
-    assert named("What is bad") == list(REASONS)
+    assert named("Error handling") == list(REASONS)
 
 
 def test_the_reject_that_is_shown_is_one(place: Path) -> None:
@@ -144,7 +144,7 @@ def test_types_become_what_is_said(kind: pa.DataType, becomes: str) -> None:
     found = inferred_kind(kind, "v2")
     assert found is not None
     assert FEATURE_KINDS[found] == becomes
-    assert f"`{becomes}`" in part("Tables of others")
+    assert f"`{becomes}`" in part("Tables from other programs")
 
 
 def test_the_reviewed_file_is_the_examples(tmp_path: Path) -> None:

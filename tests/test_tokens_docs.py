@@ -1,4 +1,4 @@
-"""docs/tokens.md: its table is that of the command, and every test that it names exists."""
+"""docs/conformance.md: its options are those of the command, and every test it names exists."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import typer.main
 from ingot.cli.app import parquet2mbt
 
 TESTS = Path(__file__).resolve().parent
-TEXT = (TESTS.parent / "docs/tokens.md").read_text(encoding="utf-8")
+TEXT = (TESTS.parent / "docs/conformance.md").read_text(encoding="utf-8")
 # Section 8 of the specification.
 SECTION_8 = """
     input-dir pattern output-prefix text-cols recursive doc-boundary concat-sep tokenizer batch-size

@@ -8,7 +8,7 @@ n}` for a part or a message that is there already.
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ingot.agent.proposing.llm.lowering import lower_condition, lower_message, lower_value
+from ingot.agent.proposing.llm.reply import lower_condition, lower_message, lower_value
 from ingot.agent.reporting.mapping_words import value_parts
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.mapping.language import ROLES

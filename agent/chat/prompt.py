@@ -16,11 +16,11 @@ from ingot.agent.privacy import redact
 from ingot.agent.privacy.sharing import clean_text, cut_middle
 from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
 from ingot.agent.proposing.llm.example_rows import Size, render_value
-from ingot.agent.proposing.llm.prompt_files import load_prompt
 from ingot.agent.proposing.llm.question import (
     SMALL_TOKENS,
     Message,
     fence_line,
+    load_prompt,
     nearest_paths,
     problem_line,
 )

@@ -39,7 +39,7 @@ from ingot.agent.privacy import redact
 from ingot.agent.proposing.llm import question
 from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS
 from ingot.agent.proposing.llm.model_access import ModelAccess
-from ingot.agent.proposing.llm.prompt_files import prompts_hash
+from ingot.agent.proposing.llm.question import prompts_hash
 from ingot.agent.proposing.llm.reply import (
     complete_message,
     complete_parts,
@@ -61,9 +61,6 @@ class Reply:
         heard: words of a model, which the person may have seen as they came.
         show: names of `ingot.cli.commands.chat_display.VIEWS`, in order.
         before: the conversation before a change, None if nothing was changed.
-        problems: why a change was refused.
-        others: other mappings to show.
-        number: how many, or which, of what is shown.
         text: what a view is about, or the argument of `do`.
         do: what the command line has to do: `convert`, `edit`, `save`, `quit`; "" = nothing.
     """

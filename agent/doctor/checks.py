@@ -24,11 +24,8 @@ class Check:
 
     Attributes:
         group: `installation`, `places` or `endpoint`.
-        name: what was looked at.
         state: `fail` = ingot cannot work with it, `skipped` = not there or not looked at.
-        figure: what was found, in words.
         hint: what to do; empty = nothing.
-        notes: what is worth knowing besides.
     """
 
     group: str

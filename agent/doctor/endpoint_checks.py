@@ -56,12 +56,8 @@ class Outcome:
     """What came of a level.
 
     Attributes:
-        form: how it was asked in the end.
         verdict: `held` = to what the level promises, `obeyed` = what was asked for was given,
             `answered` = with something else, `refused` = the level, `failed` = the question.
-        figure: what happened, in words.
-        hint: what to do about it.
-        ends: whether nothing more can be asked.
     """
 
     form: RequestForm

@@ -52,10 +52,6 @@ class FixedText:
 
     Attributes:
         pointer: where it stands, as a JSON Pointer.
-        where: what it is part of.
-        pieces: what it says.
-        alone: whether the data has no say in the value.
-        trained: whether it may be trained on.
     """
 
     pointer: str

@@ -162,11 +162,7 @@ class SetTask:
     """One data set to work on.
 
     Attributes:
-        order: the order of the lake.
-        data_set: the data set.
-        has_mapping: whether it has an approved mapping.
         key: its `data_set_key` when the task was given.
-        pending: names of those that are not done in this run yet.
         after: the first by name of those of them that have its keys or columns, "" = itself. It
             asks first, so that who is asked for does not depend on who is faster.
         alone: whether no other data set of the lake has the same keys or columns. Only then a

@@ -45,10 +45,7 @@ class LakeOrder:
     """A run over a lake.
 
     Attributes:
-        mappings: folder of the mappings, absolute.
         asking: how a model may be asked, None = none is.
-        dedup: whether duplicates are left out of the corpus.
-        jobs: number of processes.
     """
 
     root: Annotated[

@@ -100,9 +100,6 @@ class Estimate:
     """What questions may cost at most, told before any is asked; `str()` says it in words.
 
     Attributes:
-        tokens_in: tokens of one prompt, about.
-        room: the most tokens that one reply may have.
-        most_calls: the most questions.
         cost: USD for all of them at full length, None = price unknown.
         as_of: the date of the price, None = it is no list price.
     """

@@ -93,13 +93,7 @@ class Sender:
     """What requests are made with.
 
     Attributes:
-        endpoint: who is asked.
-        messages: what is asked.
-        schema: of the reply.
-        post: makes one request.
-        ledger: what may be spent.
         sleep: waits so many seconds.
-        notes: what was asked again, for people; added to.
         hearing: is told the replies while they come; None = they are not streamed.
     """
 
@@ -280,8 +274,6 @@ class Completion:
     """What came back.
 
     Attributes:
-        text: the reply as it came.
-        cut_off: whether it hit the length limit, with more room too.
         level: the step of the ladder (one of `LEVELS`) that it came from.
         notes: what was stepped down, dropped, asked again or read from elsewhere, for people.
     """

@@ -22,12 +22,8 @@ class Preset:
     """What is known of a kind of server.
 
     Attributes:
-        name: what it is called in options.
         base_url: the root of its API where none is given.
-        level: the step of the ladder to begin at.
-        room: the name of the parameter that limits a reply.
         keys: environment variables of the key, the first that is set counts.
-        traps: what to know about it, for people.
     """
 
     name: str
@@ -56,11 +52,8 @@ class Endpoint:
     """Where the model is and the limits of one request.
 
     Attributes:
-        model: its name at the server.
         base_url: root of an OpenAI-compatible API; None = the preset's, else OpenAI's.
         timeout_s: the most seconds that one request may take as a whole.
-        retries: how often a request is repeated after a passing error.
-        max_tokens: room of a reply in tokens.
         preset: name of what is known of the server, None = nothing is.
     """
 

@@ -23,7 +23,6 @@ class Reply:
 
     Attributes:
         text: the answer; blank = none.
-        cut_off: whether it hit the length limit.
         refusal: the model's words where it, or a filter, refused; empty = it did not.
         source: where the text stood where that is not the content.
         tokens_in: tokens of the prompt, None = not told.
@@ -221,8 +220,6 @@ class ChunkReader:
     """Takes a stream's bytes as they come and says one part of the reply as it grows.
 
     Attributes:
-        begun: whether anything came that is part of a reply.
-        failed: whether an error came, which is all that counts then.
         finished: whether the reply said why it ended, or that the stream does.
     """
 

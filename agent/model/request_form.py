@@ -21,8 +21,6 @@ class RequestForm:
         level: one of `LEVELS`.
         dropped: of `DROPPED` and `STREAMING`, what is left out.
         rooms: names of the parameter for the room that are still to be tried, best first.
-        room: the room in tokens.
-        heard: whether the reply is listened to while it comes.
     """
 
     level: str

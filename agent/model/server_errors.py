@@ -72,8 +72,6 @@ class Fault:
     Attributes:
         kind: as in `ModelError.KINDS`.
         problem: what happened, for people; the server's words short and without the key.
-        hint: what to do.
-        passing: whether the same request may succeed later.
         wait_s: how long the server wants to be left alone, None = it did not say.
         refuses: what it does not take: `level`, `temperature`, `seed`, `stream`, `stream_options`,
             `room name`, `room size`, `prompt size`; empty = nothing that could be changed.

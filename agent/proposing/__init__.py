@@ -1,5 +1,4 @@
-"""Mappers: who proposes a mapping (rules, an LLM, a script).
+"""Map a data set: a mapper is a function `propose(source, sample, request) -> Proposal`.
 
-A mapper is a function `propose(source, sample, request) -> Proposal`. `rules` needs nothing else;
-the others are made with what they need (an endpoint, answers) by whoever wires them.
+The mapper `rules` needs nothing else; the mappers that ask a model are made with their endpoint.
 """

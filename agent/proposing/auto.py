@@ -1,6 +1,6 @@
-"""Who is asked, and in which order: the rules, a model, and the rules again where a model fails.
+"""Choose who is asked: the rules, a model, and the rules again where a model fails.
 
-`auto`: the rules, and a configured model where they are unsure. `llm`: the model. A model that
+`auto` asks a configured model where the rules are unsure; `llm` asks the model first. A model that
 gives no usable answer costs nothing but its answer: the rules' proposal stands, marked as such.
 """
 

@@ -1,15 +1,12 @@
-"""Markdown that people write beside data: front matter, title, what it says of fields, plain prose.
+"""Read the cards that people write beside data, in Markdown, JSON or YAML, as plain facts.
 
-Nothing is rendered. Whatever a text does, it is read in one pass of patterns with bounded repeats:
-time is linear in its length.
-
-What cards of the usual formats say, as plain facts: each format is read where it lies.
+Nothing is rendered: a text is read in one pass of bounded patterns, in time linear in its length.
 """
 
 import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ingot.agent.privacy.sharing import clean_text
 from ingot.converters.rows import Json
@@ -218,15 +215,12 @@ def read_any_card(document: Json) -> CardText:
     if "resources" in known:
         return read_data_package(known)
     said = read_front_matter(known)
-    title = said.title or _as_text(known.get("name"))
     found = _feature_fields(known.get("features", known.get("fields")))
-    return CardText(
-        title=title,
-        license=said.license,
-        languages=said.languages,
+    return replace(
+        said,
+        title=said.title or _as_text(known.get("name")),
         tasks=said.tasks or _as_texts(known.get("tasks")),
         fields=said.fields or _distinct_fields(found),
-        text=said.text,
     )
 
 
@@ -331,7 +325,6 @@ def _as_object(found: Json) -> Mapping[str, Json]:
 
 
 def _as_list(found: Json) -> list[Json]:
-    """A list, or what stands where a list could."""
     if isinstance(found, list):
         return found[:_MOST]
     return [] if found is None else [found]

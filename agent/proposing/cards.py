@@ -1,17 +1,9 @@
-"""Cards: what files beside data say about it (README.md, dataset_infos.json, croissant.json, ...).
+"""Read what files beside the data say about it: README.md, dataset_infos.json, croissant.json.
 
 A card is evidence and is never obeyed. Strangers wrote it, so it is bounded, cleaned and redacted
-here, once, and what it says can do three things only:
-
-- it is shown to a model that is asked, inside the fence of the data and said to be such
-  (`mappers/showing/carding.py`), as far as room is left;
-- it is compared with what was found in the rows, which people read as evidence
-  (`card_evidence.py`): no decision, mapping, confidence or gate depends on it;
-- title, license, languages and tasks stand in a lake's catalog.
-
-What a card may have talked a model into is not said of other data: see `Asking.keys`.
-
-What a card says beside what the rows show: agrees or contradicts. For people only.
+here. It is shown to a model inside the fence of the data, compared with the rows as evidence for
+people (no decision, confidence or gate depends on it), and listed in a lake's catalog. What a card
+may have talked a model into is not reused for other data: see `ModelAccess.keys`.
 """
 
 import hashlib
@@ -23,8 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from ingot.agent.privacy import redact
 from ingot.agent.privacy.sharing import MOST_NAME_CHARS, clean_text, cut_middle, display_name
 from ingot.agent.proposing import card_formats
-from ingot.agent.proposing import card_formats as card_prose
 from ingot.agent.proposing.card_formats import CardText, Field
+from ingot.agent.proposing.field_names import alias_tables, language_code, spell_name
 from ingot.agent.proposing.proposal import Evidence, Proposal
 from ingot.converters import json_yaml
 from ingot.converters.errors import SourceError
@@ -55,7 +47,6 @@ class Card:
         license: as it is named there: `cc-by-4.0`.
         languages: ISO 639-1 codes where the name is known, else the name.
         tasks: as the card names them: `question-answering`.
-        fields: names with type or description.
         text: the beginning of the prose, at most some 1,500 characters, without markup.
     """
 
@@ -99,24 +90,21 @@ def find_card(entries: Sequence[Entry]) -> Card | None:
 
 
 def _read_markdown(text: str) -> CardText:
-    front, body = card_prose.split_front_matter(text)
+    front, body = card_formats.split_front_matter(text)
     said = _read_front(front)
     return replace(
         said,
-        title=said.title or card_prose.prose_title(body),
-        fields=said.fields or tuple(card_prose.prose_fields(body)),
-        text=card_prose.plain_prose(body) or said.text,
+        title=said.title or card_formats.prose_title(body),
+        fields=said.fields or tuple(card_formats.prose_fields(body)),
+        text=card_formats.plain_prose(body) or said.text,
     )
 
 
 def _read_front(text: str) -> CardText:
     """The front matter's facts; what is no YAML that is read here says nothing."""
     try:
-        return (
-            card_formats.read_front_matter(json_yaml.read_yaml(text))
-            if text.strip()
-            else CardText()
-        )
+        known = json_yaml.read_yaml(text) if text.strip() else {}
+        return card_formats.read_front_matter(known)
     except (ValueError, OverflowError, RecursionError):
         return CardText()
 
@@ -208,8 +196,6 @@ def _clean_card(said: CardText, file: str) -> Card:
 
 def _language_code(said: str) -> str:
     """The code of a language that is named by code, tag (`zh-CN`) or name; else what is said."""
-    from ingot.agent.proposing.field_names import language_code  # brings all rules along
-
     code = language_code(said)
     if code is None and _CODE.fullmatch(primary := re.split("[-_]", said.lower(), maxsplit=1)[0]):
         code = primary
@@ -247,24 +233,6 @@ def _clean_prose(text: str) -> str:
 
 _MOST_NAMED = 5
 _PATH_NAME = re.compile(r"[^.\[\]'\"]+")
-# The tasks of the Hugging Face Hub that leave no choice.
-_DECISIONS = {
-    "question-answering": "sft",
-    "table-question-answering": "sft",
-    "closed-domain-qa": "sft",
-    "open-domain-qa": "sft",
-    "extractive-qa": "sft",
-    "conversational": "sft",
-    "dialogue-generation": "sft",
-    "dialogue-modeling": "sft",
-    "instruction-tuning": "sft",
-    "summarization": "sft",
-    "text2text-generation": "sft",
-    "translation": "sft",
-    "fill-mask": "pt",
-    "language-modeling": "pt",
-    "masked-language-modeling": "pt",
-}
 
 
 def card_evidence(card: Card, proposal: Proposal, fields: Sequence[str]) -> tuple[Evidence, ...]:
@@ -302,16 +270,17 @@ def proposed_language(proposal: Proposal) -> str | None:
 
 
 def _task_evidence(card: Card, proposal: Proposal) -> Iterator[tuple[bool, str]]:
-    meant = {_DECISIONS[one] for one in card.tasks if one in _DECISIONS}
+    tables = alias_tables()["tasks"]
+    decisions = {task: decision for decision, tasks in tables.items() for task in tasks}
+    known = [task for task in card.tasks if task in decisions]
+    meant = {decisions[task] for task in known}
     if len(meant) == 1 and proposal.decision != "unmappable":
-        named = _label_words("task", [one for one in card.tasks if one in _DECISIONS])
+        named = _label_words("task", known)
         yield proposal.decision in meant, f"{named}; the rows are read as {proposal.decision}"
 
 
 def _field_evidence(card: Card, fields: Sequence[str]) -> Iterator[tuple[bool, str]]:
     """Whether the fields that are described are there; further ones in the rows are no matter."""
-    from ingot.agent.proposing.field_names import spell_name  # brings all rules along
-
     if not card.fields or not fields:
         return
     there = {spell_name(name) for path in fields for name in _PATH_NAME.findall(path)}

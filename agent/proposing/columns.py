@@ -51,6 +51,11 @@ def has_several(column: "Column") -> bool:
     return sum(len(row) > 1 for row in column.values) > 0.5 * len(column.values)
 
 
+def paired_texts(a: "Column", b: "Column") -> list[tuple[str, str]]:
+    """Return the texts of the rows in which neither of two columns is blank."""
+    return [(x, y) for x, y in zip(a.texts, b.texts, strict=True) if x.strip() and y.strip()]
+
+
 def is_path_inside(path: str, head: str) -> bool:
     """Whether a path leads into what stands at another one."""
     return path.startswith((f"{head}.", f"{head}["))
@@ -86,6 +91,11 @@ def values_at(path: str, node: Node) -> list[Json]:
         return compile_path(path).find(node)
     except RowError:
         return []
+
+
+def total_chars(facts: PathFacts) -> float:
+    """Return the characters of all texts at a path."""
+    return facts.chars.total if facts.chars else 0
 
 
 def last_name(path: str) -> str:
@@ -270,7 +280,7 @@ class View:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Scalars of the record and of objects in it, texts in lists, and scalars around it."""
-        inside = ((f, count_wildcards(f.path)) for f in self.facts.paths if _has_scalars(f))
+        inside = ((f, count_wildcards(f.path)) for f in self.facts.paths if has_scalars(f))
         found = [self._column(f, f.path, wild > 0) for f, wild in inside if wild in (0, 1)]
         for up in self._around():
             facts = profile_values([(values_at(up, node) or [None])[0] for node in self.nodes])
@@ -328,5 +338,6 @@ def count_wildcards(path: str) -> int | None:
     return None if odd else len(wild)
 
 
-def _has_scalars(facts: PathFacts) -> bool:
+def has_scalars(facts: PathFacts) -> bool:
+    """Whether some values at a path are texts, numbers or truth values."""
     return any(facts.types.get(k) for k in ("string", "integer", "number", "boolean"))

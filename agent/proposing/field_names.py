@@ -25,6 +25,11 @@ def alias_tables() -> dict[str, Json]:
     return dict(json.loads(text))
 
 
+def name_group(group: str) -> tuple[str, ...]:
+    """Return the names of a group of the alias file."""
+    return tuple(alias_tables()["groups"][group])
+
+
 @lru_cache(maxsize=8192)
 def spell_name(name: str) -> str:
     """A name as the tables spell it: lower case, camel case split, punctuation as an underscore."""
@@ -59,11 +64,8 @@ def _partial_strength_cjk(name: str, aliases: frozenset[str]) -> float:
     if tail and tail.group() in aliases:  # `作品ID`
         return 0.8
     best = max((len(a) for a in aliases if len(a) > 1 and _CJK.match(a) and a in name), default=0)
-    return (
-        0.8
-        if best and name.endswith(tuple(a for a in aliases if len(a) == best))
-        else 0.6 * bool(best)
-    )
+    ends = best and name.endswith(tuple(a for a in aliases if len(a) == best))
+    return 0.8 if ends else 0.6 * bool(best)
 
 
 @lru_cache(maxsize=65536)

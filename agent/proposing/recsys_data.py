@@ -1,10 +1,6 @@
-"""Raw data sets of other kinds than text: what their recognisers share.
+"""Recognize raw data sets of clicks, Criteo logs and Monolith streams, and name what converts them.
 
-What is said here goes into manifests and reports, so it holds names inside the source, no paths.
-
-Criteo logs and arrays made of them: `ingot criteo` reads these, and the answer names it.
-Data sets of clicks: `ingot ctr` builds these, and the answer names its command.
-Streams of Monolith's messages: `ingot monolith` reads these, and the answer names it.
+The reasons go into manifests and reports, so they hold names inside the source and no paths.
 """
 
 import shlex
@@ -99,12 +95,9 @@ def _criteo_log_proposal(source: Source) -> Proposal | None:
     largest = max(tables, key=lambda one: one.bytes or 0, default=None)
     if largest is None or not _is_criteo_log(largest.place):
         return None
-    folder, packed = _folder_argument(largest.name), is_archive_member(largest, source)
-    what = (
-        unpack_advice(largest, "ingot criteo preprocess")
-        if packed
-        else _CRITEO_COMMAND.format(folder)
-    )
+    what = _CRITEO_COMMAND.format(_folder_argument(largest.name))
+    if is_archive_member(largest, source):
+        what = unpack_advice(largest, "ingot criteo preprocess")
     return irrelevant_proposal(
         f"This is raw Criteo data, clicks and no text. {what}", _CRITEO_LINES
     )
@@ -136,7 +129,6 @@ def _criteo_array_proposal(source: Source) -> Proposal | None:
 
 
 def _is_criteo_part(part: str, places: dict[str, Place]) -> bool:
-    """Whether a part has its three arrays, equally long."""
     rows = {_criteo_array_rows(places.get(array_name(part, kind)), kind) for kind in WIDTHS}
     return len(rows) == 1 and None not in rows
 
@@ -163,12 +155,10 @@ def aliccp_proposal(source: Source) -> Proposal | None:
     first = next((one for one in source.files if one.facts.format in ("csv", "text")), None)
     if first is None or recognize_aliccp(read_head(first.place, ALICCP_HEAD)) is None:
         return None
-    packed = is_archive_member(first, source)
-    what = (
-        unpack_advice(first, "ingot ctr build")
-        if packed
-        else _aliccp_command(_aliccp_files(source))
-    )
+    if is_archive_member(first, source):
+        what = unpack_advice(first, "ingot ctr build")
+    else:
+        what = _aliccp_command(_aliccp_files(source))
     return irrelevant_proposal(
         f"This is raw Ali-CCP data, clicks and no text. {what}", _ALICCP_LINES
     )
@@ -194,7 +184,6 @@ def _is_click_label(cells: Sequence[Json]) -> bool:
 
 
 def _aliccp_files(source: Source) -> dict[str, list[str]]:
-    """The names of the raw files by kind, the biggest first."""
     found: dict[str, list[str]] = {SKELETON: [], COMMON: []}
     entries: Sequence[Entry] = sorted(source.listing.entries, key=lambda one: -(one.bytes or 0))
     for entry in islice(entries, _MOST_FILES):

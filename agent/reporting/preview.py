@@ -28,7 +28,6 @@ class Preview:
     Attributes:
         lines: (target, where it comes from), in the order of the mapping.
         coverage: "196/200 rows", and the same per path, as (path, pointer, rows).
-        examples: (row, record) pairs from the sample.
     """
 
     lines: tuple[tuple[str, str], ...]

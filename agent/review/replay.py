@@ -41,11 +41,8 @@ class SampleBasis:
     Attributes:
         kind: `pinned`, `source`, or `none`.
         place: its name for people, "" if there is none.
-        why: why there is none.
-        location: what is opened.
         source_name: default of `meta.source`, None = the name of the location.
         sha256: of a pinned sample's files, else None.
-        folder: the temporary copy; it is removed from messages.
     """
 
     kind: Literal["pinned", "source", "none"]
@@ -93,7 +90,6 @@ class Replay:
     """What both mappings make of the sample.
 
     Attributes:
-        stand: the sample.
         old, new: None if there is no such mapping, no sample, or it cannot be run.
         old_fault: why the old one cannot be run, "" if it can.
         problems: problems of the new mapping on the sample; each is a failed gate.

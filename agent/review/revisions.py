@@ -29,10 +29,7 @@ class Side:
     """One side of a review.
 
     Attributes:
-        name: the revision or the file, as people call it.
-        files: path -> what names its content, for regular files.
         others: path -> what it is instead (`a symbolic link`, `a submodule`).
-        contents: reads some of the files.
         folder: what stands before its paths when they are shown, with a slash.
         commit: whose files they are, None = of no commit.
         tip: the commit of `name`; of a base, `commit` is where the other side left it.

@@ -51,14 +51,10 @@ class Case:
     """What a verdict rests on.
 
     Attributes:
-        touched: the mapping.
         kind: class of the change, None where there is nothing to compare.
-        changes: the differences between the old mapping and the new one.
-        replay: what both make of the sample.
         unclear: why two mappings cannot be compared, "" if they can.
         golden: the result of the golden rows, None if there are none.
         golden_fault: why the golden rows could not be run, "" if they could.
-        golden_gone: whether golden rows were removed.
     """
 
     touched: ChangedMapping

@@ -109,14 +109,7 @@ def check_counts(rows: Counter[str], where: str) -> None:
 def conversion_identity(
     source: Source, decision: str, mapping_sha256: str | None, options: dict[str, Json]
 ) -> RunIdentity:
-    """Return what decides the bytes of a conversion.
-
-    Args:
-        source: the opened source.
-        decision: pt, sft or irrelevant.
-        mapping_sha256: None where nothing is mapped.
-        options: as the manifest holds them.
-    """
+    """Return what decides the bytes of a conversion."""
 
     def inputs_difference(there: FinishedResult) -> str | None:
         known = there.manifest.get("inputs") or []

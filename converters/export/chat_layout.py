@@ -227,12 +227,6 @@ class TrainingMode:
     """One way in which a trainer can be told what to train on; it holds for the whole data set.
 
     Attributes:
-        name: as the manifest calls it.
-        settings: of the trainer, beside the entry of the data set.
-        schema: of the files that it reads.
-        row: a chat as a row of them.
-        trains: for each turn of a chat whether the trainer trains on it.
-        trains_tools: whether it trains on tool definitions too.
         needs_prompt: whether something untrained must stand before the first trained turn.
     """
 
@@ -275,12 +269,6 @@ class Trainer:
     """A trainer.
 
     Attributes:
-        name: as the command line calls it.
-        version: of the trainer whose source this follows.
-        fit: makes a chat fit the trainer, whichever way is taken.
-        ways: of which the first that fits best is taken.
-        reads_records: whether it can read the files of a result as they are.
-        configs: the config files by name, each with the data set's entry.
         use: for people: how to start it, as lines of text, for the place of the export.
     """
 

@@ -43,7 +43,6 @@ class Figures:
         lengths: records by length: the key is the least number of characters of the bin, 0 or a
             power of two; bins without records are left out.
         heard: records of a sample by the language that was recognized in them; "" = none was.
-        within: records that repeat an earlier one of the same result.
     """
 
     records: int = 0

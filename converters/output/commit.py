@@ -111,12 +111,9 @@ class StagedResult:
     """One run's hold on a destination.
 
     Attributes:
-        out: the destination, resolved.
         work: folder for finished shards and temporary files; not part of the result.
-        result: folder that becomes the destination.
         done: the equal result that is there already (then there is nothing to do), else None.
         resumed: an unfinished equal run was found; `work` holds what it had finished.
-        notes: what was put right before this run, for people.
     """
 
     out: Path

@@ -112,18 +112,7 @@ class LockedError(Exception):
 def hold_lock(
     path: Path, *, wait_s: float = 0.0, sign: bool = False, remove: bool = False
 ) -> Iterator[int]:
-    """Hold a lock file; the operating system frees it when the process dies.
-
-    Args:
-        path: the file; it is created, and read or written only where `sign` is set.
-        wait_s: how long to wait for another holder; `math.inf` = for as long as it takes.
-        sign: write which process holds it, for the message of others.
-        remove: remove the file at the end.
-
-    Raises:
-        LockedError: another process still holds it.
-        OSError: the file cannot be opened, or its file system has no locks.
-    """
+    """Hold a lock file; the operating system frees it when the process dies."""
     descriptor = take_lock(path, wait_s=wait_s, sign=sign)
     try:
         yield descriptor

@@ -88,17 +88,7 @@ class RunIdentity:
         run: dict[str, Json],
         known: Iterable[dict[str, Json]] = (),
     ) -> tuple[dict[str, Json], dict[str, Json]]:
-        """Complete and write manifest.json and run.json, and give the result its name.
-
-        Args:
-            staged: holds the written files.
-            manifest: what it says beside `settled` and `files`.
-            run: how it went; the time, the machine, the stamps and the notes are added.
-            known: entries of files that are not hashed again, see `list_files`.
-
-        Returns:
-            Both documents as they were written.
-        """
+        """Complete and write manifest.json and run.json, and give the result its name."""
         with output_errors(staged.out):
             files = list_files(staged.result, known)
         whole = {**self.settled, **manifest, "files": files}

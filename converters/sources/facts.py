@@ -48,10 +48,7 @@ class FileFacts:
     """How a file is read.
 
     Attributes:
-        format: one of FORMATS.
         layout: of `json`: `list`, `object` (one value of any kind) or `values` (several in a row).
-        encoding: Python codec name of text formats.
-        newline: LF (also for CR LF) or CR.
         compression: `gz`, `zst`, `bz2`, `xz` or None.
         delimiter, quote: of `csv`; `""` = no quoting.
         columns: names of the columns of `csv`, Parquet and Arrow.
@@ -61,7 +58,6 @@ class FileFacts:
         one_line: whether the file is one `json` object on one line, which `jsonl` could be too.
         rows: number of rows where the file says it, else None.
         shape: keys or columns seen at the head: files of one shape are read together.
-        guessed: names of the facts that are guesses.
     """
 
     format: str

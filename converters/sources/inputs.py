@@ -29,25 +29,13 @@ def input_stamp(file: StoredFile, **labels: str) -> dict[str, Json]:
 
 
 def input_entry(file: StoredFile, sha256: str | None = None, **labels: str) -> dict[str, Json]:
-    """Return name, size and SHA-256 as manifests list an input; the file is read if not given.
-
-    Raises:
-        SourceError: it cannot be read, or its size has changed.
-    """
+    """Return name, size and SHA-256 as manifests list an input; the file is read if not given."""
     digest = sha256 or hash_input(file)
     return {**labels, "name": file.name, "bytes": file.bytes, "sha256": digest}
 
 
 def hash_input(file: StoredFile, stopped: Callable[[], bool] = lambda: False) -> str:
-    """Return the SHA-256 of a file as stored, streamed.
-
-    Args:
-        file: its size may be 0 where the storage does not tell it.
-        stopped: asked before each block; where it says so the hash is that of the part so far.
-
-    Raises:
-        SourceError: it cannot be read, or its size has changed.
-    """
+    """Return the SHA-256 of a file as stored, streamed."""
     digest, size = hashlib.sha256(), 0
     with file.place.open() as stream, translate_read_errors(str(file.place)):
         while not stopped() and (block := stream.read(_BLOCK)):

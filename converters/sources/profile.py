@@ -66,20 +66,15 @@ class PathFacts:
     """What a sample says about one path.
 
     Attributes:
-        path: in the mapping language.
         types: hits by JSON type (null, boolean, integer, number, string, list, object).
-        rows: sampled rows with at least one hit that is not null.
         places: values in which the last step could have stood (fill rate = 1 - missing / places).
         missing, null, blank: places without it; null hits; texts that are empty or white space.
         distinct: different values that are neither null nor blank (no lists, no objects).
-        unique: every such value occurs once, and there are at least two.
         chars: lengths of the texts, in characters. items: lengths of the lists.
-        numbers: range of the numbers.
         values: (value, count), most frequent first, where there are few different ones.
         looks: share of the non-blank texts per look (`url`, `prose`, ...; see `text_kinds`), of
             many texts judged by `JUDGED` of them.
         scripts: share of their letters per script (`latin`, `han`, `kana`, `hangul`, ...).
-        examples: starts of up to three texts, spread over the sample.
         note: what was cut or collapsed, "" otherwise.
     """
 

@@ -52,16 +52,18 @@ class Command(TyperCommand):
             raise typer.Exit(INTERRUPTED) from error
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
-        """Write the options under their headings, those without one first."""
-        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        """Write arguments, then options under their headings, those without one first."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None:
-                heading = getattr(param, "rich_help_panel", None) or "Options"
+                plain = "Arguments" if param.param_type_name == "argument" else "Options"
+                heading = getattr(param, "rich_help_panel", None) or plain
                 sections.setdefault(heading, []).append(record)
         for heading, records in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
 
 def command_group(help_text: str, **settings: Any) -> typer.Typer:  # noqa: ANN401

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.llm.lowering import lower_reply
-from ingot.agent.proposing.llm.prompt_files import load_prompt, parse_prompt, prompts_hash
-from ingot.agent.proposing.llm.reply import read_reply
+from ingot.agent.proposing.llm.question import load_prompt, parse_prompt, prompts_hash
+from ingot.agent.proposing.llm.reply import lower_reply, read_reply
 from ingot.converters import json_yaml
 
 FRONT = "---\nname: hello\npurpose: greets\nvariables: who, what\n---\n\n"

@@ -1,8 +1,4 @@
-"""What a card beside the data says, as a model is shown it: data among data, where room is left.
-
-What is told of the files: names, what the reader guessed, raw lines, and other roots.
-A data set as a model is shown it: read once, and told at a size that fits.
-"""
+"""Show a data set to a model, read once and cut to a size that fits, with files and card."""
 
 import codecs
 import json
@@ -22,7 +18,6 @@ from ingot.agent.privacy.sharing import (
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.columns import View
 from ingot.agent.proposing.llm import inventory, relations
-from ingot.agent.proposing.llm import relations as markers
 from ingot.agent.proposing.llm.example_rows import Size, choose_rows, render_value, size_ladder
 from ingot.agent.proposing.readings import parse_json_columns, plain_reading
 from ingot.converters.errors import SourceError
@@ -125,7 +120,6 @@ def _left_out_lines(source: Source) -> list[str]:
 
 
 def _format_lines(source: Source, root: str | None, share: str) -> str:
-    """Format and dialect, guesses marked as guesses."""
     facts = source.files[0].facts
     guessed = set(source.guessed.to_document())
     told = [f"format {facts.format}{_guess_mark('format' in guessed)}"]
@@ -204,7 +198,6 @@ def _first_row(source: Source, root: RootCandidate) -> Json:
 
 
 def _other_root_lines(source: Source, seen: SeenFiles, size: Size, share: str) -> list[str]:
-    """What is told of the roots beside: rows, kind, and the beginning of a row."""
     if source.files[0].facts.format == "text" and source.spec.root is None:
         return ['Rows are lines. Other root: "$" = every file is one row with the key `text`.']
     told = [_root_line(root, row, size, share) for root, row in seen.roots[: size.roots]]
@@ -228,7 +221,6 @@ class ShownData:
         view: the sampled rows, texts of JSON parsed, with their inventory.
         root: the root that they were read with, None = the reader's own.
         key: what `~` is for the first row, None where rows have none.
-        json_fields: fields whose texts were parsed.
     """
 
     source: Source
@@ -281,10 +273,8 @@ def dataset_lines(
 
 def _fitting_block(one: ShownData, share: str, fits: Callable[[str], bool], *, small: bool) -> str:
     rows = one.rows
-    computed = [
-        *markers.marker_lines(one.view, share),
-        *relations.relation_lines(rows, one.view, share),
-    ]
+    computed = relations.marker_lines(one.view, share)
+    computed += relations.relation_lines(rows, one.view, share)
     sizes = size_ladder(small=small)
     picked = choose_rows(rows, sizes[0].rows)
     seen = look_at_files(one.source, one.root, sizes[0].roots)
@@ -341,7 +331,6 @@ def _parsed_lines(one: ShownData, share: str) -> list[str]:
 
 
 def _cut_block(block: str, fits: Callable[[str], bool]) -> str:
-    """The most lines of a block that fit."""
     lines = block.splitlines()
     while lines and not fits("\n".join([*lines, "(cut)"])):
         lines.pop()

@@ -1,7 +1,4 @@
-"""How much of a data set is shown: a ladder of sizes, from rich to poor.
-
-The rows that a model is shown: few that cover the shapes there are, cut but with every key.
-"""
+"""Choose and cut the rows that a model is shown, at a ladder of sizes from rich to poor."""
 
 import json
 from collections import Counter
@@ -28,13 +25,8 @@ class Size:
     """One size.
 
     Attributes:
-        rows: rows at most.
         head, tail: characters of a text.
-        elements: of a list of objects; of other lists one more.
         values: values with counts per path, where they name no roles.
-        paths: lines of the inventory.
-        facts: lines of what was computed.
-        lines: raw lines of a text file.
         roots: places of rows in a JSON object, beside the one that is shown.
         words: whether an inventory line says looks, scripts and spreads in full.
     """
@@ -78,11 +70,7 @@ def size_ladder(*, small: bool) -> tuple[Size, ...]:
     """The sizes to try, rich ones first; with `small` inventory lines are terse."""
     if not small:
         return (*_FULL_SIZES, *_POOR_SIZES)
-    return tuple(_terse_size(size) for size in (*_FULL_SIZES[-4:], *_POOR_SIZES))
-
-
-def _terse_size(size: Size) -> Size:
-    return replace(size, words=False)
+    return tuple(replace(size, words=False) for size in (*_FULL_SIZES[-4:], *_POOR_SIZES))
 
 
 MOST_KEYS = 60
@@ -206,7 +194,6 @@ def _nesting_depth(value: Json, keys: frozenset[str]) -> int:
 
 
 def _shown_scalar(name: str, value: Json, size: Size, share: str) -> Json:
-    """A scalar as it may be shown."""
     if not isinstance(value, str):
         return share_value(name, value, share)[1]
     if share == "none":

@@ -12,8 +12,8 @@ from ingot.agent.privacy.sharing import (
     share_text,
     share_value,
 )
-from ingot.agent.proposing.columns import last_name, values_at
-from ingot.agent.proposing.field_names import name_strength, speaker_role
+from ingot.agent.proposing.columns import last_name, total_chars, values_at
+from ingot.agent.proposing.field_names import name_group, name_strength, speaker_role
 from ingot.agent.proposing.llm.example_rows import Size
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
@@ -24,18 +24,7 @@ _ROLE_CHARS = 40
 _AGAIN = 3  # times that each of many speakers speaks
 _SHORT = 60
 _LABELS = 8  # different numbers that may be labels
-_SHOWN_LOOKS = (
-    "url",
-    "email",
-    "uuid",
-    "hash",
-    "number",
-    "time",
-    "file",
-    "letter",
-    "option",
-    "json",
-)
+_SHOWN_LOOKS = name_group("shown_looks")
 _FORMS = ("code", "question", "sentence", "prose", "word")
 _LONGEST_HEAD = 4_000  # characters of a path in which paths around it are looked for
 _YEAR = re.compile(r"(?:1[5-9]|2[01])\d\d")
@@ -67,11 +56,8 @@ def _is_measure(facts: PathFacts, roles: dict[str, dict[str, int]]) -> bool:
     """Whether numbers are measures: no ids, no labels of which there are few."""
     kinds = set(facts.types) - {"null"}
     many = facts.distinct > FEW_VALUES and not facts.unique
-    return (
-        bool(kinds)
-        and facts.path not in roles
-        and (kinds <= {"number"} or (kinds <= {"number", "integer"} and many))
-    )
+    measured = kinds <= ({"number", "integer"} if many else {"number"})
+    return bool(kinds) and facts.path not in roles and measured
 
 
 def _ranges_line(measures: Sequence[PathFacts], size: Size, share: str) -> list[str]:
@@ -103,11 +89,7 @@ def _choose_paths(
         return list(paths)
 
     def rank(one: PathFacts) -> tuple[bool, int, float]:
-        return (
-            one.path not in roles,
-            one.path.count("[") // 2,
-            -(one.chars.total if one.chars else 0),
-        )
+        return one.path not in roles, one.path.count("[") // 2, -total_chars(one)
 
     kept = {one.path for one in sorted(paths, key=rank)[:most]}
     return [one for one in paths if one.path in kept]
@@ -129,10 +111,8 @@ def _fixed_line(fixed: Sequence[PathFacts], size: Size, share: str) -> list[str]
             f"{share_path(one.path, share)} = {_value_text(one, one.values[0][0], share)}"
             for one in fixed
         ]
-    return [
-        "the same in all rows: "
-        + "; ".join(_first_names(told, size.paths // (1 if size.words else 2)))
-    ]
+    most = size.paths if size.words else size.paths // 2
+    return ["the same in all rows: " + "; ".join(_first_names(told, most))]
 
 
 def _empty_line(empty: Sequence[PathFacts], size: Size, share: str) -> list[str]:
@@ -143,7 +123,6 @@ def _empty_line(empty: Sequence[PathFacts], size: Size, share: str) -> list[str]
 
 
 def _first_names(items: list[str], most: int) -> list[str]:
-    """The first of some names; `+n` for the others."""
     kept = items[: max(1, most // 3)]
     return [*kept, f"+{len(items) - len(kept)}"] if len(items) > len(kept) else kept
 

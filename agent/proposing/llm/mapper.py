@@ -15,7 +15,7 @@ from ingot.agent.privacy import redact
 from ingot.agent.privacy.sharing import clean_text
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.fingerprint import fingerprint
-from ingot.agent.proposing.llm import lowering, question, reply
+from ingot.agent.proposing.llm import question, reply
 from ingot.agent.proposing.llm.model_access import ModelAccess
 from ingot.agent.proposing.proposal import (
     MODEL,
@@ -130,7 +130,6 @@ def conversation_messages(
 
 
 def _announcement(asking: ModelAccess, messages: list[question.Message]) -> str:
-    """What asking may take, for people."""
     tokens = sum(estimate_tokens(one["content"]) for one in messages)
     taken = estimate_cost(tokens, asking.endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
     return f"asking {asking.endpoint.model} at {asking.endpoint.host}: {taken}"
@@ -181,15 +180,10 @@ def _drop_row_values(answer: dict[str, Json], rules: Proposal | None) -> None:
     """What the model read in other rows, or as the name of another data set, is said anew."""
     meta = answer["meta"]
     if isinstance(meta["language"], dict):
-        meta["language"] = _rules_language(rules)
+        code = (rules.detected if rules else {}).get("language")
+        meta["language"] = {"literal": code} if code else None
     if isinstance(meta["source"], dict):
         meta["source"] = None
-
-
-def _rules_language(rules: Proposal | None) -> Json:
-    """The language that the rules found in the texts, as a model would say it."""
-    code = (rules.detected if rules else {}).get("language")
-    return {"literal": code} if code else None
 
 
 def _check_mode(decision: str, mode: str) -> None:
@@ -202,10 +196,9 @@ def _check_mode(decision: str, mode: str) -> None:
 def _answer_proposal(
     answer: dict[str, Json], asking: ModelAccess, source: Source, sample: Sample
 ) -> Proposal:
-    """What an answer proposes."""
     decision, mapping = answer["decision"], None
     if decision in ("pt", "sft"):
-        mapping = question.complete_document(lowering.lower_reply(answer), source, sample)
+        mapping = question.complete_document(reply.lower_reply(answer), source, sample)
     why = f"said by {asking.endpoint.model}"
     evidence = Evidence(
         target="decision", choice=decision, why=why, confidence=answer["confidence"]

@@ -1,7 +1,6 @@
-"""What is needed to ask a model, besides the question: endpoint, budgets, memory, who is told.
+"""Hold what asking a model needs besides the question: endpoint, budgets, memory, announcements.
 
-Asking is the only thing in ingot that sends anything of the data away; what it took is counted
-here, for reports.
+Asking is the only thing in ingot that sends anything of the data away; its costs are counted here.
 """
 
 import hashlib
@@ -24,10 +23,7 @@ class AskSettings:
 
     Attributes:
         endpoint: where it is.
-        run: limits of the run.
-        data_set: limits of one data set.
         price: of the model, None = unknown.
-        remembered: whether accepted answers of other runs are used.
     """
 
     endpoint: Endpoint
@@ -48,7 +44,6 @@ class ModelAccess:
     Attributes:
         endpoint: where it is.
         store: what earlier runs learnt: the ladder's level, accepted answers.
-        ledger: budgets, and what was spent of them.
         remembered: whether accepted answers of earlier runs are used; new ones are kept anyway.
         shared: whether answers serve several data sets, as in a lake. Then neither mapping nor
             report says for which of them it was asked, and what that took: that depends on what was

@@ -1,8 +1,4 @@
-"""Literal marks that come again in texts: speakers of transcripts, end marks, fixed beginnings.
-
-Who speaks and in which order, and what belongs together: computed, not judged.
-What cut texts hide, computed over all sampled rows: how columns belong together.
-"""
+"""Compute how columns belong together: marks in texts, speakers, options, containment."""
 
 import json
 import re
@@ -148,7 +144,6 @@ def _count_mark(
 
 
 def _is_at_edge(mark: _Mark) -> bool:
-    """Whether a mark begins or ends most texts that have it."""
     return max(mark.begins, mark.ends) >= _FIXED * mark.texts
 
 
@@ -180,7 +175,6 @@ def _speaker_order(column: Column, marks: Sequence[_Mark]) -> list[str]:
 def _shared_edges(
     name: str, texts: Sequence[str], share: str, known: Sequence[str]
 ) -> Iterator[str]:
-    """Beginnings and endings that most texts share."""
     json_like = sum(text.lstrip()[:1] in "[{" for text in texts) > _OFTEN * len(texts)
     if share == "none" or len(set(texts)) < 2 or json_like:
         return
@@ -200,7 +194,6 @@ def _shared_edges(
 
 
 def _common_beginning(texts: Sequence[str]) -> str:
-    """The beginning that all texts share."""
     low, high = min(texts), max(texts)
     same = (a == b for a, b in zip(low, high, strict=False))
     return low[: next((n for n, one in enumerate(same) if not one), min(len(low), len(high)))]
@@ -239,7 +232,8 @@ def _row_kind_lines(rows: Sequence[Json]) -> Iterator[str]:
 def _nesting_lines(rows: Sequence[Json], view: View) -> Iterator[str]:
     """How deep a shape that holds itself goes, as a reply tree does."""
     if any(facts.note.startswith(_GOES_ON) for facts in view.facts.paths):
-        yield f"objects of one shape stand inside each other, up to {max(map(_nested_depth, rows))} deep"
+        depth = max(map(_nested_depth, rows))
+        yield f"objects of one shape stand inside each other, up to {depth} deep"
 
 
 def _nested_depth(value: Json, around: tuple[frozenset[str], ...] = ()) -> int:
@@ -268,8 +262,8 @@ def _speaker_lines(rows: Sequence[Json], view: View, share: str) -> Iterator[str
         ends = (Counter(t[0] for t in talks), Counter(t[-1] for t in talks))
         begin, end = (role_counts(column.name, dict(count.most_common(4)), share) for count in ends)
         yield (
-            f"{display_path(column.path)}: neighbours differ {share_phrase(strict, len(talks))} lists; "
-            f"first {begin}; last {end}"
+            f"{display_path(column.path)}: neighbours differ "
+            f"{share_phrase(strict, len(talks))} lists; first {begin}; last {end}"
         )
 
 
@@ -363,19 +357,20 @@ def _option_lines(view: View, columns: Sequence[Column]) -> Iterator[str]:
     """Answers that name one of several options; questions that hold their options."""
     for column in columns:
         if not column.many and column.text and has_inline_options(column.present):
-            yield f"{_shown_column_path(column)} already holds lettered options"
+            yield f"{_shown_path(column)} already holds lettered options"
     options = find_options(view, columns)
     unnamed = None if options else find_unnamed_choice(columns)
     if unnamed:
         question, answer, options = unnamed
         named = ", ".join(map(display_path, sorted(options.paths)))
-        yield f"{_shown_column_path(answer)} {_NAMES['key']} ({named}); question perhaps {_shown_column_path(question)}"
+        relation = f"{_shown_path(answer)} {_NAMES['key']} ({named})"
+        yield f"{relation}; question perhaps {_shown_path(question)}"
         return
     if options is None:
         return
     for column in columns:
         if column.path in options.paths and column.looks("option") >= _MOST_ROWS:
-            yield f"{_shown_column_path(column)} carry their letters already"
+            yield f"{_shown_path(column)} carry their letters already"
         if (
             column.many
             or column.path in options.paths
@@ -386,7 +381,7 @@ def _option_lines(view: View, columns: Sequence[Column]) -> Iterator[str]:
         how = answer_reference(options, column)
         if how and not (how.startswith("place") and column.distinct > max(map(len, options.keys))):
             named = ", ".join(map(display_path, sorted(options.paths)))
-            yield f"{_shown_column_path(column)} {_NAMES[how]} ({named})"
+            yield f"{_shown_path(column)} {_NAMES[how]} ({named})"
 
 
 def _is_numbering(column: Column) -> bool:
@@ -403,7 +398,7 @@ def _containment_lines(columns: Sequence[Column]) -> Iterator[str]:
             continue
         said = _closest_relation(heads[large.path], heads[small.path])
         if said:
-            yield f"{_shown_column_path(large)} {said[0]} {_shown_column_path(small)} {said[1]} rows"
+            yield f"{_shown_path(large)} {said[0]} {_shown_path(small)} {said[1]} rows"
 
 
 _TESTS: tuple[tuple[str, TextTest], ...] = (
@@ -443,7 +438,8 @@ def _element_lines(columns: Sequence[Column]) -> Iterator[str]:
             for name, test in _LIST_TESTS:
                 good = sum(test(text, inside) for text, inside in rows)
                 if good >= _MOST_ROWS * len(rows):
-                    yield f"{_shown_column_path(column)} {name} {_shown_column_path(held)} {share_phrase(good, len(rows))} rows"
+                    relation = f"{_shown_path(column)} {name} {_shown_path(held)}"
+                    yield f"{relation} {share_phrase(good, len(rows))} rows"
                     break
 
 
@@ -479,7 +475,7 @@ def _condition_lines(columns: Sequence[Column]) -> Iterator[str]:
             filled = {a for a, b in zip(label.texts, part.texts, strict=True) if b.strip()}
             blank = {a for a, b in zip(label.texts, part.texts, strict=True) if not b.strip()}
             if not filled & blank and len(label.present) > 6:
-                yield f"whether {_shown_column_path(part)} is filled follows from {_shown_column_path(label)}"
+                yield f"whether {_shown_path(part)} is filled follows from {_shown_path(label)}"
                 break
 
 
@@ -498,22 +494,20 @@ def _even_length_lines(columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _language_lines(columns: Sequence[Column]) -> Iterator[str]:
-    """The language of the longest texts."""
     texts = [c for c in columns if c.text and c.chars >= _MUCH and _median_length(c) >= _SENTENCE]
     texts = sorted(texts, key=lambda c: -c.chars)[:4]
     found: dict[str, list[str]] = {}
     for column in texts:
         code, part = sides.detect_language([text[:_HEAD] for text in column.present[:40]])
         if code and part >= 0.6:
-            found.setdefault(f"{code} ({part:.0%})", []).append(_shown_column_path(column))
+            found.setdefault(f"{code} ({part:.0%})", []).append(_shown_path(column))
     for code, paths in found.items():
         yield f"language detected: {code} in {', '.join(paths)}"
 
 
 def _median_length(column: Column) -> float:
-    """Characters of an ordinary text."""
     return column.facts.chars.middle if column.facts.chars else 0
 
 
-def _shown_column_path(column: Column) -> str:
+def _shown_path(column: Column) -> str:
     return display_path(column.path)

@@ -1,12 +1,6 @@
-"""Where the mode is open: how far a reading is what the data is for.
+"""Estimate how likely a draft is right, and list what speaks for and against it.
 
-Two columns of text can be read as a document and, mostly, as a question with its answer. What tells
-them apart is said by names (`question`, `answer`), by speakers, by options, or by one side that
-asks while the other does not.
-
-What speaks against a mapping that runs: wrong choices convert cleanly, and only leave traces.
-How sure a proposal of the rules is: a probability that it is right, measured, not felt.
-Reasons for the parts of a mapping that no draft has given a reason for: every choice has one.
+The probability is measured, not felt: wrong choices convert cleanly and only leave traces.
 """
 
 import re
@@ -17,9 +11,9 @@ from itertools import pairwise
 from math import exp, log
 
 from ingot.agent.proposing.columns import Column, View, texts_in, values_at
-from ingot.agent.proposing.drafts import Draft
 from ingot.agent.proposing.field_names import speaker_role
 from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.readings import Draft
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
@@ -47,7 +41,6 @@ def open_mode_factor(draft: Draft, records: Sequence[Record]) -> float:
 
 
 def _asking_share(texts: Sequence[str]) -> float:
-    """Share of the texts that ask or order something."""
     asking = sum(is_question(text) and not _HEADLINE.match(text) for text in texts)
     return asking / max(1, len(texts))
 
@@ -91,7 +84,11 @@ def find_doubts(
 def _unused_text_doubt(view: View, draft: Draft) -> Doubt:
     """Running text that the draft leaves out and that no text it takes holds."""
     columns = {c.path: c for c in (*view.columns, *view.deep)}
-    taken = [c for c in columns.values() if _is_taken(c, draft.used)]
+    taken = [
+        c
+        for c in columns.values()
+        if any(c.path == path or c.path.startswith(f"{path}[*]") for path in draft.used)
+    ]
     said = _joined_texts(taken)
     parts = [c.texts for c in taken]
     left = [
@@ -125,10 +122,6 @@ def _top_node(node: Node) -> Node:
     while node.parent is not None:
         node = node.parent
     return node
-
-
-def _is_taken(column: Column, used: frozenset[str]) -> bool:
-    return any(column.path == path or column.path.startswith(f"{path}[*]") for path in used)
 
 
 def _is_running_text(column: Column) -> bool:
@@ -267,7 +260,7 @@ def draft_confidence(draft: Draft, score: float, doubts: Sequence[Doubt]) -> flo
 
 
 def nothing_confidence(rows: Sequence[Json], mode: str, best: float, elsewhere: float) -> float:
-    """The probability that there is nothing to convert: little, where much of the data is language."""
+    """Return the probability that there is nothing to convert: low for data full of language."""
     share = prose_share(rows)
     held = _PROMPTS_ONLY if mode == "sft" and best == 0 else _LANGUAGE
     sure = _NO_LANGUAGE + (held - _NO_LANGUAGE) * min(1.0, share / 0.4)
@@ -360,7 +353,6 @@ def _message_parts(message: dict[str, Json]) -> Iterator[tuple[str, str, str]]:
 
 
 def _value_paths(value: Json) -> Iterator[str]:
-    """The paths of a value, in order."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

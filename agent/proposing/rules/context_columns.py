@@ -1,10 +1,7 @@
-"""Context that stands in lists: passages with titles, sentences of passages, titles apart.
+"""Find what belongs beside a question and its answer: context, system text, reasoning and tools.
 
-A passage keeps its title, and passages their order: an element is written as a whole, not all
-titles before all texts. What a search found, with a mark at what is of use, is no context.
-
-Who the assistant is to be: system columns, personas, and columns that describe the bot.
-What belongs beside a question and its answer: context, system, reasoning, tools, feedback.
+A passage keeps its title, and passages keep their order. What a search found, with a mark at what
+is of use, is not context.
 """
 
 import re
@@ -20,9 +17,10 @@ from ingot.agent.proposing.columns import (
     outer_names,
     parent_path,
     text_of,
+    total_chars,
     values_at,
 )
-from ingot.agent.proposing.field_names import name_strength, spell_name
+from ingot.agent.proposing.field_names import name_group, name_strength, spell_name
 from ingot.agent.proposing.rules.multiple_choice import Options
 from ingot.agent.proposing.rules.sides import (
     containment_share,
@@ -126,13 +124,13 @@ def _longest_place(found: Sequence[PathFacts]) -> PathFacts | None:
         if max(name_strength(last_name(f.path), slot) for slot in _BODIES) >= 0.8
         and _are_prose(f.examples)
     ]
-    return max(named, key=lambda f: f.chars.total if f.chars else 0, default=None)
+    return max(named, key=total_chars, default=None)
 
 
 def _parallel_passages(view: View, head: str) -> Json:
     """Titles and texts in lists of their own, in step."""
     inside = [
-        f for f in view.facts.paths if parent_path(_outermost_list(f.path)) == head and f.chars
+        f for f in view.facts.paths if parent_path(f.path.split("[*]", 1)[0]) == head and f.chars
     ]
     lists = [f for f in inside if f.path.endswith("[*]")]
     title = next((f for f in lists if name_strength(last_name(f.path), "title") >= 0.95), None)
@@ -144,21 +142,8 @@ def _parallel_passages(view: View, head: str) -> Json:
     return {"each": [title.path, f"{name}[*]"], "concat": ["[0]", sentences]}
 
 
-def _outermost_list(path: str) -> str:
-    """The path of the outermost list around the texts at a path."""
-    return path.split("[*]", 1)[0]
-
-
 _CHARACTER = ("char", "character", "persona", "npc", "companion")
-_DESCRIBES = (
-    "description",
-    "definition",
-    "persona",
-    "personality",
-    "profile",
-    "background",
-    "card",
-)
+_DESCRIBES = name_group("descriptions")
 
 
 def persona_system_value(columns: Sequence[Column]) -> Json:
@@ -235,6 +220,9 @@ def rationale_column(columns: Sequence[Column], answer: Column, taken: set[str])
     return best if best and containment_share(answer, best) < 0.5 else None
 
 
+_PLACES = ("task", "context", "title")  # before the question, in this order
+
+
 def user_turn_columns(
     columns: Sequence[Column], cast: ColumnRoles, taken: set[str]
 ) -> tuple[list[Column], list[Column]]:
@@ -242,26 +230,17 @@ def user_turn_columns(
 
     Several columns of one list are left out: all of one before all of the other tears elements up.
     """
-    before: list[tuple[float, Column]] = []
+    before: list[tuple[int, Column]] = []
     after: list[Column] = []
     for column in columns:
-        if (
-            column.path in taken
-            or column.nature not in ("text", "label")
-            or not _is_plain_text(column)
-        ):
-            continue
-        if _is_repeated(column, cast):
+        sayable = column.nature in ("text", "label") and _is_plain_text(column)
+        if column.path in taken or not sayable or _is_repeated(column, cast):
             continue
         place = _column_place(column, cast)
-        if place == "task":
-            before.append((0, column))
-        elif place == "context":
-            before.append((1, column))
-        elif place == "title":
-            before.append((2, column))
-        elif place == "after":
+        if place == "after":
             after.append(column)
+        elif place:
+            before.append((_PLACES.index(place), column))
     before.sort(key=lambda one: (one[0], one[1].position))
     placed = [*(column for _, column in before), *after]
     lists = Counter(list_path(c.path) for c in placed if c.nested)
@@ -306,18 +285,7 @@ def _names_all_elements(column: Column, question: Column) -> bool:
 
 
 def _is_plain_text(column: Column) -> bool:
-    against = (
-        "rejected",
-        "answer",
-        "id",
-        "foreign_id",
-        "url",
-        "time",
-        "author",
-        "example",
-        "tools",
-        "source",
-    )
+    against = name_group("slots_of_no_context")
     return all(column.named(kind) < 0.95 or column.named("context") == 1 for kind in against)
 
 
@@ -329,7 +297,11 @@ def _column_place(column: Column, cast: ColumnRoles) -> str | None:
         return "task"
     if column.nature != "text":
         return None
-    if column.named("context") >= 0.8 and column.words >= 3 and _is_context(column, cast):
+    if (
+        column.named("context") >= 0.8
+        and column.words >= 3
+        and ((not have_same_words(column, cast.answer) and column.distinct > 1) or column.words > 8)
+    ):
         return "context"
     if column.named("input") >= 0.8 and question.named("input") < 0.8:
         return "after"
@@ -342,17 +314,9 @@ def _column_place(column: Column, cast: ColumnRoles) -> str | None:
     asking = max(question.named("question"), question.named("body"), question.named("lead"))
     if asking >= 0.8 and _is_record_title(column) and column.looks("question") > 0.3:
         return "title" if question.named("title") < 0.8 else None
-    if (
-        question.named("question") >= 0.9
-        and column.named("question") >= 0.9
-        and column.named("title") < 0.8
-    ):
-        return (
-            "after"
-            if column.position > question.position and judged_partner(column, question)
-            else None
-        )
-    return None
+    asked = min(question.named("question"), column.named("question")) >= 0.9
+    asked = asked and column.named("title") < 0.8 and column.position > question.position
+    return "after" if asked and judged_partner(column, question) else None
 
 
 def _is_passage(column: Column, cast: ColumnRoles) -> bool:
@@ -380,11 +344,6 @@ def _is_record_title(column: Column) -> bool:
     """A title of the record itself, also one that says whose it is: `question_title`."""
     asked = column.named_own("title") >= 0.8 and column.named_own("question") >= 0.5
     return (column.named("title") >= 0.95 or asked) and not column.path.startswith("^")
-
-
-def _is_context(column: Column, cast: ColumnRoles) -> bool:
-    """A context is no label, and not a text that only repeats the answer."""
-    return (not have_same_words(column, cast.answer) and column.distinct > 1) or column.words > 8
 
 
 def tools_value(view: View) -> Json:

@@ -1,7 +1,4 @@
-"""Rows that are single turns, gathered into conversations: by which key, and in which order.
-
-Conversations to drafts: what lists and texts say, with answer, system and tools beside it.
-"""
+"""Gather rows that are single turns, and turn the conversations of lists and texts into drafts."""
 
 import itertools
 import re
@@ -10,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.agent.proposing.columns import Column, View, last_name, list_path, parse_finite_number
-from ingot.agent.proposing.drafts import Draft, Talk
-from ingot.agent.proposing.field_names import name_strength, speaker_role, spell_name
+from ingot.agent.proposing.field_names import name_group, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.proposal import Evidence
-from ingot.agent.proposing.readings import Reading
+from ingot.agent.proposing.readings import Draft, Reading, Talk, role_evidence
 from ingot.agent.proposing.rules.context_columns import (
     good_rows_condition,
     persona_system_value,
@@ -29,20 +25,7 @@ from ingot.agent.proposing.rules.speakers import flag_roles, roles_of_values
 from ingot.agent.proposing.rules.transcripts import Markers, entry_content, find_markers
 from ingot.converters.rows import Json
 
-_TALKS = frozenset(
-    [
-        "conversation",
-        "conv",
-        "dialogue",
-        "dialog",
-        "chat",
-        "thread",
-        "session",
-        "ticket",
-        "call",
-        "talk",
-    ]
-)
+_TALKS = frozenset(name_group("talks"))
 _TALKS_CJK = ("对话", "会话", "対話", "会話", "대화")
 MAX_PROSE = 2
 UNEVEN_FACTOR = 0.75
@@ -83,7 +66,6 @@ def is_single_turn(view: View) -> bool:
 
 
 def _names_both_sides(column: Column) -> bool:
-    """Whether the values of a column are the two sides of a conversation."""
     counts = Counter(column.present)
     if column.many or column.fill < 0.95 or not 2 <= len(counts) <= 8:
         return False
@@ -104,7 +86,7 @@ def _find_group_key(view: View) -> Column | None:
         named = max(column.named(slot) for slot in ("id", "foreign_id", "turns"))
         if named < 0.8 and not talk:
             continue
-        runs = _run_lengths(column.texts)
+        runs = [len(list(group)) for _, group in itertools.groupby(column.texts)]
         returns = column.distinct < 0.8 * len(runs)
         often = len(column.texts) / max(1, column.distinct)
         if column.distinct >= 2 and often >= 1.8 and (not returns or (talk and turns)):
@@ -116,11 +98,6 @@ def _names_a_talk(name: str) -> bool:
     return bool(_TALKS & set(spell_name(name).split("_"))) or any(
         word in name for word in _TALKS_CJK
     )
-
-
-def _run_lengths(values: Sequence[str]) -> list[int]:
-    """Lengths of the runs of equal neighbours."""
-    return [len(list(group)) for _, group in itertools.groupby(values)]
 
 
 @dataclass(frozen=True)
@@ -301,11 +278,8 @@ def _answer_of_list(view: View, path: str) -> tuple[str, str] | None:
 
 def _can_end(column: Column, talk: Talk) -> bool:
     number = column.nature == "number" and column.named("answer") >= 0.95
-    return (
-        (number or column.nature in ("text", "label", "letter"))
-        and not _is_below(column, talk)
-        and not column.nested
-    )
+    spoken = number or column.nature in ("text", "label", "letter")
+    return spoken and not _is_below(column, talk) and not column.nested
 
 
 def _draft_with_ending(view: View, talk: Talk, body: dict[str, Json], score: float) -> Draft | None:
@@ -466,7 +440,8 @@ def _transcript_draft(view: View, column: Column) -> Draft | None:
 def _is_in_other_columns(view: View, column: Column, markers: Markers) -> bool:
     """Whether the rows also say in columns what the transcript wraps, or answer it as a whole."""
     flat = question_answer_drafts(view)
-    if not flat or flat[0].score < (0.78 if _names_roles(markers) else 0.65):
+    roles = any(speaker_role(re.sub(r"[^\w ]", "", marker)) for marker in markers.split)
+    if not flat or flat[0].score < (0.78 if roles else 0.65):
         return False
     parts = [c for path in flat[0].used if (c := view.column(path))]
     if column.path not in flat[0].used:
@@ -476,11 +451,6 @@ def _is_in_other_columns(view: View, column: Column, markers: Markers) -> bool:
     return markers.ends_open < 0.9 and not any(
         _is_mostly_inside(column, c) for c in parts if c is not column
     )
-
-
-def _names_roles(markers: Markers) -> bool:
-    """Whether the markers name a role, and not just two people who talk."""
-    return any(speaker_role(re.sub(r"[^\w ]", "", marker)) for marker in markers.split)
 
 
 def _is_mostly_inside(outer: Column, inner: Column) -> bool:
@@ -498,13 +468,10 @@ def _finish_transcript(
         why=f"{column.path} is a transcript with the markers {', '.join(map(repr, markers.split))}",
         ends_open=markers.ends_open,
         used=frozenset({column.path}),
-        evidence=(
-            Evidence(
-                target="messages.role",
-                choice="cut at markers",
-                why=", ".join(f"{m!r} = {r}" for m, r in markers.split.items()),
-                confidence=markers.share,
-            ),
+        evidence=role_evidence(
+            "cut at markers",
+            ", ".join(f"{m!r} = {r}" for m, r in markers.split.items()),
+            markers.share,
         ),
     )
     return _talk_draft(view, talk)

@@ -1,12 +1,17 @@
-"""Reply trees: a message whose replies hold messages of the same shape; the first path is taken.
-
-Conversations held in lists: with speakers, in pairs, or taken in turn.
-"""
+"""Find conversations in lists and reply trees: with speakers, in pairs, or taken in turn."""
 
 from dataclasses import replace
 
-from ingot.agent.proposing.columns import View, last_name, parent_path, text_of, values_at
-from ingot.agent.proposing.drafts import (
+from ingot.agent.proposing.columns import (
+    View,
+    last_name,
+    parent_path,
+    text_of,
+    total_chars,
+    values_at,
+)
+from ingot.agent.proposing.field_names import alias_tables, name_strength
+from ingot.agent.proposing.readings import (
     Draft,
     Field,
     Talk,
@@ -16,12 +21,10 @@ from ingot.agent.proposing.drafts import (
     join_parts,
     list_elements,
     path_below,
+    role_evidence,
     text_weight,
 )
-from ingot.agent.proposing.field_names import alias_tables, name_strength
-from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.rules.speakers import (
-    Speakers,
     find_speakers,
     has_other_speakers,
     numbered_column_talk,
@@ -73,19 +76,9 @@ def _message_text_key(view: View, head: str) -> str | None:
         and f.chars
         and "[" not in f.path
     ]
-    best = max(
-        fields,
-        key=lambda f: (
-            name_strength(last_name(f.path), "utterance"),
-            f.chars.total if f.chars else 0,
-        ),
-        default=None,
-    )
-    return (
-        last_name(best.path)
-        if best and name_strength(last_name(best.path), "utterance") >= 0.5
-        else None
-    )
+    ranked = [(name_strength(last_name(f.path), "utterance"), total_chars(f), f) for f in fields]
+    best = max(ranked, key=lambda one: one[:2], default=None)
+    return last_name(best[2].path) if best and best[0] >= 0.5 else None
 
 
 def tree_drafts(view: View) -> list[Draft]:
@@ -130,14 +123,9 @@ def _names_several_replies(node: Node, element: str) -> bool:
     keyed = next(iter(values_at(element.removesuffix(".*") or "$", node)), None)
     if not isinstance(keyed, dict):
         return False
-    lists = [
-        v for e in keyed.values() if isinstance(e, dict) for v in e.values() if _list_size(v) > 1
-    ]
+    held = (value for one in keyed.values() if isinstance(one, dict) for value in one.values())
+    lists = [value for value in held if isinstance(value, list) and len(value) > 1]
     return any(all(isinstance(name, str) and name in keyed for name in names) for names in lists)
-
-
-def _list_size(value: Json) -> int:
-    return len(value) if isinstance(value, list) else 0
 
 
 MOST_PARTIAL = 0.55  # the most that a role map with values left out may claim
@@ -241,9 +229,7 @@ def _talk_with_roles(view: View, path: str, element: str, fields: list[Field]) -
         score=0.7 + 0.28 * sure,
         why=f"{path} lists messages with their speakers",
         ends_open=_open_end_share(view, element, field.inner, mapping),
-        evidence=(
-            Evidence(target="messages.role", choice=field.inner, why=spoken, confidence=sure),
-        ),
+        evidence=role_evidence(field.inner, spoken, sure),
         used=frozenset({join_inner_path(element, content)}),
         most=MOST_BRANCHED if has_branches(view, element) else 1.0,
     )
@@ -258,7 +244,6 @@ def _all_sides_equal(said: list[list[str]]) -> bool:
 def _role_entry(
     view: View, element: str, fields: list[Field], role: dict[str, Json], content: str
 ) -> dict[str, Json]:
-    """The message entry of elements whose speaker stands in a field."""
     said = _with_tool_calls(
         view, element, content, text_kinds_content(view, element, content, fields)
     )
@@ -285,13 +270,8 @@ def _talk_with_some_roles(view: View, path: str, element: str, fields: list[Fiel
         score=0.8 + 0.1 * sure + 0.06 * name_strength(found.field.name, "speaker"),
         why=f"{path} lists messages, but speakers in {inner} are not understood: {found.strangers}",
         ends_open=_open_end_share(view, element, inner, {**found.roles, **others}),
-        evidence=(
-            Evidence(
-                target="messages.role",
-                choice=inner,
-                why=f"{spoken}; not understood: {found.strangers}",
-                confidence=min(sure, MOST_PARTIAL),
-            ),
+        evidence=role_evidence(
+            inner, f"{spoken}; not understood: {found.strangers}", min(sure, MOST_PARTIAL)
         ),
         used=frozenset({join_inner_path(element, content)}),
         most=MOST_PARTIAL,
@@ -311,14 +291,7 @@ def _alternating_talk(
         score=score,
         why=why,
         ends_open=odd,
-        evidence=(
-            Evidence(
-                target="messages.role",
-                choice="user and assistant in turn",
-                why=why,
-                confidence=score,
-            ),
-        ),
+        evidence=role_evidence("user and assistant in turn", why, score),
         used=frozenset({join_inner_path(element, content)}),
     )
 
@@ -346,11 +319,8 @@ def _texts_ask(said: list[list[str]]) -> bool:
     texts = [text for one in said for text in one]
     size = sorted(map(count_words, texts))[len(texts) // 2]
     asked = [sum(map(is_question, one)) for one in said]
-    return (
-        size <= 30
-        and sum(asked) <= 0.75 * len(texts)
-        and sum(count > 0 for count in asked) >= 0.6 * len(said)
-    )
+    usual = sum(count > 0 for count in asked) >= 0.6 * len(said)
+    return usual and size <= 30 and sum(asked) <= 0.75 * len(texts)
 
 
 def _plain_text_talk(view: View, path: str, element: str) -> Talk | None:
@@ -385,16 +355,9 @@ def _speakerless_talk(view: View, path: str, element: str, fields: list[Field]) 
     if found is None or found.in_order:
         why = f"{path} lists utterances without speakers"
         return _alternating_talk(view, path, element, content, why, score)
-    return _guessed_talk(
-        _alternating_talk(view, path, element, content, _order_doubt(path, found), score)
-    )
-
-
-def _order_doubt(path: str, found: Speakers) -> str:
-    return (
-        f"{path} lists utterances taken in turn, although {found.field.inner} may say who speaks: "
-        f"{found.strangers}"
-    )
+    doubt = f"although {found.field.inner} may say who speaks: {found.strangers}"
+    why = f"{path} lists utterances taken in turn, {doubt}"
+    return _guessed_talk(_alternating_talk(view, path, element, content, why, score))
 
 
 def _guessed_talk(talk: Talk) -> Talk:
@@ -409,10 +372,8 @@ def find_talks(view: View) -> list[Talk]:
     """Every place that holds a conversation, best first."""
     found: list[Talk] = []
     for path, element in list_elements(view):
-        if (
-            path != "$"
-            and max(name_strength(last_name(path), s) for s in ("rejected", "example")) >= 0.8
-        ):
+        slots = ("rejected", "example") if path != "$" else ()
+        if any(name_strength(last_name(path), slot) >= 0.8 for slot in slots):
             continue
         fields = element_fields(view, element)
         talk = (

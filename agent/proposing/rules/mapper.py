@@ -1,16 +1,12 @@
-"""Every reading of the source drafted: whole mappings that may be tried, best first.
-
-The proposal: every reading of the source drafted, the best draft that runs chosen.
-The embedded mapper: deterministic rules over names and values, offline.
-"""
+"""Propose a mapping by deterministic rules: draft every reading, run the best, choose one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.agent.proposing.columns import View, is_path_inside
-from ingot.agent.proposing.drafts import Draft
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.readings import (
+    Draft,
     Reading,
     element_readings,
     has_documents,
@@ -163,12 +159,10 @@ def _mixed_shape_drafts(reading: Reading, modes: Sequence[str]) -> Iterator[Draf
 
 def candidate_document(draft: Draft, reading: Reading, meta: dict[str, Json]) -> dict[str, Json]:
     """The mapping document of a draft in its reading, facts about the files included."""
-    document: dict[str, Json] = {"version": 2}
     paths = [*draft.used, *_part_strings(draft.body), *_part_strings(meta)]
     source = _needed_facts(reading.source, paths)
-    if source:
-        document["source"] = source
-    return {**document, **reading.outer, **draft.body, "meta": meta}
+    head: dict[str, Json] = {"version": 2} | ({"source": source} if source else {})
+    return {**head, **reading.outer, **draft.body, "meta": meta}
 
 
 def _part_strings(value: Json) -> Iterator[str]:
@@ -248,16 +242,9 @@ def _is_usable(candidate: Candidate) -> bool:
     return report is not None and (report.records > 0 or bool(candidate.draft.unknown))
 
 
-def _passing_candidates(found: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates that reach their threshold, in their order."""
-    return [c for c in found if c.score >= LEAST_SCORE[c.draft.kind] and _is_usable(c)]
-
-
 def _score_open_mode(candidate: Candidate) -> Candidate:
-    return replace(
-        candidate,
-        score=candidate.score * open_mode_factor(candidate.draft, _example_records(candidate)),
-    )
+    factor = open_mode_factor(candidate.draft, _example_records(candidate))
+    return replace(candidate, score=candidate.score * factor)
 
 
 def _example_records(candidate: Candidate) -> list[Record]:
@@ -320,26 +307,18 @@ def _find_metadata(
         if key in found:
             meta[key] = found[key]
     if detected:
-        why = f"{share:.0%} of the text reads so"
-        evidence = (
-            *evidence,
-            Evidence(
-                target="meta.language", choice=detected["language"], why=why, confidence=share
-            ),
-        )
+        why, code = f"{share:.0%} of the text reads so", detected["language"]
+        read = Evidence(target="meta.language", choice=code, why=why, confidence=share)
+        evidence = (*evidence, read)
     return meta, detected, evidence
 
 
 def _has_row_keys(reading: Reading) -> bool:
     """Whether the rows stand under keys of their own, which then identify them."""
     keys = [row.key for row in reading.sample.rows]
-    return (
-        bool(keys)
-        and all(keys)
-        and len(set(keys)) == len(keys)
-        and not all(str(k).isdigit() and str(k) == str(n) for n, k in enumerate(keys))
-        and "each" not in reading.outer
-    )
+    counted = all(str(key) == str(number) for number, key in enumerate(keys))
+    distinct = bool(keys) and all(keys) and len(set(keys)) == len(keys)
+    return distinct and not counted and "each" not in reading.outer
 
 
 def _prefer_metadata(chosen: Candidate, others: Sequence[Candidate], request: Request) -> Candidate:
@@ -372,11 +351,9 @@ def _make_proposal(
         confidence=confidence,
     )
     against = [
-        Evidence(
-            target="doubt", choice=doubt.name, why=doubt.seen, confidence=round(doubt.share, 2)
-        )
-        for doubt in doubts
-        if doubt.share >= SHOWN_DOUBT
+        Evidence(target="doubt", choice=one.name, why=one.seen, confidence=round(one.share, 2))
+        for one in doubts
+        if one.share >= SHOWN_DOUBT
     ]
     given = (*chosen.draft.evidence, *evidence)
     more = path_evidence(document, chosen.reading.view, given, source.guessed.to_document())
@@ -437,6 +414,7 @@ def _no_mapping_proposal(
     rows = [row.value for row in sample.rows]
     confidence = nothing_confidence(rows, request.mode, score, other_files_share(source).share)
     hint = click_log_hint(source, rows)
+    why = f"the best reading reaches {score:.2f}" if best else "no reading of the rows fits"
     return Proposal(
         decision="irrelevant",
         mapping=None,
@@ -446,9 +424,7 @@ def _no_mapping_proposal(
             Evidence(
                 target="decision",
                 choice="irrelevant",
-                why=f"the best reading reaches {score:.2f}"
-                if best
-                else "no reading of the rows fits",
+                why=why,
                 runner_up=f"{best.draft.kind}: {best.draft.why}" if best else None,
                 confidence=confidence,
             ),
@@ -466,7 +442,7 @@ def propose(source: Source, sample: Sample, request: Request) -> Proposal:
     if request.mode == "auto":
         ran = [_score_open_mode(c) for c in ran]
     ran.sort(key=lambda c: -c.score)
-    chosen = _passing_candidates(ran)
+    chosen = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind] and _is_usable(c)]
     if not chosen:
         return _no_mapping_proposal(source, sample, ran, request)
     others = [*chosen[1:], *[c for c in ran if c not in chosen]]

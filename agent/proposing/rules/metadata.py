@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ingot.agent.proposing.columns import Column, View, parse_finite_number, text_of
-from ingot.agent.proposing.field_names import language_code, spell_name
+from ingot.agent.proposing.field_names import language_code, name_group, spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.converters.rows import Json
 
@@ -22,10 +22,6 @@ _CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 _LEAST_FILL = 0.2  # of the rows have to have an id, a time
 # A question has several answers, a post several comments: the id of the smaller thing.
 _INNER = ("answer", "comment", "reply", "paragraph")
-
-
-def _is_single_value(column: Column) -> bool:
-    return bool(column.present) and not column.many
 
 
 def _unique_share(column: Column) -> float:
@@ -110,16 +106,8 @@ def _counts_up(column: Column) -> bool:
     """A running number 0, 1, 2 or 1, 2, 3: a position, only the last resort as an id."""
     if column.nature != "number":
         return False
-    return sorted(column.present, key=len)[:1] in (["0"], ["1"]) and spell_name(column.name) in (
-        "index",
-        "idx",
-        "num",
-        "no",
-        "number",
-        "key",
-        "line",
-        "row",
-    )
+    first = sorted(column.present, key=len)[:1]
+    return first in (["0"], ["1"]) and spell_name(column.name) in name_group("positions")
 
 
 def _is_epoch(column: Column) -> bool:
@@ -250,11 +238,6 @@ def _first_shared_value(column: Column) -> Column | None:
     return replace(column, path=column.path.replace("[*]", "[0]"), many=False, values=first)
 
 
-def _adjust_score(score: Finder, column: Column, used: frozenset[str]) -> float:
-    """The score; what the record itself says goes before what its parts say."""
-    return score(column, used) - 0.15 * ("[0]" in column.path)
-
-
 def _column_reason(column: Column) -> str:
     return f"{column.distinct} different values in {len(column.present)} rows, {column.nature}"
 
@@ -263,12 +246,12 @@ def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[
     """The columns of the meta keys that the data has."""
     meta: dict[str, Json] = {}
     evidence: list[Evidence] = []
-    columns = [c for c in view.columns if _is_single_value(c)]
+    columns = [c for c in view.columns if c.present and not c.many]
     shared = [*columns, *(c for c in map(_first_shared_value, view.columns) if c is not None)]
     for key, score in FINDERS.items():
         own = shared if key in SHARED_KEYS else columns
         ranked = sorted(
-            ((_adjust_score(score, c, used), -c.position, c) for c in own),
+            ((score(c, used) - 0.15 * ("[0]" in c.path), -c.position, c) for c in own),
             key=lambda r: (-r[0], -r[1]),
         )
         best = ranked[0] if ranked else None

@@ -12,6 +12,7 @@ from ingot.agent.proposing.columns import (
     parent_path,
     parse_whole_number,
     text_of,
+    total_chars,
     values_at,
 )
 from ingot.agent.proposing.field_names import name_strength, spell_name
@@ -23,6 +24,7 @@ _LABELLED = re.compile(r"\s*[(\[（【]?([A-Ha-h]|[1-9])[)\]）】.．、:：]")
 _LETTER_NAME = re.compile(
     r"(?:.*_)?(?:option|choice|opt?|ans|answer|选项|ending|sol|alternative)?_?([a-h]|[0-9])"
 )
+_OPTION_STEM = re.compile(r"option|choice|opt|op|ans|ending|选项|sol|alternative|distract|mc")
 _OPTIONS_END = 2_000  # characters at the end of a question in which its options stand
 _INSIDE = re.compile(
     r"(?:^|\n|\s|\\n)[(（]?[AaＡ][)）.．、:：].*?(?:^|\n|\s|\\n)[(（]?[BbＢ][)）.．、:：]",
@@ -38,8 +40,6 @@ class Options:
         shown: the value that renders them with letters, for the user's turn.
         bare: the value that gives their texts in order, None where a pick is not possible.
         keys: per row what an answer may name: the letters or labels shown, in order.
-        texts: per row the texts of the options.
-        paths: paths that it takes from.
     """
 
     shown: Json
@@ -84,18 +84,24 @@ def _labelled_value(value: dict[str, Json], texts: Sequence[Sequence[str]]) -> J
     return {**value, "label": "A. "}
 
 
+def _make_options(
+    value: dict[str, Json], texts: tuple[tuple[str, ...], ...], paths: Sequence[str]
+) -> Options:
+    return Options(
+        shown=_labelled_value(value, texts),
+        bare=value,
+        keys=_option_letters(texts),
+        texts=texts,
+        paths=frozenset(paths),
+    )
+
+
 def _list_options(column: Column) -> Options | None:
     texts = tuple(tuple(text_of(v) for v in row) for row in column.values)
     sizes = [len(row) for row in texts if row]
     if not sizes or min(sizes) < 2 or max(sizes) > 10:
         return None
-    return Options(
-        shown=_labelled_value({"path": column.path}, texts),
-        bare={"path": column.path},
-        keys=_option_letters(texts),
-        texts=texts,
-        paths=frozenset({column.path}),
-    )
+    return _make_options({"path": column.path}, texts, [column.path])
 
 
 def _column_letter(column: Column) -> str | None:
@@ -126,32 +132,17 @@ def _options_from_columns(columns: Sequence[Column]) -> Options | None:
         enough = len(found) >= (3 if not stem else 2)
         if not enough or "".join(letters) != start[: len(letters)] or found[0][1].words > 60:
             continue
-        if (
-            stem
-            and not any(name_strength(c.name, "options") for _, c in found)
-            and not _is_option_stem(stem)
-        ):
+        named = _OPTION_STEM.search(stem) or any(name_strength(c.name, "options") for _, c in found)
+        if stem and not named:
             continue
         return _columns_options([column for _, column in found])
     return None
 
 
-def _is_option_stem(stem: str) -> bool:
-    return bool(
-        re.search(r"option|choice|opt|op|ans|ending|选项|sol|alternative|distract|mc", stem)
-    )
-
-
 def _columns_options(columns: Sequence[Column]) -> Options:
     paths = [column.path for column in columns]
     texts = tuple(zip(*(column.texts for column in columns), strict=True))
-    return Options(
-        shown=_labelled_value({"concat": paths}, texts),
-        bare={"concat": paths},
-        keys=_option_letters(texts),
-        texts=texts,
-        paths=frozenset(paths),
-    )
+    return _make_options({"concat": paths}, texts, paths)
 
 
 def _object_options(view: View) -> Options | None:
@@ -172,7 +163,6 @@ def _object_options(view: View) -> Options | None:
 
 
 def _are_labels(facts: PathFacts) -> bool:
-    """Whether texts are letters or numbers, as options carry them."""
     return facts.looks.get("letter", 0) + facts.looks.get("number", 0) > 0.8
 
 
@@ -182,24 +172,17 @@ def _labelled_objects(view: View, element: str) -> Options | None:
     texts = [f for f in inner if f not in labels]
     if not texts:
         return None
-    body = max(texts, key=lambda f: f.chars.total if f.chars else 0)
+    body = max(texts, key=total_chars)
     path = body.path
-    rows = tuple(tuple(text_of(v) for v in values_at(path, row)) for row in view.nodes)
-    if labels:
-        name, text = (p.removeprefix(element + ".") for p in (labels[0].path, path))
-        shown: Json = {"each": element, "template": "{{" + name + "}}. {{" + text + "}}"}
-    else:
-        shown = _labelled_value({"path": path}, rows)
-    return Options(
-        shown=shown,
-        bare={"path": path},
-        keys=_row_labels(view, labels[0].path) if labels else _option_letters(rows),
-        texts=rows,
-        paths=frozenset({path}),
-    )
+    options = _make_options({"path": path}, _row_texts(view, path), [path])
+    if not labels:
+        return options
+    name, text = (p.removeprefix(element + ".") for p in (labels[0].path, path))
+    shown = {"each": element, "template": "{{" + name + "}}. {{" + text + "}}"}
+    return replace(options, shown=shown, keys=_row_texts(view, labels[0].path))
 
 
-def _row_labels(view: View, path: str) -> tuple[tuple[str, ...], ...]:
+def _row_texts(view: View, path: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(text_of(v) for v in values_at(path, row)) for row in view.nodes)
 
 
@@ -213,12 +196,11 @@ def _parallel_lists(view: View, path: str) -> Options | None:
             facts.path.startswith(stem + ".") and facts.path.endswith("[*]") and facts.path != path
         )
         if beside and _are_labels(facts):
-            texts = tuple(tuple(text_of(v) for v in values_at(path, row)) for row in view.nodes)
             return Options(
                 shown={"each": [facts.path, path], "template": "{{[0]}}. {{[1]}}"},
                 bare={"path": path},
-                keys=_row_labels(view, facts.path),
-                texts=texts,
+                keys=_row_texts(view, facts.path),
+                texts=_row_texts(view, path),
                 paths=frozenset({path, facts.path}),
             )
     return None

@@ -1,7 +1,4 @@
-"""Two answers to one question, and the column that says which of them is better.
-
-Questions and answers in columns: the parts of both turns, put together.
-"""
+"""Draft questions and answers from columns, with the column that says which answer is better."""
 
 import json
 import re
@@ -17,9 +14,9 @@ from ingot.agent.proposing.columns import (
     parse_json_text,
     parse_whole_number,
 )
-from ingot.agent.proposing.drafts import Draft, question_answer_messages
 from ingot.agent.proposing.field_names import spell_name
 from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.readings import Draft, question_answer_messages
 from ingot.agent.proposing.rules.context_columns import (
     ColumnRoles,
     Passages,
@@ -73,7 +70,6 @@ class Verdict:
     Attributes:
         column: where it says so.
         second: its values that stand for the second side; any other one stands for the first.
-        values: all its values.
     """
 
     column: Column
@@ -248,7 +244,6 @@ def _widen_to_winner(draft: Draft, first: str, second: str, verdict: Verdict) ->
 
 
 def _second_row_values(verdict: Verdict) -> list[Json]:
-    """The values of the second side as the rows hold them."""
     found = (value for row in verdict.column.values for value in row)
     texts = {json.dumps(v).strip('"') if not isinstance(v, str) else v: v for v in found}
     return [texts[value] for value in verdict.second if value in texts]
@@ -266,7 +261,6 @@ def _cast_score(cast: ColumnRoles, total: float, unused: float) -> float:
 
 
 def _unused_share(columns: Sequence[Column], used: frozenset[str]) -> float:
-    """Share of the characters of prose that no part takes."""
     said = ("rejected", "answer", "rationale", "chosen")
     prose = [c for c in columns if c.text and c.words >= 5 and max(map(c.named, said)) < 0.8]
     whole = sum(c.chars for c in prose)

@@ -1,16 +1,13 @@
-"""What is running text, and what only looks so: tokens, tags, numbers, names.
-
-Documents in columns: the body, what stands before it, and texts in lists.
-"""
+"""Draft documents from columns of running text, and recognize what only looks like running text."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 
-from ingot.agent.proposing.columns import Column, View, list_path, outer_names
-from ingot.agent.proposing.drafts import Draft, join_parts
-from ingot.agent.proposing.field_names import name_strength, spell_name
+from ingot.agent.proposing.columns import Column, View, list_path, outer_names, paired_texts
+from ingot.agent.proposing.field_names import name_group, name_strength, spell_name
 from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.readings import Draft, join_parts
 from ingot.converters.rows import Json
 
 _LETTERS = 0.35  # of all signs
@@ -20,18 +17,7 @@ _KEYWORD_BREAK = re.compile(r"[_;|、；,] ?")
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|[。！？，]")
 _SEPARATOR = re.compile(r"<[^<> ]{1,30}>|[^\w\s]{1,80}")
 _WORD = re.compile(r"[^\W\d_]{4,}")
-NOT_TEXT_SLOTS = (
-    "url",
-    "author",
-    "id",
-    "foreign_id",
-    "time",
-    "rejected",
-    "example",
-    "tools",
-    "source",
-    "language",
-)
+NOT_TEXT_SLOTS = name_group("slots_of_no_text")
 
 
 def off_text_strength(column: Column) -> float:
@@ -47,33 +33,21 @@ def may_be_text(column: Column) -> bool:
     never = max(column.named(kind) for kind in ("rejected", "example", "tools", "author"))
     if told and never < 0.95 and not _is_token_list(column):
         return True
-    about = (
-        off_text_strength(column) >= 0.95
-        and max(column.named("body"), column.named("title")) < 0.95
-    )
+    about = max(column.named("body"), column.named("title")) < 0.95 <= off_text_strength(column)
     return not (about or _is_token_list(column) or _is_tag_list(column) or _is_keyword_text(column))
-
-
-def _text_items(column: Column) -> list[str]:
-    return [v for row in column.values for v in row if isinstance(v, str)]
 
 
 def _is_token_list(column: Column) -> bool:
     """A list of single words or signs: a tokenized text, or tags."""
     if not column.many:
         return False
-    items = _text_items(column)[:2000]
+    items = [v for row in column.values for v in row if isinstance(v, str)][:2000]
     plain = [i for i in items if i.strip()]
-    single = sum(
-        1
-        for i in plain
-        if len(i) <= 3 or (not any(ch.isspace() for ch in i.strip()) and i.isascii())
-    )
+    single = sum(len(i) <= 3 or (len(i.split()) == 1 and i.isascii()) for i in plain)
     return bool(plain) and single > 0.85 * len(plain)
 
 
 def _is_tag_list(column: Column) -> bool:
-    """A list of short names without any sentence."""
     if not column.many:
         return False
     facts = column.facts
@@ -99,9 +73,8 @@ def _is_written_in_letters(column: Column) -> bool:
     signs = [sign for text in texts for sign in text if not sign.isspace()]
     pieces = [piece for text in texts for piece in text.split()]
     endless = sum(len(piece) for piece in pieces if len(piece) > _ENDLESS and piece.isascii())
-    return sum(sign.isalpha() for sign in signs) > _LETTERS * len(signs) and endless < 0.6 * len(
-        signs
-    )
+    letters = sum(map(str.isalpha, signs))
+    return letters > _LETTERS * len(signs) and endless < 0.6 * len(signs)
 
 
 def is_names_only(column: Column) -> bool:
@@ -130,11 +103,7 @@ def _text_weight(column: Column) -> float:
 
 def _prefix_share(body: Column, column: Column) -> float:
     """Share of the rows whose body holds a column's text, however its lines are broken."""
-    both = [
-        (" ".join(b.split()), " ".join(t.split()))
-        for b, t in zip(body.texts, column.texts, strict=True)
-        if b.strip() and t.strip()
-    ]
+    both = [(" ".join(b.split()), " ".join(t.split())) for b, t in paired_texts(body, column)]
     if not both:
         return 1.0
     if column.named("title") >= 0.8:
@@ -143,7 +112,6 @@ def _prefix_share(body: Column, column: Column) -> float:
 
 
 def _is_described(column: Column) -> bool:
-    """Whether it lies inside an object of metadata."""
     return any(name_strength(name, "metadata") >= 0.95 for name in outer_names(column.path))
 
 
@@ -158,12 +126,7 @@ def _belongs_to_text(column: Column, body: Column) -> bool:
     title = column.named("title") >= 0.9 and not column.many and _is_heading_column(column)
     title = title or _is_heading_of(column, body)
     lead = column.named("lead") >= 0.8 and column.words >= 3
-    known = max(
-        column.named("body"),
-        column.named("question"),
-        column.named("answer"),
-        column.named("context"),
-    )
+    known = max(map(column.named, ("body", "question", "answer", "context")))
     least = 1.5 if column.position == body.position - 1 else 3.5  # a heading is right before it
     own = column.distinct > 0.9 * len(column.present)
     if column.nameless and own and column.words >= least:
@@ -223,11 +186,8 @@ def _is_announcement(column: Column) -> bool:
 
 
 def _part_order(column: Column, body: Column) -> tuple[int, int]:
-    if column.named("title") >= 0.9 and column.path != body.path:
-        return (0, column.position)
-    if column.named("opening") >= 0.9 and column.path != body.path:
-        return (1, column.position)
-    return (2, column.position)
+    first = 0 if column.named("title") >= 0.9 else 1 if column.named("opening") >= 0.9 else 2
+    return 2 if column.path == body.path else first, column.position
 
 
 def _body_quality(body: Column) -> float:
@@ -236,11 +196,8 @@ def _body_quality(body: Column) -> float:
     length = min(1.0, body.words / 12)
     varied = min(1.0, body.distinct / max(1, 0.5 * len(body.present)))
     kind = 0.4 if is_names_only(body) else 1.0
-    return (
-        kind
-        * (0.35 * length + 0.4 * running_text_share(body) + 0.25 * named)
-        * (0.4 + 0.6 * varied)
-    )
+    held = 0.35 * length + 0.4 * running_text_share(body) + 0.25 * named
+    return kind * held * (0.4 + 0.6 * varied)
 
 
 def _is_cut_elsewhere(pieces: Column, columns: Sequence[Column]) -> bool:
@@ -312,7 +269,8 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
             Evidence(
                 target="text",
                 choice=", ".join(map(str, text)),
-                why=f"{body.path}: {body.words:.0f} words a row, {running_text_share(body):.0%} running text",
+                why=f"{body.path}: {body.words:.0f} words a row, "
+                f"{running_text_share(body):.0%} running text",
                 runner_up=runner,
                 confidence=quality,
             ),

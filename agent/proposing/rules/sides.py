@@ -1,13 +1,17 @@
-"""Which language most of some texts are in, and whether the sides of conversations differ.
-
-The two sides of a question: how far a column asks, how far it answers, which pair fits.
-"""
+"""Judge which columns ask and which answer, which pair fits, and which languages they are in."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 
-from ingot.agent.proposing.columns import Column, has_several, last_name, list_path, outer_names
+from ingot.agent.proposing.columns import (
+    Column,
+    has_several,
+    last_name,
+    list_path,
+    outer_names,
+    paired_texts,
+)
 from ingot.agent.proposing.field_names import language_code, name_strength, spell_name
 from ingot.converters.sources.text_kinds import (
     LANGUAGE_CHARS,
@@ -62,7 +66,17 @@ def _are_phrases(texts: Sequence[str]) -> bool:
 
 
 ANSWER_NATURES = ("text", "label", "letter", "number", "mark")
+_ASK = {
+    "question": 1,
+    "instruction": 0.9,
+    "input": 0.75,
+    "title": 0.65,
+    "body": 0.45,
+    "context": 0.4,
+}
+_ANSWERS = {"answer": 1, "chosen": 1, "body": 0.45, "rationale": 0.4, "lead": 0.3}
 _CODE_NAME = re.compile(r"[A-Za-z0-9]+(?:[_.:/-][A-Za-z0-9]+)*")
+_JUDGED = (("premise", "hypothesis"), ("text_a", "text_b"), ("sentence_a", "sentence_b"))
 _NUMBERED = re.compile(r"(.*\D)_?(\d)")
 _NON_LETTERS = re.compile(r"[\W_]+")
 
@@ -76,14 +90,7 @@ def _unspoken_strength(column: Column) -> float:
 
 def question_strength(column: Column) -> float:
     """How far a column is what the user says, 0..1 and a little more."""
-    name = max(
-        column.named("question"),
-        0.9 * column.named("instruction"),
-        0.75 * column.named("input"),
-        0.65 * column.named("title"),
-        0.45 * column.named("body"),
-        0.4 * column.named("context"),
-    )
+    name = max(weight * column.named(slot) for slot, weight in _ASK.items())
     name = max(name, 0.7 * column.named("history") * (not column.many))
     against = 0.5 * column.named("rejected") + 0.4 * column.looks("code")
     against += 0.3 * (column.words < 1.5 and _is_code_name(column))
@@ -98,13 +105,7 @@ def _is_code_name(column: Column) -> bool:
 
 def answer_strength(column: Column) -> float:
     """How far a column is what the assistant says."""
-    name = max(
-        column.named("answer"),
-        column.named("chosen"),
-        0.45 * column.named("body"),
-        0.4 * column.named("rationale"),
-        0.3 * column.named("lead"),
-    )
+    name = max(weight * column.named(slot) for slot, weight in _ANSWERS.items())
     code = 0.4 * column.looks("code")
     prose = 0.1 * min(1.0, column.words / 12)
     against = 0.15 * column.looks("question") + 0.9 * max(
@@ -117,7 +118,7 @@ def answer_strength(column: Column) -> float:
 
 def have_same_words(a: Column, b: Column) -> bool:
     """Whether two columns hold the same words, one of them perhaps cut into tokens."""
-    both = [(x, y) for x, y in zip(a.texts, b.texts, strict=True) if x.strip() and y.strip()]
+    both = paired_texts(a, b)
     unlike = 0
     for x, y in both:
         unlike += _letters_only(x) != _letters_only(y)
@@ -133,9 +134,7 @@ def _letters_only(text: str) -> str:
 
 def containment_share(outer: Column, inner: Column) -> float:
     """Share of the rows in which one text contains the other."""
-    both = [
-        (x, y) for x, y in zip(outer.texts, inner.texts, strict=True) if x.strip() and y.strip()
-    ]
+    both = paired_texts(outer, inner)
     if not both:
         return 0.0
     return sum(y.strip() in x and len(y.strip()) < len(x) for x, y in both) / len(both)
@@ -195,16 +194,8 @@ def _pair_score(question: Column, answer: Column) -> float:
     short = 0.15 if answer.nature in ("number", "letter", "label") else 0.0
     many = (0.8 if has_several(question) else 0.1) * question.many
     bare = 0.15 * (answer.words < 2)
-    return (
-        question_strength(question)
-        + answer_strength(answer)
-        + order
-        + fill
-        - depth
-        - short
-        - many
-        - bare
-    )
+    both = question_strength(question) + answer_strength(answer)
+    return both + order + fill - depth - short - many - bare
 
 
 def _is_bare_label(column: Column, question: Column) -> bool:
@@ -247,7 +238,6 @@ def alternative_answers(column: Column, columns: Sequence[Column]) -> list[Colum
 
 
 def _is_later_alternative(column: Column, columns: Sequence[Column]) -> bool:
-    """The second or a later one of several answers."""
     tries = alternative_answers(column, columns)
     return bool(tries) and column is not tries[0]
 
@@ -288,7 +278,6 @@ def score_pairs(columns: Sequence[Column]) -> list[tuple[float, Column, Column]]
 def _fitting_pairs(
     questions: Sequence[Column], replies: Sequence[Column], columns: Sequence[Column]
 ) -> list[tuple[float, Column, Column]]:
-    """The pairs that may be a question and its answer, with their scores."""
     return [
         (
             _pair_score(q, a)
@@ -362,11 +351,7 @@ def find_judged_pair(columns: Sequence[Column]) -> tuple[Column, Column] | None:
 def judged_partner(column: Column, question: Column) -> bool:
     """The second of two texts that are judged together: `sentence2`, `text_b`, a hypothesis."""
     first, second = spell_name(question.name), spell_name(column.name)
-    if (first, second) in (
-        ("premise", "hypothesis"),
-        ("text_a", "text_b"),
-        ("sentence_a", "sentence_b"),
-    ):
+    if (first, second) in _JUDGED:
         return True
     stem = first[:-1].rstrip("_")
     numbered = first[-1:] == "1" and second[-1:] == "2" and first[:-1] == second[:-1]

@@ -1,9 +1,4 @@
-"""Truth values that say who speaks: `is_human`, `from_agent`, `inbound`.
-
-Who speaks in a list of messages: the roles that the values of a field stand for.
-Turns that stand apart: questions and answers in lists of their own, or a column per turn.
-Texts in one list and, in step with it, who says them in another.
-"""
+"""Find who speaks: the roles of a field's values, turns in parallel lists or numbered columns."""
 
 import itertools
 import re
@@ -21,9 +16,8 @@ from ingot.agent.proposing.columns import (
     text_of,
     values_at,
 )
-from ingot.agent.proposing.drafts import Field, Talk, field_sequences, name_sides
-from ingot.agent.proposing.field_names import name_strength, speaker_role, spell_name
-from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.field_names import name_group, name_strength, speaker_role, spell_name
+from ingot.agent.proposing.readings import Field, Talk, field_sequences, name_sides, role_evidence
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts
 
@@ -33,18 +27,7 @@ _SIDE_NAMES = {
     **dict.fromkeys(("outbound", "outgoing", "bot", "agent", "assistant"), "assistant"),
 }
 # What is said, not who says it: `is_answer` tells which of the answers was accepted.
-_THING_NAMES = (
-    "answer",
-    "a",
-    "response",
-    "reply",
-    "output",
-    "question",
-    "q",
-    "query",
-    "input",
-    "model",
-)
+_THING_NAMES = name_group("things")
 _YES = ("true", "1", "yes", "y", "t")
 _NO = ("false", "0", "no", "n", "f")
 _OTHER = {"user": "assistant", "assistant": "user"}
@@ -65,7 +48,6 @@ def speaking_role(name: str) -> str | None:
 
 
 def _asked_role(name: str) -> str | None:
-    """The role that the name asks about."""
     for start in sorted(_ASKING_PREFIXES, key=len, reverse=True):
         if name.startswith(start):
             return speaking_role(name.removeprefix(start))
@@ -90,10 +72,8 @@ class Speakers:
     """A field of the elements that seems to say who speaks, though not all of it is understood.
 
     Attributes:
-        field: the field.
         roles: the understood values with their roles (None = left out of the conversation); empty
             where no value is the user or the assistant.
-        unknown: the other values with their counts, most frequent first.
         understood: share of the elements whose value is understood.
         in_order: two speakers take strict turns: the order says as much as their names.
     """
@@ -129,7 +109,8 @@ def _speakers_in_field(view: View, element: str, one: Field) -> Speakers | None:
         return None
     said = [[v for v in s if v.strip()] for s in field_sequences(view, element, one.inner)]
     few = facts.distinct <= min(MAX_SPEAKERS, 0.5 * facts.filled)
-    if facts.distinct < 2 or not (few or (_is_speaker_name(one) and _speakers_return(said))):
+    again = sum(len(set(s)) for s in said) <= 0.6 * sum(map(len, said))
+    if facts.distinct < 2 or not (few or (again and _is_speaker_name(one))):
         return None
     counts = dict(Counter(value for s in said for value in s).most_common())
     named = _named_roles(counts)
@@ -151,13 +132,7 @@ def _is_speaker_name(one: Field) -> bool:
     return name_strength(one.name, "speaker") >= 0.5
 
 
-def _speakers_return(said: list[list[str]]) -> bool:
-    """Whether those who speak speak again: names of people differ from talk to talk."""
-    return sum(len(set(s)) for s in said) <= 0.6 * sum(map(len, said))
-
-
 def _change_share(said: list[list[str]]) -> float:
-    """Share of the elements that have another value than the one before."""
     pairs = [a != b for s in said for a, b in itertools.pairwise(s)]
     return sum(pairs) / max(1, len(pairs))
 
@@ -176,7 +151,7 @@ def _named_roles(values: Iterable[str]) -> dict[str, str | None]:
 def roles_of_values(
     name: str, facts: PathFacts, said: list[list[str]]
 ) -> tuple[dict[str, str | None], float] | None:
-    """The roles that the values of a field stand for, and how sure that is; None where it is not."""
+    """Return the roles that the values of a field stand for, and how sure that is."""
     values = _distinct_values(facts)
     if values is None or facts.types.get("number"):
         return None
@@ -192,7 +167,6 @@ def roles_of_values(
 
 
 def _distinct_values(facts: PathFacts) -> dict[str, int] | None:
-    """The different values of a field, where there are few enough to be speakers."""
     counted = {text_of(value): count for value, count in facts.values}
     return counted if 1 <= len(counted) <= MAX_ROLES else None
 
@@ -205,7 +179,6 @@ def speakers_alternate(said: list[list[str]], nearly: float = 0.9) -> bool:
 
 
 def _first_speaker(said: list[list[str]]) -> str | None:
-    """Who begins nearly every conversation."""
     firsts = Counter(s[0] for s in said if s)
     first, count = firsts.most_common(1)[0] if firsts else (None, 0)
     return first if count >= 0.8 * firsts.total() else None
@@ -217,14 +190,8 @@ def act_as_speakers(said: list[list[str]]) -> bool:
     both = sum(len(set(s)) == 2 for s in longer)
     if not longer or both < 0.9 * len(longer) or _first_speaker(said) is None:
         return False
-    return speakers_alternate(said) or (
-        _change_share(said) >= 0.6 and _mean_size(map(len, longer)) >= 4
-    )
-
-
-def _mean_size(sizes: Iterable[int]) -> float:
-    counted = list(sizes)
-    return sum(counted) / max(1, len(counted))
+    mean = sum(map(len, longer)) / len(longer)
+    return speakers_alternate(said) or (_change_share(said) >= 0.6 and mean >= 4)
 
 
 def map_roles(values: dict[str, int], said: list[list[str]]) -> dict[str, str | None] | None:
@@ -232,7 +199,7 @@ def map_roles(values: dict[str, int], said: list[list[str]]) -> dict[str, str | 
     named = _named_roles(values)
     if set(named.values()) == {"user", "system"} and len(values) == 2 and _is_machine(named, said):
         return {value: "user" if role == "user" else "assistant" for value, role in named.items()}
-    if all(named.values()) and _has_both_sides(named):
+    if all(named.values()) and {"user", "assistant"} <= set(named.values()):
         return {value: None if role == "drop" else role for value, role in named.items()}
     known = {role for role in named.values() if role in ("user", "assistant")}
     unknown = [value for value, role in named.items() if role is None]
@@ -243,7 +210,7 @@ def map_roles(values: dict[str, int], said: list[list[str]]) -> dict[str, str | 
             for v, r in named.items()
         }
     if all(named.values()) and set(named.values()) <= {"user", "system"}:
-        return dict(named.items())
+        return dict(named)
     if len(values) == 2 and act_as_speakers(said):
         first = _first_speaker(said)
         return {value: "user" if value == first else "assistant" for value in values}
@@ -256,24 +223,9 @@ def _is_machine(named: dict[str, str | None], said: list[list[str]]) -> bool:
     return later.count("system") > 0.3 * len(later)
 
 
-def _has_both_sides(named: dict[str, str | None]) -> bool:
-    return {"user", "assistant"} <= set(named.values())
-
-
 TURN_NAMES = ("message", "msg", "utterance", "turn", "speech", "say", "发言", "消息", "话语")
 TEXT_NATURES = ("text", "label", "letter", "empty")
-OTHER_SLOTS = (
-    "title",
-    "label",
-    "body",
-    "lead",
-    "url",
-    "id",
-    "time",
-    "author",
-    "options",
-    "rejected",
-)
+OTHER_SLOTS = name_group("slots_of_no_turn")
 _LONGEST = 200  # characters of a name: what is longer has no number
 _NUMBERED = re.compile(r"(.*?)_?(?<!\d)(\d++)(?:_([^\d]+))?")
 
@@ -311,12 +263,8 @@ def _equal_lengths(a: Column, b: Column) -> bool:
     if list_path(a.path) == list_path(b.path):
         return False
     sizes = [(len(x), len(y)) for x, y in zip(a.values, b.values, strict=True) if x or y]
-    same = sum(x == y for x, y in sizes)
-    return (
-        bool(sizes)
-        and same >= 0.95 * len(sizes)
-        and sum(x > 1 for x, _ in sizes) > 0.3 * len(sizes)
-    )
+    same, longer = sum(x == y for x, y in sizes), sum(x > 1 for x, _ in sizes)
+    return bool(sizes) and same >= 0.95 * len(sizes) and longer > 0.3 * len(sizes)
 
 
 def _parallel_options(view: View, question: Column) -> str | None:
@@ -393,7 +341,6 @@ def _name_stems(found: dict[int, dict[str, Column]]) -> list[str]:
 
 
 def _columns_in_order(found: dict[int, dict[str, Column]]) -> list[tuple[str, Column]]:
-    """The columns with their roles, in the order of the conversation."""
     stems = _name_stems(found)
     if len(stems) == 1 and (name_strength(stems[0], "turns") >= 0.8 or stems[0] in TURN_NAMES):
         turns = enumerate(sorted(found))
@@ -420,12 +367,8 @@ def _alternating_stems(
 ) -> list[tuple[str, str]]:
     """Two stems that mean nothing else and take turns in the columns' order: the first begins."""
     meant = any(name_strength(stem, slot) >= 0.8 for stem in stems for slot in OTHER_SLOTS)
-    if (
-        len(stems) != 2
-        or len(found) < 2
-        or meant
-        or any(len(turns) != 2 for turns in found.values())
-    ):
+    paired = len(stems) == 2 and all(len(turns) == 2 for turns in found.values())
+    if meant or not paired or len(found) < 2:
         return []
     columns = sorted((c.position, s, c) for turns in found.values() for s, c in turns.items())
     order = [stem for _, stem, _ in columns]
@@ -447,7 +390,7 @@ def parallel_speaker_talks(view: View) -> list[Talk]:
 def _speaker_list_talk(view: View, said: Column, who: Column) -> Talk | None:
     if who is said or not _have_same_sizes(who, said):
         return None
-    name = last_name(list_path(who.path))
+    name = _list_own_name(who)
     told = roles_of_values(name, who.facts, [[text_of(v) for v in row] for row in who.values])
     if told is None:
         return None
@@ -457,17 +400,14 @@ def _speaker_list_talk(view: View, said: Column, who: Column) -> Talk | None:
         role["map"] = roles
     each = [who.path, said.path]
     spoken = ", ".join(f"{value} = {one or 'left out'}" for value, one in roles.items())
-    why = f"{who.path} says who speaks in {said.path}"
     ends = [roles.get(text_of(row[-1])) != "assistant" for row in who.values if row]
     return Talk(
         path=list_path(said.path),
         entries=({"each": each, "role": role, "content": "[1]"},),
-        score=0.7
-        + 0.28 * sure
-        + 0.01 * name_strength(last_name(list_path(said.path)), "utterance"),
-        why=why,
+        score=0.7 + 0.28 * sure + 0.01 * name_strength(_list_own_name(said), "utterance"),
+        why=f"{who.path} says who speaks in {said.path}",
         ends_open=sum(ends) / max(1, len(ends)),
-        evidence=(Evidence(target="messages.role", choice=name, why=spoken, confidence=sure),),
+        evidence=role_evidence(name, spoken, sure),
         used=frozenset({said.path}),
     )
 
@@ -478,7 +418,7 @@ def has_other_speakers(view: View, path: str) -> bool:
     lists = [
         c for c in view.columns if said and c.many and c is not said and _have_same_sizes(c, said)
     ]
-    named = [c for c in lists if name_strength(last_name(list_path(c.path)), "speaker") >= 0.8]
+    named = [c for c in lists if name_strength(_list_own_name(c), "speaker") >= 0.8]
     talks = [[[text_of(v) for v in row] for row in c.values] for c in named]
     return any(not speakers_alternate(one, nearly=STRICT_SHARE) for one in talks)
 

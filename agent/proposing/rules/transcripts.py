@@ -1,8 +1,4 @@
-"""Transcripts in one text: the markers that part the speakers.
-
-Logs of events: only some of them are said, and their kind tells which.
-Turns whose both sides stand in one element: under two names, or as a pair of texts.
-"""
+"""Find the speakers' markers in transcripts, and turns whose two sides stand in one element."""
 
 import re
 from collections import Counter
@@ -10,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ingot.agent.proposing.columns import Column, View, last_name, text_of, values_at
-from ingot.agent.proposing.drafts import (
+from ingot.agent.proposing.field_names import alias_tables, name_strength, speaker_role, spell_name
+from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.readings import (
     Field,
     Talk,
     field_sequences,
@@ -18,8 +16,6 @@ from ingot.agent.proposing.drafts import (
     name_sides,
     text_weight,
 )
-from ingot.agent.proposing.field_names import alias_tables, name_strength, speaker_role, spell_name
-from ingot.agent.proposing.proposal import Evidence
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import count_words, is_question
@@ -70,7 +66,6 @@ class Markers:
     """How a transcript is cut.
 
     Attributes:
-        split: marker -> role.
         replace: literal texts that carry nothing (end marks, a fixed introduction).
         share: share of the texts that the markers cut into user and assistant.
         ends_open: share of those whose last piece is not the assistant's.
@@ -108,15 +103,11 @@ def _named_markers(
             at_start = match.start("name") - len(match["open"] or "") <= begin
             fresh[spelling] += bool(match["lead"]) or at_start
     for marker, role in alias_tables()["markers"].items():
-        places = [(t, i) for t in texts for i in _marker_positions(t, marker)]
+        places = [(t, m.start()) for t in texts for m in re.finditer(re.escape(marker), t)]
         if places:
             roles[marker] = role
             seen[marker] = len(places)
     return roles, seen, fresh
-
-
-def _marker_positions(text: str, marker: str) -> list[int]:
-    return [m.start() for m in re.finditer(re.escape(marker), text)]
 
 
 def _unnamed_markers(texts: Sequence[str]) -> dict[str, str]:
@@ -263,7 +254,7 @@ def _is_speaker_mark(mark: str) -> bool:
 
 
 def text_kinds_content(view: View, element: str, content: str, fields: list[Field]) -> Json:
-    """The content of the elements; of those kinds alone that hold a text, where others hold things."""
+    """Return the content of the elements, limited to the kinds that hold a text."""
     facts = view.facts.get(join_inner_path(element, content))
     if facts is None or not (facts.types.get("object") or facts.types.get("list")):
         return content

@@ -75,7 +75,6 @@ class Turns:
 
     Attributes:
         good: rows that are a conversation: a prompt, an answer, no unknown role.
-        ragged: rows in which one side of a turn is missing.
     """
 
     rows: frames.Places

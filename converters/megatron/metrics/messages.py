@@ -140,11 +140,8 @@ class MessageTotals:
     """What the messages of a build add up to; not safe for threads.
 
     Attributes:
-        started: when the watch began.
         counts: by the names of `COUNTERS`.
-        errors: by type.
         stages: seconds by stage, over all threads and processes.
-        latencies: of batches.
         planned: bytes, files and units there are to do, 0 = unknown.
         phase: `start`, then `read`, `merge`, `done`.
     """

@@ -166,8 +166,6 @@ class RunSpeed:
 
     Attributes:
         read_mbps: compressed input, MB/s (10^6 bytes) of wall time.
-        text_mbps: tokenized text, MB/s of wall time.
-        tokens_per_sec: of wall time.
         engine_mbps: what the fastest exact engine does with text in memory, if it was measured.
         engine_share: of that, what the build kept up while it read; None where unknown.
         disk_mbps, disk_share: the same of the disk's sequential reading and the compressed input.
@@ -187,18 +185,11 @@ class BuildSummary:
     """A finished (or stopped) build.
 
     Attributes:
-        wall_seconds: since the watch began.
         phases: wall seconds by phase: `start`, `read`, `merge`.
-        files, failed_files: of the input.
         bytes_read: of the input files, compressed; text_bytes: tokenized.
-        records, documents, tokens, bytes_written: done.
         rejected: records that failed; filtered: those left out by the options.
-        errors: by type.
-        stages: in the order of the pipeline.
         latency_ms: of batches: `p50`, `p90`, `p99`, None without batches.
-        peak_rss_bytes: the most memory seen, of all processes together.
         engine: that tokenized, None if the caller did not say.
-        log_lines_lost: that the log's stream did not take.
     """
 
     wall_seconds: float

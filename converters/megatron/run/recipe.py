@@ -315,17 +315,10 @@ class TokenStats:
 
     Attributes:
         documents: documents of the data set, the empty ones that it keeps included.
-        sequences: sequences of the data set.
-        tokens: ids written; BOS, EOS and EOD included.
         characters: characters of the tokenized texts (chats as rendered).
         rejected: rows that could not be tokenized, each listed in the file of rejects.
-        filtered: rows that the limits left out.
-        failed_files: files that could not be read.
         dtype: `uint16` or `int32`.
         eod_id: the id after every document, None = none.
-        vocabulary: tokens of the tokenizer.
-        tokenizer_sha256: of the tokenizer's file.
-        already_done: the very data set was there before.
         engine: what tokenized it; empty where nothing had to be.
         engine_mbps: what that engine does with text in memory, all threads together, in MB/s; None
             where it was not measured.

@@ -252,9 +252,6 @@ class LongText:
     Attributes:
         verdict: why the document is left out after all: `short`, `long`, `too_long` (no place
             where it can be cut without changing its ids); None = it stays.
-        problem: what the cutter said.
-        truncated: its end was left out.
-        split: it became several sequences.
         chars: characters that came, as far as they were looked at.
     """
 

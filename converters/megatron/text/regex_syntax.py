@@ -42,12 +42,7 @@ _EMPTY_EXPRESSION: Final = _SubExpression(nullable=True, first=0, last=0)
 
 
 class PatternParser:
-    """A recursive descent over the pattern; collects positions and who may follow whom.
-
-    Attributes:
-        positions: the positions of the pattern.
-        follow: per position, a bit set of those that may follow it.
-    """
+    """A recursive descent over the pattern; collects positions and who may follow whom."""
 
     def __init__(self, text: str) -> None:
         self.text = text

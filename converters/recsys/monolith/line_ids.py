@@ -100,9 +100,7 @@ class LineArrays(NamedTuple):
     """What a pass over the LineIds of R rows finds, by the places of fields in the tables above.
 
     Attributes:
-        odd: bool[R] whether the LineId cannot be read to its end.
         bits: uint64[numbers, R] the bits of numbers; 0 where they are not given.
-        given: bool[numbers, R].
         texts: int64[3, texts, R] where the field, its text, and the end of it lie; -1: not given.
         counts: int64[lists, R] how many values lists have.
         rest: int64[R] bytes of the fields that are none of these.
@@ -272,7 +270,6 @@ class LineIds:
         data: uint8[B] that places point into; begins with the rows' own bytes.
         start: int64[R] where LineIds begin; -1 where the row has none.
         stop: int64[R] where they end.
-        present: bool[R] whether the row has a LineId.
         numbers: by field of `NUMBERS`, [R] of its type; 0 where it is not given.
         texts: by field of `TEXTS`, int64[R] where it begins and int64[R] where it ends.
         given: by field of both, bool[R] whether it is given. Text that is not UTF-8 is not.

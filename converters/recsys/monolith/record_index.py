@@ -92,7 +92,6 @@ class Bad:
         record: number of the record in the stream, from 0.
         row: number of the row in its batch, from 0; None for the whole record.
         reason: one of `contract.REASONS`.
-        detail: what was found, for people; may hold untrusted text.
     """
 
     offset: int
@@ -144,7 +143,6 @@ class Rows:
         names: the distinct names, in UTF-8; `name` counts in them.
         first: int64[R + 1] entries before each row.
         name: int32[E] number of the name.
-        raw: bool[E] whether it is a raw feature.
         start: int64[E] where the content of the `Feature` (or `RawFeature`) message begins; -1
             where the named feature has none at all, which reads as an unset one.
         stop: int64[E] where it ends; equal to start where the feature is unset.
@@ -156,7 +154,6 @@ class Rows:
         line_stop: int64[R] where it ends; -1 where the row has none.
         label_first: int64[R + 1] labels before each row.
         label: float32[L].
-        weighted: bool[R] whether instance_weight is given.
         weight: float32[R] instance_weight; 0 where it is not given.
         source: uint32[R] data_source_key; 0 where it is not given.
         rest_start: int64[R] where unknown fields of the record begin.

@@ -213,9 +213,6 @@ class OpenedStream:
     """A stream that is read.
 
     Attributes:
-        where: its file or URL.
-        told: what it is read as, in words.
-        guessed: whether some of that was told by its content.
         parts: its rows, and what is none, in its order; can be iterated once.
     """
 

@@ -24,16 +24,7 @@ BatchT = TypeVar("BatchT")
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPlan(ABC):
-    """How the rows of an epoch become the batches of one rank.
-
-    Attributes:
-        rows: N, of all ranks.
-        batch_size: rows of a full batch.
-        rank: which part of the batches.
-        world_size: how many parts there are.
-        drop_last: whether all batches are full, rows beyond them left out.
-        seed: of what is drawn.
-    """
+    """How the rows of an epoch become the batches of one rank."""
 
     rows: int
     batch_size: int
@@ -233,9 +224,6 @@ class TrainingLoader(Generic[BatchT]):
 
         The epoch that is under way keeps its position, so that a training loop may call this at
         the head of every epoch, also of the one that it resumes after `load_state_dict`.
-
-        Raises:
-            ValueError: not an integer from 0.
         """
         epoch = check_integer("epoch", epoch, 0)
         if epoch != self.epoch:
@@ -253,10 +241,6 @@ class TrainingLoader(Generic[BatchT]):
         """Resume where a state was taken: the next pass delivers what remained of its epoch.
 
         Data in another folder are the same data if their files are.
-
-        Raises:
-            ValueError: not a state of this loader, or one of other data or settings; every
-                difference is named.
         """
         self._progress = restore_progress(state, self._epoch_plan)
 

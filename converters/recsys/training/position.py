@@ -21,11 +21,7 @@ class EpochPlan:
     """What the batches of an epoch depend on.
 
     Attributes:
-        batches: of an epoch, on this rank.
-        streams: that deliver them in turn.
-        settings: arguments that batches and order depend on; plain JSON.
         data: `rows`, `files` and a `fingerprint` of what is read.
-        names: what messages call settings that are no arguments.
     """
 
     batches: int
@@ -37,13 +33,7 @@ class EpochPlan:
 
 @dataclass(kw_only=True)
 class EpochProgress:
-    """A pass through an epoch.
-
-    Attributes:
-        epoch: its number.
-        shares: the batches of each stream as the pass began.
-        delivered: how many of them the caller has.
-    """
+    """A pass through an epoch."""
 
     epoch: int
     shares: tuple[Share, ...]

@@ -18,8 +18,6 @@ class Recognizer:
     """How raw data of one kind is recognized.
 
     Attributes:
-        what: what such a file is, in words.
-        head_bytes: how much of its beginning is enough.
         recognize: what it is by its beginning; None for any other file.
         binary: it is not text: no reader takes it, and the file is left out with `what` as reason.
     """

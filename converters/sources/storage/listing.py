@@ -71,7 +71,6 @@ class Entry:
 
     Attributes:
         name: relative to the source, with `/`.
-        place: how it is opened.
         bytes: size on storage (of an archive's member: its uncompressed size).
         mtime_ns: time of the last change, None where unknown.
         etag: the storage's own mark of the content, None where it has none.
@@ -94,9 +93,7 @@ class Listing:
     """What a location names.
 
     Attributes:
-        direct: whether it is one file.
         results: folders below it that hold what ingot wrote; their files are not in `entries`.
-        unreadable: (name, why) of files that cannot be asked for by their name.
     """
 
     base: str

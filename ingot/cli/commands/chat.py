@@ -82,7 +82,7 @@ def chat(
     llm: ModelSettings,
     as_json: Annotated[bool, Setting("With --list: print JSON.", flag="json")] = False,
 ) -> None:
-    """Settle a mapping in conversation: say what should be different, look, approve, convert.
+    """Agree on a mapping in conversation: say what should be different, look, approve, convert.
 
     Plain language needs a model; short commands (help lists them) do not. Conversations are saved.
     Lines are read from standard input where that is not a terminal.

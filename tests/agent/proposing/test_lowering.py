@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.llm.lowering import lower_reply
+from ingot.agent.proposing.llm.reply import lower_reply
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError
 

@@ -45,10 +45,6 @@ class DenseFigures:
     Attributes:
         name: int_0 to int_12.
         missing: empty fields.
-        nonfinite: written values that are infinite or NaN.
-        least: the smallest; of written numbers the smallest finite one.
-        most: the largest.
-        mean: over all rows; of written numbers over the finite ones.
         histogram: from the smallest bucket: its lower bound, and how many values it has.
     """
 
@@ -87,16 +83,12 @@ class SparseFigures:
     Attributes:
         name: cat_0 to cat_25.
         missing: empty fields.
-        distinct: values seen in this run; of counted arrays: ids.
-        vocabulary: values that the vocabulary has.
         rare: values with id 1.
         rare_rows: rows with id 1.
-        max_id: the largest id of the rows.
         largest: that the rows or the vocabulary may have: the vocabulary knows earlier runs, and
             ids that went through float32 may be rounded up.
         counted: rows by which the shares are; more than rows where earlier runs count too.
         coverage: number of most frequent ids, and their share of the rows.
-        top: the most frequent ids.
     """
 
     name: str

@@ -33,10 +33,6 @@ class Plan(BatchPlan):
 
     Without `drop_last` the last batch of each rank is smaller, or where less than W rows are left
     over, full, with a row more on so many ranks.
-
-    Attributes:
-        shuffle_batches: whether full batches come in an order drawn for the epoch.
-        shuffle_rows: whether rows come in an order drawn for the epoch.
     """
 
     shuffle_batches: bool = False

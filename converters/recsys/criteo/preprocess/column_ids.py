@@ -121,9 +121,6 @@ class _FinalIds:
     """Ids by number of a value: those of the first vocabulary stay, new ones follow.
 
     A value that is rare in it gets an id once it was seen again and reaches the threshold.
-
-    Attributes:
-        next_id: of the next new value.
     """
 
     def __init__(self, column: Column, settings: Settings) -> None:

@@ -25,7 +25,6 @@ class Settings:
 
     Attributes:
         shuffle_seed: None keeps the order.
-        block_bytes: read at a time; the result is the same.
         bucket_rows: put in order at a time by the shuffle, 164 bytes each; the result is the same.
     """
 

@@ -38,10 +38,6 @@ class Ids:
 
     Memory: 8 bytes a slot, of which 35 to 70 % are used, and 4 bytes a value; while the table is
     doubled, half of the slots once more.
-
-    Attributes:
-        count: distinct values.
-        unseen: rows whose value had no id and got none.
     """
 
     def __init__(self, key: str, *, grows: bool = True, settled: int = _SETTLED) -> None:

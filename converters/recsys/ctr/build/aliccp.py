@@ -41,9 +41,6 @@ class Layout:
     """Where a kind of line has what.
 
     Attributes:
-        commas: before the list of tokens.
-        entity: column of the common feature index.
-        labels: columns of click and purchase; none for common features.
         sample: column of the sample's id; None for common features.
     """
 

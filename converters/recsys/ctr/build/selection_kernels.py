@@ -37,7 +37,6 @@ class TokenIds(NamedTuple):
     Attributes:
         ids: int64, see `ids_of`.
         priorities: uint32, the place in the order of (rank, text).
-        tails: bool, whether the id is one of a hybrid's tail.
         oov: the id of unknown tokens, -1 for none.
     """
 

@@ -220,7 +220,6 @@ class TokenArrays(NamedTuple):
         ids, lengths: int64, int32: where the id begins, and its bytes.
         values: float32; NaN where Python has to read the number.
         numbers: int64, where the number begins.
-        doubtful: bool, for Python to read.
     """
 
     rows: NDArray[np.int32]

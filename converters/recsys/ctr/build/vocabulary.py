@@ -133,7 +133,6 @@ class Vocabulary:
     """The tokens of one field, sorted by text.
 
     Attributes:
-        texts: Arrow large_binary[n].
         counts: int64[n], occurrences in train rows; 0 where there are none.
         ranks: int64[n], from 0; `_UNSEEN` for tokens that are in no train row.
         priorities: uint32[n], the place of each in the order of (rank, text).

@@ -126,12 +126,9 @@ class Shape:
     """How the cells of a column look.
 
     Attributes:
-        nested: whether they are lists (Parquet, Arrow).
         separator: between the tokens of a text cell, None where it holds one.
         value_separator: between a token and its value, None where there are no values, "" where
             they are objects of both.
-        number: whether all are numbers.
-        fraction: whether some of these are not whole.
         unread: why they are no tokens, "" where they are.
         doubt: what should be looked at, "" where nothing.
     """

@@ -39,10 +39,6 @@ class Plan(BatchPlan):
     """How the rows of a split become the batches of one rank: a contiguous part of their sequence.
 
     Without `drop_last` the last batches of a rank may be smaller, none is empty.
-
-    Attributes:
-        shuffle: whether the order is drawn.
-        shuffle_buffer: rows of a window, rounded up to whole batches.
     """
 
     shuffle: bool = False

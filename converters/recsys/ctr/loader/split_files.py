@@ -60,11 +60,7 @@ class Split:
     """The files of a split, as their footers tell.
 
     Attributes:
-        where: the folder, for messages.
-        files: Parquet files in the order of their names.
         sizes: their bytes.
-        groups: the row groups with rows, in the files' order.
-        features: in the order of the first file's columns.
         fingerprint: of every file's name, size, rows and footer, which holds the sizes and
             statistics of all its parts; the folder's own place does not enter.
     """

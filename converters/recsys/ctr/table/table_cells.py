@@ -81,15 +81,7 @@ _NUMERALS[list(b"0123456789+-.eE")] = True
 
 @dataclass(frozen=True, kw_only=True)
 class CellFormat:
-    """How the cells of a column become tokens.
-
-    Attributes:
-        many: whether a text cell holds several tokens.
-        valued: whether a token carries its value.
-        token_separator: between the tokens of a text cell.
-        value_separator: between a token and its value, at its last place.
-        missing: texts of a cell that stand for no token.
-    """
+    """How the cells of a column become tokens."""
 
     many: bool = False
     valued: bool = False

@@ -50,16 +50,7 @@ class SplitFigures:
     """A split. Shares are None where there is nothing to divide by.
 
     Attributes:
-        rows: impressions.
-        clicks: rows with y_ctr.
-        conversions: rows with y_cvr.
-        clicked_conversions: rows with y_ctcvr.
-        funnel_anomalies: rows with y_cvr and no y_ctr.
         entities: distinct ones, None where they were not counted.
-        ctr: clicks / rows.
-        cvr_of_clicks: clicked_conversions / clicks.
-        cvr_of_impressions: conversions / rows.
-        ctcvr: clicked_conversions / rows.
     """
 
     rows: int

@@ -21,8 +21,6 @@ class Rule:
     """One rule.
 
     Attributes:
-        number: R, the section, a dot, a running number.
-        wants: what has to be so, in one line.
         decided: whether the contract's text leaves it open, so that it holds for files that carry
             a profile, and is not checked in other writers' files.
     """

@@ -192,10 +192,7 @@ class FeatureCounts:
     """What the ids of a feature say.
 
     Attributes:
-        feature: of the featuremap.
         tail_ids: disjoint or contract: then a hybrid's tail cannot be told from its head.
-        missing: rows whose only id is the missing one.
-        tokens: ids that are not the missing one.
         oov: ids 2 of a vocabulary.
         tail: ids of a hybrid's tail, where they are told apart.
         lengths: how many rows have lists of 0, 1, 2, ... tokens; empty for a single value.
@@ -291,9 +288,7 @@ class DeclaredColumn:
     """A column as the contract declares it.
 
     Attributes:
-        name: of the column.
         kind: its type, as `parquet_type` gives it.
-        missing: the rule that its absence breaks.
         shape: the rule that a list in place of a scalar breaks, or the other way round.
         type: the rule that another type of the scalars or elements breaks.
     """

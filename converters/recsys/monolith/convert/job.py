@@ -116,11 +116,7 @@ def total_counts(done: list[StreamResult]) -> Counts:
 
 
 class ConversionRun:
-    """Converts streams one after the other.
-
-    Attributes:
-        reordered: rows whose features tables have in another order.
-    """
+    """Converts streams one after the other."""
 
     def __init__(self, inputs: Inputs, settings: Settings, watch: Watch) -> None:
         self._inputs, self._settings, self._watch = inputs, settings, watch
@@ -199,13 +195,8 @@ class ConversionResult:
 
     Attributes:
         out: the file or folder; `-` for standard output.
-        counts: of all streams.
         streams: of each stream: its name, the name of what was made of it, and its counts.
-        reordered: rows whose features tables have in another order.
-        unmatched: names and patterns of filters that no feature has.
         rejects: the file that tells what was bad; None where nothing was.
-        already_done: the folder held this very result before, nothing was done.
-        notes: what was put right on the way, for people.
     """
 
     out: str

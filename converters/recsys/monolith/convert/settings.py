@@ -40,17 +40,7 @@ class Counts:
     Rows are those of records that could be read: `rows` = `written` + `filtered` + `rejected_rows`.
 
     Attributes:
-        rows: read.
-        written: rows that were written.
-        batches: ExampleBatches that were written.
-        early: batches that ended before they were full.
         filled: unset features that were added where a row lacks what others of its batch have.
-        lost_sort_ids: rows whose sort_id their batch has not.
-        lacking: rows whose LineId lacks uid, req_time or sample_rate.
-        filtered: rows that were left out, by reason.
-        rejected_records: records that could not be used.
-        rejected_rows: rows of the others that could not.
-        rejects: both, by reason.
         lost: fields that the target has no place for: how many records had them.
     """
 

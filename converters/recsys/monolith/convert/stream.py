@@ -197,12 +197,7 @@ _HINT = "set `skip_bad` to count what is bad and go on"
 
 
 class StreamConverter:
-    """One stream that is converted.
-
-    Attributes:
-        counts: what became of it so far.
-        first_bad: what is wrong with the first thing in it that was skipped.
-    """
+    """One stream that is converted."""
 
     def __init__(
         self, file: Entry, settings: Settings, reject: Reject, watch: Callable[[int], object]

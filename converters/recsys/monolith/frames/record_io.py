@@ -64,9 +64,6 @@ class RecordReader:
     stands in the `Bad`'s detail.
 
     Attributes:
-        where: what the stream is called in errors.
-
-    Attributes:
         broken: where the record begins in which reading failed, and how many bytes of it there are;
             known when an error was raised.
 
@@ -341,12 +338,7 @@ def _refuse_records(records: Records, wrong: NDArray[np.bool_], problem: str) ->
 
 
 class RecordWriter:
-    """Writes records to a stream, framed and compressed.
-
-    Attributes:
-        records: written so far.
-        bytes: of frames written so far, before compression.
-    """
+    """Writes records to a stream, framed and compressed."""
 
     def __init__(
         self, stream: Writable, framing: Framing, kind: Kind, compression: str = "none"

@@ -18,12 +18,8 @@ class Lengths:
     """How long lists are, or how many rows records have.
 
     Attributes:
-        count: of what was measured.
-        least: the smallest.
-        mean: over all.
         p50: of half of them, none is longer; exact below 64, else at most 3 % too small.
         p99: the same of 99 in 100.
-        most: the largest.
     """
 
     count: int
@@ -39,14 +35,9 @@ class Numbers:
     """How numbers are spread.
 
     Attributes:
-        count: of them, those that are no numbers included.
         positive: above 0.
-        zero: of them.
         negative: below 0.
-        no_number: NaN.
         least: the smallest; None without a number. So the two that follow.
-        mean: over those that are numbers.
-        most: the largest.
     """
 
     count: int
@@ -61,14 +52,7 @@ class Numbers:
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Which values there are.
-
-    Attributes:
-        given: rows that give one; others have the default.
-        values: rows by value, the most frequent first.
-        others: rows with values beyond so many different ones.
-        numbers: how those given are spread.
-    """
+    """Which values there are."""
 
     given: int
     values: tuple[tuple[float, int], ...]
@@ -81,14 +65,10 @@ class FeatureFigures:
     """A feature; filled, empty, unset and absent rows are all rows.
 
     Attributes:
-        name: of it.
-        raw: whether it is a raw feature.
         kinds: entries by kind, `unset` included.
         filled: rows where it has a value.
         empty: rows where it is a list without a value.
         unset: rows where it is there and has no kind.
-        absent: rows without it.
-        repeated: entries beyond one a row.
         lengths: values of lists, lists of lists of lists, 1 for a single value; None without any.
         slots: how many different slots its fids have; None without fids.
         first_slots: the smallest of them, of version 1 before those of version 2.
@@ -127,12 +107,7 @@ class Unknown:
     """Rows with unknown fields, by field number.
 
     Attributes:
-        line_id: in the LineId.
         line_id_text: with text that is no UTF-8, by field name.
-        record: in the Example, ExampleBatch or Instance.
-        beside: in a named feature, beside the feature.
-        features: with a feature that has unknown fields inside, or beside it.
-        unnoted: fields with large numbers that there was no room to note.
     """
 
     line_id: dict[int, int]
@@ -148,10 +123,7 @@ class LineIds:
     """What LineIds give.
 
     Attributes:
-        rows: with a LineId.
-        fields: rows that give a field, by its name.
         lacking: rows that lack a field which the format asks for, by its name.
-        incomplete: rows that lack any of these.
         sample_rate: of the rows that give one; the default is 1.
     """
 
@@ -168,8 +140,6 @@ class BadFigures:
 
     Attributes:
         reasons: how often, by reason (`contract.REASONS`).
-        bytes: of the streams that were passed over.
-        first: the first ones, with file and place.
     """
 
     reasons: dict[str, int]
@@ -182,21 +152,9 @@ class Figures:
     """Streams in figures.
 
     Attributes:
-        streams: as what each file was read.
-        rows: that can be used.
-        records: that have them.
-        batches: rows of each record.
-        features: in the order in which they came.
-        names_left_out: features beyond those that are told apart, entries of them.
-        slots: of all fids.
-        labels: how many labels rows have.
         label: how labels are spread, by position; those of the last one and beyond together.
-        instance_weight: of the rows that give one.
         data_source_key: of the rows with another one than 0.
-        line_ids: what they give.
         sort_ids: lengths of those of records that have one; None without any.
-        unknown: fields.
-        bad: what cannot be used.
     """
 
     streams: dict[str, str]

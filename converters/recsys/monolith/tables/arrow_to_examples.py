@@ -56,9 +56,6 @@ class FeatureCells:
         kind: of `contract.FEATURE_KINDS`.
         spans: the contents of the `Feature` messages, empty for unset ones.
         present: bool[R], where there is a feature.
-        bad: bool[R], which cells do not fit.
-        values: all values of the column.
-        bad_values: which of them do not fit.
         start: int64[R] where the values of each cell begin.
         stop: int64[R] where they end.
     """

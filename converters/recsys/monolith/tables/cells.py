@@ -129,10 +129,8 @@ class Lists:
     """N lists of values, or of lists, which lie one behind the other.
 
     Attributes:
-        valid: bool[N], which are not null.
         start: int64[N] where each begins, in values.
         stop: int64[N] where it ends; equal to start where it is null.
-        values: of all of them.
     """
 
     valid: NDArray[np.bool_]

@@ -164,16 +164,11 @@ class FeatureColumn:
     """A column that becomes features.
 
     Attributes:
-        at: the column's place in the table.
-        label: its name.
         name: of the features, in UTF-8.
         kind: number of `contract.FEATURE_KINDS`; `UNSET` for a column that says where one is unset.
         ident: the features' `id`.
         sorted_id: their `sorted_id`.
-        null: what null says.
         slot: where values become fids, their slot.
-        version: of those fids.
-        hashed: whether values are hashed for them.
         own: whether ingot wrote the column: then fids are what they were, whatever their bits.
     """
 
@@ -197,9 +192,7 @@ class Plan:
     Attributes:
         features: columns that become features, in the order in which rows have them.
         line: the column of each LineId field that is given, in the fields' order.
-        label: columns of labels, in order; or one of lists.
         special: places of the other columns, by their names in `columns.SPECIAL`.
-        dropped: names of the columns of which nothing becomes.
     """
 
     features: tuple[FeatureColumn, ...] = ()

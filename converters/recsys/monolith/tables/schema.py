@@ -84,12 +84,10 @@ class Column:
     """A column of features.
 
     Attributes:
-        label: its name in the table.
         name: the features' name, in UTF-8.
         ident: their `id`.
         sorted_id: their `sorted_id`.
         kind: number of `contract.FEATURE_KINDS`; `UNSET` for one that says where they are unset.
-        null: what null says.
     """
 
     label: str
@@ -203,12 +201,8 @@ class TableSchema:
     """What columns a table of rows has.
 
     Attributes:
-        columns: those of features, in order.
-        keys: which tell features apart.
         column_of: int32[keys], the column of each key.
-        line_fields: the fields of LineId that have a column.
         special: names of the other columns that are there, of `columns.SPECIAL`.
-        arrow: all of them, as Arrow has it.
     """
 
     columns: tuple[Column, ...]

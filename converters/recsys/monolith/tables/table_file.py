@@ -23,14 +23,12 @@ class FeatureRule:
     """What a feature is made of.
 
     Attributes:
-        column: the column of its values.
         kind: of `contract.FEATURE_KINDS`; None: by the column's type.
         slot: where values become fids, the slot of these.
         version: of fids that are made, or that are there if no kind says it.
         hash: none | xxh64, of values that become fids.
         ident: the feature's `id`.
         sorted_id: its `sorted_id`.
-        null: what null says.
     """
 
     column: str
@@ -48,13 +46,6 @@ class TableFile:
     """A checked file.
 
     Attributes:
-        where: the file, for messages.
-        features: by name, in order.
-        line_id: the column of each LineId field that is given.
-        label: columns of labels, in order; or one of lists.
-        instance_weight: a column.
-        data_source_key: a column.
-        sort_id: a column.
         others: what becomes of the columns that are not named; None: an error names them.
     """
 

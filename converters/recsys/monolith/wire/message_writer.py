@@ -115,7 +115,6 @@ class BatchBuilder:
     Attributes:
         early: batches that ended before they had `size` rows, the last one not counted.
         filled: unset features that stand for features that a row does not have.
-        lost_sort_ids: rows whose sort_id their batch does not have.
     """
 
     def __init__(self, size: int, *, shared: bool = True) -> None:

@@ -96,7 +96,6 @@ class WalkedRows:
 
     Attributes:
         data: uint8[B].
-        names: the distinct names.
         first: int64[R + 1] entries before each row.
         entries: int64[ENTRY, E].
         rows: int64[ROW, R].

@@ -331,8 +331,6 @@ class IndexedInstances:
     """Instances as rows.
 
     Attributes:
-        rows: of the good ones.
-        wrong: what is wrong with the others.
         lost: fields that an Example has no place for: how many Instances had them.
     """
 

@@ -29,7 +29,6 @@ class Lists(NamedTuple):
     Attributes:
         order: int64[E] the features by list, within it in the order of the rows.
         first: int64[L + 1] features before each list.
-        shared: bool[L] whether the list is written once for all rows.
     """
 
     order: Places

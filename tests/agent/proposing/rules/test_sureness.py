@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.drafts import Draft
+from ingot.agent.proposing.readings import Draft
 from ingot.agent.proposing.rules.confidence import (
     Doubt,
     draft_confidence,
