@@ -85,25 +85,29 @@ def _text_files() -> Iterator[tuple[str, list[str]]]:
         yield f"criteo/day_{day}", ["\t".join(row) for row in rows]
     features = "[{name: f0_a, field: '1', encoding: hash, hash_bucket: 8%s}, "
     features += "{name: f%s_b, field: '2', encoding: vocab, vocab_num_tokens: 9, max_len: 2%s}, "
-    features += "{name: f0_c, field: '3', encoding: hybrid, vocab_num_tokens: 2, hash_bucket: 4, "
-    features += "max_len: 3, use_value: true%s}]"
+    features += "{name: f%s_c, field: '3', encoding: hybrid, vocab_num_tokens: 2, hash_bucket: 4, "
+    features += "max_len: 3, use_value: true%s}, "
+    features += "{name: f%s_d, field: '4', encoding: vocab, vocab_num_tokens: 9%s}]"
     table = "{entity_id: user, y_ctr: click, y_cvr: buy, sample_id: id, token_separator: '|', "
     table += "value_separator: ':'}"
     yield (
         "table.yaml",
-        ["train_ratio: 0.5", f"table: {table}", f"features: {features % ('', 0, '', '')}"],
+        ["train_ratio: 0.5", f"table: {table}", f"features: {features % ('', *(0, '') * 3)}"],
     )
     yield (
         "table.csv",
-        ["id,user,click,buy,1,2,3"]
-        + [f"{n},u{n % 9},{n % 2},0,a{n},b{n % 5}|c{n % 3},d{n}:2|e:1.5" for n in range(4_000)],
+        ["id,user,click,buy,1,2,3,4"]
+        + [
+            f"{n},u{n % 9},{n % 2},0,a{n},b{n % 5}|c{n % 3},d{n}:2|e:1.5,f{n % 4}"
+            for n in range(4_000)
+        ],
     )
-    sources = ", src: 0", 1, ", src: 1", ", src: 0"
+    sources = ", src: 0", *(1, ", src: 1") * 3
     yield "aliccp.yaml", ["train_ratio: 0.5", f"features: {features % sources}"]
-    one, two, three = (field + "\x02{0}\x031.0" for field in "123")
-    impressions = [(n, n % 2, n % 9, "\x01".join((one, three, three)).format(n)) for n in range(40)]
-    yield "skeleton.csv", [f"{n},{click},0,u{user},3,{row}" for n, click, user, row in impressions]
-    yield "common.csv", [f"u{user},1,{two.format(user)}" for user in range(9)]
+    own, *common = (field + "\x02{0}\x031.0" for field in "1234")
+    impressions = (f"{n},{n % 2},0,u{n % 9},1,{own.format(n)}" for n in range(40))
+    yield "skeleton.csv", list(impressions)
+    yield "common.csv", [f"u{n},3,{chr(1).join(common).format(n)}" for n in range(9)]
 
 
 def _write_examples(path: Path) -> None:
@@ -117,6 +121,7 @@ def _write_examples(path: Path) -> None:
         line = example.line_id
         line.uid, line.req_time, line.sample_rate, line.req_id = row, row, 1.0, f"käse {row}"
         line.actions.append(row)
+        line.MergeFromString(b"\xe0\x25\x01")  # an unknown field
         for number, kind in FEATURE_KINDS.items():
             feature = example.named_feature.add(name=kind, id=number, sorted_id=row % 2).feature
             value = b"value" if kind.startswith("bytes") else row + 300

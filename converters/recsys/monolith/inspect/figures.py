@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.recsys.monolith.inspect import kernels as k
-from ingot.converters.recsys.monolith.record_index import Bytes, Places
+from ingot.converters.recsys.monolith.record_index import Bytes, Places, frozen
 from ingot.converters.rows import Json
 
 
@@ -316,7 +316,7 @@ class FieldTally:
             return
         others = np.empty((_NUMBERS, 2), np.int64)
         places = start[some], stop[some], row[some]
-        found = k.count_fields(data, *places, self._counts, self._seen, others)
+        found = k.count_fields(frozen(data), *places, self._counts, self._seen, others)
         self.unnoted += max(0, found - len(others))
         for _, number in np.unique(others[: min(found, len(others))], axis=0).tolist():
             if number in self._more or len(self._more) < _VALUES:

@@ -340,7 +340,7 @@ class _BatchEncoder:
             for row in np.flatnonzero(spans.stop > spans.start):
                 content = spans.data[spans.start[row] : spans.stop[row]].tobytes()
                 bad[row] = not _is_message(message, content)
-            self._complain(at, bad, lambda _: f"its bytes are not a {message}")
+            self._complain(at, bad, lambda _: f"its bytes cannot be read as {message}")
         return spans
 
     def _labels(self) -> Spans:

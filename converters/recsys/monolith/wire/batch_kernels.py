@@ -65,13 +65,17 @@ def walk_lists(
         if end < 0:
             return ODD
         if number <= 2 and wire == LENGTH:
-            content = inner_message(grammar, inner_message(grammar, batch_message, number), 2)
+            content = inner_message(
+                grammar.fields, inner_message(grammar.fields, batch_message, number), 2
+            )
             raw = number == 2
             if not _walk_list(data, value_at, end, content, raw, grammar, lists, one):
                 return ODD
             if not raw:
                 begin, finish = lists[NAME_START, one], lists[NAME_STOP, one]
-                lists[SPECIAL, one] = special_number(data, begin, finish, grammar)
+                lists[SPECIAL, one] = special_number(
+                    data, begin, finish, grammar.special, grammar.special_ends
+                )
             one += 1
             batch[BATCH_LISTS] = one
         elif (number == 3 or number == 100) and wire == VARINT:
@@ -100,6 +104,7 @@ def _walk_list(
     lists: NDArray[np.int64],
     one: int,
 ) -> bool:
+    fields, stack = grammar.fields, grammar.stack
     lists[:, one] = 0
     lists[RAW, one] = raw
     lists[START, one], lists[STOP, one] = at, stop
@@ -114,7 +119,7 @@ def _walk_list(
                 return False
             lists[NAME_START, one], lists[NAME_STOP, one] = value_at, end
         elif number == 2 and wire == LENGTH:
-            if not is_sound(data, value_at, end, content, grammar):
+            if not is_sound(data, value_at, end, content, fields, stack):
                 return False
             _count_feature(lists, one, at)
         elif wire == VARINT and (number == 3 or number == 4 or (number == _SORTED_ID and not raw)):
@@ -219,7 +224,11 @@ def _group_row(
     """As `group_rows`, and how many lists were begun: the last row may go elsewhere."""
     # The lists of a name in order: a row can have a name several times.
     head, seen_in, last = groups.known[0], groups.known[1], groups.known[2]
-    first, example, filled = rows.first, groups.example, groups.filled
+    # Structures are taken apart once: for a kernel that is called often they would cost too much.
+    first, name, raw, start, stop = rows.first, rows.name, rows.raw, rows.start, rows.stop
+    data, ident, sorted_id = rows.data, rows.ident, rows.sorted_id
+    extra_start, extra_stop = rows.extra_start, rows.extra_stop
+    list_of, example, filled = groups.list_of, groups.example, groups.filled
     following = np.empty(first[end] - first[begin], np.int32)
     lists, size = 0, rows.rest_stop[begin] - rows.rest_start[begin] + _LIST_HEAD
     for row in range(begin, end):
@@ -227,7 +236,7 @@ def _group_row(
             return row, lists, lists
         before, added = lists, 0
         for entry in range(first[row], first[row + 1]):
-            key = 2 * rows.name[entry] + rows.raw[entry]
+            key = 2 * name[entry] + raw[entry]
             at = head[key] if seen_in[key] != row else following[last[key]]
             if at < 0:
                 at = lists
@@ -238,32 +247,42 @@ def _group_row(
                     head[key] = at
                 else:  # the row has the name once more than any before it
                     following[last[key]] = at
-                name = rows.name[entry]
-                extra = rows.extra_stop[entry] - rows.extra_start[entry]
-                added += _LIST_HEAD + rows.name_first[name + 1] - rows.name_first[name] + extra
-                added += _UNSET * (row - begin)
-            elif not _fits_list(rows, entry, example[at]):
-                _forget_row(groups, first[row], entry)
+                number = name[entry]
+                added += _LIST_HEAD + rows.name_first[number + 1] - rows.name_first[number]
+                added += extra_stop[entry] - extra_start[entry] + _UNSET * (row - begin)
+            elif (
+                ident[entry] != ident[example[at]]
+                or sorted_id[entry] != sorted_id[example[at]]
+                or not equal_bytes(
+                    data,
+                    extra_start[entry],
+                    extra_stop[entry],
+                    data,
+                    extra_start[example[at]],
+                    extra_stop[example[at]],
+                )
+            ):
+                _forget_row(list_of, filled, first[row], entry)
                 return row, before, lists
             seen_in[key], last[key] = row, at
-            groups.list_of[entry] = at
+            list_of[entry] = at
             filled[at] += 1
-            added += size_with_head(2, max(rows.stop[entry] - rows.start[entry], 0))
+            added += size_with_head(2, max(stop[entry] - start[entry], 0))
         # Every list has a feature of every row, if only an unset one.
         added += _UNSET * (lists - (first[row + 1] - first[row]))
         many = first[row + 1] - first[begin] > most
         if (size + added > limit or many) and row > begin:
-            _forget_row(groups, first[row], first[row + 1])
+            _forget_row(list_of, filled, first[row], first[row + 1])
             return row, before, lists
         size += added
     return end, lists, lists
 
 
 @kernel
-def _forget_row(groups: Groups, begin: int, end: int) -> None:
+def _forget_row(list_of: NDArray[np.int32], filled: Places, begin: int, end: int) -> None:
     """Take the features of a row that goes elsewhere out of the lists again."""
     for entry in range(begin, end):
-        groups.filled[groups.list_of[entry]] -= 1
+        filled[list_of[entry]] -= 1
 
 
 @kernel
@@ -277,23 +296,14 @@ def _fits_batch(rows: RowArrays, row: int, other: int) -> bool:
 
 
 @kernel
-def _fits_list(rows: RowArrays, entry: int, other: int) -> bool:
-    """Whether two features say the same of what a list says once."""
-    if rows.ident[entry] != rows.ident[other] or rows.sorted_id[entry] != rows.sorted_id[other]:
-        return False
-    start, stop, data = rows.extra_start, rows.extra_stop, rows.data
-    return equal_bytes(data, start[entry], stop[entry], data, start[other], stop[other])
-
-
-@kernel
 def order_by_list(first_entry: int, last_entry: int, groups: Groups, lists: Lists) -> None:
     """Fill in the features of a batch by list, within it in the order of the rows."""
-    order, first = lists.order, lists.first
+    order, first, list_of = lists.order, lists.first, groups.list_of
     first[0] = 0
     for at in range(len(first) - 1):
         first[at + 1] = first[at] + groups.filled[at]
     ends = first[:-1].copy()
     for entry in range(first_entry, last_entry):
-        at = groups.list_of[entry]
+        at = list_of[entry]
         order[ends[at]] = entry
         ends[at] += 1

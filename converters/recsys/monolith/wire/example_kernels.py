@@ -43,8 +43,7 @@ class Noted(NamedTuple):
         entries: int64[ENTRY, E].
         rows: int64[ROW, R].
         status: int8[R].
-        name_start: int64[E] where each distinct name begins.
-        name_stop: int64[E] where it ends.
+        name_places: int64[2, E] where each distinct name begins, and where it ends.
         table: int32[a power of two over E] of -1: the hash table of the names.
     """
 
@@ -52,23 +51,22 @@ class Noted(NamedTuple):
     entries: NDArray[np.int64]
     rows: NDArray[np.int64]
     status: NDArray[np.int8]
-    name_start: Places
-    name_stop: Places
+    name_places: NDArray[np.int64]
     table: NDArray[np.int32]
 
 
 @kernel
-def inner_message(grammar: Grammar, message: int, number: int) -> int:
+def inner_message(fields: NDArray[np.int32], message: int, number: int) -> int:
     """The number of the message that a field is."""
-    return grammar.fields[message, number] >> MESSAGE_SHIFT
+    return fields[message, number] >> MESSAGE_SHIFT
 
 
 @kernel
-def special_number(data: Bytes, start: int, stop: int, grammar: Grammar) -> int:
+def special_number(data: Bytes, start: int, stop: int, special: Bytes, ends: Places) -> int:
     """The number of a name among the special ones, from 1; 0 for others."""
     begin = 0
-    for at, end in enumerate(grammar.special_ends):
-        if equal_bytes(data, start, stop, grammar.special, begin, end):
+    for at, end in enumerate(ends):
+        if equal_bytes(data, start, stop, special, begin, end):
             return at + 1
         begin = end
     return 0
@@ -98,15 +96,9 @@ def extend_extra(places: NDArray[np.int64], at: int, row: int, start: int, stop:
 
 @kernel
 def _walk_named(
-    data: Bytes,
-    at: int,
-    stop: int,
-    entries: NDArray[np.int64],
-    entry: int,
-    content: int,
-    raw: bool,
-    grammar: Grammar,
+    data: Bytes, at: int, stop: int, entries: NDArray[np.int64], entry: int, raw: bool
 ) -> tuple[bool, int, int]:
+    """Note the parts of a named (raw) feature, and where its name lies; False where it is odd."""
     name_start, name_stop = at, at
     entries[START, entry] = entries[STOP, entry] = -1
     entries[IDENT, entry] = entries[SORTED_ID, entry] = 0
@@ -130,9 +122,7 @@ def _walk_named(
         ):
             return False, name_start, name_stop
         at = end
-    start, end = entries[START, entry], entries[STOP, entry]
-    sound = start == end or is_sound(data, start, end, content, grammar)
-    return sound, name_start, name_stop
+    return True, name_start, name_stop
 
 
 @kernel
@@ -193,7 +183,9 @@ def walk_examples(
     seed: int,
 ) -> int:
     """Note the parts of Examples; returns how many distinct names there are."""
-    first, entries, rows, status = noted.first, noted.entries, noted.rows, noted.status
+    # A structure is taken apart once: for a kernel that is called often it would cost too much.
+    first, entries, rows, status, name_places, table = noted
+    fields, stack, special, special_ends = grammar
     entry, names, before = 0, 0, -1
     first[0] = 0
     for row in range(len(start)):
@@ -210,16 +202,18 @@ def walk_examples(
                 status[row] = _note_field(data, rows, row, at, (number, wire, value_at, end))
             else:
                 raw = number == _NAMED_RAW
-                content = inner_message(grammar, inner_message(grammar, 0, number), 2)
-                sound, begin, finish = _walk_named(
-                    data, value_at, end, entries, entry, content, raw, grammar
+                content = inner_message(fields, inner_message(fields, 0, number), 2)
+                sound, begin, finish = _walk_named(data, value_at, end, entries, entry, raw)
+                first_at, last_at = entries[START, entry], entries[STOP, entry]
+                sound = sound and (
+                    first_at == last_at or is_sound(data, first_at, last_at, content, fields, stack)
                 )
-                which = 0 if raw else special_number(data, begin, finish, grammar)
+                which = 0 if raw else special_number(data, begin, finish, special, special_ends)
                 if which and sound:
                     status[row] = _note_special(rows, row, which, entries, entry)
                 elif sound:
                     before, names = _find_name_number(
-                        data, begin, finish, before, names, noted, seed
+                        data, begin, finish, before, names, name_places, table, seed
                     )
                     sound = before >= 0
                     entries[RAW, entry], entries[NAME, entry] = raw, before
@@ -227,7 +221,7 @@ def walk_examples(
                 if not sound:
                     status[row] = ODD
             at = end
-        if not _has_sound_line(data, rows, row, grammar):
+        if not _has_sound_line(data, rows, row, fields, stack):
             status[row] = ODD
         if status[row] != SOUND:
             entry = begun
@@ -236,11 +230,17 @@ def walk_examples(
 
 
 @kernel
-def _has_sound_line(data: Bytes, rows: NDArray[np.int64], row: int, grammar: Grammar) -> bool:
+def _has_sound_line(
+    data: Bytes,
+    rows: NDArray[np.int64],
+    row: int,
+    fields: NDArray[np.int32],
+    stack: NDArray[np.int64],
+) -> bool:
     """Whether the LineId in a row's field is one, or there is none."""
     start, stop = rows[LINE, row], rows[LINE + 1, row]
-    message = inner_message(grammar, 0, _LINE_FIELD)
-    return start == stop or is_sound(data, start, stop, message, grammar)
+    message = inner_message(fields, 0, _LINE_FIELD)
+    return start == stop or is_sound(data, start, stop, message, fields, stack)
 
 
 @kernel
@@ -250,7 +250,8 @@ def _find_name_number(
     stop: int,
     before: int,
     names: int,
-    noted: Noted,
+    places: NDArray[np.int64],
+    table: NDArray[np.int32],
     seed: int,
 ) -> tuple[int, int]:
     """The number of a name, a new one if it was not there, and how many there are.
@@ -258,7 +259,7 @@ def _find_name_number(
     The number is -1 where the name is not UTF-8. The name after the one `before` is tried first:
     rows mostly repeat the order of the last one.
     """
-    name_start, name_stop, table = noted.name_start, noted.name_stop, noted.table
+    name_start, name_stop = places[0], places[1]
     guess = before + 1 if before + 1 < names else 0
     if guess < names and equal_bytes(data, start, stop, data, name_start[guess], name_stop[guess]):
         return guess, names
@@ -335,7 +336,7 @@ def read_special(
     """Move what special features say to where an Example's fields are noted."""
     for row in range(rows.shape[1]):
         if status[row] == SOUND and rows[LINE_FEATURE, row] >= 0:
-            status[row] = _read_line(data, rows, row, line_id, grammar)
+            status[row] = _read_line(data, rows, row, line_id, grammar.fields, grammar.stack)
         if status[row] == SOUND and rows[LABEL_FEATURE, row] >= 0:
             status[row] = _read_labels(data, rows, row)
         if status[row] == SOUND and rows[WEIGHT_FEATURE, row] >= 0:
@@ -348,11 +349,12 @@ def _read_line(
     rows: NDArray[np.int64],
     row: int,
     line_id: int,
-    grammar: Grammar,
+    fields: NDArray[np.int32],
+    stack: NDArray[np.int64],
 ) -> int:
     begin, end = rows[LINE_FEATURE, row], rows[LINE_FEATURE + 1, row]
     begin, end, there = _read_values(data, begin, end, _BYTES_LIST)
-    if not there or not is_sound(data, begin, end, line_id, grammar):
+    if not there or not is_sound(data, begin, end, line_id, fields, stack):
         return BAD_LINE
     return SOUND if _take_payload(data, rows, row, LINE, begin, end) else LINES_DIFFER
 

@@ -400,10 +400,10 @@ def is_sound(
     start: int,
     stop: int,
     message: int,
-    grammar: Grammar,
+    fields: NDArray[np.int32],
+    stack: NDArray[np.int64],
 ) -> bool:
     """Whether bytes are a message as protobuf reads it; False also where that is not known."""
-    fields, stack = grammar.fields, grammar.stack
     depth, at = 0, start
     while True:
         while at == stop:

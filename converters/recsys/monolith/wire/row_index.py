@@ -132,14 +132,13 @@ def _walk_records(records: Records, at: Places) -> WalkedRows:
         entries=np.empty((w.ENTRY, entries_at_most), np.int64),
         rows=np.empty((w.ROW, count), np.int64),
         status=np.empty(count, np.int8),
-        name_start=np.empty(entries_at_most, np.int64),
-        name_stop=np.empty(entries_at_most, np.int64),
+        name_places=np.empty((2, entries_at_most), np.int64),
         table=np.full(1 << max(4, (2 * entries_at_most).bit_length()), -1, np.int32),
     )
     names = w.walk_examples(records.data, records.start, records.stop, new_grammar(), noted, _SEED)
     if records.source.any():
         noted.rows[w.SOURCE] = np.where(records.source > 0, records.source, noted.rows[w.SOURCE])
-    spans = zip(noted.name_start[:names], noted.name_stop[:names], strict=True)
+    spans = noted.name_places[:, :names].T
     return WalkedRows(
         data=records.data,
         names=tuple(records.data[start:stop].tobytes() for start, stop in spans),

@@ -37,84 +37,95 @@ class Lists(NamedTuple):
 
 
 @kernel
-def _name_places(rows: RowArrays, entry: int) -> tuple[int, int]:
-    number = rows.name[entry]
-    return rows.name_first[number], rows.name_first[number + 1]
-
-
-@kernel
-def _envelope_size(rows: RowArrays, entry: int) -> int:
+def _envelope_size(name_size: int, ident: int, sorted_id: int, extra_size: int) -> int:
     """Bytes of a named feature, or of a list of them, without the features."""
-    size = rows.extra_stop[entry] - rows.extra_start[entry]
-    begin, end = _name_places(rows, entry)
-    if end > begin:
-        size += size_with_head(1, end - begin)
-    if rows.ident[entry]:
-        size += 1 + int32_size(rows.ident[entry])
-    if rows.sorted_id[entry]:
-        size += 1 + int32_size(rows.sorted_id[entry])
+    size = extra_size
+    if name_size:
+        size += size_with_head(1, name_size)
+    if ident:
+        size += 1 + int32_size(ident)
+    if sorted_id:
+        size += 1 + int32_size(sorted_id)
     return size
+
+
+# Structures are taken apart before a loop, and no kernel that is called in one takes them: numba
+# passes all arrays of a structure each time.
 
 
 @kernel
 def measure_features(rows: RowArrays, sizes: Places) -> None:
     """Fill in the bytes of named features, without tag and size."""
+    first, name, start, stop = rows.name_first, rows.name, rows.start, rows.stop
+    ident, sorted_id = rows.ident, rows.sorted_id
+    extra_start, extra_stop = rows.extra_start, rows.extra_stop
     for entry in range(len(sizes)):
-        size = _envelope_size(rows, entry)
-        if rows.start[entry] >= 0:
-            size += size_with_head(2, rows.stop[entry] - rows.start[entry])
+        name_size = first[name[entry] + 1] - first[name[entry]]
+        extra_size = extra_stop[entry] - extra_start[entry]
+        size = _envelope_size(name_size, ident[entry], sorted_id[entry], extra_size)
+        if start[entry] >= 0:
+            size += size_with_head(2, stop[entry] - start[entry])
         sizes[entry] = size
 
 
 @kernel
 def measure_examples(rows: RowArrays, sizes: Places, totals: Places) -> None:
     """Fill in the bytes of Examples whose features have these sizes."""
+    first, line_start, line_stop = rows.first, rows.line_start, rows.line_stop
+    rest_start, rest_stop, label_first = rows.rest_start, rows.rest_stop, rows.label_first
+    weight, source = rows.weight, rows.source
     for row in range(len(totals)):
-        total = rows.rest_stop[row] - rows.rest_start[row]
-        for entry in range(rows.first[row], rows.first[row + 1]):
+        total = rest_stop[row] - rest_start[row]
+        for entry in range(first[row], first[row + 1]):
             total += size_with_head(1, sizes[entry])
-        if rows.line_start[row] >= 0:
-            total += size_with_head(_LINE_ID, rows.line_stop[row] - rows.line_start[row])
-        labels = rows.label_first[row + 1] - rows.label_first[row]
+        if line_start[row] >= 0:
+            total += size_with_head(_LINE_ID, line_stop[row] - line_start[row])
+        labels = label_first[row + 1] - label_first[row]
         if labels:
             total += size_with_head(_LABEL, 4 * labels)
-        if rows.weight[row]:
+        if weight[row]:
             total += 2 + 4
-        if rows.source[row]:
-            total += 2 + varint_size(np.int64(rows.source[row]))
+        if source[row]:
+            total += 2 + varint_size(np.int64(source[row]))
         totals[row] = total
 
 
 @kernel
 def write_examples(rows: RowArrays, sizes: Places, out: Bytes) -> None:
     """Write Examples one behind the other: their fields in the order of their numbers."""
-    at, data = 0, rows.data
-    for row in range(len(rows.first) - 1):
+    data, names, name_first, first = rows.data, rows.names, rows.name_first, rows.first
+    name, raw, start, stop = rows.name, rows.raw, rows.start, rows.stop
+    ident, sorted_id = rows.ident, rows.sorted_id
+    extra_start, extra_stop = rows.extra_start, rows.extra_stop
+    line_start, line_stop = rows.line_start, rows.line_stop
+    label, label_first, weight, source = rows.label, rows.label_first, rows.weight, rows.source
+    rest_start, rest_stop = rows.rest_start, rows.rest_stop
+    at = 0
+    for row in range(len(first) - 1):
         for wanted in (False, True):
-            for entry in range(rows.first[row], rows.first[row + 1]):
-                if rows.raw[entry] != wanted:
+            for entry in range(first[row], first[row + 1]):
+                if raw[entry] != wanted:
                     continue
                 at = put_head(out, at, 2 if wanted else 1, sizes[entry])
-                begin, end = _name_places(rows, entry)
-                at = put_named(out, at, 1, rows.names, begin, end)
-                if rows.start[entry] >= 0:
-                    at = put_head(out, at, 2, rows.stop[entry] - rows.start[entry])
-                    at = put_bytes(out, at, data, rows.start[entry], rows.stop[entry])
-                at = put_number(out, at, 3, rows.ident[entry])
-                at = put_number(out, at, 6, rows.sorted_id[entry])
-                at = put_bytes(out, at, data, rows.extra_start[entry], rows.extra_stop[entry])
-        if rows.line_start[row] >= 0:
-            at = put_head(out, at, _LINE_ID, rows.line_stop[row] - rows.line_start[row])
-            at = put_bytes(out, at, data, rows.line_start[row], rows.line_stop[row])
-        begin, end = 4 * rows.label_first[row], 4 * rows.label_first[row + 1]
-        at = put_named(out, at, _LABEL, rows.label, begin, end)
-        if rows.weight[row]:
+                begin, end = name_first[name[entry]], name_first[name[entry] + 1]
+                at = put_named(out, at, 1, names, begin, end)
+                if start[entry] >= 0:
+                    at = put_head(out, at, 2, stop[entry] - start[entry])
+                    at = put_bytes(out, at, data, start[entry], stop[entry])
+                at = put_number(out, at, 3, ident[entry])
+                at = put_number(out, at, 6, sorted_id[entry])
+                at = put_bytes(out, at, data, extra_start[entry], extra_stop[entry])
+        if line_start[row] >= 0:
+            at = put_head(out, at, _LINE_ID, line_stop[row] - line_start[row])
+            at = put_bytes(out, at, data, line_start[row], line_stop[row])
+        at = put_named(out, at, _LABEL, label, 4 * label_first[row], 4 * label_first[row + 1])
+        if weight[row]:
             at = put_varint(out, at, np.int64(_WEIGHT << 3 | FIXED32))
-            at = put_bits(out, at, rows.weight[row])
-        if rows.source[row]:
+            at = put_bits(out, at, weight[row])
+        if source[row]:
             at = put_varint(out, at, np.int64(_SOURCE << 3 | VARINT))
-            at = put_varint(out, at, np.int64(rows.source[row]))
-        at = put_bytes(out, at, data, rows.rest_start[row], rows.rest_stop[row])
+            at = put_varint(out, at, np.int64(source[row]))
+        at = put_bytes(out, at, data, rest_start[row], rest_stop[row])
 
 
 @kernel
@@ -139,35 +150,42 @@ _UNSET_SIZE: Final = 2  # bytes of a feature without content, with its tag
 @kernel
 def find_shared_lists(rows: RowArrays, lists: Lists, count: int) -> None:
     """Take off the mark of lists whose features are not all there, in `count` rows, and equal."""
-    start, stop, data = rows.start, rows.stop, rows.data
-    for at in range(len(lists.shared)):
-        begin, end = lists.first[at], lists.first[at + 1]
-        shared = lists.shared[at] and count > 1 and end - begin == count
-        one = lists.order[begin]
+    data, start, stop = rows.data, rows.start, rows.stop
+    order, first, shared = lists
+    for at in range(len(shared)):
+        begin, end = first[at], first[at + 1]
+        equal = shared[at] and count > 1 and end - begin == count
+        one = order[begin]
         for place in range(begin + 1, end):
-            if not shared:
+            if not equal:
                 break
-            other = lists.order[place]
-            shared = equal_bytes(data, start[one], stop[one], data, start[other], stop[other])
-        lists.shared[at] = shared
+            other = order[place]
+            equal = equal_bytes(data, start[one], stop[one], data, start[other], stop[other])
+        shared[at] = equal
 
 
 @kernel
 def measure_lists(rows: RowArrays, lists: Lists, count: int, sizes: Places) -> None:
     """Fill in the bytes of the lists of a batch of `count` rows, without tag and size."""
+    order, first, shared = lists
+    start, stop = rows.start, rows.stop
     for at in range(len(sizes)):
         if sizes[at] < 0:
             continue
-        begin, end = lists.first[at], lists.first[at + 1]
-        size = _envelope_size(rows, lists.order[begin])
-        if lists.shared[at]:
+        begin, end = first[at], first[at + 1]
+        one = order[begin]
+        number = rows.name[one]
+        name_size = rows.name_first[number + 1] - rows.name_first[number]
+        extra_size = rows.extra_stop[one] - rows.extra_start[one]
+        size = _envelope_size(name_size, rows.ident[one], rows.sorted_id[one], extra_size)
+        if shared[at]:
             end = begin + 1
             size += 2
         else:
             size += _UNSET_SIZE * (count - (end - begin))
         for place in range(begin, end):
-            entry = lists.order[place]
-            size += size_with_head(2, max(rows.stop[entry] - rows.start[entry], 0))
+            entry = order[place]
+            size += size_with_head(2, max(stop[entry] - start[entry], 0))
         sizes[at] = size
 
 
@@ -182,30 +200,33 @@ def write_lists(
     out: Bytes,
 ) -> int:
     """Write the lists of a batch of `count` rows, those of raw features last."""
-    to, data = 0, rows.data
+    data, names, name_first, name = rows.data, rows.names, rows.name_first, rows.name
+    raw, start, stop, ident, sorted_id = rows.raw, rows.start, rows.stop, rows.ident, rows.sorted_id
+    extra_start, extra_stop = rows.extra_start, rows.extra_stop
+    order, first, shared = lists
+    to = 0
     for wanted in (False, True):
         for at in range(len(sizes)):
-            one = lists.order[lists.first[at]]
-            if rows.raw[one] != wanted or sizes[at] < 0:
+            one = order[first[at]]
+            if raw[one] != wanted or sizes[at] < 0:
                 continue
             to = put_head(out, to, 2 if wanted else 1, sizes[at])
-            name_begin, name_end = _name_places(rows, one)
-            to = put_named(out, to, 1, rows.names, name_begin, name_end)
-            if lists.shared[at]:
-                to = _put_feature(out, to, data, rows.start[one], rows.stop[one])
+            to = put_named(out, to, 1, names, name_first[name[one]], name_first[name[one] + 1])
+            if shared[at]:
+                to = _put_feature(out, to, data, start[one], stop[one])
                 to = put_varint(out, to, np.int64(3 << 3 | VARINT))
                 to = put_varint(out, to, np.int64(1))
             else:
                 row = begin_row
-                for place in range(lists.first[at], lists.first[at + 1]):
-                    entry = lists.order[place]
+                for place in range(first[at], first[at + 1]):
+                    entry = order[place]
                     to = _put_unset(out, to, row_of[entry] - row)
-                    to = _put_feature(out, to, data, rows.start[entry], rows.stop[entry])
+                    to = _put_feature(out, to, data, start[entry], stop[entry])
                     row = row_of[entry] + 1
                 to = _put_unset(out, to, begin_row + count - row)
-            to = put_number(out, to, 4, rows.ident[one])
-            to = put_number(out, to, 6, rows.sorted_id[one])
-            to = put_bytes(out, to, data, rows.extra_start[one], rows.extra_stop[one])
+            to = put_number(out, to, 4, ident[one])
+            to = put_number(out, to, 6, sorted_id[one])
+            to = put_bytes(out, to, data, extra_start[one], extra_stop[one])
     return to
 
 

@@ -217,8 +217,8 @@ def test_cells_that_do_not_fit(column: pa.Array, rule: str | None, said: str) ->
         ("__LABEL__", pa.array([1.0, 1e300]), "too large a number"),
         ("instance_weight", pa.array([1.0, 1e300]), "does not fit instance_weight"),
         ("__DATA_SOURCE_KEY__", pa.array([1, -1]), "-1 does not fit data_source_key"),
-        ("__LINE_ID_REST__", pa.array([b"", b"\x18"]), "its bytes are not a"),
-        ("__REST__", pa.array([b"", b"\xff"]), "its bytes are not a"),
+        ("__LINE_ID_REST__", pa.array([b"", b"\x18"]), "its bytes cannot be read as"),
+        ("__REST__", pa.array([b"", b"\xff"]), "its bytes cannot be read as"),
     ],
 )
 def test_other_cells_that_do_not_fit(name: str, column: pa.Array, said: str) -> None:
