@@ -1,6 +1,7 @@
 """What every test runs under: no network by accident, no state of the user, repeatable examples."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +25,8 @@ FOREIGN_SETTINGS = ("INGOT_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "LANGSMI
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile kernels once where the whole suite is run by several processes."""
+    """Let interrupts interrupt; compile kernels once where several processes run the suite."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     several = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
     if several and config.args == config.getini("testpaths"):
         compile_kernels()
