@@ -207,6 +207,6 @@ def test_parquet_to_tokens_looked_into_checked_and_resumed(tmp_path):
     argv = [sys.executable, EXAMPLES / "parquet2mbt/run.py", "--out", tmp_path / "out"]
     done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr
-    assert "made again  67 documents of 2 files" in done.stdout
+    assert "tokenized again  67 documents of 2 files" in done.stdout
     assert "The lamp that burned backwards" in done.stdout
     assert done.stderr.endswith("nothing to do\n")

@@ -20,14 +20,14 @@ pytestmark = pytest.mark.more
 IMPORT_EVERYTHING = """
 import importlib, pkgutil, sys
 import ingot
-from ingot.converters import contracts
+from ingot.converters import json_yaml as contracts
 for module in pkgutil.walk_packages(ingot.__path__, "ingot."):
     generated = module.name.endswith("_pb2")  # needs the extra recsys: converters/monolith/messages
     if module.name != "ingot.__main__" and not generated:
         importlib.import_module(module.name)
-for name in contracts.names():
+for name in contracts.schema_names():
     contracts.validator(name)
-print(ingot.__file__, *contracts.names(), "torch" in sys.modules, "datasets" in sys.modules)
+print(ingot.__file__, *contracts.schema_names(), "torch" in sys.modules, "datasets" in sys.modules)
 """
 
 
@@ -123,4 +123,6 @@ def test_parquet2mbt_runs_from_the_wheel(installed, tmp_path):
     command = [installed / "parquet2mbt", "--input-dir", "corpus", "--tokenizer", "tokenizer.json"]
     sh(*command, "--output-prefix", "out/corpus", "--processes", "2", cwd=tmp_path)
     prefix = ["out/corpus", "--source", "corpus", "--tokenizer", "tokenizer.json", "--all"]
-    assert "differing   0" in sh(installed / "ingot", "tokens", "verify", *prefix, cwd=tmp_path)
+    assert "different        0" in sh(
+        installed / "ingot", "tokens", "verify", *prefix, cwd=tmp_path
+    )

@@ -115,12 +115,12 @@ def test_what_is_written_of_deep_groups_can_be_read(depth):
 MEMORY = """
 import sys
 from pathlib import Path
-from ingot.converters.recsys.monolith.record_index import unframed
+from ingot.converters.recsys.monolith.record_index import records_of_messages
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
 from ingot.converters.recsys.monolith.wire.row_index import index_batches
 from tests.converters.recsys.monolith.wire.test_hostile import BOMBS
 total = 0
-for rows, wrong in index_batches(unframed([BOMBS[sys.argv[1]]()])):
+for rows, wrong in index_batches(records_of_messages([BOMBS[sys.argv[1]]()])):
     total += len(example_records(rows).data)
     if total > 4 << 30:
         break
