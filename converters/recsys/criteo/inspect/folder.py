@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.recsys.criteo.contract import DENSE_NAMES, KEYS
 from ingot.converters.recsys.criteo.inspect.figures import (
     DenseFigures,
     Figures,
@@ -21,7 +20,14 @@ from ingot.converters.recsys.criteo.inspect.figures import (
     SparseFigures,
 )
 from ingot.converters.recsys.criteo.inspect.stored_figures import is_stored, read_stored_figures
-from ingot.converters.recsys.criteo.stored_arrays import KINDS, MappedRows, PartRange, locate_arrays
+from ingot.converters.recsys.criteo.stored_arrays import (
+    DENSE_NAMES,
+    KEYS,
+    KINDS,
+    MappedRows,
+    PartRange,
+    locate_arrays,
+)
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 _ROWS: Final = 1 << 16

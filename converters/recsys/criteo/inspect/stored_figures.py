@@ -12,13 +12,6 @@ from numpy.typing import NDArray
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import MANIFEST
-from ingot.converters.recsys.criteo.contract import (
-    DENSE_NAMES,
-    KEYS,
-    RARE_ID,
-    STATS,
-    vocabulary_path,
-)
 from ingot.converters.recsys.criteo.inspect.figures import (
     DenseFigures,
     Figures,
@@ -26,7 +19,14 @@ from ingot.converters.recsys.criteo.inspect.figures import (
     PartFigures,
     SparseFigures,
 )
-from ingot.converters.recsys.criteo.stored_arrays import locate_arrays
+from ingot.converters.recsys.criteo.stored_arrays import (
+    DENSE_NAMES,
+    KEYS,
+    RARE_ID,
+    STATS,
+    locate_arrays,
+    vocabulary_path,
+)
 from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.criteo import array_name
 

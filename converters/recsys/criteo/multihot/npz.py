@@ -21,7 +21,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.recsys.criteo.contract import write_all
+from ingot.converters.recsys.criteo.stored_arrays import write_all
 
 _LIMIT: Final = (1 << 31) - 1
 """The largest size and offset that are written with 32 bits, as Python has it."""

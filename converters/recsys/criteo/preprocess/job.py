@@ -14,7 +14,6 @@ from ingot.converters.output.commit import StagedResult, stage
 from ingot.converters.output.files import check_unchanged, encode_json, file_entry, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity, json_digest
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
-from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
 from ingot.converters.recsys.criteo.preprocess.part_reader import (
     PROBLEMS,
@@ -33,6 +32,7 @@ from ingot.converters.recsys.criteo.preprocess.settings import Settings
 from ingot.converters.recsys.criteo.preprocess.shuffle import PartRows, Shuffle, write_part
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
+from ingot.converters.recsys.criteo.stored_arrays import KEYS, REJECTS, STATS
 from ingot.converters.rows import Json
 from ingot.converters.sources.inputs import input_entry
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE

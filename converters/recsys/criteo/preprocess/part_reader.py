@@ -12,9 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.recsys.criteo.contract import DENSE_NAMES, HEADER, KEYS
-from ingot.converters.recsys.criteo.preprocess.column_ids import Column, finish_column
-from ingot.converters.recsys.criteo.preprocess.column_kernels import BUCKETS, measure_dense
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, Part, open_part
 from ingot.converters.recsys.criteo.preprocess.raw_lines import (
     LONGEST,
@@ -27,7 +24,9 @@ from ingot.converters.recsys.criteo.preprocess.raw_lines import (
     read_blocks,
     too_long_error,
 )
+from ingot.converters.recsys.criteo.preprocess.row_kernels import BUCKETS, measure_dense
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
+from ingot.converters.recsys.criteo.preprocess.vocabulary import Column, finish_column
 from ingot.converters.recsys.criteo.preprocess.work_folder import (
     PartFiles,
     WorkFolder,
@@ -35,6 +34,7 @@ from ingot.converters.recsys.criteo.preprocess.work_folder import (
     map_values,
     remove_files,
 )
+from ingot.converters.recsys.criteo.stored_arrays import DENSE_NAMES, HEADER, KEYS
 from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
@@ -309,11 +309,13 @@ class ReadPhase:
 
     def facts(self) -> list[dict[str, Json]]:
         """What was counted of each part."""
-        return [cast(dict[str, Json], self._work.facts(_read_step(p))) for p in self._inputs.parts]
+        return [
+            cast("dict[str, Json]", self._work.facts(_read_step(p))) for p in self._inputs.parts
+        ]
 
     def columns(self) -> list[dict[str, Json]]:
         """What was counted of each column."""
-        return [cast(dict[str, Json], self._work.facts(_finish_step(key))) for key in KEYS]
+        return [cast("dict[str, Json]", self._work.facts(_finish_step(key))) for key in KEYS]
 
     def run(self) -> None:
         """Do what is left of both steps."""
@@ -388,8 +390,8 @@ class ReadPhase:
         path = self._work.column(part.name, column.key, "ids")
         with path.open("wb", buffering=0) as file:
             for start in range(0, len(raw), _ROWS):
-                values = cast(NDArray[np.uint32], raw[start : start + _ROWS])
-                append_values(cast(Any, file), column.encode(values))
+                values = cast("NDArray[np.uint32]", raw[start : start + _ROWS])
+                append_values(cast("Any", file), column.encode(values))
                 self._tell("columns", at, len(values))
         self._work.sync(path)
 

@@ -11,14 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError
-from ingot.converters.recsys.criteo.contract import (
-    FIRST_ID,
-    HEADER,
-    KEYS,
-    create_array,
-    row_bytes,
-    write_all,
-)
 from ingot.converters.recsys.criteo.preprocess.row_kernels import (
     count_buckets,
     invert_permutation,
@@ -26,6 +18,14 @@ from ingot.converters.recsys.criteo.preprocess.row_kernels import (
     sort_into_buckets,
 )
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder, map_values
+from ingot.converters.recsys.criteo.stored_arrays import (
+    FIRST_ID,
+    HEADER,
+    KEYS,
+    create_array,
+    row_bytes,
+    write_all,
+)
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_name
 
 _LEAST: Final = -(1 << 31)
@@ -68,7 +68,7 @@ class PartRows:
 
     def _final(self, key: str, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Ids by number; those below the first one stay, they are of unseen values."""
-        remap = cast(NDArray[np.uint32], map_values(self.work.remap(key), np.uint32))
+        remap = cast("NDArray[np.uint32]", map_values(self.work.remap(key), np.uint32))
         own = ids >= FIRST_ID
         final = ids.copy()
         final[own] = remap[ids[own] - FIRST_ID]

@@ -6,12 +6,10 @@ whatever the size of a row group.
 
 import fcntl
 import json
-import os
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.output.files import whole_file
 from ingot.converters.recsys.ctr.contract import ENTITY_ID, LABELS, ROW_ID
 from ingot.converters.recsys.ctr.loader.split_files import (
     Split,
@@ -32,14 +31,6 @@ from ingot.converters.recsys.training.batch_order import RowSequence, Span
 PIECE: Final = 8192
 """Rows that are decoded at a time."""
 _BUFFER: Final = 1 << 20  # bytes of a column that are read ahead: a row group may be large
-
-
-class Rows(Protocol):
-    """Where record batches come from."""
-
-    def pieces(self, span: Span) -> Iterator[Any]:
-        """Record batches with the rows of a span, in order."""
-        ...
 
 
 class ParquetRows:
@@ -168,12 +159,16 @@ def list_lengths(column: Any) -> Any:  # noqa: ANN401
     return np.diff(column.offsets.to_numpy()).astype(np.int64, copy=False)
 
 
-def read_rows(rows: Rows, sequence: RowSequence, start: int, stop: int) -> Any:  # noqa: ANN401
+def read_rows(
+    rows: "ParquetRows | CachedRows", sequence: RowSequence, start: int, stop: int
+) -> Any:  # noqa: ANN401
     """One record batch with the rows at positions start..stop-1 of a sequence."""
     return join_batches(list(read_pieces(rows, sequence, start, stop)))
 
 
-def read_pieces(rows: Rows, sequence: RowSequence, start: int, stop: int) -> Iterator[Any]:
+def read_pieces(
+    rows: "ParquetRows | CachedRows", sequence: RowSequence, start: int, stop: int
+) -> Iterator[Any]:
     """The rows at positions start..stop-1 of a sequence, as record batches."""
     for span in sequence.spans(start, stop):
         yield from rows.pieces(span)
@@ -302,30 +297,20 @@ def _remove_leftovers(target: Path) -> None:
 
 def write_cache(split: Split, target: Path, *, block: int = BLOCK) -> None:
     """Write the cache of a split, under another name until it is whole."""
-    temporary = target.parent / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}"
-    try:
-        with temporary.open("xb") as stream:
-            _write_blocks(split, stream, block)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _write_blocks(split: Split, stream: Any, size: int) -> None:  # noqa: ANN401
-    schema = rows_schema(split.features).with_metadata(
-        {_KEY: _cache_stamp(split), _BLOCK_KEY: b"%d" % size}
-    )
+    stamps = {_KEY: _cache_stamp(split), _BLOCK_KEY: b"%d" % block}
+    schema = rows_schema(split.features).with_metadata(stamps)
     rows = ParquetRows(split, split.features, threads=True)
     pieces = (
         piece
         for number, group in enumerate(split.groups)
         for piece in rows.pieces(Span(group=number, start=0, stop=group.rows))
     )
-    with pa.ipc.new_file(stream, schema) as writer:
-        for block in _regroup_rows(pieces, size):
-            writer.write_batch(block)
+    with (
+        whole_file(target, exclusive=False) as stream,
+        pa.ipc.new_file(stream, schema) as writer,
+    ):
+        for whole in _regroup_rows(pieces, block):
+            writer.write_batch(whole)
 
 
 def _regroup_rows(pieces: Iterable[Any], size: int) -> Iterator[Any]:
