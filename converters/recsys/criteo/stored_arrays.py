@@ -98,18 +98,13 @@ _AGAIN: Final = "preprocess the data again"
 
 @dataclass(frozen=True, kw_only=True)
 class StoredArray:
-    """An array as its file has it.
-
-    Attributes:
-        offset: bytes before the first number.
-        size: bytes of the file.
-    """
+    """An array as its file has it."""
 
     path: Path
     dtype: str
     shape: tuple[int, int]
-    offset: int
-    size: int
+    offset: int  # bytes before the first number
+    size: int  # bytes of the file
     changed: int
 
 
@@ -125,15 +120,12 @@ class PartRange:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The rows that are read.
-
-    Attributes:
-        fingerprint: of names, types, shapes, first and last bytes of every array, and the chosen
-            rows; the folder's own place does not enter.
-    """
+    """The rows that are read."""
 
     where: str
     stretches: tuple[PartRange, ...]
+    # of names, types, shapes, first and last bytes of every array, and the chosen rows; the
+    # folder's own place does not enter
     fingerprint: str
 
     @property

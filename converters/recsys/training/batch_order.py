@@ -106,16 +106,12 @@ _FOREIGN: Final = "state: it was not written by this loader"
 
 @dataclass(frozen=True, kw_only=True)
 class EpochPlan:
-    """What the batches of an epoch depend on.
-
-    Attributes:
-        data: `rows`, `files` and a `fingerprint` of what is read.
-    """
+    """What the batches of an epoch depend on."""
 
     batches: int
     streams: int
     settings: Mapping[str, Any]
-    data: Mapping[str, Any]
+    data: Mapping[str, Any]  # `rows`, `files` and a `fingerprint` of what is read
     names: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -31,17 +31,13 @@ MOST_IDS: Final = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """Checked parameters of F features; equal ones make equal tables.
-
-    Attributes:
-        sizes: ids that a cell of each feature gets; 1 leaves it as it is.
-        seeding: feature: the table of feature k is drawn with the seed k; global0: all tables one
-            after another with the seed 0.
-    """
+    """Checked parameters of F features; equal ones make equal tables."""
 
     num_embeddings: tuple[int, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # ids that a cell of each feature gets; 1 leaves it as it is
     distribution: str
+    # feature: the table of feature k is drawn with the seed k; global0: all tables one after
+    # another with the seed 0
     seeding: str
 
     @classmethod

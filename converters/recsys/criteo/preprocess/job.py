@@ -17,19 +17,21 @@ from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
 from ingot.converters.recsys.criteo.preprocess.part_reader import (
     PROBLEMS,
-    DenseSums,
+    PartCounts,
     ReadPhase,
     part_entry,
     stats_document,
 )
 from ingot.converters.recsys.criteo.preprocess.raw_lines import parse_block
-from ingot.converters.recsys.criteo.preprocess.row_kernels import (
+from ingot.converters.recsys.criteo.preprocess.settings import Settings
+from ingot.converters.recsys.criteo.preprocess.shuffle import (
+    PartRows,
+    Shuffle,
     count_buckets,
     put_in_order,
     sort_into_buckets,
+    write_part,
 )
-from ingot.converters.recsys.criteo.preprocess.settings import Settings
-from ingot.converters.recsys.criteo.preprocess.shuffle import PartRows, Shuffle, write_part
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
 from ingot.converters.recsys.criteo.stored_arrays import KEYS, REJECTS, STATS
@@ -51,7 +53,7 @@ def compile_kernels() -> None:
 
 def _compile_reading() -> None:
     block = parse_block(np.frombuffer(b"\t" * 39 + b"\n", np.uint8), labelled=True)
-    DenseSums().add(block.dense)
+    PartCounts().add_dense(block.dense)
     for grows in (True, False):
         Ids("", grows=grows).ids(block.sparse[0])
 

@@ -3,7 +3,6 @@
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -41,33 +40,20 @@ from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 _INT64: Final = np.iinfo(np.int64)
 
 
-@dataclass(kw_only=True)
-class DenseSums:
-    """Sums over raw dense values, each int64[13]; `histogram` int64[13, 34], see `measure`."""
-
-    least: NDArray[np.int64] = field(default_factory=lambda: np.full(DENSE, _INT64.max))
-    most: NDArray[np.int64] = field(default_factory=lambda: np.full(DENSE, _INT64.min))
-    total: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DENSE, np.int64))
-    nonfinite: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DENSE, np.int64))
-    histogram: NDArray[np.int64] = field(
-        default_factory=lambda: np.zeros((DENSE, BUCKETS), np.int64)
-    )
-
-    def add(self, raw: NDArray[np.int32]) -> None:
-        """Add rows; int32[R, 13]."""
-        measure_dense(raw, self.least, self.most, self.total, self.histogram)
-
-
-@dataclass(kw_only=True)
 class PartCounts:
-    """What was counted of a part."""
+    """What was counted of a part; of raw dense values by column."""
 
-    rows: int = 0
-    lines: int = 0
-    rejects: Counter[str] = field(default_factory=Counter)
-    labels: Counter[str] = field(default_factory=Counter)
-    missing: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DENSE + SPARSE, np.int64))
-    dense: DenseSums = field(default_factory=DenseSums)
+    def __init__(self) -> None:
+        self.rows = self.lines = 0
+        self.rejects, self.labels = Counter[str](), Counter[str]()
+        self.missing = np.zeros(DENSE + SPARSE, np.int64)
+        self.least, self.most = np.full(DENSE, _INT64.max), np.full(DENSE, _INT64.min)
+        self.total, self.nonfinite = np.zeros(DENSE, np.int64), np.zeros(DENSE, np.int64)
+        self.histogram = np.zeros((DENSE, BUCKETS), np.int64)
+
+    def add_dense(self, raw: NDArray[np.int32]) -> None:
+        """Measure values; int32[R, 13]."""
+        measure_dense(raw, self.least, self.most, self.total, self.histogram)
 
     def add_labels(self, labels: NDArray[np.int32]) -> None:
         """Count labels; int32[R]."""
@@ -76,18 +62,17 @@ class PartCounts:
 
     def facts(self) -> dict[str, Json]:
         """As the marker of a finished part holds them."""
-        dense = self.dense
         return {
             "rows": self.rows,
             "lines": self.lines,
             "rejects": dict(sorted(self.rejects.items())),
             "labels": {name: self.labels[name] for name in ("0", "1", "other")},
-            "nonfinite": dense.nonfinite.tolist(),
+            "nonfinite": self.nonfinite.tolist(),
             "missing": self.missing.tolist(),
-            "least": dense.least.tolist() if self.rows else None,
-            "most": dense.most.tolist() if self.rows else None,
-            "total": [int(one) for one in dense.total],
-            "histogram": dense.histogram.tolist(),
+            "least": self.least.tolist() if self.rows else None,
+            "most": self.most.tolist() if self.rows else None,
+            "total": self.total.tolist(),
+            "histogram": self.histogram.tolist(),
         }
 
 
@@ -96,10 +81,7 @@ def part_entry(name: str, file: str, facts: dict[str, Json], *, shuffled: bool) 
     return {
         "name": name,
         "file": file,
-        "lines": facts["lines"],
-        "rows": facts["rows"],
-        "rejects": facts["rejects"],
-        "labels": facts["labels"],
+        **{key: facts[key] for key in ("lines", "rows", "rejects", "labels")},
         "nonfinite": sum(facts["nonfinite"]),
         "dense_min": min(facts["least"]) if facts["rows"] else None,
         "shuffled": shuffled,
@@ -185,9 +167,9 @@ class PartReader:
             self._work.forget_part(part.name)
             raise
         if self._settings.dense == "min2" and counts.rows:
-            least = int(counts.dense.least.min())
+            least = int(counts.least.min())
             bad = min2_in_place(folder / "dense.npy", counts.rows, HEADER, least)
-            counts.dense.nonfinite += bad
+            counts.nonfinite += bad
         return {**counts.facts(), "sha256": sha256}
 
     def _pump(
@@ -238,12 +220,12 @@ class PartReader:
     def _write_dense(self, block: Block, files: PartFiles, counts: PartCounts) -> None:
         counts.add_labels(block.labels)
         append_values(files.labels, block.labels)
-        counts.dense.add(block.dense)
+        counts.add_dense(block.dense)
         if self._settings.dense == "min2":
             append_values(files.dense, block.dense)
             return
         values = ln3(block.dense)
-        counts.dense.nonfinite += count_nonfinite(values)
+        counts.nonfinite += count_nonfinite(values)
         append_values(files.dense, values)
 
     def _check(self, part: Part, block: Block, counts: PartCounts) -> None:

@@ -89,15 +89,10 @@ class Reject:
 
 @dataclass(frozen=True, kw_only=True)
 class Rejects:
-    """The lines of a block that are no rows, 20 bytes each.
+    """The lines of a block that are no rows, 20 bytes each."""
 
-    Attributes:
-        text: uint8[n], of the block.
-        told: uint32[m, 5], see `kernels.parsing.parse`.
-    """
-
-    text: NDArray[np.uint8]
-    told: NDArray[np.uint32]
+    text: NDArray[np.uint8]  # uint8[n], of the block
+    told: NDArray[np.uint32]  # uint32[m, 5], see `kernels.parsing.parse`
     labelled: bool
 
     def __len__(self) -> int:
@@ -131,22 +126,14 @@ class Rejects:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Lines as numbers.
-
-    Attributes:
-        longest: bytes of the longest line.
-        labels: int32[R].
-        dense: int32[R, 13], missing values 0.
-        sparse: uint32[26, R], missing values 0.
-        missing: int64[39], empty fields of rows, dense then sparse.
-    """
+    """Lines as numbers."""
 
     lines: int
-    longest: int
-    labels: NDArray[np.int32]
-    dense: NDArray[np.int32]
-    sparse: NDArray[np.uint32]
-    missing: NDArray[np.int64]
+    longest: int  # bytes of the longest line
+    labels: NDArray[np.int32]  # int32[R]
+    dense: NDArray[np.int32]  # int32[R, 13], missing values 0
+    sparse: NDArray[np.uint32]  # uint32[26, R], missing values 0
+    missing: NDArray[np.int64]  # int64[39], empty fields of rows, dense then sparse
     rejects: Rejects
 
 

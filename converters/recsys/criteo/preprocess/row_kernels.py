@@ -1,4 +1,4 @@
-"""Kernels that parse raw lines to numbers and bring rows to their places.
+"""Kernels that parse raw lines, measure dense values and number 32-bit values as first seen.
 
 First the separators are found, then the fields between them become numbers: eight bytes at a time,
 with few branches, and no field waits for the one before it.
@@ -283,73 +283,6 @@ def _write_reject(
         reject[4] = bad
     reject[2] = np.int64(ends[begin - 1]) + 1 if begin else 0
     reject[3] = ends[last]
-
-
-@kernel
-def invert_permutation(permutation: NDArray[np.uint32], done: NDArray[np.uint8]) -> None:
-    """Replace a permutation by its inverse, cycle by cycle."""
-    for start in range(len(permutation)):
-        if done[start >> 3] >> (start & 7) & 1:
-            continue
-        before, at = np.int64(start), np.int64(permutation[start])
-        while at != start:
-            following = np.int64(permutation[at])
-            permutation[at] = before
-            done[at >> 3] |= np.uint8(1 << (at & 7))
-            before = at
-            at = following
-        permutation[start] = before
-
-
-@kernel
-def count_buckets(places: NDArray[np.uint32], size: int, counts: NDArray[np.int64]) -> None:
-    """Add the rows of each bucket of `size` places to `counts`."""
-    for place in places:
-        counts[np.int64(place) // size] += 1
-
-
-@kernel
-def sort_into_buckets(
-    places: NDArray[np.uint32],
-    size: int,
-    labels: NDArray[np.uint32],
-    dense: NDArray[np.uint32],
-    sparse: NDArray[np.uint32],
-    ends: NDArray[np.int64],
-    records: NDArray[np.uint32],
-) -> None:
-    """Make records of rows, those of a bucket side by side."""
-    width = dense.shape[1]
-    for row in range(len(places)):
-        bucket = np.int64(places[row]) // size
-        record = records[ends[bucket]]
-        ends[bucket] += 1
-        record[0] = places[row]
-        record[1] = labels[row]
-        for column in range(width):
-            record[2 + column] = dense[row, column]
-        for column in range(len(sparse)):
-            record[2 + width + column] = sparse[column, row]
-
-
-@kernel
-def put_in_order(
-    records: NDArray[np.uint32],
-    first: int,
-    labels: NDArray[np.uint32],
-    dense: NDArray[np.uint32],
-    sparse: NDArray[np.uint32],
-) -> None:
-    """Put the records of a bucket, which begins at place `first`, where they belong."""
-    width = dense.shape[1]
-    for number in range(len(records)):
-        record = records[number]
-        row = np.int64(record[0]) - first
-        labels[row, 0] = record[1]
-        for column in range(width):
-            dense[row, column] = record[2 + column]
-        for column in range(sparse.shape[1]):
-            sparse[row, column] = record[2 + width + column]
 
 
 BUCKETS: Final = 34

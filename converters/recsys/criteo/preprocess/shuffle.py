@@ -11,12 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError
-from ingot.converters.recsys.criteo.preprocess.row_kernels import (
-    count_buckets,
-    invert_permutation,
-    put_in_order,
-    sort_into_buckets,
-)
+from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder, map_values
 from ingot.converters.recsys.criteo.stored_arrays import (
     FIRST_ID,
@@ -31,19 +26,82 @@ from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_nam
 _LEAST: Final = -(1 << 31)
 
 
+@kernel
+def invert_permutation(permutation: NDArray[np.uint32], done: NDArray[np.uint8]) -> None:
+    """Replace a permutation by its inverse, cycle by cycle."""
+    for start in range(len(permutation)):
+        if done[start >> 3] >> (start & 7) & 1:
+            continue
+        before, at = np.int64(start), np.int64(permutation[start])
+        while at != start:
+            following = np.int64(permutation[at])
+            permutation[at] = before
+            done[at >> 3] |= np.uint8(1 << (at & 7))
+            before = at
+            at = following
+        permutation[start] = before
+
+
+@kernel
+def count_buckets(places: NDArray[np.uint32], size: int, counts: NDArray[np.int64]) -> None:
+    """Add the rows of each bucket of `size` places to `counts`."""
+    for place in places:
+        counts[np.int64(place) // size] += 1
+
+
+@kernel
+def sort_into_buckets(
+    places: NDArray[np.uint32],
+    size: int,
+    labels: NDArray[np.uint32],
+    dense: NDArray[np.uint32],
+    sparse: NDArray[np.uint32],
+    ends: NDArray[np.int64],
+    records: NDArray[np.uint32],
+) -> None:
+    """Make records of rows, those of a bucket side by side."""
+    width = dense.shape[1]
+    for row in range(len(places)):
+        bucket = np.int64(places[row]) // size
+        record = records[ends[bucket]]
+        ends[bucket] += 1
+        record[0] = places[row]
+        record[1] = labels[row]
+        for column in range(width):
+            record[2 + column] = dense[row, column]
+        for column in range(len(sparse)):
+            record[2 + width + column] = sparse[column, row]
+
+
+@kernel
+def put_in_order(
+    records: NDArray[np.uint32],
+    first: int,
+    labels: NDArray[np.uint32],
+    dense: NDArray[np.uint32],
+    sparse: NDArray[np.uint32],
+) -> None:
+    """Put the records of a bucket, which begins at place `first`, where they belong."""
+    width = dense.shape[1]
+    for number in range(len(records)):
+        record = records[number]
+        row = np.int64(record[0]) - first
+        labels[row, 0] = record[1]
+        for column in range(width):
+            dense[row, column] = record[2 + column]
+        for column in range(sparse.shape[1]):
+            sparse[row, column] = record[2 + width + column]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PartRows:
-    """A part that was read.
-
-    Attributes:
-        rounded: whether ids and labels go through float32.
-    """
+    """A part that was read."""
 
     work: WorkFolder
     name: str
     rows: int
     remapped: frozenset[str]
-    rounded: bool
+    rounded: bool  # whether ids and labels go through float32
 
     def read(
         self, start: int, stop: int
@@ -75,8 +133,8 @@ class PartRows:
         return final
 
 
-def _read_slice(path: "object", offset: int, start: int, stop: int) -> NDArray[np.uint32]:
-    return np.fromfile(str(path), np.uint32, stop - start, offset=offset + 4 * start)
+def _read_slice(path: Path, offset: int, start: int, stop: int) -> NDArray[np.uint32]:
+    return np.fromfile(path, np.uint32, stop - start, offset=offset + 4 * start)
 
 
 def _round_to_float32(values: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
@@ -144,28 +145,20 @@ _HINT: Final = "give the folder of an earlier run as it was written"
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """A saved vocabulary.
+    """A saved vocabulary."""
 
-    Attributes:
-        values: uint32[n], in first-seen order.
-        ids: int32[n].
-        counts: int64[n].
-    """
-
-    values: NDArray[np.uint32]
+    values: NDArray[np.uint32]  # [n], in first-seen order
     ids: NDArray[np.int32]
     counts: NDArray[np.int64]
     next_id: int
 
-    @classmethod
-    def empty(cls) -> "Vocabulary":
-        """Of a first run."""
-        return cls(
-            values=np.empty(0, np.uint32),
-            ids=np.empty(0, np.int32),
-            counts=np.empty(0, np.int64),
-            next_id=FIRST_ID,
-        )
+
+_NOTHING: Final = Vocabulary(
+    values=np.empty(0, np.uint32),
+    ids=np.empty(0, np.int32),
+    counts=np.empty(0, np.int64),
+    next_id=FIRST_ID,
+)
 
 
 def load_vocabulary(folder: Path, key: str) -> Vocabulary:
@@ -239,9 +232,7 @@ class Column:
     def __init__(self, work: WorkFolder, at: int, settings: Settings) -> None:
         self.key = KEYS[at]
         self._work = work
-        self.prior = (
-            load_vocabulary(settings.vocab, self.key) if settings.vocab else Vocabulary.empty()
-        )
+        self.prior = load_vocabulary(settings.vocab, self.key) if settings.vocab else _NOTHING
         self._map = Ids(self.key, grows=settings.unseen == "new")
         self._map.restore(self.prior.values)
         self._log: BinaryIO | None = None
@@ -288,11 +279,7 @@ class Column:
         return self._map.unseen
 
     def pieces(self) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
-        """The values in the order of their numbers, and how often each was seen.
-
-        Gives:
-            uint32[n] values, int64[n] counts.
-        """
+        """Values in the order of their numbers, uint32, and how often each was seen, int64."""
         known, count = len(self.prior.values), self._map.count
         logged = cast("NDArray[np.uint32]", map_values(self._work.log(self.key), np.uint32))
         for values, offset in ((self.prior.values, 0), (logged[: count - known], known)):
@@ -313,10 +300,7 @@ class _Piece:
 
 
 class _FinalIds:
-    """Ids by number of a value: those of the first vocabulary stay, new ones follow.
-
-    A value that is rare in it gets an id once it was seen again and reaches the threshold.
-    """
+    """Ids by number of a value: those of the first vocabulary stay, new ones follow."""
 
     def __init__(self, column: Column, settings: Settings) -> None:
         self._column, self._threshold = column, settings.threshold
@@ -333,19 +317,13 @@ class _FinalIds:
             known = prior.ids[part]
             ids[: len(known)] = known
             total[: len(known)] += prior.counts[part]
-            self._add(ids, counts, total)
+            if self._grows:  # a rare value gets an id once it was seen again and often enough
+                new = (ids == RARE_ID) & (counts > 0) & (total >= self._threshold)
+                after = self.next_id + int(np.count_nonzero(new))
+                ids[new] = np.arange(self.next_id, after, dtype=np.int32)
+                self.next_id = after
             yield _Piece(values=values, ids=ids, counts=counts, total=total)
             first += len(values)
-
-    def _add(
-        self, ids: NDArray[np.int32], counts: NDArray[np.int64], total: NDArray[np.int64]
-    ) -> None:
-        if not self._grows:
-            return
-        new = (ids == RARE_ID) & (counts > 0) & (total >= self._threshold)
-        after = self.next_id + int(np.count_nonzero(new))
-        ids[new] = np.arange(self.next_id, after, dtype=np.int32)
-        self.next_id = after
 
 
 @dataclass(kw_only=True)
@@ -373,24 +351,20 @@ class _Sums:
 def finish_column(
     column: Column, work: WorkFolder, settings: Settings, result: Path
 ) -> dict[str, Json]:
-    """Save the vocabulary of a column, and a remap where numbers are not the ids yet.
-
-    Memory: a piece, beside the column's counts and its first vocabulary.
-    """
+    """Save the vocabulary of a column, and a remap where numbers are not the ids yet."""
     unseen = column.seal()
     final, sums = _FinalIds(column, settings), _Sums()
     path, remap = vocabulary_path(result, column.key), work.remap(column.key)
-    with (
-        output_errors(path),
-        _make_file(remap).open("wb") as ids,
-        pq.ParquetWriter(
-            _make_file(path), SCHEMA, use_dictionary=False, compression="zstd"
-        ) as writer,
-    ):
+    with output_errors(path), ExitStack() as files:
+        for file in (path, remap):
+            file.parent.mkdir(exist_ok=True)
+        ids = files.enter_context(remap.open("wb"))
+        writer = pq.ParquetWriter(path, SCHEMA, use_dictionary=False, compression="zstd")
+        files.enter_context(writer)
         for piece in final.pieces():
             sums.add(piece)
             piece.ids.tofile(ids)
-            writer.write_table(_piece_table(piece))
+            writer.write_table(pa.table([piece.values, piece.ids, piece.total], schema=SCHEMA))
         told = {
             "column": column.key,
             "frequency_threshold": settings.threshold,
@@ -405,12 +379,3 @@ def finish_column(
     sums.rare_rows += unseen
     sums.max_id = max(sums.max_id, RARE_ID if unseen else 0)
     return vars(sums)
-
-
-def _make_file(path: Path) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    return path
-
-
-def _piece_table(piece: _Piece) -> pa.Table:
-    return pa.table([piece.values, piece.ids, piece.total], schema=SCHEMA)

@@ -38,16 +38,12 @@ _Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where a kind of line has what.
-
-    Attributes:
-        sample: column of the sample's id; None for common features.
-    """
+    """Where a kind of line has what."""
 
     commas: int
     entity: int
     labels: tuple[int, ...] = ()
-    sample: int | None = None
+    sample: int | None = None  # column of the sample's id; None for common features
 
 
 SKELETON: Final = Layout(commas=5, entity=3, labels=(1, 2), sample=0)
@@ -56,14 +52,10 @@ COMMON: Final = Layout(commas=2, entity=0)
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """The raw fields that count, in the order of their numbers.
-
-    Attributes:
-        numbers: int16, the place of each in `FeatureMap.sources`.
-    """
+    """The raw fields that count, in the order of their numbers."""
 
     names: tuple[str, ...]
-    numbers: NDArray[np.int16]
+    numbers: NDArray[np.int16]  # int16, the place of each in `FeatureMap.sources`
 
     def flat(self) -> FieldNames:
         """Join all names."""

@@ -143,17 +143,11 @@ _STRATEGIES: Final = {"auto": AUTO, "auto_mix": AUTO_MIX, "topk_by_freq": TOPK}
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """A feature's cells over n rows.
+    """A feature's cells over n rows."""
 
-    Attributes:
-        offsets: int32[n + 1] of the lists; None for single values.
-        ids: int64[n] or of all lists.
-        values: float32, as ids; may be empty for a feature without `use_value`.
-    """
-
-    offsets: NDArray[np.int32] | None
-    ids: NDArray[np.int64]
-    values: NDArray[np.float32]
+    offsets: NDArray[np.int32] | None  # int32[n + 1] of the lists; None for single values
+    ids: NDArray[np.int64]  # int64[n] or of all lists
+    values: NDArray[np.float32]  # float32, as ids; may be empty for a feature without `use_value`
 
     def columns(self, feature: Feature) -> list[pa.Array]:
         """The contract's columns of the feature."""

@@ -51,15 +51,11 @@ class Inputs(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Aliccp:
-    """The raw files of Ali-CCP.
-
-    Attributes:
-        block_bytes: about how much is read at a time; the result does not depend on it.
-    """
+    """The raw files of Ali-CCP."""
 
     skeleton: str
     common: str
-    block_bytes: int = BLOCK
+    block_bytes: int = BLOCK  # about how much is read at a time; the result does not depend on it
 
     def places(self) -> dict[str, str]:
         """Where each role's file is."""

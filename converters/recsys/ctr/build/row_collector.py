@@ -24,35 +24,22 @@ from ingot.converters.rows import Json
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """The tokens of one field over n rows.
+    """The tokens of one field over n rows."""
 
-    Attributes:
-        offsets: int32[n + 1]; row i has tokens offsets[i]:offsets[i + 1].
-        codes: int32[m], of the build's interner.
-        values: float32[m], finite.
-    """
-
-    offsets: NDArray[np.int32]
-    codes: NDArray[np.int32]
-    values: NDArray[np.float32]
+    offsets: NDArray[np.int32]  # int32[n + 1]; row i has tokens offsets[i]:offsets[i + 1]
+    codes: NDArray[np.int32]  # int32[m], of the build's interner
+    values: NDArray[np.float32]  # float32[m], finite
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Rows of a skeleton or a table, or lines of the common features.
+    """Rows of a skeleton or a table, or lines of the common features."""
 
-    Attributes:
-        rows: int64[n], their numbers in the file from 0.
-        clicks: uint8[n], 0 or 1; all 0 for common features.
-        purchases: uint8[n], 0 or 1; all 0 for common features.
-        entities: int32[n], codes of the build's entities.
-        samples: uint64[n], hashes of the samples' ids; None where there are none.
-    """
-
-    rows: NDArray[np.int64]
-    clicks: NDArray[np.uint8]
-    purchases: NDArray[np.uint8]
-    entities: NDArray[np.int32]
+    rows: NDArray[np.int64]  # int64[n], their numbers in the file from 0
+    clicks: NDArray[np.uint8]  # uint8[n], 0 or 1; all 0 for common features
+    purchases: NDArray[np.uint8]  # uint8[n], 0 or 1; all 0 for common features
+    entities: NDArray[np.int32]  # int32[n], codes of the build's entities
+    # uint64[n], hashes of the samples' ids; None where there are none
     samples: NDArray[np.uint64] | None
     tokens: tuple[Tokens, ...]
     counts: Counter[str] = field(default_factory=Counter)

@@ -13,16 +13,12 @@ from ingot.converters.recsys.ctr.draft.column_profile import Profile, Sample, wo
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What becomes of a column.
-
-    Attributes:
-        feature: as the featuremap has it, None where it is none.
-    """
+    """What becomes of a column."""
 
     column: str
     role: str
     why: str
-    feature: dict[str, Any] | None = None
+    feature: dict[str, Any] | None = None  # as the featuremap has it, None where it is none
 
 
 @dataclass(frozen=True, kw_only=True)

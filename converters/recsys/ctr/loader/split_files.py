@@ -57,19 +57,15 @@ class RowGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """The files of a split, as their footers tell.
-
-    Attributes:
-        sizes: their bytes.
-        fingerprint: of every file's name, size, rows and footer, which holds the sizes and
-            statistics of all its parts; the folder's own place does not enter.
-    """
+    """The files of a split, as their footers tell."""
 
     where: str
     files: tuple[Path, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # their bytes
     groups: tuple[RowGroup, ...]
     features: tuple[StoredFeature, ...]
+    # of every file's name, size, rows and footer, which holds the sizes and statistics of all its
+    # parts; the folder's own place does not enter
     fingerprint: str
 
     @property

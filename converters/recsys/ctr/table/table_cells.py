@@ -20,49 +20,32 @@ number, bytes that are no UTF-8."""
 
 @dataclass(frozen=True, kw_only=True)
 class Reject:
-    """A row that is not written.
-
-    Attributes:
-        row: its number from 0 in the file.
-    """
+    """A row that is not written."""
 
     file: str
-    row: int
+    row: int  # its number from 0 in the file
     reason: str
     found: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class RawTokens:
-    """The tokens of one field over n rows, in the rows' order, as the data has them.
+    """The tokens of one field over n rows, in the rows' order, as the data has them."""
 
-    Attributes:
-        offsets: int32[n + 1]; row i has tokens offsets[i]:offsets[i + 1].
-        tokens: Arrow large_binary[m], the token texts in UTF-8.
-        values: float32[m], finite; what was NaN or infinite is 0.0.
-    """
-
-    offsets: NDArray[np.int32]
-    tokens: pa.LargeBinaryArray
-    values: NDArray[np.float32]
+    offsets: NDArray[np.int32]  # int32[n + 1]; row i has tokens offsets[i]:offsets[i + 1]
+    tokens: pa.LargeBinaryArray  # Arrow large_binary[m], the token texts in UTF-8
+    values: NDArray[np.float32]  # float32[m], finite; what was NaN or infinite is 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class RawBlock:
-    """Rows of a table.
+    """Rows of a table."""
 
-    Attributes:
-        rows: int64[n], the numbers of the rows in the file, from 0.
-        clicks: uint8[n], 0 or 1.
-        purchases: uint8[n], 0 or 1.
-        entities: Arrow large_binary[n], UTF-8.
-        samples: uint64[n], a hash of each sample's id, or None where there is none.
-    """
-
-    rows: NDArray[np.int64]
-    clicks: NDArray[np.uint8]
-    purchases: NDArray[np.uint8]
-    entities: pa.LargeBinaryArray
+    rows: NDArray[np.int64]  # int64[n], the numbers of the rows in the file, from 0
+    clicks: NDArray[np.uint8]  # uint8[n], 0 or 1
+    purchases: NDArray[np.uint8]  # uint8[n], 0 or 1
+    entities: pa.LargeBinaryArray  # Arrow large_binary[n], UTF-8
+    # uint64[n], a hash of each sample's id, or None where there is none
     samples: NDArray[np.uint64] | None
     tokens: tuple[RawTokens, ...]
     malformed: dict[str, int] = field(default_factory=dict)

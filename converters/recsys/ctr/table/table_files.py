@@ -48,13 +48,9 @@ class TableFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """Consecutive rows of a file.
+    """Consecutive rows of a file."""
 
-    Attributes:
-        rows: int64[n], the numbers in the file of the rows that could be read.
-    """
-
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # int64[n], the numbers in the file of the rows that could be read
     columns: pa.RecordBatch
     read: int
     rejects: tuple[Reject, ...] = ()

@@ -47,18 +47,14 @@ _SHARED_TAIL: Final = "tail_ids is contract: ids of a hybrid's tail cannot be to
 
 @dataclass(frozen=True, kw_only=True)
 class SplitFigures:
-    """A split. Shares are None where there is nothing to divide by.
-
-    Attributes:
-        entities: distinct ones, None where they were not counted.
-    """
+    """A split. Shares are None where there is nothing to divide by."""
 
     rows: int
     clicks: int
     conversions: int
     clicked_conversions: int
     funnel_anomalies: int
-    entities: int | None
+    entities: int | None  # distinct ones, None where they were not counted
     ctr: float | None
     cvr_of_clicks: float | None
     cvr_of_impressions: float | None
@@ -67,19 +63,14 @@ class SplitFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureFigures:
-    """A feature in a split.
-
-    Attributes:
-        oov: share of them out of the vocabulary; None where the encoding has no such id.
-        hashed: share of them that are hashes; None where it is not known.
-        lengths: min, mean, p50, p90, p99, max of the lists before tokens were selected (of the
-            written lists where that is not known); None for a single value.
-    """
+    """A feature in a split."""
 
     missing: float | None
     tokens: int
-    oov: float | None
-    hashed: float | None
+    oov: float | None  # share of them out of the vocabulary; None where the encoding has no such id
+    hashed: float | None  # share of them that are hashes; None where it is not known
+    # min, mean, p50, p90, p99, max of the lists before tokens were selected (of the written lists
+    # where that is not known); None for a single value
     lengths: dict[str, float] | None
     cut_rows: float | None
     tokens_kept: float | None

@@ -36,14 +36,10 @@ _RULE: Final = "R7.3"
 
 @dataclass(frozen=True, kw_only=True)
 class VocabularyCounts:
-    """What the vocabulary of a feature holds.
-
-    Attributes:
-        kept: those that have an id of their own; 0 for a hash.
-    """
+    """What the vocabulary of a feature holds."""
 
     distinct: int
-    kept: int
+    kept: int  # those that have an id of their own; 0 for a hash
     occurrences: int
     occurrences_kept: int
 

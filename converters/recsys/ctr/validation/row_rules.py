@@ -27,13 +27,9 @@ Columns = dict[str, Scalars | Lists]
 
 @dataclass(kw_only=True)
 class RowRules:
-    """Checks the labels and row numbers of one split.
+    """Checks the labels and row numbers of one split."""
 
-    Attributes:
-        profile: what the files say of themselves, None where they say nothing.
-    """
-
-    profile: Profile | None
+    profile: Profile | None  # what the files say of themselves, None where they say nothing
     found: Findings
     _last: int = field(default=-1, init=False)
 
@@ -145,18 +141,12 @@ def _binary_labels(
 
 @dataclass(frozen=True, kw_only=True)
 class IdRanges:
-    """Which ids of a feature can occur.
-
-    Attributes:
-        head_end: one more than the largest id that a vocabulary of full size has; 3 for a hash.
-        given_end: one more than the largest id that the vocabulary at hand gives, or None.
-        two: whether id 2 stands for anything.
-    """
+    """Which ids of a feature can occur."""
 
     end: int
-    head_end: int
-    given_end: int | None
-    two: bool
+    head_end: int  # one more than the largest id that a vocabulary of full size has; 3 for a hash
+    given_end: int | None  # one more than the largest id that the vocabulary at hand gives, or None
+    two: bool  # whether id 2 stands for anything
     own: bool
 
 
