@@ -38,7 +38,6 @@ DTYPES: Final = {
     "sparse": np.dtype("<i4"),
 }
 
-STATS: Final = "stats.json"
 REJECTS: Final = "rejects.jsonl"
 VOCAB: Final = "vocab"
 METADATA_KEY: Final = b"ingot.criteo"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import MANIFEST
+from ingot.converters.output.identity import STATS
 from ingot.converters.recsys.criteo.inspect.figures import (
     DenseFigures,
     Figures,
@@ -28,7 +29,6 @@ from ingot.converters.recsys.criteo.stored_arrays import (
     KEYS,
     KINDS,
     RARE_ID,
-    STATS,
     MappedRows,
     PartRange,
     locate_arrays,

@@ -3,16 +3,21 @@
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.json_yaml import load_json
 from ingot.converters.output.commit import StagedResult, stage
 from ingot.converters.output.files import check_unchanged, encode_json, file_entry, output_errors
-from ingot.converters.output.identity import ALREADY_DONE, RunIdentity, json_digest
+from ingot.converters.output.identity import (
+    STATS,
+    CommittedResult,
+    RunIdentity,
+    existing_result,
+    json_digest,
+)
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
 from ingot.converters.recsys.criteo.preprocess.part_reader import (
@@ -34,7 +39,7 @@ from ingot.converters.recsys.criteo.preprocess.shuffle import (
 )
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
-from ingot.converters.recsys.criteo.stored_arrays import KEYS, REJECTS, STATS
+from ingot.converters.recsys.criteo.stored_arrays import KEYS, REJECTS
 from ingot.converters.rows import Json
 from ingot.converters.sources.inputs import input_entry
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
@@ -68,20 +73,6 @@ def _compile_shuffling() -> None:
     put_in_order(records, 0, labels, dense, np.zeros((_ROWS, SPARSE), np.uint32))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preprocessed:
-    """A finished run: its folder, its manifest and what it counted.
-
-    `already_done`: the folder held this very run before, nothing was done.
-    """
-
-    out: Path
-    manifest: dict[str, Json]
-    stats: dict[str, Json]
-    already_done: bool = False
-    notes: tuple[str, ...] = ()
-
-
 def preprocess(
     inputs: Inputs,
     settings: Settings,
@@ -90,7 +81,7 @@ def preprocess(
     resume: bool = True,
     overwrite: bool = False,
     progress: Watch | None = None,
-) -> Preprocessed:
+) -> CommittedResult:
     """Write a folder of preprocessed Criteo data, see `contract`.
 
     Memory: the maps (15 to 27 bytes a distinct value, and while one is doubled half of its slots
@@ -122,13 +113,8 @@ def preprocess(
         overwrite=overwrite,
         keep_work=True,
     ) as staged:
-        if staged.done:
-            notes = (*staged.notes, ALREADY_DONE)
-            stats = read_stats(staged.done.folder)
-            manifest = staged.done.manifest
-            return Preprocessed(
-                out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
-            )
+        if done := existing_result(staged):
+            return done
         with output_errors(staged.work):
             run = _Run(
                 inputs, settings, identity, staged, progress or (lambda _: None), resume=resume
@@ -138,16 +124,6 @@ def preprocess(
             except (SourceError, ConversionError):
                 run.keep_parts()
                 raise
-
-
-def read_stats(folder: Path) -> dict[str, Json]:
-    """The stats.json of a result."""
-    path = folder / STATS
-    try:
-        return load_json(path)
-    except (OSError, ValueError) as error:
-        hint = "is it a folder of preprocessed data?"
-        raise SourceError(str(path), f"cannot be read: {error}", hint) from error
 
 
 class _Run:
@@ -195,7 +171,7 @@ class _Run:
         if not any(one["rows"] for one in read):
             shutil.rmtree(self._staged.work)
 
-    def run(self) -> Preprocessed:
+    def run(self) -> CommittedResult:
         """Do what is left of the run."""
         compile_kernels()
         self._clock.start("read")
@@ -289,7 +265,7 @@ class _Run:
         shuffle.gather(lambda rows: self._tell("write", 0, rows))
         self._work.done("gathered", {})
 
-    def _commit(self) -> Preprocessed:
+    def _commit(self) -> CommittedResult:
         facts = self._reading.facts()
         stats = self._stats(facts)
         self._write_rejects()
@@ -313,7 +289,7 @@ class _Run:
             },
             self._array_entries(),
         )
-        return Preprocessed(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
+        return CommittedResult(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
 
     def _stats(self, facts: list[dict[str, Json]]) -> dict[str, Json]:
         parts = [

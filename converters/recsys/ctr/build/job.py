@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -15,11 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.json_yaml import load_json
+from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.files import check_unchanged, encode_json, output_errors
-from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
+from ingot.converters.output.identity import STATS, CommittedResult, RunIdentity, existing_result
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.ctr.build.encoder import (
     TOKENS,
@@ -125,7 +123,6 @@ class SplitWriter:
 
 
 FEATUREMAP: Final = "featuremap.yaml"
-STATS: Final = "stats.json"
 VOCAB_FOLDER: Final = "vocab"
 _ENOUGH: Final = 1_000
 """Rejects without one good row after which a file is another than it should be."""
@@ -133,20 +130,6 @@ _CELLS: Final = 32 << 20
 """The most elements of lists that are made at a time,"""
 _FEWEST: Final = 256
 """but for this number of rows."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Built:
-    """A finished build: its folder, its manifest and what it counted.
-
-    `already_done`: the folder held this very build before, nothing was done.
-    """
-
-    out: Path
-    manifest: dict[str, Json]
-    stats: dict[str, Json]
-    already_done: bool = False
-    notes: tuple[str, ...] = ()
 
 
 def build(
@@ -157,7 +140,7 @@ def build(
     vocab: Path | None = None,
     overwrite: bool = False,
     progress: Watch | None = None,
-) -> Built:
+) -> CommittedResult:
     """Write a folder of the processed contract.
 
     Args:
@@ -178,14 +161,12 @@ def build(
     known = load_vocabularies(vocab, featuremap) if vocab is not None else None
     identity = build_identity(inputs, featuremap, known, out)
     with identity.stage(out, overwrite=overwrite) as staged:
-        if staged.done:
-            stats = read_stats(staged.done.folder)
-            notes = (*staged.notes, ALREADY_DONE)
-            manifest = staged.done.manifest
-            return Built(
-                out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
-            )
-        _clear_staged(staged)
+        if done := existing_result(staged):
+            return done
+        with output_errors(staged.out):  # a killed build left nothing that could be resumed
+            for folder in (staged.work, staged.result):
+                shutil.rmtree(folder)
+                folder.mkdir()
         watch = progress or (lambda _: None)
         try:
             return _Build(inputs, featuremap, known, identity, staged, watch).run()
@@ -194,24 +175,6 @@ def build(
             for folder in (staged.work, staged.result):
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-
-
-def _clear_staged(staged: StagedResult) -> None:
-    """Begin anew: a killed build left nothing that could be gone on with."""
-    with output_errors(staged.out):
-        for folder in (staged.work, staged.result):
-            shutil.rmtree(folder)
-            folder.mkdir()
-
-
-def read_stats(folder: Path) -> dict[str, Json]:
-    """The stats.json of a build."""
-    path = folder / STATS
-    try:
-        return load_json(path)
-    except (OSError, ValueError) as error:
-        hint = "is it a build's folder?"
-        raise SourceError(str(path), f"cannot be read: {error}", hint) from error
 
 
 class _Build:
@@ -235,7 +198,7 @@ class _Build:
         self._files = ExitStack()
         self._files.callback(self._collector.close)
 
-    def run(self) -> Built:
+    def run(self) -> CommittedResult:
         with hash_in_background(self._inputs) as hashes, self._close_files_at_end():
             self._read()
             self._check_rows()
@@ -411,7 +374,7 @@ class _Build:
             "vocab": self._vocab_stats,
         }
 
-    def _commit(self, stats: dict[str, Json], inputs: list[dict[str, Json]]) -> Built:
+    def _commit(self, stats: dict[str, Json], inputs: list[dict[str, Json]]) -> CommittedResult:
         staged, result = self._staged, self._staged.result
         check_unchanged(self._identity.stamps, file_stamps(self._inputs))
         with output_errors(staged.out):
@@ -422,7 +385,7 @@ class _Build:
             {"inputs": inputs, "rows": stats["rows"], "rejects": stats["rejects"]},
             {"seconds": self._clock.seconds(), "peak_rss_bytes": peak_rss()},
         )
-        return Built(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
+        return CommittedResult(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
 
 
 def _first_features_by_source(featuremap: FeatureMap) -> list[str]:
