@@ -48,22 +48,12 @@ _ROWS = 2
 
 
 def compile_kernels() -> None:
-    """Compile in this thread what pools of threads will call; nothing where that is done.
-
-    numba fails at times where several threads compile for the first time.
-    """
-    _compile_reading()
-    _compile_shuffling()
-
-
-def _compile_reading() -> None:
+    """Compile in this thread what pools of threads will call; nothing where that is done."""
+    # numba fails at times where several threads compile for the first time.
     block = parse_block(np.frombuffer(b"\t" * 39 + b"\n", np.uint8), labelled=True)
     PartCounts().add_dense(block.dense)
     for grows in (True, False):
         Ids("", grows=grows).ids(block.sparse[0])
-
-
-def _compile_shuffling() -> None:
     places = np.arange(_ROWS, dtype=np.uint32)
     sparse = np.zeros((SPARSE, _ROWS), np.uint32)
     dense, labels = np.zeros((_ROWS, DENSE), np.uint32), np.zeros((_ROWS, 1), np.uint32)
@@ -116,9 +106,8 @@ def preprocess(
         if done := existing_result(staged):
             return done
         with output_errors(staged.work):
-            run = _Run(
-                inputs, settings, identity, staged, progress or (lambda _: None), resume=resume
-            )
+            watch = progress or (lambda _: None)
+            run = _Run(inputs, settings, identity, staged, watch, resume=resume)
             try:
                 return run.run()
             except (SourceError, ConversionError):
@@ -142,28 +131,20 @@ class _Run:
         self._inputs, self._settings, self._identity = inputs, settings, identity
         self._staged, self._watch = staged, watch
         # The first so many parts are shuffled together.
-        self._shuffled = 0 if self._settings.shuffle_seed is None else self._inputs.shuffled
+        self._shuffled = 0 if settings.shuffle_seed is None else inputs.shuffled
         self._work = WorkFolder(staged.work)
         self._clock = Clock()
         self._rows: dict[str, int] = {}
-        self._notes = [*staged.notes, *self._inputs.notes]
-        self._reading = ReadPhase(
-            self._inputs, self._settings, self._work, staged.result, self._tell
-        )
-        self._resume_run(resume=resume)
-
-    def _resume_run(self, *, resume: bool) -> None:
-        """Keep of a broken-off run what serves this one."""
-        known, parts = self._reading.resumed_parts(), len(self._inputs.parts)
+        self._notes = [*staged.notes, *inputs.notes]
+        self._reading = ReadPhase(inputs, settings, self._work, staged.result, self._tell)
+        # What serves this run of one that was broken off stays.
+        known, parts = self._reading.resumed_parts(), len(inputs.parts)
         if not resume or (known < parts and self._reading.begun()):
-            self._clear()
+            for folder in (staged.work, staged.result):
+                shutil.rmtree(folder)
+                folder.mkdir()
         elif known:
             self._notes.append(f"went on with a run that had read {known} of {parts} files")
-
-    def _clear(self) -> None:
-        for folder in (self._staged.work, self._staged.result):
-            shutil.rmtree(folder)
-            folder.mkdir()
 
     def keep_parts(self) -> None:
         """After a fault of the input: keep what was read of other files, if anything."""
@@ -200,18 +181,15 @@ class _Run:
         if len(empty) == len(facts):
             lines = sum(one["lines"] for one in facts)
             said = f"all {lines:,} lines are rejects" if lines else "the files are empty"
-            said = f"no row can be written: {said}{self._first_reject()}"
-            raise ConversionError(self._inputs.where, said, "are these the files?")
+            for path in self._rejects()[:1]:
+                with path.open(encoding="utf-8") as rejects:
+                    first = json.loads(next(rejects))
+                said += f"; {first['file']} line {first['line']}: "
+                said += f"{PROBLEMS[first['reason']]}: {first['found']}"
+            problem = f"no row can be written: {said}"
+            raise ConversionError(self._inputs.where, problem, "are these the files?")
         if empty:
             self._notes.append(f"without a row: {', '.join(empty)}")
-
-    def _first_reject(self) -> str:
-        for path in self._rejects():
-            with path.open(encoding="utf-8") as lines:
-                first = json.loads(next(lines))
-            where = f"{first['file']} line {first['line']}"
-            return f"; {where}: {PROBLEMS[first['reason']]}: {first['found']}"
-        return ""
 
     def _arrange(self) -> None:
         """Write the arrays: training days shuffled, others as they are."""
@@ -226,11 +204,10 @@ class _Run:
             self._work.drop(source.name)
 
     def _sources(self) -> list[PartRows]:
-        columns = self._reading.columns()
-        remapped = frozenset(
-            key for key, facts in zip(KEYS, columns, strict=True) if facts["remapped"]
-        )
+        columns = zip(KEYS, self._reading.columns(), strict=True)
+        remapped = frozenset(key for key, facts in columns if facts["remapped"])
         rounded = self._settings.compat == "torchrec_f32"
+        parts = zip(self._inputs.parts, self._reading.facts(), strict=True)
         return [
             PartRows(
                 work=self._work,
@@ -239,9 +216,7 @@ class _Run:
                 remapped=remapped,
                 rounded=rounded and number < self._shuffled,
             )
-            for number, (part, facts) in enumerate(
-                zip(self._inputs.parts, self._reading.facts(), strict=True)
-            )
+            for number, (part, facts) in enumerate(parts)
         ]
 
     def _shuffle(self, sources: list[PartRows]) -> None:
@@ -266,18 +241,27 @@ class _Run:
         self._work.done("gathered", {})
 
     def _commit(self) -> CommittedResult:
-        facts = self._reading.facts()
-        stats = self._stats(facts)
-        self._write_rejects()
-        (self._staged.result / STATS).write_bytes(encode_json(stats, sort_keys=False))
-        parts = zip(self._inputs.parts, facts, strict=True)
+        result, facts = self._staged.result, self._reading.facts()
+        read = list(zip(self._inputs.parts, facts, strict=True))
+        parts = [
+            part_entry(part.name, part.entry.name, one, shuffled=number < self._shuffled)
+            for number, (part, one) in enumerate(read)
+        ]
+        columns = self._reading.columns()
+        for column in columns:
+            del column["remapped"]
+        stats = stats_document(parts, facts, columns)
+        if rejects := self._rejects():
+            with (result / REJECTS).open("wb") as whole:
+                for path in rejects:
+                    with path.open("rb") as part_rejects:
+                        shutil.copyfileobj(part_rejects, whole)
+        (result / STATS).write_bytes(encode_json(stats, sort_keys=False))
         staged = replace(self._staged, notes=tuple(self._notes))
         manifest, _ = self._identity.commit(
             staged,
             {
-                "inputs": [
-                    input_entry(part.entry, read["sha256"], part=part.name) for part, read in parts
-                ],
+                "inputs": [input_entry(p.entry, one["sha256"], part=p.name) for p, one in read],
                 "rows": stats["rows"],
                 "rejects": stats["rejects"],
             },
@@ -290,26 +274,6 @@ class _Run:
             self._array_entries(),
         )
         return CommittedResult(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
-
-    def _stats(self, facts: list[dict[str, Json]]) -> dict[str, Json]:
-        parts = [
-            part_entry(part.name, part.entry.name, one, shuffled=number < self._shuffled)
-            for number, (part, one) in enumerate(zip(self._inputs.parts, facts, strict=True))
-        ]
-        columns = [
-            {name: value for name, value in one.items() if name != "remapped"}
-            for one in self._reading.columns()
-        ]
-        return stats_document(parts, facts, columns)
-
-    def _write_rejects(self) -> None:
-        there = self._rejects()
-        if not there:
-            return
-        with (self._staged.result / REJECTS).open("wb") as whole:
-            for path in there:
-                with path.open("rb") as part:
-                    shutil.copyfileobj(part, whole)
 
     def _rejects(self) -> list[Path]:
         paths = [self._work.part(part.name) / REJECTS for part in self._inputs.parts]

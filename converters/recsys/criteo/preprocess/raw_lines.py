@@ -21,6 +21,7 @@ from ingot.converters.recsys.criteo.preprocess.row_kernels import (
     parse_lines,
     words_of,
 )
+from ingot.converters.recsys.criteo.stored_arrays import DENSE_NAMES, KEYS
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 _PIECE: Final = 1 << 20
@@ -100,15 +101,14 @@ class Rejects:
 
     def __getitem__(self, number: int) -> Reject:
         line, reason, begin, end, column = self.told[number].tolist()
-        field = self.text[begin : end - self._returns(begin, end)][: _SHOWN + 1].tobytes()
-        shown = field[:_SHOWN].decode("utf-8", "backslashreplace") + "..." * (len(field) > _SHOWN)
-        what = f"{column} columns" if reason == BAD_COLUMNS else _column_name(column, self.labelled)
-        return Reject(line=line, reason=REASONS[reason], found=f"{what}: {shown}")
-
-    def _returns(self, begin: int, end: int) -> bool:
-        """Whether a field ends with the carriage return of its line's end."""
         last = end == len(self.text) or self.text[end] == _NEWLINE
-        return last and end > begin and self.text[end - 1] == _RETURN
+        if last and end > begin and self.text[end - 1] == _RETURN:
+            end -= 1
+        field = self.text[begin:end][: _SHOWN + 1].tobytes()
+        shown = field[:_SHOWN].decode("utf-8", "backslashreplace") + "..." * (len(field) > _SHOWN)
+        names = ("label", *DENSE_NAMES, *KEYS)[not self.labelled :]
+        what = f"{column} columns" if reason == BAD_COLUMNS else names[column]
+        return Reject(line=line, reason=REASONS[reason], found=f"{what}: {shown}")
 
     def __iter__(self) -> Iterator[Reject]:
         return (self[number] for number in range(len(self)))
@@ -140,8 +140,10 @@ class Block:
 def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
     """Parse whole lines."""
     columns = int(labelled) + DENSE + SPARSE
-    fields = _split_lines(text)
-    breaks = fields.breaks
+    words = words_of(text)
+    ends, breaks = np.empty(len(text) + 1, np.uint32), np.empty(len(text) + 1, np.uint32)
+    breaks = breaks[: find_breaks(text, words, ends, breaks)]
+    fields = TextFields(text, words, ends, breaks)
     # A row has at least a tab or an end a column. Pages that no row is written to cost nothing.
     room = min(len(breaks), len(text) // columns + 1)
     arrays = RowArrays(
@@ -158,35 +160,16 @@ def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
         parse_lines(fields, arrays, rejects, state)
         found.append(rejects[: state[REJECTS]])
     rows = int(state[ROWS])
+    newlines = ends[breaks - 1].astype(np.int64)
     return Block(
         lines=len(breaks),
-        longest=_longest_line(fields),
+        longest=int(np.diff(newlines, prepend=-1).max(initial=0)) - 1,
         labels=arrays.labels[:rows] if labelled else np.full(rows, NO_LABEL, np.int32),
         dense=arrays.dense[:rows],
         sparse=arrays.sparse[:, :rows],
         missing=arrays.missing[int(labelled) :],
         rejects=Rejects(text=text, told=np.concatenate(found), labelled=labelled),
     )
-
-
-def _split_lines(text: NDArray[np.uint8]) -> TextFields:
-    words = words_of(text)
-    ends = np.empty(len(text) + 1, np.uint32)
-    breaks = np.empty(len(text) + 1, np.uint32)
-    lines = find_breaks(text, words, ends, breaks)
-    return TextFields(text, words, ends, breaks[:lines])
-
-
-def _longest_line(fields: TextFields) -> int:
-    newlines = fields.ends[fields.breaks - 1].astype(np.int64)
-    return int(np.diff(newlines, prepend=-1).max(initial=0)) - 1
-
-
-def _column_name(number: int, labelled: bool) -> str:
-    number -= int(labelled)
-    if number < 0:
-        return "label"
-    return f"int_{number}" if number < DENSE else f"cat_{number - DENSE}"
 
 
 _ROWS: Final = 1 << 18
@@ -217,7 +200,4 @@ def min2_in_place(path: Path, rows: int, offset: int, least: int) -> NDArray[np.
 def count_nonfinite(values: NDArray[np.float32]) -> NDArray[np.int64]:
     """int64[13], infinities and NaNs by column."""
     bad: NDArray[np.bool_] = ~np.isfinite(values)
-    if not bad.any():
-        return np.zeros(DENSE, np.int64)
-    counts: NDArray[np.int64] = bad.sum(axis=0, dtype=np.int64)
-    return counts
+    return bad.sum(axis=0, dtype=np.int64) if bad.any() else np.zeros(DENSE, np.int64)

@@ -17,6 +17,7 @@ from ingot.converters.recsys.criteo.stored_arrays import (
     FIRST_ID,
     HEADER,
     KEYS,
+    KINDS,
     create_array,
     row_bytes,
     write_all,
@@ -151,14 +152,9 @@ def write_part(source: PartRows, work: WorkFolder, result: Path) -> None:
     """Write the arrays of a part; they are on the disk afterwards. May be done again."""
     path = result / array_name(source.name, "sparse")
     create_array(path, "sparse", source.rows)
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        for start in range(0, source.rows, _ROWS):
-            columns = source.sparse(start, min(start + _ROWS, source.rows))
-            rows = np.ascontiguousarray(columns.T)
-            write_all(descriptor, rows, HEADER + start * row_bytes("sparse"))
-    finally:
-        os.close(descriptor)
+    for start in range(0, source.rows, _ROWS):
+        columns = source.sparse(start, min(start + _ROWS, source.rows))
+        _write_at(path, np.ascontiguousarray(columns.T), HEADER + start * row_bytes("sparse"))
     for kind in ("dense", "labels"):
         ready = work.part(source.name) / f"{kind}.npy"
         if ready.exists():
@@ -255,31 +251,22 @@ class Shuffle:
             _write_at(self._work.bucket(number), own, int(begins[number]) * _RECORD)
 
     def gather(self, tell: Callable[[int], None]) -> None:
-        """Write the arrays of the shuffled parts, and delete each bucket that is in them.
-
-        A bucket that is not there was written by a run that was broken off.
-        """
+        """Write the arrays of the shuffled parts, and delete each bucket that is in them."""
+        arrays = [(name, kind) for name, _ in self._parts for kind in KINDS]
         for name, rows in self._parts:
-            for kind in ("dense", "labels", "sparse"):
+            for kind in KINDS:
                 create_array(self._result / array_name(name, kind), kind, rows)
+        # A bucket that is not there was written by a run that was broken off.
         numbers = [at for at in range(self.buckets) if self._work.bucket(at).exists()]
         with ThreadPoolExecutor(self._threads, "shuffle") as pool:
             for first in range(0, len(numbers), _TOGETHER):
                 some = numbers[first : first + _TOGETHER]
                 for rows in pool.map(self._gather, some):
                     tell(rows)
-                self._drop(some)
-
-    def _drop(self, numbers: Sequence[int]) -> None:
-        # On the disk before what they were made of is gone: a power cut must not lose rows.
-        arrays = [
-            self._result / array_name(name, kind)
-            for name, _ in self._parts
-            for kind in ("dense", "labels", "sparse")
-        ]
-        self._work.sync(*arrays)
-        for number in numbers:
-            self._work.bucket(number).unlink()
+                # On the disk before what they were made of is gone: a power cut must not lose rows.
+                self._work.sync(*(self._result / array_name(*one) for one in arrays))
+                for number in some:
+                    self._work.bucket(number).unlink()
 
     def _gather(self, number: int) -> int:
         first = number * self._bucket

@@ -2,11 +2,9 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
@@ -69,12 +67,7 @@ class SplitWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             with self._pool:
                 if kind is None:
@@ -199,22 +192,18 @@ class _Build:
         self._files.callback(self._collector.close)
 
     def run(self) -> CommittedResult:
-        with hash_in_background(self._inputs) as hashes, self._close_files_at_end():
-            self._read()
-            self._check_rows()
-            self._clock.start("rank")
-            self._encode()
-            stats = self._stats()
-            self._clock.start("hash")
-            return self._commit(stats, hashes.result())
-
-    @contextmanager
-    def _close_files_at_end(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            with suppress(OutputError):  # it failed before, and that is told
-                self._files.close()
+        with hash_in_background(self._inputs) as hashes:
+            try:
+                self._read()
+                self._check_rows()
+                self._clock.start("rank")
+                self._encode()
+                stats = self._stats()
+                self._clock.start("hash")
+                return self._commit(stats, hashes.result())
+            finally:
+                with suppress(OutputError):  # it failed before, and that is told
+                    self._files.close()
 
     def _read(self) -> None:
         rows: Counter[str] = Counter()
@@ -224,17 +213,16 @@ class _Build:
             rows[stage_name] += block.read
             good[stage_name] += len(block.rows)
             if not good[stage_name] and rows[stage_name] >= _ENOUGH:
-                raise ConversionError(self._where(), *self._only_rejects_error(rows[stage_name]))
+                said = f"none of the first {rows[stage_name]:,} rows of a file can be read"
+                said += _first_rejects(self._collector)
+                hint = "is each file given under its own option?"
+                raise ConversionError(self._where(), said, hint)
             self._tell(stage_name, rows[stage_name], 0)
         self._clock.start("count")
         self._collector.finish()
 
     def _where(self) -> str:
         return ", ".join(self._inputs.places().values())
-
-    def _only_rejects_error(self, rows: int) -> tuple[str, str]:
-        said = f"none of the first {rows:,} rows of a file can be read"
-        return said + _first_rejects(self._collector), "is each file given under its own option?"
 
     def _tell(self, stage_name: str, rows: int, total: int) -> None:
         done = rows if total else 0
@@ -250,9 +238,8 @@ class _Build:
             raise ConversionError(where, *_no_rows_error(collector))
         if self._known is None and not rows[TRAIN]:
             problem = "no row is in the train split, and vocabularies are fitted on it"
-            raise ConversionError(
-                where, problem, "raise `train_fraction`, or give a `vocab` folder"
-            )
+            hint = "raise `train_fraction`, or give a `vocab` folder"
+            raise ConversionError(where, problem, hint)
 
     def _encode(self) -> None:
         """Rank the tokens, encode the common features, then write the rows."""
@@ -285,11 +272,10 @@ class _Build:
             vocabulary = by_source[feature.source]
             path = folder / f"{feature.name}.parquet"
             if self._known is None:
-                save_vocabulary(
-                    path, vocabulary_table(vocabulary, self._encoders[feature.name].ids)
-                )
+                table = vocabulary_table(vocabulary, self._encoders[feature.name].ids)
             else:
-                save_vocabulary(path, self._known[feature.name])
+                table = self._known[feature.name]
+            save_vocabulary(path, table)
             self._vocab_stats[feature.name] = vocabulary_entry(feature, vocabulary)
 
     def _fill_store(self, places: NDArray[np.uint32]) -> EntityStore:
@@ -307,14 +293,11 @@ class _Build:
         total = sum(one.rows for one in self._collector.spools)
         before = sum(one.rows for one in self._collector.spools[:split])
         with SplitWriter(folder, self._schema) as writer:
-            for rows in spool.read(self._encode_batch_rows()):
+            # Few at a time where lists may be long: a row can name an entity with very many tokens.
+            longest = sum(one.max_len or 0 for one in self._featuremap.features)
+            for rows in spool.read(min(GROUP_ROWS, max(_FEWEST, _CELLS // max(1, longest)))):
                 writer.write(self._batch(split, rows, places))
                 self._tell("write", before + writer.rows, total)
-
-    def _encode_batch_rows(self) -> int:
-        """Few where lists may be long: a short row can name an entity with very many tokens."""
-        longest = sum(one.max_len or 0 for one in self._featuremap.features)
-        return min(GROUP_ROWS, max(_FEWEST, _CELLS // max(1, longest)))
 
     def _batch(self, split: int, rows: Rows, places: NDArray[np.uint32]) -> pa.RecordBatch:
         labels = self._label_columns(rows)

@@ -280,10 +280,10 @@ class Profile:
             self.labels = (before[0] + zeros, before[1] + ones, before[2] + rest)
         found = read.read_tokens(column, self._reading(), where)
         self.odd += sum(found.malformed.values())
-        lengths = np.diff(found.tokens.offsets)
+        lengths = np.diff(found.offsets)
         self.missing += int((lengths == 0).sum())
         self.lengths += np.bincount(np.minimum(lengths, _LONGEST), minlength=_LONGEST + 1)
-        self.tokens.add(found.tokens.tokens)
+        self.tokens.add(found.tokens)
 
     def _reading(self) -> read.CellFormat:
         shape = self.shape

@@ -178,21 +178,20 @@ class Report:
             "profile": self.profile,
             "rows": self.rows,
             "broken": [one.rule.number for one in self.broken],
-            "rules": [_verdict_document(one) for one in self.verdicts],
+            "rules": [
+                {
+                    "rule": one.rule.number,
+                    "wants": one.rule.wants,
+                    "state": one.state,
+                    "count": one.count,
+                    "why": one.why,
+                    "places": [asdict(place) for place in one.places],
+                }
+                for one in self.verdicts
+            ],
             "notes": list(self.notes),
             "not_checkable": list(NOT_CHECKED),
         }
-
-
-def _verdict_document(one: Verdict) -> dict[str, Json]:
-    return {
-        "rule": one.rule.number,
-        "wants": one.rule.wants,
-        "state": one.state,
-        "count": one.count,
-        "why": one.why,
-        "places": [asdict(place) for place in one.places],
-    }
 
 
 def rule_verdicts(found: Findings) -> tuple[Verdict, ...]:

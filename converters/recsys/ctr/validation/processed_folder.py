@@ -272,30 +272,21 @@ class DeclaredColumn:
     type: str  # the rule that another type of the scalars or elements breaks
 
 
-def declared_columns(featuremap: FeatureMap | None) -> tuple[DeclaredColumn, ...]:
+def declared_columns(featuremap: FeatureMap | None) -> Iterator[DeclaredColumn]:
     """Every column of the contract; the six of section 1 alone where no featuremap is known."""
-    columns = [_required_column(name) for name in contract.REQUIRED]
-    for feature in featuremap.features if featuremap else ():
-        columns += _feature_columns(feature)
-    return tuple(columns)
-
-
-def _required_column(name: str) -> DeclaredColumn:
-    labels = name in contract.LABELS
     kinds = {contract.ROW_ID: pa.int64(), contract.ENTITY_ID: pa.string()}
-    rule = "R1.2" if labels else "R1.3"
-    kind = kinds.get(name, pa.float32())
-    return DeclaredColumn(name=name, kind=kind, missing="R1.1", shape=rule, type=rule)
-
-
-def _feature_columns(feature: Feature) -> Iterator[DeclaredColumn]:
-    wanted = [(contract.index_column(feature), contract.index_type(feature), "R2.1")]
-    if feature.use_value:
-        wanted.append((contract.value_column(feature), contract.value_type(feature), "R2.2"))
-    for name, kind, missing in wanted:
-        yield DeclaredColumn(
-            name=name, kind=parquet_type(kind), missing=missing, shape="R2.4", type="R2.5"
-        )
+    for name in contract.REQUIRED:
+        rule = "R1.2" if name in contract.LABELS else "R1.3"
+        kind = kinds.get(name, pa.float32())
+        yield DeclaredColumn(name=name, kind=kind, missing="R1.1", shape=rule, type=rule)
+    for feature in featuremap.features if featuremap else ():
+        wanted = [(contract.index_column(feature), contract.index_type(feature), "R2.1")]
+        if feature.use_value:
+            wanted.append((contract.value_column(feature), contract.value_type(feature), "R2.2"))
+        for name, kind, missing in wanted:
+            yield DeclaredColumn(
+                name=name, kind=parquet_type(kind), missing=missing, shape="R2.4", type="R2.5"
+            )
 
 
 def parquet_type(kind: pa.DataType) -> pa.DataType:
@@ -313,8 +304,16 @@ def check_columns(
     """Checks names and types of a file's columns."""
     wanted = {one.name: one for one in declared_columns(featuremap)}
     times = Counter(schema.names)
-    for name in times:
-        _check_name(name, times[name], featuremap, wanted, Place(file=file, column=name), found)
+    spare = {contract.value_column(one) for one in featuremap.features} if featuremap else set()
+    for name, count in times.items():
+        if count > 1:
+            found.add("R0.3", Place(file=file, column=name, found=f"{count} columns of this name"))
+        if name in wanted or featuremap is None:
+            continue
+        rule, said = "R0.3", "a column that is not declared"
+        if name in spare:
+            rule, said = "R2.3", "a column; the featuremap says use_value: false"
+        found.add(rule, Place(file=file, column=name, found=said))
     usable = {}
     for name, one in wanted.items():
         if times[name] == 0:
@@ -322,28 +321,6 @@ def check_columns(
         elif times[name] == 1 and _check_type(schema.field(name).type, one, file, found):
             usable[name] = one.kind
     return usable
-
-
-def _check_name(
-    name: str,
-    times: int,
-    featuremap: FeatureMap | None,
-    wanted: dict[str, DeclaredColumn],
-    place: Place,
-    found: Findings,
-) -> None:
-    def add(rule: str, said: str) -> None:
-        found.add(rule, Place(file=place.file, column=place.column, found=said))
-
-    if times > 1:
-        add("R0.3", f"{times} columns of this name")
-    if name in wanted or featuremap is None:
-        return
-    spare = {contract.value_column(one) for one in featuremap.features}
-    if name in spare:
-        add("R2.3", "a column; the featuremap says use_value: false")
-    else:
-        add("R0.3", "a column that is not declared")
 
 
 def _check_type(kind: pa.DataType, one: DeclaredColumn, file: str, found: Findings) -> bool:
