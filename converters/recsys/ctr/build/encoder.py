@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingot.converters.output.files import output_errors
-from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, Tokens
+from ingot.converters.recsys.ctr.build.row_collector import Collector, Tokens
 from ingot.converters.recsys.ctr.build.selection_kernels import (
     AUTO,
     AUTO_MIX,
@@ -182,11 +182,12 @@ class Encoder:
             missing_value=MISSING_VALUE,
         )
         select, longest = feature.token_select, feature.max_len or 0
+        strategy = _STRATEGIES[select.strategy]
         self._choice = Choice(
             longest=longest,
             # rounded, so that 2 / 3 of 3 is 2, not more
             first=math.ceil(round(longest * select.value_fraction, 9)),
-            strategy=_strategy(feature),
+            strategy=TOPK if strategy == AUTO and not feature.use_value else strategy,
             ratio=select.non_one_ratio_gte,
             deviation=select.value_std_gte,
         )
@@ -212,11 +213,6 @@ class Encoder:
         )
         sums.add_lengths(before, splits, weights)
         return Encoded(offsets=out, ids=ids, values=values)
-
-
-def _strategy(feature: Feature) -> int:
-    strategy = _STRATEGIES[feature.token_select.strategy]
-    return TOPK if strategy == AUTO and not feature.use_value else strategy
 
 
 _UNKNOWN: Final = len(SPLITS)
@@ -289,8 +285,13 @@ class EntityStore:
         unknown = entities.lines < 0
         weights = [entities.rows[unknown & (entities.splits == at)].sum() for at in range(_UNKNOWN)]
         splits = np.arange(_UNKNOWN, dtype=np.uint8)
+        no_tokens = Tokens(
+            offsets=np.zeros(_UNKNOWN + 1, np.int32),
+            codes=np.empty(0, np.int32),
+            values=np.empty(0, np.float32),
+        )
         for encoder, _ in self._encoders:
-            cells = encoder.encode(_empty_rows(), places, splits, np.array(weights, np.int64))
+            cells = encoder.encode(no_tokens, places, splits, np.array(weights, np.int64))
             self._columns[encoder.feature.name].add(cells)
         by_line = collector.weights()
         first = 0
@@ -298,7 +299,10 @@ class EntityStore:
             part = by_line[:, first : first + len(rows.rows)]
             first += len(rows.rows)
             # A line serves the rows of one entity, and they are all in one split.
-            self._add(rows, places, part.argmax(axis=0).astype(np.uint8), part.max(axis=0))
+            splits, times = part.argmax(axis=0).astype(np.uint8), part.max(axis=0)
+            for encoder, field in self._encoders:
+                cells = encoder.encode(rows.tokens[field], places, splits, times)
+                self._columns[encoder.feature.name].add(cells)
         for column in self._columns.values():
             column.finish()
         self._lines = entities.lines + _UNKNOWN
@@ -310,25 +314,6 @@ class EntityStore:
             for column in self._columns.values():
                 files.callback(column.close)
 
-    def _add(
-        self,
-        rows: Rows,
-        places: NDArray[np.uint32],
-        splits: NDArray[np.uint8],
-        weights: NDArray[np.int64],
-    ) -> None:
-        for encoder, field in self._encoders:
-            cells = encoder.encode(rows.tokens[field], places, splits, weights)
-            self._columns[encoder.feature.name].add(cells)
-
     def take(self, feature: Feature, entities: NDArray[np.int32]) -> Encoded:
         """The cells of a feature for rows with these entities."""
         return self._columns[feature.name].take(self._lines[entities])
-
-
-def _empty_rows() -> Tokens:
-    return Tokens(
-        offsets=np.zeros(_UNKNOWN + 1, np.int32),
-        codes=np.empty(0, np.int32),
-        values=np.empty(0, np.float32),
-    )

@@ -24,7 +24,6 @@ from ingot.converters.recsys.ctr.loader.split_files import (
     StoredFeature,
     changed_error,
     columns_of,
-    missing_error,
 )
 from ingot.converters.recsys.training.batch_order import RowSequence, Span
 
@@ -82,18 +81,13 @@ class ParquetRows:
         except (OSError, pa.ArrowException) as error:
             raise _unreadable_error(path, error) from error
         self._metadata[group.file] = file.metadata
-        self._coming = self._decode_row_group(file, group.number)
-        self._group = number
-
-    def _decode_row_group(self, file: Any, number: int) -> Iterator[Any]:  # noqa: ANN401
-        return iter(
-            file.iter_batches(
-                batch_size=self._piece,
-                row_groups=[number],
-                columns=columns_of(self._features),
-                use_threads=self._threads,
-            )
+        self._coming = file.iter_batches(
+            batch_size=self._piece,
+            row_groups=[group.number],
+            columns=columns_of(self._features),
+            use_threads=self._threads,
         )
+        self._group = number
 
     def _next(self) -> Any:  # noqa: ANN401
         number, self._group = self._group, -1  # an error leaves nothing to read on from
@@ -113,7 +107,7 @@ class ParquetRows:
 
 def _unreadable_error(path: Path, error: Exception) -> SourceError:
     if isinstance(error, FileNotFoundError):
-        return missing_error(path)
+        return changed_error(path, "removed")
     return SourceError(str(path), f"cannot be read: {' '.join(str(error).split())[:300]}")
 
 
@@ -256,11 +250,7 @@ def cache_file(split: Split, folder: Path) -> Path:
 
 
 def ensure_cache(split: Split, folder: Path) -> Path:
-    """Make the cache of a split unless it is there.
-
-    Processes that ask for it at the same time wait for the one that makes it; where the storage
-    knows no locks each makes its own and the last one stays, which holds the same.
-    """
+    """Make the cache of a split unless it is there; one process makes it, the others wait."""
     target = cache_file(split, folder)
     if _is_cache_of(target, split):
         return target
@@ -268,8 +258,8 @@ def ensure_cache(split: Split, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with _hold_lock(target.with_suffix(".lock")) as locked:
             if not _is_cache_of(target, split):
-                if locked:
-                    _remove_leftovers(target)
+                for left in folder.glob(f".{target.name}.*") if locked else ():
+                    left.unlink(missing_ok=True)  # of killed processes: nobody else writes now
                 write_cache(split, target)
     except OSError as error:
         said = f"cannot be written: {error.strerror or error}"
@@ -283,16 +273,10 @@ def _hold_lock(lock: Path) -> Iterator[bool]:
     with lock.open("ab") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX)
-        except OSError:  # a storage without locks
+        except OSError:  # a storage without locks: each makes its own, and the last one stays
             yield False
             return
         yield True
-
-
-def _remove_leftovers(target: Path) -> None:
-    """Remove what killed processes left: nobody else writes now."""
-    for left in target.parent.glob(f".{target.name}.*"):
-        left.unlink(missing_ok=True)
 
 
 def write_cache(split: Split, target: Path, *, block: int = BLOCK) -> None:
