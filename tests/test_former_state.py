@@ -1,4 +1,4 @@
-"""What an earlier ingot left behind is taken up: a lake, a waiting run, answers, a pinned sample, a chat.
+"""State that an earlier ingot left: a lake, a waiting run, answers, a pinned sample, a chat.
 
 `tests/golden/former/README.md` says how the folder was made.
 """
