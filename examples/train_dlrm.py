@@ -30,7 +30,7 @@ from torch.nn import functional
 from training import Training, add_options, auc
 
 from ingot.converters.recsys.criteo import CriteoDataset, KeyedJaggedTensor, MultiHot
-from ingot.converters.recsys.criteo.stored_arrays import KEYS, STATS
+from ingot.converters.recsys.criteo.contract import KEYS, STATS
 from ingot.converters.sources.recognizers.criteo import DENSE
 
 WIDTH = 8

@@ -37,6 +37,7 @@ sys.path.append(str(HERE))
 from criteo_lines import name_all  # noqa: E402 - beside this file
 from generate import COLUMNS  # noqa: E402
 
+from ingot.converters.recsys.criteo.contract import HEADER, KEYS  # noqa: E402
 from ingot.converters.recsys.criteo.preprocess.job import compile_kernels  # noqa: E402
 from ingot.converters.recsys.criteo.preprocess.shuffle import (  # noqa: E402
     PartRows,
@@ -45,7 +46,6 @@ from ingot.converters.recsys.criteo.preprocess.shuffle import (  # noqa: E402
 )
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids  # noqa: E402
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder  # noqa: E402
-from ingot.converters.recsys.criteo.stored_arrays import HEADER, KEYS  # noqa: E402
 from ingot.converters.sources.recognizers.criteo import DENSE  # noqa: E402
 
 COLUMN = 19

@@ -16,9 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingot.converters.errors import SourceError
-from ingot.converters.recsys.criteo.kjt import CriteoBatch, KeyedJaggedTensor
-from ingot.converters.recsys.criteo.kjt_fields import check_sizes
-from ingot.converters.recsys.criteo.stored_arrays import (
+from ingot.converters.recsys.criteo.contract import (
     DTYPES,
     KINDS,
     MappedRows,
@@ -26,6 +24,8 @@ from ingot.converters.recsys.criteo.stored_arrays import (
     locate_arrays,
     take_modulo,
 )
+from ingot.converters.recsys.criteo.kjt import CriteoBatch, KeyedJaggedTensor
+from ingot.converters.recsys.criteo.kjt_fields import check_sizes
 from ingot.converters.recsys.training.batch_order import EpochPlan, RowSequence, permutation
 from ingot.converters.recsys.training.environment import (
     check_integer,

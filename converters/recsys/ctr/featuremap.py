@@ -236,11 +236,7 @@ def _check_values(at: str, value: object) -> Iterator[Problem]:
             yield from _check_values(f"{at}/{index}", inner)
 
 
-_SIZES = {
-    VOCAB: (True, False),
-    HASH: (False, True),
-    HYBRID: (True, True),
-}
+_SIZES = {VOCAB: (True, False), HASH: (False, True), HYBRID: (True, True)}
 
 
 def _contradictions(document: Mapping[str, Any]) -> Iterator[Problem]:

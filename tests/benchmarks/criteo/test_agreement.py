@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, vocabulary_path
 from ingot.converters.recsys.criteo.preprocess.inputs import find_inputs
 from ingot.converters.recsys.criteo.preprocess.job import preprocess
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
-from ingot.converters.recsys.criteo.stored_arrays import KEYS, REJECTS, vocabulary_path
 
 pytestmark = pytest.mark.more
 

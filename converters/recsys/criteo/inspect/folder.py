@@ -16,23 +16,23 @@ from numpy.typing import NDArray
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import MANIFEST
-from ingot.converters.output.identity import STATS
+from ingot.converters.recsys.criteo.contract import (
+    DENSE_NAMES,
+    KEYS,
+    KINDS,
+    RARE_ID,
+    STATS,
+    MappedRows,
+    PartRange,
+    locate_arrays,
+    vocabulary_path,
+)
 from ingot.converters.recsys.criteo.inspect.figures import (
     DenseFigures,
     Figures,
     Frequencies,
     PartFigures,
     SparseFigures,
-)
-from ingot.converters.recsys.criteo.stored_arrays import (
-    DENSE_NAMES,
-    KEYS,
-    KINDS,
-    RARE_ID,
-    MappedRows,
-    PartRange,
-    locate_arrays,
-    vocabulary_path,
 )
 from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_name

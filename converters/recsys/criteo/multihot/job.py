@@ -23,6 +23,14 @@ from ingot.converters.output.commit import StagedResult, find_finished
 from ingot.converters.output.files import check_unchanged, file_entry, output_errors, sync_path
 from ingot.converters.output.identity import CommittedResult, RunIdentity, existing_result
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss, usable_cores
+from ingot.converters.recsys.criteo.contract import (
+    KINDS,
+    Selection,
+    StoredArray,
+    locate_arrays,
+    take_modulo,
+    write_all,
+)
 from ingot.converters.recsys.criteo.multihot.conversion import Frequencies
 from ingot.converters.recsys.criteo.multihot.id_tables import (
     FEATURE,
@@ -31,14 +39,6 @@ from ingot.converters.recsys.criteo.multihot.id_tables import (
     Tables,
     check_room,
     open_tables,
-)
-from ingot.converters.recsys.criteo.stored_arrays import (
-    KINDS,
-    Selection,
-    StoredArray,
-    locate_arrays,
-    take_modulo,
-    write_all,
 )
 from ingot.converters.rows import Json
 
@@ -248,12 +248,7 @@ class _Run:
             )
 
     def _write(
-        self,
-        path: Path,
-        array: StoredArray,
-        tables: Tables,
-        pool: ThreadPoolExecutor,
-        number: int,
+        self, path: Path, array: StoredArray, tables: Tables, pool: ThreadPoolExecutor, number: int
     ) -> None:
         sizes = self._parameters.sizes
         step = max(1, self._block // sum(sizes))

@@ -12,13 +12,13 @@ from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.output.commit import StagedResult, stage
 from ingot.converters.output.files import check_unchanged, encode_json, file_entry, output_errors
 from ingot.converters.output.identity import (
-    STATS,
     CommittedResult,
     RunIdentity,
     existing_result,
     json_digest,
 )
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
+from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
 from ingot.converters.recsys.criteo.preprocess.part_reader import (
     PROBLEMS,
@@ -39,7 +39,6 @@ from ingot.converters.recsys.criteo.preprocess.shuffle import (
 )
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
-from ingot.converters.recsys.criteo.stored_arrays import KEYS, REJECTS
 from ingot.converters.rows import Json
 from ingot.converters.sources.inputs import input_entry
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.recsys.criteo.contract import DENSE_NAMES, HEADER, KEYS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, Part, open_part
 from ingot.converters.recsys.criteo.preprocess.raw_lines import (
     LONGEST,
@@ -33,7 +34,6 @@ from ingot.converters.recsys.criteo.preprocess.work_folder import (
     map_values,
     remove_files,
 )
-from ingot.converters.recsys.criteo.stored_arrays import DENSE_NAMES, HEADER, KEYS
 from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
@@ -173,11 +173,7 @@ class PartReader:
         return {**counts.facts(), "sha256": sha256}
 
     def _pump(
-        self,
-        part: Part,
-        texts: Iterator[NDArray[np.uint8]],
-        files: PartFiles,
-        counts: PartCounts,
+        self, part: Part, texts: Iterator[NDArray[np.uint8]], files: PartFiles, counts: PartCounts
     ) -> None:
         """Parse blocks in several threads, take them in order."""
         workers = self._settings.workers

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.criteo.contract import DENSE_NAMES, KEYS
 from ingot.converters.recsys.criteo.preprocess.row_kernels import (
     BAD_COLUMNS,
     LINE,
@@ -21,7 +22,6 @@ from ingot.converters.recsys.criteo.preprocess.row_kernels import (
     parse_lines,
     words_of,
 )
-from ingot.converters.recsys.criteo.stored_arrays import DENSE_NAMES, KEYS
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 _PIECE: Final = 1 << 20

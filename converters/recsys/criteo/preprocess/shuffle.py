@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.kernels.compile import kernel
-from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder, map_values
-from ingot.converters.recsys.criteo.stored_arrays import (
+from ingot.converters.recsys.criteo.contract import (
     FIRST_ID,
     HEADER,
     KEYS,
@@ -22,6 +21,7 @@ from ingot.converters.recsys.criteo.stored_arrays import (
     row_bytes,
     write_all,
 )
+from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder, map_values
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_name
 
 _LEAST: Final = -(1 << 31)
@@ -234,11 +234,7 @@ class Shuffle:
         return self._places[self._read - rows : self._read]
 
     def _scatter(
-        self,
-        source: PartRows,
-        start: int,
-        places: NDArray[np.uint32],
-        begins: NDArray[np.int64],
+        self, source: PartRows, start: int, places: NDArray[np.uint32], begins: NDArray[np.int64]
     ) -> None:
         counts = np.zeros(self.buckets, np.int64)
         count_buckets(places, self._bucket, counts)

@@ -16,6 +16,13 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.output.files import MANIFEST, output_errors, sync_path
+from ingot.converters.recsys.criteo.contract import (
+    FIRST_ID,
+    KEYS,
+    METADATA_KEY,
+    RARE_ID,
+    vocabulary_path,
+)
 from ingot.converters.recsys.criteo.preprocess.row_kernels import (
     assign_ids,
     look_up_ids,
@@ -27,13 +34,6 @@ from ingot.converters.recsys.criteo.preprocess.work_folder import (
     WorkFolder,
     append_values,
     map_values,
-)
-from ingot.converters.recsys.criteo.stored_arrays import (
-    FIRST_ID,
-    KEYS,
-    METADATA_KEY,
-    RARE_ID,
-    vocabulary_path,
 )
 from ingot.converters.rows import Json
 

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.output.files import encode_json, sync_path, sync_tree, write_file
+from ingot.converters.recsys.criteo.contract import HEADER, KEYS, REJECTS, npy_header
 from ingot.converters.recsys.criteo.preprocess.raw_lines import Rejects
-from ingot.converters.recsys.criteo.stored_arrays import HEADER, KEYS, REJECTS, npy_header
 from ingot.converters.rows import Json
 
 

@@ -42,13 +42,7 @@ from ingot.converters.rows import Json
 _NAMES: Final = ("missing", "tokens", "distinct_before", "cut_rows", "oov", "tail")
 """The columns of `FeatureSums.counts`, as the kernels number them."""
 
-TOKENS: Final = (
-    "read",
-    *MALFORMED,
-    "unmapped",
-    "not_finite",
-    "wrong_count",
-)
+TOKENS: Final = ("read", *MALFORMED, "unmapped", "not_finite", "wrong_count")
 """The keys of `tokens`: pieces read, those dropped by reason, those of fields that no feature
 reads, values that were NaN or infinite, lines whose stated number of tokens is another."""
 

@@ -199,10 +199,7 @@ def tail_start(feature: Feature, tail_ids: str) -> int:
 
 
 def ids_of(
-    feature: Feature,
-    featuremap: FeatureMap,
-    texts: pa.LargeBinaryArray,
-    ranks: NDArray[np.int64],
+    feature: Feature, featuremap: FeatureMap, texts: pa.LargeBinaryArray, ranks: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The id of each token under a feature's encoding."""
     head = ranks < (feature.vocab_num_tokens or 0)

@@ -119,11 +119,7 @@ class Plan(BatchPlan):
             batches=self.batches,
             streams=max(workers, 1),
             settings={name: getattr(self, name) for name in names},
-            data={
-                "rows": split.rows,
-                "files": len(split.files),
-                "fingerprint": split.fingerprint,
-            },
+            data={"rows": split.rows, "files": len(split.files), "fingerprint": split.fingerprint},
             names={"window": "batches of a shuffle_buffer"},
         )
 

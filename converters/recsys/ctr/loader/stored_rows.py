@@ -289,10 +289,7 @@ def write_cache(split: Split, target: Path, *, block: int = BLOCK) -> None:
         for number, group in enumerate(split.groups)
         for piece in rows.pieces(Span(group=number, start=0, stop=group.rows))
     )
-    with (
-        whole_file(target, exclusive=False) as stream,
-        pa.ipc.new_file(stream, schema) as writer,
-    ):
+    with whole_file(target, exclusive=False) as stream, pa.ipc.new_file(stream, schema) as writer:
         for whole in _regroup_rows(pieces, block):
             writer.write_batch(whole)
 

@@ -20,11 +20,7 @@ from ingot.converters.recsys.ctr.contract import token_hashes
 from ingot.converters.recsys.ctr.featuremap import HASH, VOCAB, Feature, FeatureMap
 from ingot.converters.recsys.ctr.validation import processed_folder
 from ingot.converters.recsys.ctr.validation.findings import BatchStart, Findings, Mask, Place
-from ingot.converters.recsys.ctr.validation.processed_folder import (
-    Part,
-    SplitCounts,
-    parquet_type,
-)
+from ingot.converters.recsys.ctr.validation.processed_folder import Part, SplitCounts, parquet_type
 from ingot.converters.rows import Json
 
 _BATCH: Final = 1 << 16

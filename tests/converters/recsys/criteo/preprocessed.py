@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ingot.converters.output.identity import CommittedResult
+from ingot.converters.recsys.criteo.contract import KEYS
 from ingot.converters.recsys.criteo.preprocess.inputs import find_inputs
 from ingot.converters.recsys.criteo.preprocess.job import preprocess
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
-from ingot.converters.recsys.criteo.stored_arrays import KEYS
 from tests.converters.recsys.criteo.reference import Raw, Result, Vocabulary
 
 GOLDEN = Path(__file__).parents[3] / "golden/criteo"

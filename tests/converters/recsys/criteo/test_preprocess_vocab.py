@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.recsys.criteo.stored_arrays import KEYS
+from ingot.converters.recsys.criteo.contract import KEYS
 from tests.converters.recsys.criteo import reference
 from tests.converters.recsys.criteo.lines import content
 from tests.converters.recsys.criteo.preprocessed import (

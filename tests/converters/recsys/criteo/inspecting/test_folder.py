@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.criteo.contract import KEYS
 from ingot.converters.recsys.criteo.inspect.figures import Figures
 from ingot.converters.recsys.criteo.inspect.folder import count_figures, inspect
-from ingot.converters.recsys.criteo.stored_arrays import KEYS
 from tests.converters.recsys.criteo.inspecting.written import Raw, draw, write
 from tests.converters.recsys.criteo.preprocessed import run
 

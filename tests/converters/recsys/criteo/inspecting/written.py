@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.recsys.criteo.stored_arrays import DENSE_NAMES, KEYS
+from ingot.converters.recsys.criteo.contract import DENSE_NAMES, KEYS
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.criteo import CriteoBatch, CriteoDataset, MultiHot
-from ingot.converters.recsys.criteo.stored_arrays import KEYS
+from ingot.converters.recsys.criteo.contract import KEYS
 from ingot.converters.sources.recognizers.criteo import SPARSE
 from tests.converters.recsys.criteo.loading.arrays import made_up, row_ids, write, write_days
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.converters.recsys.criteo.stored_arrays import (
+from ingot.converters.recsys.criteo.contract import (
     DTYPES,
     HEADER,
     create_array,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ingot.converters.recsys.criteo.contract import HEADER
 from ingot.converters.recsys.criteo.preprocess.raw_lines import count_nonfinite, ln3, min2_in_place
-from ingot.converters.recsys.criteo.stored_arrays import HEADER
 from tests.converters.recsys.criteo.preprocessed import same_bits
 
 EDGES = [0, 1, -1, -2, -3, -4, 2**31 - 1, 2**31 - 3, 2**31 - 4, -(2**31), 5, 10**9, 77]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.recsys.criteo.contract import HEADER, KEYS
 from ingot.converters.recsys.criteo.preprocess.shuffle import PartRows, Shuffle, inverse_permutation
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
-from ingot.converters.recsys.criteo.stored_arrays import HEADER, KEYS
 from tests.converters.recsys.criteo.preprocessed import GOLDEN, same_bits
 
 Arrays = dict[str, NDArray[Any]]

@@ -32,12 +32,9 @@ RARE_ID: Final = 1
 """Of values rarer than the frequency threshold, and of unseen ones where no id is given to them."""
 FIRST_ID: Final = 2
 
-DTYPES: Final = {
-    "dense": np.dtype("<f4"),
-    "labels": np.dtype("<i4"),
-    "sparse": np.dtype("<i4"),
-}
+DTYPES: Final = {"dense": np.dtype("<f4"), "labels": np.dtype("<i4"), "sparse": np.dtype("<i4")}
 
+STATS: Final = "stats.json"
 REJECTS: Final = "rejects.jsonl"
 VOCAB: Final = "vocab"
 METADATA_KEY: Final = b"ingot.criteo"
