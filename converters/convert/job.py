@@ -27,14 +27,16 @@ from pathlib import Path
 
 from ingot.converters.convert import result as results
 from ingot.converters.convert.options import ConvertOptions
-from ingot.converters.convert.reuse import (
+from ingot.converters.convert.shard import (
     PIECES,
     FormerShard,
+    ShardTask,
+    convert_shard,
+    discard_drafts,
     former_shards,
     reusable_shards,
     shard_key,
 )
-from ingot.converters.convert.shard import ShardTask, convert_shard, discard_drafts
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.output.commit import FinishedResult, StagedResult, find_finished

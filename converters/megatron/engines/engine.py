@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingot.converters.errors import IngotError
-from ingot.converters.megatron.tokenizer.libraries import (
+from ingot.converters.megatron.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer_files import (
     PanickedError,
     catch_panics,
     load_huggingface,
     load_sentencepiece,
 )
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor

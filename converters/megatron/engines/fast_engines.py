@@ -30,8 +30,8 @@ from ingot.converters.megatron.engines.engine import (
     encode_by_halves,
     texts_buffer,
 )
-from ingot.converters.megatron.tokenizer.libraries import UnloadableError, catch_panics
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer_files import UnloadableError, catch_panics
 from ingot.converters.output.files import write_file
 from ingot.converters.rows import Json
 

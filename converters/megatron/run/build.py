@@ -48,7 +48,7 @@ from ingot.converters.megatron.run.recipe import (
     sample_texts,
     special_check_section,
 )
-from ingot.converters.megatron.tokenizer.tokenizer import check_special, load_tokenizer
+from ingot.converters.megatron.tokenizer import check_special, load_tokenizer
 from ingot.converters.megatron.write.lanes import drop_engine, lane_numbers, recover_lanes
 from ingot.converters.megatron.write.staging import (
     Staging,

@@ -21,7 +21,7 @@ from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, InputLayout, Unit
 from ingot.converters.megatron.run.pipeline import run_units
 from ingot.converters.megatron.run.recipe import FileTally, Recipe, UnitRun, make_recipe
-from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
+from ingot.converters.megatron.tokenizer import load_tokenizer
 from ingot.converters.megatron.write.lanes import Lane, read_journal
 from ingot.converters.megatron.write.unit_writer import UnitWriter
 from ingot.converters.output.files import output_errors

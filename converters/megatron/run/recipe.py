@@ -25,7 +25,7 @@ from ingot.converters.megatron.read.row_batches import read_rows
 from ingot.converters.megatron.run.pipeline import PipelineParts, run_units
 from ingot.converters.megatron.text.documents import LONG_CHARS, DocumentRules
 from ingot.converters.megatron.text.long_texts import Cutter
-from ingot.converters.megatron.tokenizer.tokenizer import (
+from ingot.converters.megatron.tokenizer import (
     SpecialCheck,
     TokenizerFile,
     find_eod,
