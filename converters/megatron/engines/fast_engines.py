@@ -12,7 +12,7 @@ import unicodedata
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -305,14 +305,7 @@ class VerdictCase:
 
     def key(self, checks: int = _CHECKS) -> dict[str, Json]:
         """The case as plain JSON."""
-        return {
-            "tokenizer": self.tokenizer,
-            "engine": self.engine,
-            "version": self.version,
-            "reference": self.reference,
-            "plain": self.plain,
-            "trials": checks,
-        }
+        return {**asdict(self), "trials": checks}
 
 
 def make_verdict_case(engine: FastEngine, loaded: TokenizerFile, *, plain: bool) -> VerdictCase:

@@ -68,28 +68,16 @@ class QueueDepths:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._before = self._behind = 0
+        self._now = 0, 0
 
-    def read(self) -> None:
-        """One more waits for a tokenizer."""
+    def move(self, tokenizer: int = 0, writer: int = 0) -> None:
+        """So many more wait for a tokenizer, and for the writer."""
         with self._lock:
-            self._before += 1
-
-    def tokenized(self) -> None:
-        """One of them waits for the writer now."""
-        with self._lock:
-            self._before -= 1
-            self._behind += 1
-
-    def written(self) -> None:
-        """One is done."""
-        with self._lock:
-            self._behind -= 1
+            self._now = self._now[0] + tokenizer, self._now[1] + writer
 
     def depths(self) -> tuple[int, int]:
         """How many wait for a tokenizer, and for the writer."""
-        with self._lock:
-            return self._before, self._behind
+        return self._now
 
 
 def drop_skipped(
@@ -105,11 +93,6 @@ def drop_skipped(
 
 
 NOT_TOKENIZED_REASON: Final = "not_tokenized"
-
-
-def pass_empty_shard(shard: Shard) -> TokenizedShard:
-    """A shard without texts."""
-    return TokenizedShard(shard=shard, rejects=shard.rejects, tally=shard.tally)
 
 
 def tokenize_shard(
@@ -154,13 +137,17 @@ def tokenize_shard(
 def _text_sizes(shard: Shard, encoded: Encoded) -> dict[str, int]:
     good = shard.texts
     if encoded.failed:
-        kept = np.ones(len(good), np.bool_)
-        kept[[place for place, _ in encoded.failed]] = False
-        good = good.filter(pa.array(kept))
+        good = good.filter(pa.array(~_failed_texts(encoded)))
     return {
         "characters": pc.sum(pc.utf8_length(good)).as_py() or 0,
         "text_bytes": pc.sum(pc.binary_length(good)).as_py() or 0,
     }
+
+
+def _failed_texts(encoded: Encoded) -> npt.NDArray[np.bool_]:
+    failed = np.zeros(len(encoded.lengths), np.bool_)
+    failed[[place for place, _ in encoded.failed]] = True
+    return failed
 
 
 def _make_mask(
@@ -172,17 +159,13 @@ def _make_mask(
 
 
 def _tokenized_texts(shard: Shard, encoded: Encoded, mask: LossMask | None) -> TokenizedTexts:
-    failed = None
-    if encoded.failed:
-        failed = np.zeros(len(shard.texts), np.bool_)
-        failed[[place for place, _ in encoded.failed]] = True
     return TokenizedTexts(
         ids=encoded.ids,
         lengths=encoded.lengths,
         kinds=shard.kinds,
         mask=mask,
         ends=None if mask is None else _trained_ends(shard.texts.to_pylist(), shard),
-        failed=failed,
+        failed=_failed_texts(encoded) if encoded.failed else None,
     )
 
 
@@ -301,7 +284,7 @@ class _Pipeline:
             for shard in self._shards(unit):
                 if not self._has_room():
                     return
-                self._depths.read()
+                self._depths.move(tokenizer=1)
                 self._ordered.put(self._tokenizers.submit(self._tokenize, unit, shard))
         except SourceError as error:
             problem = error
@@ -330,16 +313,16 @@ class _Pipeline:
 
     def _tokenize(self, unit: Unit, shard: Shard) -> TokenizedShard:
         if not len(shard.texts):
-            self._depths.tokenized()
+            self._depths.move(tokenizer=-1, writer=1)
             self._log_rejects(unit, shard.rejects)
-            return pass_empty_shard(shard)
+            return TokenizedShard(shard=shard, rejects=shard.rejects, tally=shard.tally)
         engine = self._own("engine", self._stages.open_engine)
         masker = self._own("masker", self._stages.masker) if self._stages.masker else None
         started = time.monotonic()
         name = self._stages.files[unit.file].name
         done = tokenize_shard(shard, name, engine, masker, self._stages.rules)
         seconds = time.monotonic() - started
-        self._depths.tokenized()
+        self._depths.move(tokenizer=-1, writer=1)
         self._log_rejects(unit, (*done.rejects, *done.failed))
         self._log_batch(name, done, seconds)
         return replace(done, seconds=seconds)
@@ -388,7 +371,7 @@ class _Pipeline:
         started = time.monotonic()
         writer.write(tokenized)
         self._room.release()
-        self._depths.written()
+        self._depths.move(writer=-1)
         self._tell(tokenized, time.monotonic() - started)
 
     def _tell(self, tokenized: TokenizedShard, seconds: float) -> None:
