@@ -238,15 +238,12 @@ def open_source(data: IndexedDataSet, folder: Path, loaded: "TokenizerFile") -> 
     try:
         options = BuildOptions.from_document(meta["options"])
         layout = InputLayout(kind=meta["kind"], columns=tuple(meta["columns"]))
-        rules = DocumentRules(
+        rules = DocumentRules.from_options(
+            options,
             dtype=meta["dtype"],
             bos=tuple(meta["bos"]),
             eos=tuple(meta["eos"]),
             eod=meta["eod_id"],
-            empty_docs=options.empty_docs,
-            min_tokens=options.min_tokens,
-            max_tokens=options.most_tokens,
-            long_docs=options.long_docs,
             chat=layout.kind == "sft",
         )
         template = load_template(options.chat_template, loaded) if rules.chat else None

@@ -10,21 +10,19 @@ import queue
 import threading
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from ingot.converters.errors import ConversionError, IngotError, OutputError, SourceError
 from ingot.converters.megatron.engines.engine import EngineChoice, EngineWrongError
 from ingot.converters.megatron.metrics.messages import log_event
-from ingot.converters.megatron.options import BuildOptions, WorkOptions
-from ingot.converters.megatron.read.input_files import InputFile, InputLayout, Unit
-from ingot.converters.megatron.run.pipeline import run_units
+from ingot.converters.megatron.options import BuildOptions
+from ingot.converters.megatron.read.input_files import InputLayout, Unit
+from ingot.converters.megatron.run.pipeline import LaneWork, run_units
 from ingot.converters.megatron.run.recipe import FileTally, Recipe, UnitRun, make_recipe
 from ingot.converters.megatron.tokenizer import load_tokenizer
-from ingot.converters.megatron.write.lanes import Lane, read_journal
-from ingot.converters.megatron.write.unit_writer import UnitWriter
-from ingot.converters.output.files import output_errors
+from ingot.converters.megatron.write.lanes import read_journal
 from ingot.converters.output.worker_pool import Inbox, Send, WorkerProcess
 from ingot.converters.rows import Json
 
@@ -51,17 +49,11 @@ WorkerMessage: TypeAlias = Ready | UnitDone | IngotError | dict[str, Json]
 class Assignment:
     """What a process has to know."""
 
-    lane: int
-    processes: int
-    prefix: Path
-    base: Path
-    files: tuple[InputFile, ...]
+    job: LaneWork
     tokenizer: Path
-    made_of: list[str]  # what the recipe has to be made of, see `ingredients`
+    made_of: list[str]  # what the recipe has to be made of, see `ingredient_hashes`
     options: BuildOptions
     layout: InputLayout
-    work: WorkOptions
-    choice: EngineChoice
 
     def recipe(self) -> Recipe:
         """What makes documents."""
@@ -85,35 +77,24 @@ def _do_units(inbox: Inbox, send: Send) -> int:
     assignment: Assignment | None = next(iter(inbox), None)
     if assignment is None:
         return 0
-    if assignment.work.affinity:
-        _bind_cores(assignment)
+    job = assignment.job
+    if job.work.affinity:
+        _bind_cores(job)
     try:
-        _tokenize_units(assignment, inbox, send)
+        for unit, stretch in run_units(
+            assignment.recipe(), job, inbox, send, begin=lambda: send(Ready()), end=inbox.close
+        ):
+            send(UnitDone(unit.number, stretch.failed is not None))
     except _SENT_ERRORS as error:
         send(error)
         return 1
     return 0
 
 
-def _tokenize_units(assignment: Assignment, inbox: Inbox, send: Send) -> None:
-    options, work = assignment.options, assignment.work
-    recipe = assignment.recipe()
-    stages = recipe.stages(assignment.files, work, assignment.choice, send)
-    with (
-        output_errors(assignment.prefix),
-        Lane(base=assignment.base, number=assignment.lane) as lane,
-    ):
-        writer = UnitWriter(lane, recipe.rules, pack=options.pack, fail_fast=work.fail_fast)
-        send(Ready())
-        done = run_units(stages, inbox, writer, fail_fast=work.fail_fast, no_more=inbox.close)
-        for unit, stretch in done:
-            send(UnitDone(unit.number, stretch.failed is not None))
-
-
-def _bind_cores(assignment: Assignment) -> None:
+def _bind_cores(job: LaneWork) -> None:
     """Keep to a share of the cores."""
     cores = sorted(os.sched_getaffinity(0))
-    own = cores[assignment.lane % len(cores) :: assignment.processes]
+    own = cores[job.lane % len(cores) :: job.work.processes]
     os.sched_setaffinity(0, own or cores)
 
 
@@ -174,19 +155,18 @@ class _Supervisor:
         self._give(worker)
 
     def _assignment(self, lane: int) -> Assignment:
-        job = self._job
+        job, place = self._job, self._job.place
+        own = replace(
+            job.lane_work(self._choice, lane),
+            prefix=place.prefix.absolute(),
+            base=place.base.absolute(),
+        )
         return Assignment(
-            lane=lane,
-            processes=job.work.processes,
-            prefix=job.place.prefix.absolute(),
-            base=job.place.base.absolute(),
-            files=tuple(job.files),
+            job=own,
             tokenizer=job.recipe.loaded.path.absolute(),
             made_of=ingredient_hashes(job.recipe),
             options=job.recipe.options,
             layout=job.recipe.layout,
-            work=job.work,
-            choice=self._choice,
         )
 
     def _listen(self, worker: _Worker) -> None:
