@@ -59,7 +59,13 @@ class Inbox:
         return iter(self._items.get, None)
 
 
-Send: TypeAlias = Callable[[Any], None]  # to the parent, from any thread
+class Send(Protocol):
+    """Sends to the parent, from any thread."""
+
+    def __call__(self, message: Any) -> None:  # noqa: ANN401
+        """Send one message."""
+
+
 Serve: TypeAlias = Callable[[Inbox, Send], int]  # what a process does; returns its exit status
 
 
@@ -233,7 +239,8 @@ class Workers:
                 future = wait(busy, return_when=FIRST_COMPLETED).done.pop()
                 task = busy.pop(future)
                 busy.update((self.submit(work, new), new) for new in islice(pending, 1))
-                yield task, _task_result(future)
+                result = _task_result(future)
+                yield task, result
             done = True
         finally:
             if not done:
@@ -251,6 +258,7 @@ def _task_result(future: "Future[Done]") -> Done | TaskFailure:
 
 
 def _serve_tasks(inbox: Inbox, send: Send) -> int:
+    reply: tuple[Any, Exception | None, str]
     for work, arguments in inbox:
         try:
             reply = work(*arguments), None, ""
