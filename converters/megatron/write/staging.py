@@ -393,8 +393,10 @@ def copy_stretch(source: int, out: int, start: int, size: int) -> int:
     """Append a stretch of one open file to another, in the kernel if it can; the bytes missing."""
     while size:
         try:
-            done = os.copy_file_range(source, out, min(size, _COPY_BYTES), offset_src=start)
-        except OSError:
+            done = os.copy_file_range(source, out, min(size, _COPY_BYTES), start)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise
             done = os.write(out, os.pread(source, min(size, _COPY_BYTES), start))
         if not done:
             break
