@@ -100,7 +100,7 @@ class Context:
 
     def check_tokenizer(self, file: str) -> None:
         """See that a tokenizer serves, once."""
-        from ingot.converters.megatron.tokenizer.tokenizer import find_eod, load_tokenizer
+        from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
 
         if file not in self._tokenizers:
             find_eod(load_tokenizer(file))

@@ -27,13 +27,13 @@ from ingot.agent.reporting.proposal_folder import (
 from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.session import Session
 from ingot.agent.state import RUNS_FILE, Order, State, open_checkpoints
-from ingot.converters.convert.worker_pool import Workers
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import decode
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
 from ingot.converters.output.files import output_errors, write_file
+from ingot.converters.output.worker_pool import Workers
 from ingot.converters.rows import Json
 from ingot.converters.sources.source import root_candidates
 
