@@ -24,8 +24,7 @@ from ingot.agent.judging import policy
 from ingot.agent.nodes.compare import compare
 from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.discover import discover, sample
-from ingot.agent.nodes.propose import propose
-from ingot.agent.nodes.repair import look, repair
+from ingot.agent.nodes.propose import look, propose, repair
 from ingot.agent.nodes.report import failed_state, report, tell
 from ingot.agent.nodes.review import pause, review
 from ingot.agent.nodes.validate import validate

@@ -26,7 +26,7 @@ from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.markdown_escaping import diff_lines
-from ingot.agent.review.record_matching import (
+from ingot.agent.review.replay import (
     Difference,
     RecordMatch,
     count_sampled_rows,

@@ -12,7 +12,7 @@ from ingot.agent.judging.trial import spec_of_document
 from ingot.agent.lake.lake_order import SETS, LakeOrder
 from ingot.agent.lake.shared_model import LakeLedger, PostponedError, SharedModel
 from ingot.agent.model.cache import Store
-from ingot.agent.nodes import without_graph
+from ingot.agent.nodes.convert import convert_mapping
 from ingot.agent.nodes.report import run_outcome
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.auto import NOT_ASKED
@@ -263,7 +263,7 @@ def _convert_by_mapping(
 ) -> SetFacts:
     """Convert by the approved mapping: no model is asked, rows that do not fit it are rejected."""
     given = replace(order, mapping=load_mapping(file), mapping_file=str(file))
-    facts = _settled_facts(task, known, given, without_graph.convert_mapping(given, context))
+    facts = _settled_facts(task, known, given, convert_mapping(given, context))
     return _pin_rows(task, facts, context)
 
 

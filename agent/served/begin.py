@@ -6,12 +6,12 @@ A thread of a server may hold several runs, one after the other: each starts fro
 from ingot.agent.context import Context
 from ingot.agent.nodes.discover import discover
 from ingot.agent.privacy import redact
-from ingot.agent.reporting.report import markdown_line
-from ingot.agent.reporting.served_replies import (
+from ingot.agent.reporting.report import (
     DROPPED_RUN,
     IGNORED_WORDS,
     UNREAD_WORDS,
     beginning_reply,
+    markdown_line,
 )
 from ingot.agent.served.order_input import (
     HELP,

@@ -13,8 +13,6 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.agent.review.pinning import json_documents
-from ingot.agent.review.pinning.json_documents import extract_from_document, load_document
 from ingot.agent.review.pinning.row_choice import (
     MOST_ROW,
     PinnableRows,
@@ -22,19 +20,25 @@ from ingot.agent.review.pinning.row_choice import (
     PinTask,
     WantedRow,
     encode_text,
+    extract_from_document,
     find_wanted,
     has_bom,
+    load_document,
     open_file,
+    stream_document,
     unparse_fields,
     utf8_parts,
 )
-from ingot.agent.review.pinning.row_texts import Unit, parse_unit, read_units, whole_file_unit
 from ingot.agent.review.pinning.sample_redaction import (
     NotRedactableError,
     SampleRedactor,
+    Unit,
+    parse_unit,
+    read_units,
     redact_header,
     redact_unit,
     spell_row,
+    whole_file_unit,
 )
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts
@@ -347,7 +351,7 @@ def _assemble_file(task: PinTask, header: Unit | None, rows: Sequence[Unit]) -> 
     if facts.format == "json" and not (
         facts.layout == "values" and task.spec.root in (None, "[*]")
     ):
-        return json_documents.stream_document(rows, file_root(task.file, task.spec))
+        return stream_document(rows, file_root(task.file, task.spec))
     return b"".join(map(_line_bytes, [header, *rows] if header else rows))
 
 

@@ -79,7 +79,7 @@ def _run_checks(
 ) -> None:
     """Check the data if there is any, show the result, and raise if there are problems."""
     from ingot.agent.context import Context
-    from ingot.agent.nodes.without_graph import try_mapping
+    from ingot.agent.nodes.convert import try_mapping
     from ingot.converters.errors import ConversionError
 
     context = Context()

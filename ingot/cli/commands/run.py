@@ -109,7 +109,7 @@ def convert(
 ) -> None:
     """Convert with a mapping file: no mapper, no model, no review."""
     from ingot.agent.context import Context
-    from ingot.agent.nodes.without_graph import convert_mapping
+    from ingot.agent.nodes.convert import convert_mapping
 
     order = complete_order(order, out=out, mapping=mapping)
     context = Context()
