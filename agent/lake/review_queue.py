@@ -14,7 +14,7 @@ from typing import Final
 from ingot.agent.context import Context
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
 from ingot.agent.lake.lake_state import LakeState
-from ingot.agent.nodes.convert import try_mapping
+from ingot.agent.nodes import convert
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.reporting.proposal_folder import (
@@ -185,7 +185,7 @@ def try_mapping(
         mapping_file=file,
         allow_drift=True,
     )
-    state = try_mapping(wanted, context)
+    state = convert.try_mapping(wanted, context)
     bound = (state["proposal"] and state["proposal"].mapping) or {}
     told = document.get("provenance")
     if provenance is not None:

@@ -12,13 +12,16 @@ rule.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ingot.agent.review.markdown_escaping import (
     code_span,
     command_block,
     count_text,
+    escape_message,
+    escape_property,
     escape_words,
     example_block,
     fold_blocks,
@@ -26,7 +29,6 @@ from ingot.agent.review.markdown_escaping import (
     printable_line,
     share_text,
     utf8_size,
-    visible_text,
 )
 from ingot.converters.rows import Json
 
@@ -37,6 +39,7 @@ MOST_REASONS, MOST_ROWS, _MOST_RULES = 20, 40, 20
 _FIGURES = ("", "before", "after")
 
 Describe = Callable[[dict[str, Json]], str]
+Piece = TypeVar("Piece")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,11 +68,6 @@ def mapping_sections(mapping: dict[str, Json]) -> list[Section]:
 def sort_by_level(mappings: Sequence[dict[str, Json]]) -> list[dict[str, Json]]:
     """Sort the mappings, those that block first, else in their order."""
     return sorted(mappings, key=lambda one: LEVELS.index(one["verdict"]))
-
-
-def level_sign(level: str) -> str:
-    """Return a coloured sign and the level in a word."""
-    return f"{SIGNS[level]} {level}"
 
 
 def _lead_text(mapping: dict[str, Json]) -> str:
@@ -190,7 +188,7 @@ def _figures_table(mapping: dict[str, Json]) -> str:
             "trained on", old, new, lambda side: share_text(side["trained_chars"], side["chars"])
         ),
     ]
-    return markdown_table(_FIGURES, [row for row in rows if row])
+    return markdown_table(_FIGURES, rows)
 
 
 def _figure_row(name: str, old: Json, new: Json, show: Describe) -> tuple[str, ...]:
@@ -198,14 +196,11 @@ def _figure_row(name: str, old: Json, new: Json, show: Describe) -> tuple[str, .
 
 
 def _count_rows(prefix: str, key: str, old: Json, new: Json) -> Iterator[tuple[str, ...]]:
-    before, after = (old or {}).get(key, {}), (new or {}).get(key, {})
-    names = list({**before, **after})
+    sides = [side and side[key] for side in (old, new)]
+    names = list(dict.fromkeys(name for side in sides for name in side or ()))
     for name in names[:MOST_ROWS]:
-        row = (before.get(name, 0) if old else None, after.get(name, 0) if new else None)
-        yield (
-            f"{prefix}{code_span(name, 60)}",
-            *("-" if one is None else f"{one:,}" for one in row),
-        )
+        shown = ("-" if side is None else f"{side.get(name, 0):,}" for side in sides)
+        yield (f"{prefix}{code_span(name, 60)}", *shown)
     if len(names) > MOST_ROWS:
         yield (f"{prefix}{len(names) - MOST_ROWS} others", "", "")
 
@@ -314,9 +309,7 @@ def _render_review(review: dict[str, Json], limit: int) -> str:
     head = "\n\n".join([*_verdict_lines(review), *_overview_lines(ordered, limit // 4)])
     room = limit - utf8_size(head) - _RESERVED
     blocked = [
-        of_one
-        for one, of_one in zip(ordered, pieces, strict=True)
-        if any(reason["level"] == "block" for reason in one["reasons"])
+        of_one for one, of_one in zip(ordered, pieces, strict=True) if _reasons_at("block", [one])
     ]
     if len(blocked) > 1 or any(utf8_size(of_one[0].text) > room for of_one in blocked):
         head = "\n\n".join([head, *_blocking_lines(ordered, limit // 3)])
@@ -352,13 +345,7 @@ def _overview_lines(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[s
     """Show all mappings in a table, or as many as fit, and how many are not in it."""
     if not ordered:
         return
-    rows: list[tuple[str, ...]] = []
-    for one in ordered:
-        row = _overview_row(one)
-        room -= utf8_size(" | ".join(row)) + 8
-        if room < 0:
-            break
-        rows.append(row)
+    rows = _fitting(map(_overview_row, ordered), lambda row: utf8_size(" | ".join(row)) + 8, room)
     yield markdown_table(("verdict", "mapping", "change", "class", "records", "identical"), rows)
     rest = Counter(one["verdict"] for one in ordered[len(rows) :])
     if rest:
@@ -366,12 +353,31 @@ def _overview_lines(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[s
         yield f"and {rest.total():,} more: {split}"
 
 
+def _reasons_at(
+    level: str, mappings: Iterable[dict[str, Json]]
+) -> list[tuple[dict[str, Json], dict[str, Json]]]:
+    """Return the reasons of one level, each with its mapping."""
+    pairs = ((one, reason) for one in mappings for reason in one["reasons"])
+    return [(one, reason) for one, reason in pairs if reason["level"] == level]
+
+
+def _fitting(pieces: Iterable[Piece], size: Callable[[Piece], int], room: int) -> list[Piece]:
+    """Take pieces from the beginning while there is room for them."""
+    kept: list[Piece] = []
+    for piece in pieces:
+        room -= size(piece)
+        if room < 0:
+            break
+        kept.append(piece)
+    return kept
+
+
 def _overview_row(mapping: dict[str, Json]) -> tuple[str, ...]:
     old, new = mapping["old"], mapping["new"]
     records = " → ".join(f"{side['records']:,}" if side else "-" for side in (old, new))
     same = mapping["same"]
     return (
-        level_sign(mapping["verdict"]),
+        f"{SIGNS[mapping['verdict']]} {mapping['verdict']}",
         code_span(mapping["path"]),
         escape_words(mapping["status"]),
         escape_words(mapping["class"]) if mapping["class"] else "-",
@@ -382,21 +388,11 @@ def _overview_row(mapping: dict[str, Json]) -> tuple[str, ...]:
 
 def _blocking_lines(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[str]:
     """Show what blocks: one line each while there is room, else counts per rule."""
-    reasons = [
-        (one["path"], reason)
-        for one in ordered
-        for reason in one["reasons"]
-        if reason["level"] == "block"
-    ]
+    reasons = _reasons_at("block", ordered)
     if not reasons:
         return
-    lines: list[str] = []
-    for path, reason in reasons:
-        line = reason_line(reason, path)
-        room -= utf8_size(line) + 1
-        if room < 0:
-            break
-        lines.append(line)
+    shown = (reason_line(reason, one["path"]) for one, reason in reasons)
+    lines = _fitting(shown, lambda line: utf8_size(line) + 1, room)
     rest = [reason for _, reason in reasons[len(lines) :]]
     yield "\n".join(["**What blocks**", "", *lines, *more_reasons(rest)])
 
@@ -423,9 +419,8 @@ def _left_out_lines(
     pieces: Sequence[Sequence[Section]],
     chosen: Sequence[Sequence[Section]],
 ) -> Iterator[str]:
-    pairs = list(zip(pieces, chosen, strict=True))
-    mappings = sum(not shown for _, shown in pairs)
-    parts = sum(len(of_one) - len(shown) for of_one, shown in pairs if shown)
+    mappings = sum(not shown for shown in chosen)
+    parts = sum(len(one) - len(shown) for one, shown in zip(pieces, chosen, strict=True) if shown)
     if mappings or parts:
         left = f"{count_text(mappings, 'mapping')} and {count_text(parts, 'section')}"
         yield f"**Truncated: {left} are left out.** The whole:"
@@ -447,12 +442,7 @@ def github_annotations(review: dict[str, Json]) -> list[str]:
 
 def _level_annotations(review: dict[str, Json], level: str) -> Iterator[str]:
     """Yield at most ten; the last one says how many more there are."""
-    found = [
-        (mapping, reason)
-        for mapping in sort_by_level(review["mappings"])
-        for reason in mapping["reasons"]
-        if reason["level"] == level
-    ]
+    found = _reasons_at(level, sort_by_level(review["mappings"]))
     for place, (mapping, reason) in enumerate(found[:MOST], start=1):
         left = len(found) - MOST if place == MOST else 0
         yield _annotation_command(mapping, reason, left)
@@ -462,17 +452,9 @@ def _annotation_command(mapping: dict[str, Json], reason: dict[str, Json], left:
     title = f"ingot review: {printable_line(reason['rule'], 60)}"
     line = [f"line={reason['line']}"] if reason["line"] else []
     # The name of a file is not redacted: by any other one the note finds no place.
-    file = _escape_property(mapping["path"])
+    file = escape_property(mapping["path"])
     message = printable_line(reason["text"], _LONGEST)
     if left > 0:
         message += f" (and {left} more: the report has all)"
-    listed = ",".join([f"file={file}", *line, f"title={_escape_property(title)}"])
-    return f"::{_COMMANDS[reason['level']]} {listed}::{_escape_message(message)}"
-
-
-def _escape_message(text: str) -> str:
-    return visible_text(text).replace("%", "%25")
-
-
-def _escape_property(text: str) -> str:
-    return _escape_message(text).replace(":", "%3A").replace(",", "%2C")
+    listed = ",".join([f"file={file}", *line, f"title={escape_property(title)}"])
+    return f"::{_COMMANDS[reason['level']]} {listed}::{escape_message(message)}"

@@ -202,6 +202,16 @@ def share_text(part: int, whole: int) -> str:
     return f"{part:,} of {whole:,} ({part / whole:.1%})"
 
 
+def escape_message(text: str) -> str:
+    """Escape the message of a command of a GitHub job."""
+    return visible_text(text).replace("%", "%25")
+
+
+def escape_property(text: str) -> str:
+    """Escape a property of a command of a GitHub job."""
+    return escape_message(text).replace(":", "%3A").replace(",", "%2C")
+
+
 def utf8_size(text: str) -> int:
     """Count bytes of UTF-8, which are never fewer than characters or UTF-16 units."""
     return len(text.encode())
