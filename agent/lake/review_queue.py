@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from ingot.agent.context import Context
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.nodes import convert
@@ -26,7 +25,7 @@ from ingot.agent.reporting.proposal_folder import (
 )
 from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.session import Session
-from ingot.agent.state import RUNS_FILE, Order, State, open_checkpoints
+from ingot.agent.state import RUNS_FILE, Context, Order, State, open_checkpoints
 from ingot.converters.convert.worker_pool import Workers
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import decode

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, replace
 
-from ingot.agent.context import Context
 from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
 from ingot.agent.judging.second_opinion import ROWS, find_signals
 from ingot.agent.judging.trial import try_out
@@ -12,7 +11,7 @@ from ingot.agent.privacy import redact, redact_value
 from ingot.agent.proposing.auto import fallback_turn
 from ingot.agent.proposing.cards import card_evidence
 from ingot.agent.proposing.proposal import Evidence, Proposal, Turn
-from ingot.agent.state import Answer, Order, State, Stopped
+from ingot.agent.state import Answer, Context, Order, State, Stopped
 from ingot.converters.errors import BudgetReached, ModelError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json

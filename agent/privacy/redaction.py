@@ -193,6 +193,7 @@ def _find_spans(text: str) -> Iterator[tuple[int, int, int, str]]:
 
 
 _DEEPEST = 100
+_SCALARS = {type(None): "null", bool: "boolean", int: "integer"}
 _TOO_DEEP = "[nested too deeply]"
 _SECRET, _PHONE = "[secret]", "[phone]"
 
@@ -278,24 +279,15 @@ def _shape_value(value: Json, levels: int) -> Json:
         return {keys[key]: _shape_value(inner, levels - 1) for key, inner in value.items()}
     if isinstance(value, str):
         return f"<string {len(value)} chars>"
-    return f"<{_scalar_type(value)}>"
-
-
-def _scalar_type(value: Json) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    return "integer" if isinstance(value, int) else "number"
+    return f"<{_SCALARS.get(type(value), 'number')}>"
 
 
 _SHORTEST_SECRET = 4  # characters that are looked for inside other texts
-_DEEPEST_NAMED = 100
 
 
 def named_secrets(value: Json) -> dict[str, str]:
     """Text -> placeholder, for every value in rows that `redacted` hides for the key's name."""
-    return dict(_named_in_value(value, "", _DEEPEST_NAMED))
+    return dict(_named_in_value(value, "", _DEEPEST))
 
 
 def _named_in_value(value: Json, name: str, levels: int) -> Iterator[tuple[str, str]]:

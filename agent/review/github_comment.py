@@ -13,8 +13,7 @@ rule.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ingot.agent.review.markdown_escaping import (
     code_span,
@@ -38,19 +37,19 @@ VERBS = {"block": "blocks", "warn": "warns", "pass": "passes"}
 MOST_REASONS, MOST_ROWS, _MOST_RULES = 20, 40, 20
 _FIGURES = ("", "before", "after")
 
-Describe = Callable[[dict[str, Json]], str]
+Facts = dict[str, Json]  # the review document, or an object in it
+Describe = Callable[[Facts], str]
 Piece = TypeVar("Piece")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A complete piece of Markdown about one mapping; `first` ones are kept before all others."""
 
     text: str
     first: bool
 
 
-def mapping_sections(mapping: dict[str, Json]) -> list[Section]:
+def mapping_sections(mapping: Facts) -> list[Section]:
     """Return the sections about one mapping of the review document; the first is its heading."""
     first = (
         _lead_text(mapping),
@@ -65,12 +64,12 @@ def mapping_sections(mapping: dict[str, Json]) -> list[Section]:
     ]
 
 
-def sort_by_level(mappings: Sequence[dict[str, Json]]) -> list[dict[str, Json]]:
+def sort_by_level(mappings: Sequence[Facts]) -> list[Facts]:
     """Sort the mappings, those that block first, else in their order."""
     return sorted(mappings, key=lambda one: LEVELS.index(one["verdict"]))
 
 
-def _lead_text(mapping: dict[str, Json]) -> str:
+def _lead_text(mapping: Facts) -> str:
     lines = [f"#### {SIGNS[mapping['verdict']]} {code_span(mapping['path'])}", ""]
     if mapping["old_path"]:
         lines += [f"The file before: {code_span(mapping['old_path'])}", ""]
@@ -78,14 +77,14 @@ def _lead_text(mapping: dict[str, Json]) -> str:
     return "\n".join([*lines, *_sample_lines(mapping)])
 
 
-def _reason_lines(reasons: Sequence[dict[str, Json]]) -> Iterator[str]:
+def _reason_lines(reasons: Sequence[Facts]) -> Iterator[str]:
     """Yield a line for each reason, those that block first, and how many more there are."""
     ordered = sorted(reasons, key=lambda one: LEVELS.index(one["level"]))
     yield from (reason_line(one) for one in ordered[:MOST_REASONS])
     yield from more_reasons(ordered[MOST_REASONS:])
 
 
-def more_reasons(reasons: Sequence[dict[str, Json]]) -> Iterator[str]:
+def more_reasons(reasons: Sequence[Facts]) -> Iterator[str]:
     """Yield how many reasons there are of each level and rule, if there are any."""
     if not reasons:
         return
@@ -96,7 +95,7 @@ def more_reasons(reasons: Sequence[dict[str, Json]]) -> Iterator[str]:
     yield f"- and {len(reasons):,} more: {', '.join(split)}"
 
 
-def reason_line(reason: dict[str, Json], path: str = "") -> str:
+def reason_line(reason: Facts, path: str = "") -> str:
     """Say why a mapping does not simply pass, with the rule and the line in its file."""
     level = reason["level"]
     of = f" {code_span(path)}" if path else ""
@@ -105,23 +104,22 @@ def reason_line(reason: dict[str, Json], path: str = "") -> str:
     return f"- {SIGNS[level]} **{VERBS[level]}**{of} {escape_words(reason['text'])} ({rule}{line})"
 
 
-def _sample_lines(mapping: dict[str, Json]) -> Iterator[str]:
+def _sample_lines(mapping: Facts) -> Iterator[str]:
     sample = mapping["sample"]
     if sample["kind"] == "none":
         if sample["why"] and not any(sample["why"] in one["text"] for one in mapping["reasons"]):
             yield f"\nNot replayed: {escape_words(sample['why'])}."
         return
     kind = "the pinned sample" if sample["kind"] == "pinned" else "a sample of"
-    line = (
-        f"\nReplayed on {kind} {code_span(sample['place'])}, {count_text(sample['rows'], 'row')}."
-    )
+    rows = count_text(sample["rows"], "row")
+    line = f"\nReplayed on {kind} {code_span(sample['place'])}, {rows}."
     same = mapping["same"]
     if same is not None:
         line += f" **{same:,} of {mapping['of']:,} records are identical.**"
     yield line
 
 
-def _changes_block(changes: Sequence[dict[str, Json]]) -> str:
+def _changes_block(changes: Sequence[Facts]) -> str:
     if not changes:
         return ""
     rows = [
@@ -141,7 +139,7 @@ def _more_note(whole: Sequence[object]) -> str:
     return f"\n\nand {left} more" if left > 0 else ""
 
 
-def _golden_block(mapping: dict[str, Json]) -> str:
+def _golden_block(mapping: Facts) -> str:
     golden = mapping["golden"]
     if not golden:
         return ""
@@ -154,7 +152,7 @@ def _golden_block(mapping: dict[str, Json]) -> str:
     return "\n".join(lines)
 
 
-def _drift_block(mapping: dict[str, Json]) -> str:
+def _drift_block(mapping: Facts) -> str:
     drift = mapping["drift"]
     if not drift:
         return ""
@@ -172,7 +170,7 @@ def _drift_block(mapping: dict[str, Json]) -> str:
     return markdown_table(head, rows) + _more_note(drift)
 
 
-def _figures_table(mapping: dict[str, Json]) -> str:
+def _figures_table(mapping: Facts) -> str:
     old, new = mapping["old"], mapping["new"]
     if not old and not new:
         return ""
@@ -205,7 +203,7 @@ def _count_rows(prefix: str, key: str, old: Json, new: Json) -> Iterator[tuple[s
         yield (f"{prefix}{len(names) - MOST_ROWS} others", "", "")
 
 
-def _examples_block(mapping: dict[str, Json]) -> str:
+def _examples_block(mapping: Facts) -> str:
     shown = mapping["examples"][:3]
     if not shown:
         return ""
@@ -215,7 +213,7 @@ def _examples_block(mapping: dict[str, Json]) -> str:
     return fold_blocks(f"{count_text(len(shown), 'record')} before and after", inner)
 
 
-def _paths_table(mapping: dict[str, Json]) -> str:
+def _paths_table(mapping: Facts) -> str:
     found: dict[tuple[str, str], list[str]] = {}
     for place, side in enumerate((mapping["old"], mapping["new"])):
         for one in side["paths"] if side else ():
@@ -231,12 +229,12 @@ def _paths_table(mapping: dict[str, Json]) -> str:
     return fold_blocks("Coverage of every path", [inner + _more_note(list(found))])
 
 
-def _resolved_text(path: dict[str, Json]) -> str:
+def _resolved_text(path: Facts) -> str:
     absent = [f"{path[key]:,} {key}" for key in ("null", "missing") if path[key]]
     return ", ".join([f"{path['resolved']:,}/{path['rows']:,} rows", *absent])
 
 
-def _provenance_table(mapping: dict[str, Json]) -> str:
+def _provenance_table(mapping: Facts) -> str:
     old, new = mapping["provenance"]["old"], mapping["provenance"]["new"]
     names = ("mapper", "model", "prompt_sha256", "confidence", "edited", "repaired")
     rows = [
@@ -253,7 +251,7 @@ def _provenance_table(mapping: dict[str, Json]) -> str:
 
 
 def _stated_value(name: str) -> Describe:
-    def show(side: dict[str, Json]) -> str:
+    def show(side: Facts) -> str:
         value = side[name]
         if value is None or isinstance(value, bool):
             return {None: "-", True: "yes", False: "no"}[value]
@@ -264,7 +262,7 @@ def _stated_value(name: str) -> Describe:
     return show
 
 
-def _cost_text(side: dict[str, Json]) -> str:
+def _cost_text(side: Facts) -> str:
     cost = side["cost"]
     if not cost:
         return "-"
@@ -289,19 +287,19 @@ _LONGEST_COMMAND = 1_000
 _ID = 12  # characters of a commit's id
 
 
-def render_comment(review: dict[str, Json], *, limit: int = COMMENT_LIMIT) -> str:
+def render_comment(review: Facts, *, limit: int = COMMENT_LIMIT) -> str:
     """Return the comment below a pull request."""
     facts = FACTS.format(verdict=review["verdict"], mappings=len(review["mappings"]))
     top = f"{MARKER}\n{facts}\n"
     return f"{top}{_render_review(review, limit - len(top))}"
 
 
-def render_summary(review: dict[str, Json], *, limit: int = SUMMARY_LIMIT) -> str:
+def render_summary(review: Facts, *, limit: int = SUMMARY_LIMIT) -> str:
     """Return the same for GITHUB_STEP_SUMMARY, without the marker and with more room."""
     return _render_review(review, limit)
 
 
-def _render_review(review: dict[str, Json], limit: int) -> str:
+def _render_review(review: Facts, limit: int) -> str:
     if limit < _SMALLEST // 2:
         raise ValueError(f"{limit} bytes are too few for a review")
     ordered = sort_by_level(review["mappings"])
@@ -312,16 +310,15 @@ def _render_review(review: dict[str, Json], limit: int) -> str:
         of_one for one, of_one in zip(ordered, pieces, strict=True) if _reasons_at("block", [one])
     ]
     if len(blocked) > 1 or any(utf8_size(of_one[0].text) > room for of_one in blocked):
-        head = "\n\n".join([head, *_blocking_lines(ordered, limit // 3)])
+        head = "\n\n".join([head, _blocking_text(ordered, limit // 3)])
     chosen = _choose_sections(pieces, limit - utf8_size(head) - _RESERVED)
     shown = (piece.text for kept in chosen for piece in kept)
     return "\n\n".join([head, *shown, *_left_out_lines(review, pieces, chosen)]) + "\n"
 
 
-def _verdict_lines(review: dict[str, Json]) -> Iterator[str]:
-    verdict = review["verdict"]
+def _verdict_lines(review: Facts) -> Iterator[str]:
     levels = Counter(one["verdict"] for one in review["mappings"])
-    yield f"### {SIGNS[verdict]} ingot review: {_VERDICTS[verdict]}"
+    yield f"### {SIGNS[review['verdict']]} ingot review: {_VERDICTS[review['verdict']]}"
     line = f"{count_text(levels.total(), 'mapping')} changed"
     line += f" between {_side_text(review, 'base')} and {_side_text(review, 'head')}"
     split = ", ".join(f"{levels[one]} {one}" for one in LEVELS if levels[one])
@@ -330,7 +327,7 @@ def _verdict_lines(review: dict[str, Json]) -> Iterator[str]:
         yield "Breaking changes and lost records are allowed here: they warn."
 
 
-def _side_text(review: dict[str, Json], name: str) -> str:
+def _side_text(review: Facts, name: str) -> str:
     """Show a revision and its commit; for the base also the commit at which the head left it."""
     stated, commits = review[name], review["commits"]
     told = [commits[name]] if commits[name] and commits[name] != stated else []
@@ -341,7 +338,7 @@ def _side_text(review: dict[str, Json], name: str) -> str:
     return f"{shown} ({inner})" if told else shown
 
 
-def _overview_lines(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[str]:
+def _overview_lines(ordered: Sequence[Facts], room: int) -> Iterator[str]:
     """Show all mappings in a table, or as many as fit, and how many are not in it."""
     if not ordered:
         return
@@ -353,9 +350,7 @@ def _overview_lines(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[s
         yield f"and {rest.total():,} more: {split}"
 
 
-def _reasons_at(
-    level: str, mappings: Iterable[dict[str, Json]]
-) -> list[tuple[dict[str, Json], dict[str, Json]]]:
+def _reasons_at(level: str, mappings: Iterable[Facts]) -> list[tuple[Facts, Facts]]:
     """Return the reasons of one level, each with its mapping."""
     pairs = ((one, reason) for one in mappings for reason in one["reasons"])
     return [(one, reason) for one, reason in pairs if reason["level"] == level]
@@ -372,7 +367,7 @@ def _fitting(pieces: Iterable[Piece], size: Callable[[Piece], int], room: int) -
     return kept
 
 
-def _overview_row(mapping: dict[str, Json]) -> tuple[str, ...]:
+def _overview_row(mapping: Facts) -> tuple[str, ...]:
     old, new = mapping["old"], mapping["new"]
     records = " → ".join(f"{side['records']:,}" if side else "-" for side in (old, new))
     same = mapping["same"]
@@ -386,15 +381,13 @@ def _overview_row(mapping: dict[str, Json]) -> tuple[str, ...]:
     )
 
 
-def _blocking_lines(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[str]:
+def _blocking_text(ordered: Sequence[Facts], room: int) -> str:
     """Show what blocks: one line each while there is room, else counts per rule."""
     reasons = _reasons_at("block", ordered)
-    if not reasons:
-        return
     shown = (reason_line(reason, one["path"]) for one, reason in reasons)
     lines = _fitting(shown, lambda line: utf8_size(line) + 1, room)
-    rest = [reason for _, reason in reasons[len(lines) :]]
-    yield "\n".join(["**What blocks**", "", *lines, *more_reasons(rest)])
+    rest = more_reasons([reason for _, reason in reasons[len(lines) :]])
+    return "\n".join(["**What blocks**", "", *lines, *rest])
 
 
 def _choose_sections(pieces: Sequence[Sequence[Section]], room: int) -> list[list[Section]]:
@@ -415,9 +408,7 @@ def _choose_sections(pieces: Sequence[Sequence[Section]], room: int) -> list[lis
 
 
 def _left_out_lines(
-    review: dict[str, Json],
-    pieces: Sequence[Sequence[Section]],
-    chosen: Sequence[Sequence[Section]],
+    review: Facts, pieces: Sequence[Sequence[Section]], chosen: Sequence[Sequence[Section]]
 ) -> Iterator[str]:
     mappings = sum(not shown for shown in chosen)
     parts = sum(len(one) - len(shown) for one, shown in zip(pieces, chosen, strict=True) if shown)
@@ -425,9 +416,8 @@ def _left_out_lines(
         left = f"{count_text(mappings, 'mapping')} and {count_text(parts, 'section')}"
         yield f"**Truncated: {left} are left out.** The whole:"
         line = review["reproduce"] or "ingot review"
-        yield command_block(
-            f"{line if utf8_size(line) <= _LONGEST_COMMAND else 'ingot review'} --full"
-        )
+        short = line if utf8_size(line) <= _LONGEST_COMMAND else "ingot review"
+        yield command_block(f"{short} --full")
 
 
 MOST = 10
@@ -435,12 +425,12 @@ _LONGEST = 1_000
 _COMMANDS = {"block": "error", "warn": "warning"}
 
 
-def github_annotations(review: dict[str, Json]) -> list[str]:
+def github_annotations(review: Facts) -> list[str]:
     """Return notes at the lines of the mappings as job commands, errors first."""
     return [*_level_annotations(review, "block"), *_level_annotations(review, "warn")]
 
 
-def _level_annotations(review: dict[str, Json], level: str) -> Iterator[str]:
+def _level_annotations(review: Facts, level: str) -> Iterator[str]:
     """Yield at most ten; the last one says how many more there are."""
     found = _reasons_at(level, sort_by_level(review["mappings"]))
     for place, (mapping, reason) in enumerate(found[:MOST], start=1):
@@ -448,7 +438,7 @@ def _level_annotations(review: dict[str, Json], level: str) -> Iterator[str]:
         yield _annotation_command(mapping, reason, left)
 
 
-def _annotation_command(mapping: dict[str, Json], reason: dict[str, Json], left: int) -> str:
+def _annotation_command(mapping: Facts, reason: Facts, left: int) -> str:
     title = f"ingot review: {printable_line(reason['rule'], 60)}"
     line = [f"line={reason['line']}"] if reason["line"] else []
     # The name of a file is not redacted: by any other one the note finds no place.

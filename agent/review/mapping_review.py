@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ingot.agent.judging.drift import redacted_changes
 from ingot.agent.privacy import hide_secrets, named_secrets, redact, redact_value
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.agent.reporting.preview import record_lines
@@ -34,7 +35,6 @@ from ingot.agent.review.replay import (
     Replay,
     SampleRun,
     choose_sample,
-    drift_json,
     replay_mappings,
 )
 from ingot.agent.review.revisions import (
@@ -46,6 +46,7 @@ from ingot.agent.review.revisions import (
 )
 from ingot.agent.review.verdict import Case, Reason, change_place, verdict_reasons, worst_level
 from ingot.converters.errors import MappingError, RevisionError, SourceError
+from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.rows import Json
 
@@ -380,7 +381,7 @@ def _sample_json(ran: Replay) -> dict[str, Json]:
         "same": matched.same if matched else None,
         "of": matched.of if matched else None,
         "examples": example_differences(matched.differences, _row_secrets(ran)) if matched else [],
-        "drift": drift_json(ran.drift),
+        "drift": [encode(one) for one in redacted_changes(ran.drift)],
     }
 
 
@@ -411,12 +412,8 @@ def _side_json(ran: SampleRun | None) -> dict[str, Json] | None:
 def _golden_json(found: GoldenResult | None, path: str) -> dict[str, Json] | None:
     if found is None:
         return None
-    failed = [{"line": one.line, "why": one.why} for one in found.failed]
-    return {
-        "file": path_text(golden_file(Path(path)).as_posix()),
-        "rows": found.rows,
-        "failed": failed,
-    }
+    file = path_text(golden_file(Path(path)).as_posix())
+    return {"file": file, "rows": found.rows, "failed": [encode(one) for one in found.failed]}
 
 
 def _provenance_json(document: Document | None) -> dict[str, Json] | None:

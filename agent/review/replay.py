@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ingot.agent.context import Context
 from ingot.agent.judging.drift import (
     find_drift,
     mapping_changes,
-    redacted_changes,
     stored_shape,
 )
 from ingot.agent.judging.trial import Trial, try_out
@@ -20,9 +18,8 @@ from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping, Document
 from ingot.agent.review.pinning.pinned_sample import ABOUT, find_pinned, pinned_folder
 from ingot.agent.review.revisions import Side, describe_odd_files, write_sidecars
-from ingot.agent.state import Change, Order
+from ingot.agent.state import Change, Context, Order
 from ingot.converters.errors import MappingError, Problem, SourceError, StorageError
-from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.paths import Node
@@ -357,8 +354,3 @@ def _provenance_drift(document: Document, ran: SampleRun | None) -> tuple[Change
         return ()
     now = source_shape(ran.trial.source, ran.trial.sample)
     return mapping_changes(find_drift(kept, now), ran.trial.mapping)
-
-
-def drift_json(changes: Sequence[Change]) -> list[dict[str, Json]]:
-    """Return drift as plain JSON, redacted and cut."""
-    return [encode(one) for one in redacted_changes(changes)]

@@ -4,7 +4,7 @@ import codecs
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import BinaryIO
 
@@ -28,6 +28,7 @@ from ingot.converters.sources.storage.compression import open_decompressed
 MOST_ROW, MOST_BYTES = 256 << 10, 2 << 20
 _RUN = 10  # neighbours that are kept or dropped together, as a sample takes them
 _REASONS = ("too_large", "over_limit", "not_redactable", "not_found")
+Counts = dict[str, int]  # how many sampled rows are not pinned, by reason
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,15 +44,9 @@ class WantedRow:
     value: Json
 
 
-@dataclass(kw_only=True)
-class Counts:
-    """How many sampled rows are not pinned, by reason."""
-
-    by_reason: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_REASONS, 0))
-
-    def add(self, reason: str, count: int = 1) -> None:
-        """Count rows."""
-        self.by_reason[reason] += count
+def start_counts() -> Counts:
+    """Return no rows for every reason not to pin one."""
+    return dict.fromkeys(_REASONS, 0)
 
 
 def select_wanted(sample: Sample, file: str) -> list[WantedRow]:
@@ -438,17 +433,17 @@ def _wanted_numbers(task: PinTask, doc: _JsonDocument) -> list[int]:
         rows = (doc.row(number) for number in range(len(doc.ways)))
         known.update(match_marks(rows, unknown, task.spec))
     found = sorted(number for number in known if number < len(doc.ways))
-    task.counts.add("not_found", max(0, len(task.want) - len(found)))
+    task.counts["not_found"] += max(0, len(task.want) - len(found))
     return found
 
 
 def _may_stay(task: PinTask, doc: _JsonDocument, number: int) -> bool:
     if _json_size(doc.row(number)) > MOST_ROW:
-        task.counts.add("too_large")
+        task.counts["too_large"] += 1
         return False
     try:
         task.hiding.value(doc.row(number))
     except NotRedactableError:
-        task.counts.add("not_redactable")
+        task.counts["not_redactable"] += 1
         return False
     return True

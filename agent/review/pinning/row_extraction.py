@@ -237,7 +237,7 @@ def _extract_from_table(task: PinTask) -> PinnableRows:
             table, is_file = _arrow_table(stream, where, numbers)
     sizes = _row_sizes(table)
     small = [place for place, size in enumerate(sizes) if size <= MOST_ROW]
-    task.counts.add("too_large", len(sizes) - len(small))
+    task.counts["too_large"] += len(sizes) - len(small)
     broken = [type(one.value) is BrokenRow for one in task.want if one.row != UNKNOWN_ROW]
 
     def write(kept: Sequence[int]) -> PinnedContent:
@@ -321,7 +321,7 @@ def _respell_row(task: PinTask, one: WantedRow) -> Unit | None:
             return spell_row(unparse_fields(one.value, task.spec), facts, key=one.key)
         except NotRedactableError:
             pass
-    task.counts.add("not_found")
+    task.counts["not_found"] += 1
     return None
 
 
@@ -332,14 +332,14 @@ def _is_streamed(task: PinTask) -> bool:
 
 def _redact_or_none(task: PinTask, unit: Unit) -> Unit | None:
     if not unit.spelled or len(unit.spelled) > MOST_ROW:
-        task.counts.add("too_large")
+        task.counts["too_large"] += 1
         return None
     try:
         shown = redact_unit(unit, task.file.facts, task.hiding)
         if task.file.facts.encoding.startswith(("utf-16", "utf-32")):
             shown.spelled.decode()  # bytes that are no text have no place among wide characters
     except (NotRedactableError, UnicodeDecodeError):
-        task.counts.add("not_redactable")
+        task.counts["not_redactable"] += 1
         return None
     return shown
 

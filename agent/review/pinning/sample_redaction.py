@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from ingot.agent.privacy import redact
-from ingot.agent.privacy.numbers import is_phone_like, is_phone_name
+from ingot.agent.privacy.redaction import name_placeholder, spell_value
 from ingot.agent.privacy.secrets import is_secret_name
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
@@ -214,7 +214,6 @@ def _fits(facts: FileFacts, cells: list[str]) -> bool:
 
 
 _PLACEHOLDER = re.compile(r"\[[a-z ]{2,14}\]")
-_SECRET, _PHONE = "[secret]", "[phone]"
 _ROLES = frozenset(
     ("user", "assistant", "system", "tool", "human", "gpt", "bot", "model", "function", "developer")
 )
@@ -253,7 +252,7 @@ class SampleRedactor:
         """Redact a text; one that holds JSON holds the same JSON redacted."""
         if self.off or not text:
             return text
-        if kind := _placeholder_by_name(text, name):
+        if kind := name_placeholder(text, name):
             kept = text in self._keep and redact(text) == text
             return text if kept else self._stand_in(kind, text)
         if text.lstrip()[:1] in ("{", "["):
@@ -281,8 +280,8 @@ class SampleRedactor:
         return json.dumps(hidden, ensure_ascii=text.isascii())
 
     def _number(self, number: Json, name: str) -> Json:
-        text = _digits(number)
-        if not _placeholder_by_name(text, name) and redact(text) == text:
+        text = spell_value(number)
+        if not name_placeholder(text, name) and redact(text) == text:
             return number
         return type(number)(self._count("number", text))
 
@@ -294,19 +293,6 @@ class SampleRedactor:
     def _count(self, kind: str, secret: str) -> int:
         known = self._known.setdefault(kind, {})
         return known.setdefault(secret, len(known) + 1)
-
-
-def _placeholder_by_name(text: str, name: str) -> str:
-    """Return the placeholder of a value that its key alone makes a secret, else ""."""
-    if name and is_secret_name(name):
-        return _SECRET
-    return _PHONE if name and is_phone_name(name) and is_phone_like(text) else ""
-
-
-def _digits(number: int | float) -> str:
-    """Return a number's digits; 13800138000.0 is what a table makes of an integer with gaps."""
-    whole = isinstance(number, float) and abs(number) < 1e16 and number.is_integer()
-    return str(int(number)) if whole else json.dumps(number)
 
 
 def _letters(number: int) -> str:
