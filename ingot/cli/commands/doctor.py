@@ -45,17 +45,17 @@ def _checks(settings: EndpointSettings) -> Iterator["Check"]:
     """Return the checks, each run when it is asked for; a wrong preset raises at once."""
     from itertools import chain
 
-    from ingot.agent.doctor import checks, endpoint_checks
+    from ingot.agent.doctor import checks, endpoint_checks, folders
     from ingot.agent.model.cache import Store
 
     asked = find_endpoint(settings)
-    of_machine = chain(checks.installation_checks(), checks.folder_checks())
+    of_machine = chain(checks.installation_checks(), folders.folder_checks())
     if asked is None:
         return chain(
             of_machine, [endpoint_checks.missing_endpoint_check(settings.model, settings.base_url)]
         )
     return chain(
-        of_machine, endpoint_checks.endpoint_checks(asked, Store(checks.find_state_folder()))
+        of_machine, endpoint_checks.endpoint_checks(asked, Store(folders.find_state_folder()))
     )
 
 
