@@ -21,10 +21,10 @@ from ingot.converters.convert.result import (
 from ingot.converters.output.commit import FinishedResult
 from ingot.converters.output.files import file_entry
 from ingot.converters.output.identity import RunIdentity
-from ingot.converters.records.rejects import first_reject_texts, part_name
+from ingot.converters.records.writers import first_reject_texts, part_name
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
-from ingot.converters.sources.inputs import absolute_location, input_stamp
+from ingot.converters.sources.facts import absolute_location, input_stamp
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,12 +24,11 @@ from ingot.converters.mapping.rows.group import group_rows
 from ingot.converters.output.files import encode_json, file_entry, output_errors, sync_tree
 from ingot.converters.progress import peak_rss
 from ingot.converters.records import RecordFormat
-from ingot.converters.records.rejects import RejectWriter
 from ingot.converters.records.schema import RecordKind
-from ingot.converters.records.writers import PartsWriter
+from ingot.converters.records.writers import PartsWriter, RejectWriter
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sources import Source, SourceFile
-from ingot.converters.sources.inputs import hash_input
+from ingot.converters.sources.facts import hash_input
 
 SHARD_FILE = "shard.json"
 

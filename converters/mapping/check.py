@@ -10,11 +10,18 @@ from dataclasses import dataclass
 
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import nearest_path, observed_paths
-from ingot.converters.mapping.language import Mapping, RoleFromData
+from ingot.converters.mapping.language import (
+    Mapping,
+    Need,
+    PathUse,
+    RoleFromData,
+    Scope,
+    path_uses,
+    shared_paths,
+)
 from ingot.converters.mapping.rows.executor import SOFT_REASONS, Record, RowExecutor
 from ingot.converters.mapping.rows.group import group_rows
 from ingot.converters.mapping.rows.values import each_nodes
-from ingot.converters.mapping.walk import Need, PathUse, Scope, path_uses, shared_paths
 from ingot.converters.paths import Node, Path, RowError
 from ingot.converters.rows import Batch, Json, Reject
 from ingot.converters.sources.sample import Sample

@@ -1,13 +1,16 @@
 """The registry of readers: how files of each format are recognized and how their rows are read."""
 
+import io
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats import arrow, detection
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
+from ingot.converters.sources.formats.detection import FilePeek, TextHead, text_facts
 from ingot.converters.sources.formats.json_rows import (
     RowRoot,
     compile_root,
@@ -19,12 +22,19 @@ from ingot.converters.sources.formats.json_rows import (
 )
 from ingot.converters.sources.formats.row_chunks import RowChunk
 from ingot.converters.sources.formats.text import (
+    Encoding,
+    detect_encoding,
     read_text_document,
     read_text_lines,
     read_utf8_blocks,
 )
-from ingot.converters.sources.storage.compression import open_decompressed
-from ingot.converters.sources.storage.listing import Entry, file_stem
+from ingot.converters.sources.recognizers import RECOGNIZERS
+from ingot.converters.sources.storage.compression import (
+    detect_compression,
+    open_decompressed,
+    peek_first_bytes,
+)
+from ingot.converters.sources.storage.listing import Entry, LocalFile, file_stem
 
 Blocks = Iterator[bytes]
 
@@ -124,3 +134,189 @@ READERS: Final[dict[str, BinaryReader | TextReader]] = {
     "csv": TextReader(detection.table_facts, _read_csv),
     "text": TextReader(detection.text_facts, _read_text),
 }
+
+
+_SIDE_FILE_NAMES = re.compile(
+    r"(readme|licen[cs]e|copying|notice|citation|changelog|changes|authors|contributing|contributors)(\..*)?"
+    r"|dataset_infos?\.json|dataset_dict\.json|state\.json|croissant\.json|datapackage\.json"
+    r"|_success|_metadata|_common_metadata|thumbs\.db|desktop\.ini|cache-.*\.arrow"
+    r"|(sample_?)?submission\.csv"
+    r"|(md5|sha1|sha256)sums?(\.txt)?|requirements.*\.txt|makefile|dockerfile",
+    re.IGNORECASE,
+)
+_SIDE_FILE_KINDS = {
+    "document": "md markdown rst pdf doc docx xls xlsx ppt pptx",
+    "web page": "html htm css",
+    "script": "py ipynb sh js ts r bat pl c cpp h java go rs",
+    "settings": "yaml yml toml ini cfg lock",
+    "checksum": "md5 sha1 sha256 crc",
+    "shortcut": "url lnk webloc",
+    "image": "png jpg jpeg gif bmp webp svg",
+    "sound": "mp3 wav flac",
+    "video": "mp4 avi mkv",
+}
+_KIND_OF_ENDING = {
+    ending: kind for kind, endings in _SIDE_FILE_KINDS.items() for ending in endings.split()
+}
+BINARY = "binary data"
+_BINARY_MAGIC = (
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"%PDF", "a PDF document"),
+    (b"\x7fELF", "a program"),
+    (b"MZ", "a program"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"SQLite format 3", "an SQLite database"),
+    (b"Rar!", "a RAR archive, which is not read: unpack it"),
+    (b"7z\xbc\xaf", "a 7z archive, which is not read: unpack it"),
+    (b"ORC", "an ORC file, which is not read"),
+    (b"Obj\x01", "an Avro file, which is not read"),
+    (b"\x80\x02", "a pickle, which is never read"),
+    (b"\x80\x03", "a pickle, which is never read"),
+    (b"\x80\x04", "a pickle, which is never read"),
+    (b"\x80\x05", "a pickle, which is never read"),
+)
+
+
+def _is_hidden_folder(folder: str) -> bool:
+    return folder.startswith(".") or folder in ("__MACOSX", "__pycache__")
+
+
+def side_file_reason(name: str) -> str | None:
+    """Why a file of this name (relative to the source) is no data, or None where it may be."""
+    *folders, base = name.split("/")
+    if base.startswith(".") or any(_is_hidden_folder(part) for part in folders):
+        return "hidden"
+    if _SIDE_FILE_NAMES.fullmatch(base):
+        return "side file"
+    kind = _KIND_OF_ENDING.get(base.rpartition(".")[2].lower()) if "." in base else None
+    return None if kind is None else f"side file ({kind})"
+
+
+def describe_binary(head: bytes) -> str:
+    """What a file that is no text is, in words."""
+    return next((kind for magic, kind in _BINARY_MAGIC if head.startswith(magic)), BINARY)
+
+
+LFS_POINTER = "a Git LFS pointer: the file itself was not fetched"
+_LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
+HEAD = 256 << 10
+LONG_HEAD = 8 << 20  # where the head holds no whole line
+_WINDOWS = 8
+_WINDOW = 64 << 10
+_COMPRESSED_NAME = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class NoData:
+    """The verdict on a file that holds no rows, and why.
+
+    `elsewhere` says that another command of ingot reads it: it is no mistake to name it alone.
+    """
+
+    why: str
+    broken: bool = False
+    elsewhere: bool = False
+
+
+def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
+    """Read the beginning of a file. Raises SourceError."""
+    where = str(entry.place)
+    with entry.place.open() as raw:
+        with translate_read_errors(where):
+            codec = detect_compression(peek_first_bytes(raw))
+        stream = open_decompressed(raw, where)
+        head = _read_head(stream, size)
+        if len(head) == size and b"\n" not in head and b"\r" not in head:
+            head += _read_head(stream, LONG_HEAD - size)
+        whole = len(head) < size or not stream.read(1)
+        cheap = codec is None and isinstance(entry.place, LocalFile) and not whole
+        windows = _read_windows(raw, entry.bytes) if cheap else ()
+    return FilePeek(head=head, whole=whole, compression=codec, windows=windows)
+
+
+def _read_head(stream: BinaryIO, size: int) -> bytes:
+    parts = []
+    while size > 0 and (data := stream.read(size)):
+        parts.append(data)
+        size -= len(data)
+    return b"".join(parts)
+
+
+def _read_windows(raw: BinaryIO, size: int) -> tuple[bytes, ...]:
+    """Pieces spread over the file (fewer of a small one), each from line end to line end."""
+    count = max(1, min(_WINDOWS, size // (4 * _WINDOW)))
+    pieces = []
+    for number in range(1, count + 1):
+        raw.seek(max(0, size * number // count - _WINDOW))
+        data = raw.read(_WINDOW)
+        pieces.append(data[data.find(b"\n") + 1 : data.rfind(b"\n") + 1])
+    return tuple(piece for piece in pieces if piece)
+
+
+def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | NoData:
+    """What a file is. `spec` states what is not to be guessed."""
+    if not seen.head:
+        return NoData("empty")
+    if seen.head.startswith(_LFS_MAGIC):
+        return NoData(LFS_POINTER, broken=True)
+    for reader in READERS.values():
+        if isinstance(reader, BinaryReader) and (facts := reader.detect(entry, seen)) is not None:
+            return facts
+    if isinstance(READERS.get(spec.format or ""), BinaryReader):
+        raise SourceError(str(entry.place), f"not a {spec.format} file")
+    encoding = _head_encoding(entry, seen, spec)
+    if encoding is None:
+        for recognizer in RECOGNIZERS.values():
+            if recognizer.binary and recognizer.recognize(seen.head) is not None:
+                return NoData(recognizer.what, broken=True, elsewhere=True)
+        return NoData(describe_binary(seen.head), broken=True)
+    return _text_facts(entry, seen, spec, encoding)
+
+
+def _head_encoding(entry: Entry, seen: FilePeek, spec: SourceSpec) -> Encoding | None:
+    if spec.encoding is None:
+        return detect_encoding([seen.head, *seen.windows], seen.whole)
+    try:
+        "".encode(spec.encoding)
+    except LookupError as error:
+        hint = "for example utf-8, gb18030, big5, cp1252"
+        raise SourceError(str(entry.place), f"no encoding {spec.encoding!r}", hint) from error
+    return Encoding(spec.encoding)
+
+
+def _text_facts(
+    entry: Entry, seen: FilePeek, spec: SourceSpec, encoding: Encoding
+) -> FileFacts | NoData:
+    newline = "\r" if b"\r" in seen.head and b"\n" not in seen.head else "\n"
+    data = b"".join(read_utf8_blocks(io.BytesIO(seen.head), entry.name, encoding.name, newline))
+    if not data.strip():
+        return NoData("blank") if seen.whole else NoData("blank at its beginning")
+    guessed = frozenset({"encoding"} if encoding.guessed else ())
+    base = FileFacts(
+        format="text",
+        encoding=encoding.name,
+        newline=newline,
+        compression=seen.compression,
+        guessed=guessed,
+    )
+    lines = data.decode("utf-8", "replace").split("\n")
+    if not seen.whole and len(lines) > 1:
+        lines.pop()
+    name = _COMPRESSED_NAME.sub("", entry.name).lower()
+    head = TextHead(name=name, data=data, lines=lines, whole=seen.whole, base=base)
+    return _format_facts(head, spec, str(entry.place))
+
+
+def _format_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts:
+    stated = spec.format or ("csv" if spec.delimiter or spec.columns else None)
+    for name, reader in READERS.items():
+        if name != "text" and stated in (None, name) and isinstance(reader, TextReader):
+            facts = reader.detect(head, spec, where)
+            if facts is not None:
+                return facts
+    if stated in (None, "csv", "text"):
+        return text_facts(head)
+    raise SourceError(where, f"not {stated}", "leave `format` out to have it found")

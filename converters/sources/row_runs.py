@@ -11,7 +11,7 @@ from itertools import accumulate, islice, pairwise
 
 import pyarrow as pa
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import SourceFile, SourceSpec
 from ingot.converters.sources.formats import arrow
@@ -35,7 +35,6 @@ from ingot.converters.sources.formats.text import (
 )
 from ingot.converters.sources.readers import file_root, read_text_blocks
 from ingot.converters.sources.storage.listing import LocalFile, RemoteFile
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 _HEAD = 4 << 20
 _TRIES = 60

@@ -6,22 +6,27 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import BinaryIO, NamedTuple
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.paths import join_path
 from ingot.converters.rows import Batch, Json
-from ingot.converters.sources import grouping, sniffing
+from ingot.converters.sources import grouping
 from ingot.converters.sources.facts import FileFacts, LeftOut, RootCandidate, SourceFile, SourceSpec
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.json_rows import parse_json_document, top_level_containers
 from ingot.converters.sources.formats.row_chunks import BrokenRow, to_batches
 from ingot.converters.sources.formats.text import read_utf8_blocks
-from ingot.converters.sources.readers import read_file
-from ingot.converters.sources.sniffing import side_file_reason
+from ingot.converters.sources.readers import (
+    HEAD,
+    NoData,
+    peek_file,
+    read_file,
+    side_file_reason,
+    sniff_file,
+)
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, Listing, list_location, matches_globs
-from ingot.converters.sources.storage.read_errors import redact_urls
 
 MAX_BYTES = 64 << 20  # a larger file is not loaded to look for roots, only its head is
 MAX_HEAD = 1 << 20
@@ -227,7 +232,7 @@ class EntryFiles(NamedTuple):
 
 def head_size(files: int) -> int:
     """How much of each of so many files is read to find out what it is, in bytes."""
-    return _SMALL_HEAD if files > _MANY_FILES else sniffing.HEAD
+    return _SMALL_HEAD if files > _MANY_FILES else HEAD
 
 
 def _source_name(base: str) -> str:
@@ -261,7 +266,7 @@ def inspect_entry(
     entry: Entry, spec: SourceSpec = SourceSpec(), *, direct: bool, head: int
 ) -> EntryFiles:
     """Find out what one file is; an archive is looked into."""
-    seen = sniffing.peek_file(entry, head)
+    seen = peek_file(entry, head)
     files: list[SourceFile] = []
     left_out: list[LeftOut] = []
     if seen.archive is None:
@@ -277,21 +282,21 @@ def inspect_entry(
         if why:
             left_out.append(LeftOut(name=named.name, why=why))
         else:
-            inner = sniffing.sniff_file(named, sniffing.peek_file(named), spec)
+            inner = sniff_file(named, peek_file(named), spec)
             _add_verdict(named, inner, False, files, left_out)
     return EntryFiles(files, left_out)
 
 
 def _sniff_entry(
     entry: Entry, seen: FilePeek, spec: SourceSpec, direct: bool
-) -> FileFacts | sniffing.NoData:
+) -> FileFacts | NoData:
     """What a file is; one of a folder that has other columns than were stated is another one."""
     try:
-        return sniffing.sniff_file(entry, seen, spec)
+        return sniff_file(entry, seen, spec)
     except SourceError as error:
         if spec.columns is None or direct:
             raise
-        return sniffing.NoData(error.problem)
+        return NoData(error.problem)
 
 
 def _exclusion_reason(name: str, spec: SourceSpec) -> str | None:
@@ -302,7 +307,7 @@ def _exclusion_reason(name: str, spec: SourceSpec) -> str | None:
 
 def _add_verdict(
     entry: Entry,
-    verdict: FileFacts | sniffing.NoData,
+    verdict: FileFacts | NoData,
     direct: bool,
     files: list[SourceFile],
     left_out: list[LeftOut],

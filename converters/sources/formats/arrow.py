@@ -20,10 +20,10 @@ from typing import Any, BinaryIO, TypeAlias, cast, overload
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingot.converters.errors import translate_read_errors, truncated_error
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, BrokenRow, RowChunk, row_excerpt
-from ingot.converters.sources.storage.read_errors import translate_read_errors, truncated_error
 
 ValueConverter = Callable[[Any], Json]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import orjson
 
 from ingot.converters import paths
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, truncated_error
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.row_chunks import (
     BATCH_ROWS,
@@ -24,7 +24,6 @@ from ingot.converters.sources.formats.row_chunks import (
     row_excerpt,
 )
 from ingot.converters.sources.formats.text import split_line_blocks
-from ingot.converters.sources.storage.read_errors import truncated_error
 
 _WILDCARDS = (paths.Mark("[*]"), paths.Mark("*"), paths.Mark(".*"))
 
