@@ -2,25 +2,30 @@
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import BinaryIO, Final
 
 from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
+from ingot.converters.paths import join_path
+from ingot.converters.rows import Json
+from ingot.converters.sources.facts import FileFacts, RootCandidate, SourceFile, SourceSpec
 from ingot.converters.sources.formats import arrow, detection
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
 from ingot.converters.sources.formats.detection import FilePeek, TextHead, text_facts
 from ingot.converters.sources.formats.json_rows import (
     RowRoot,
     compile_root,
+    parse_json_document,
     read_concatenated_values,
     read_element_values,
     read_json_document,
     read_json_elements,
     read_json_lines,
+    top_level_containers,
 )
-from ingot.converters.sources.formats.row_chunks import RowChunk
+from ingot.converters.sources.formats.row_chunks import BrokenRow, RowChunk
 from ingot.converters.sources.formats.text import (
     Encoding,
     detect_encoding,
@@ -320,3 +325,93 @@ def _format_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts:
     if stated in (None, "csv", "text"):
         return text_facts(head)
     raise SourceError(where, f"not {stated}", "leave `format` out to have it found")
+
+
+# --- where rows may lie in a file that is one object
+
+MAX_BYTES = 64 << 20  # a larger file is not loaded to look for roots, only its head is
+MAX_HEAD = 1 << 20
+_HEAD_BLOCKS = 8  # of a megabyte
+_MOST_CANDIDATES = 20
+_MOST_DEPTH = 3
+_FEW_VALUES = 3  # an object of fewer values is a record rather than keyed by id
+
+
+def root_candidates(files: Sequence[SourceFile]) -> tuple[RootCandidate, ...]:
+    """Candidates of the largest file that is one object; () where there is none.
+
+    `rows` counts that file alone, and is None where it is too large to be loaded.
+    """
+    objects = [file for file in files if file.facts.layout == "object"]
+    if not objects:
+        return ()
+    file = max(objects, key=lambda file: (file.bytes, file.name))
+    with file.place.open() as raw:
+        stream = open_decompressed(raw, str(file.place))
+        parts = read_utf8_blocks(stream, str(file.place), file.facts.encoding, file.facts.newline)
+        head = b"".join(islice(parts, _HEAD_BLOCKS))
+        value = parse_json_document(chain([head], parts), MAX_BYTES)
+    if isinstance(value, dict):
+        points = _file_points(value, len(objects))
+        whole = RootCandidate(path="$", rows=1, why="the file as one row")
+        ranked = [*_find_roots(value, (), 1), (points, whole)]
+        return tuple(root for _, root in sorted(ranked, key=lambda item: (-item[0], item[1].path)))
+    large = type(value) is BrokenRow and len(head) > MAX_HEAD
+    return tuple(_head_candidates(head)) if large else ()
+
+
+def _head_candidates(head: bytes) -> Iterator[RootCandidate]:
+    """The candidates of a file that is too large, from its first megabytes."""
+    held = top_level_containers(head)
+    if len(held) > _MOST_CANDIDATES and all(is_object for _, is_object in held):
+        yield RootCandidate(path="*", rows=None, why="objects keyed by id")
+        return
+    for key, is_object in held:
+        mark, why = (".*", "an object") if is_object else ("[*]", "a list")
+        yield RootCandidate(path=join_path(key, mark), rows=None, why=f"{why} in a large file")
+
+
+def _find_roots(
+    value: dict[str, Json], keys: tuple[str, ...], depth: int
+) -> Iterator[tuple[float, RootCandidate]]:
+    if len(value) >= _FEW_VALUES and (why := _id_key_reason(value)):
+        path = join_path(*keys, ".*").removeprefix(".")
+        yield 2.0 - depth * 0.5, RootCandidate(path=path, rows=len(value), why=why)
+    for key, held in value.items():
+        here = (*keys, key)
+        if isinstance(held, dict) and depth < _MOST_DEPTH and len(value) < 100:
+            yield from _find_roots(held, here, depth + 1)
+        if not isinstance(held, list) or not held:
+            continue
+        path, long = join_path(*here, "[*]"), len(held) >= _FEW_VALUES
+        if all(isinstance(item, dict) for item in held):
+            root = RootCandidate(path=path, rows=len(held), why="a list of objects")
+            yield (1.5 if long else 0.9) - depth * 0.25, root
+        elif long and all(isinstance(item, str) for item in held):
+            root = RootCandidate(path=path, rows=len(held), why="a list of texts")
+            yield 0.1 - depth * 0.25, root
+
+
+def _id_key_reason(value: dict[str, Json]) -> str | None:
+    """Whether the values are records of one kind: objects with the same keys, or long texts."""
+    held = list(value.values())
+    numbered = all(any(map(str.isdigit, key)) for key in value)
+    # Few plain words without a digit read like names of fields.
+    named = len(value) < 10 and all(
+        key.isidentifier() and not any(map(str.isdigit, key)) for key in value
+    )
+    if all(isinstance(item, dict) for item in held):
+        shared = set(held[0]).intersection(*held[:100])
+        return "objects keyed by id" if shared and not named else None
+    if all(isinstance(item, str) for item in held):
+        long = sum(len(item) > 40 for item in held) * 2 > len(held)
+        return "texts keyed by id" if len(held) > 20 or (long and not named) else None
+    if all(isinstance(item, list) for item in held) and (len(held) > 20 or numbered):
+        return "lists keyed by id"
+    return None
+
+
+def _file_points(value: dict[str, Json], files: int) -> float:
+    """A file is a record if there are many like it, or if it has a text of its own."""
+    text = any(isinstance(item, str) and len(item) > 200 for item in value.values())
+    return (1.4 if files > 2 else 0.0) + (0.8 if text else 0.0) + 0.4
