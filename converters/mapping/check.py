@@ -285,11 +285,7 @@ def _reject_problems(rejects: list[Reject], used: Sequence[PathUse]) -> Iterator
 
 
 def _use_pointer(reason: str, path: str | None, used: Sequence[PathUse]) -> str:
-    """The pointer to a path that a reject names; the whole document where no use of it is known.
-
-    A value with a map is an object, so its path has a pointer of its own. In the short form of
-    `each` a reject names what is left of a path behind its first wildcard.
-    """
+    """The pointer to a path that a reject names; the whole document where no use of it is known."""
     named = [use.pointer for use in used if use.path.text == path]
     ending = [use.pointer for use in used if use.path.text.endswith(f"].{path}")]
     mapped = [pointer for pointer in named if pointer.endswith("/path")]

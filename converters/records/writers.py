@@ -5,14 +5,13 @@ import json
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.output.files import output_errors
+from ingot.converters.output.files import FinishedBlock, output_errors
 from ingot.converters.records import RecordFormat
 from ingot.converters.records import schema as schemas
 from ingot.converters.records.schema import json_line
@@ -133,7 +132,7 @@ SINKS: Final[dict[str, type[ParquetSink] | type[JsonlSink]]] = {
 }
 
 
-class RecordWriter:
+class RecordWriter(FinishedBlock):
     """Writes one part: `with RecordWriter(folder, kind="sft") as w: w.write(records)`.
 
     The part appears under its name when the block ends well, and leaves nothing when it does not.
@@ -198,22 +197,8 @@ class RecordWriter:
             self._staged.replace(self.path)
             self._sink = None
 
-    def __enter__(self) -> "RecordWriter":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if kind is None:
-                self.close()
-        finally:
-            self._abandon()
-
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
+        """Let go of a part that is not finished."""
         if self._sink is not None:
             self._sink.abandon()
             self._sink = None
@@ -226,7 +211,7 @@ PART_RECORDS = 1_000_000
 PART_BYTES = 256 << 20
 
 
-class PartsWriter:
+class PartsWriter(FinishedBlock):
     """Record parts in a folder, numbered from 0, each closed at its bound.
 
     To be used in a `with` block, at whose end the last part takes its name.
@@ -260,16 +245,13 @@ class PartsWriter:
             self._writer = self._next()
         return self._writer
 
-    def __enter__(self) -> "PartsWriter":
-        return self
+    def close(self) -> None:
+        """Finish the last part."""
+        self._writer.close()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._writer.__exit__(kind, error, trace)
+    def abandon(self) -> None:
+        """Let go of the last part where it is not finished."""
+        self._writer.abandon()
 
 
 FOUND_CHARS: Final = 200  # of what a line holds
@@ -281,7 +263,7 @@ def part_name(part: int, record_format: str) -> str:
     return f"part-{part:05d}.{record_format}"
 
 
-class RejectWriter:
+class RejectWriter(FinishedBlock):
     """Writes `part-00000.jsonl` of rejected rows: file, row, element, reason, path, found (cut).
 
     The file appears under its name when the block ends well; no rejects, no file.
@@ -312,24 +294,13 @@ class RejectWriter:
             self._file = None
             self._staged.replace(self.path)
 
-    def __enter__(self) -> "RejectWriter":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if kind is None:
-                self.close()
-        finally:
-            with contextlib.suppress(OSError):
-                if self._file is not None:
-                    self._file.close()
-            with contextlib.suppress(OSError):
-                self._staged.unlink()
+    def abandon(self) -> None:
+        """Let go of a file that is not finished."""
+        with contextlib.suppress(OSError):
+            if self._file is not None:
+                self._file.close()
+        with contextlib.suppress(OSError):
+            self._staged.unlink()
 
 
 def reject_line(reject: Reject) -> bytes:

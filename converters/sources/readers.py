@@ -17,9 +17,9 @@ from ingot.converters.sources.formats.detection import FilePeek, TextHead, text_
 from ingot.converters.sources.formats.json_rows import (
     RowRoot,
     compile_root,
+    parse_elements,
     parse_json_document,
     read_concatenated_values,
-    read_element_values,
     read_json_document,
     read_json_elements,
     read_json_lines,
@@ -100,7 +100,8 @@ def file_root(file: SourceFile, spec: SourceSpec) -> RowRoot:
 def _read_json(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
     where = str(file.place)
     if file.facts.layout == "values" and spec.root in (None, "[*]"):
-        return read_element_values(read_concatenated_values(parts, where))
+        groups = read_concatenated_values(parts, where)
+        return (RowChunk(values=parse_elements(group)) for group in groups)
     root = file_root(file, spec)
     if root.streams:
         return read_json_elements(parts, root, where)

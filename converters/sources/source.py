@@ -255,10 +255,7 @@ def _family(file: SourceFile) -> str:
 def _select_main_group(
     files: Sequence[SourceFile], spec: SourceSpec
 ) -> tuple[tuple[SourceFile, ...], list[LeftOut]]:
-    """The files of the shape with most bytes, in their order, and the others with the reason.
-
-    Files that were chosen by name stay together whatever their columns, if the format is the same.
-    """
+    """The files of the shape with most bytes, in their order, and the others with the reason."""
     files, groups = _make_groups(files, spec)
     if not groups:
         return (), []

@@ -230,10 +230,7 @@ def _partial_shape(head: TextHead) -> frozenset[str]:
 
 
 def _first_elements(head: TextHead, root: str) -> list[Json] | None:
-    """The values at the head of the outer list or object (None = no JSON); [] where none is whole.
-
-    None where something else than JSON follows its end.
-    """
+    """The whole values at the head of the outer list or object; None where it is no JSON."""
     values: list[Json] = []
     try:
         for group in read_elements(iter([head.data]), compile_root(root, head.name), head.name):

@@ -26,10 +26,7 @@ TOO_LONG = None
 
 
 def _replace_undecodable(error: UnicodeError) -> tuple[str, int]:
-    """Error handler: a lone surrogate for bytes that mean nothing, and on with the next byte.
-
-    A surrogate has no UTF-8 form, so the row that holds it is found later and becomes a bad row.
-    """
+    """Error handler: a lone surrogate for bytes that mean nothing, and on with the next byte."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     wide = error.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
