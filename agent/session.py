@@ -20,7 +20,7 @@ from ingot.converters.errors import ConversionError, MappingError, ModelError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
-from ingot.converters.sources.inputs import absolute_location, input_stamp
+from ingot.converters.sources.facts import absolute_location, input_stamp
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

@@ -17,8 +17,7 @@ from ingot.agent.privacy import redact
 from ingot.agent.proposing.fingerprint import shape_fingerprint
 from ingot.agent.state import Change
 from ingot.converters.errors import Problem
-from ingot.converters.mapping.language import ROLES, Mapping, RoleFromData
-from ingot.converters.mapping.walk import outer_path
+from ingot.converters.mapping.language import ROLES, Mapping, RoleFromData, outer_path
 from ingot.converters.rows import Json
 
 MOST_CHANGES = 40

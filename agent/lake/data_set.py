@@ -48,7 +48,7 @@ from ingot.converters.output.commit import FinishedResult, find_finished
 from ingot.converters.output.files import output_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import LeftOut
-from ingot.converters.sources.source import root_candidates
+from ingot.converters.sources.readers import root_candidates
 
 _SHOWN: Final = 20
 _SPENT: Final = ("calls", "chars_sent", "tokens_in", "tokens_out", "cost")

@@ -17,7 +17,7 @@ from ingot.converters.output.worker_pool import TaskFailure, Workers
 from ingot.converters.rows import Json
 from ingot.converters.sources import SourceFile
 from ingot.converters.sources.facts import LeftOut
-from ingot.converters.sources.sniffing import side_file_reason
+from ingot.converters.sources.readers import side_file_reason
 from ingot.converters.sources.source import EntryFiles, head_size, inspect_entry
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results

@@ -138,7 +138,7 @@ class LakeOrder:
 
 def files_key(data_set: "DataSet") -> str:
     """Return a hash of the files of a data set; a rejected one is ignored until it changes."""
-    from ingot.converters.sources.inputs import input_stamp
+    from ingot.converters.sources.facts import input_stamp
 
     source = data_set.source
     document: list[Json] = [
@@ -152,7 +152,7 @@ def files_key(data_set: "DataSet") -> str:
 def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: Path | None = None) -> str:
     """A hash of all that a data set's state depends on: equal = there is nothing to do for it."""
     from ingot.converters.convert.result import VERSIONS
-    from ingot.converters.sources.inputs import input_stamp
+    from ingot.converters.sources.facts import input_stamp
 
     source, mapping = data_set.source, mapping or order.mapping(data_set.name)
     document: dict[str, Json] = {

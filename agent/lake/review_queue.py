@@ -34,7 +34,7 @@ from ingot.converters.mapping.bind import load_mapping
 from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.output.worker_pool import Workers
 from ingot.converters.rows import Json
-from ingot.converters.sources.source import root_candidates
+from ingot.converters.sources.readers import root_candidates
 
 APPROVED: Final = "its mapping is approved: the next run over the lake converts it"
 REJECTED: Final = "a person has rejected the proposal"

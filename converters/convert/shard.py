@@ -32,12 +32,16 @@ from ingot.converters.output.files import encode_json, file_entry, output_errors
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.progress import peak_rss
 from ingot.converters.records import RecordFormat
-from ingot.converters.records.rejects import RejectWriter, first_reject_texts, part_name
 from ingot.converters.records.schema import RecordKind
-from ingot.converters.records.writers import PartsWriter
+from ingot.converters.records.writers import (
+    PartsWriter,
+    RejectWriter,
+    first_reject_texts,
+    part_name,
+)
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sources import Source, SourceFile
-from ingot.converters.sources.inputs import absolute_location, hash_input, input_stamp
+from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
 
 
 @dataclass(frozen=True, kw_only=True)

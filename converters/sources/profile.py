@@ -11,14 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import median
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ingot.converters.paths import join_path
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import script_counts, text_looks
-
-if TYPE_CHECKING:
-    from ingot.converters.sources.sample import Sample
 
 MAX_PATHS = 400
 FEW_VALUES = 12
@@ -295,11 +292,6 @@ def _path_facts(slot: _Slot, slots: dict[Place, _Slot]) -> PathFacts:
         examples=_example_texts(slot.texts),
         note=slot.note or (f"{len(slot.keys)} different keys" if len(slot.keys) > 40 else ""),
     )
-
-
-def profile_sample(sample: "Sample") -> Profile:
-    """Take the inventory of a sample."""
-    return profile_values([row.value for row in sample.rows])
 
 
 def profile_values(values: Sequence[Json]) -> Profile:

@@ -40,13 +40,13 @@ from ingot.agent.review.pinning.sample_redaction import (
     spell_row,
     whole_file_unit,
 )
+from ingot.converters.errors import translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts
 from ingot.converters.sources.formats.arrow import ARROW_FILE, open_parquet, open_random_access
 from ingot.converters.sources.formats.row_chunks import BrokenRow
 from ingot.converters.sources.readers import file_root
 from ingot.converters.sources.sample import UNKNOWN_ROW
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 _GROUP_ROWS = 100
 _BATCH_ROWS = 256

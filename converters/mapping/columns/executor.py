@@ -12,7 +12,7 @@ The choice of the executor: each batch goes to the Arrow executor where that car
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ from ingot.converters.mapping.columns.values import (
     compile_texts,
 )
 from ingot.converters.mapping.language import Layout, Mapping
-from ingot.converters.mapping.rows.executor import RowExecutor, UnifiedBatch
+from ingot.converters.mapping.rows.executor import Outcome, RowExecutor, UnifiedBatch
 from ingot.converters.mapping.rows.values import PathStats
 from ingot.converters.records.schema import (
     PT_SCHEMA,
@@ -54,16 +54,10 @@ MAX_BATCH_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UnifiedTable:
-    """What became of a batch: `Unified`, with the records as a batch of their Arrow schema."""
+class UnifiedTable(Outcome):
+    """What became of a batch, with the records as a batch of their Arrow schema."""
 
     table: pa.RecordBatch
-    rejects: list[Reject] = field(default_factory=list)
-    converted: int = 0
-    rejected: int = 0
-    filtered: int = 0
-    ragged: int = 0
-    meta_failures: Counter[str] = field(default_factory=Counter)
 
     @property
     def written(self) -> int:
@@ -136,7 +130,8 @@ class ColumnExecutor:
 
     def _by_rows(self, batch: Batch) -> UnifiedTable:
         made = self._rows.batch(batch)
-        return _to_unified_table(made, to_batch(made.records, self._kind, where=batch.file))
+        counts = {one.name: getattr(made, one.name) for one in fields(Outcome)}
+        return UnifiedTable(table=to_batch(made.records, self._kind, where=batch.file), **counts)
 
     def _by_columns(self, batch: Batch, table: pa.RecordBatch) -> UnifiedTable:
         plan, size = self._plan, table.num_rows
@@ -299,28 +294,15 @@ def _split_batch(batch: Batch) -> list[Batch]:
     ]
 
 
-def _to_unified_table(unified: UnifiedBatch, table: pa.RecordBatch) -> UnifiedTable:
-    return UnifiedTable(
-        table=table,
-        rejects=unified.rejects,
-        converted=unified.converted,
-        rejected=unified.rejected,
-        filtered=unified.filtered,
-        ragged=unified.ragged,
-        meta_failures=unified.meta_failures,
-    )
-
-
 def _join_results(parts: Sequence[UnifiedTable]) -> UnifiedTable:
     """Results of consecutive batches as one."""
+    counted = ("converted", "rejected", "filtered", "ragged")
+    counts = {name: sum(getattr(part, name) for part in parts) for name in counted}
     return UnifiedTable(
         table=join_batches([part.table for part in parts]),
         rejects=[reject for part in parts for reject in part.rejects],
-        converted=sum(part.converted for part in parts),
-        rejected=sum(part.rejected for part in parts),
-        filtered=sum(part.filtered for part in parts),
-        ragged=sum(part.ragged for part in parts),
         meta_failures=sum((part.meta_failures for part in parts), Counter()),
+        **counts,
     )
 
 

@@ -251,10 +251,7 @@ def _loss_masks(said: EntryTurns) -> frames.Mask:
 
 
 def _emission_order(size: int, blocks: list[_Block]) -> frames.Places:
-    """The places of all entries, one after the other, in the order of emission.
-
-    Rows come in order; in a row the blocks; in a block the elements; at an element its entries.
-    """
+    """The places of all entries, one after the other, in the order of emission."""
     widths = [np.bincount(_parent_rows(b), minlength=size) * len(b.said) for b in blocks]
     total: frames.Places = np.sum(widths, axis=0, dtype=np.int64)
     starts = np.cumsum(total) - total

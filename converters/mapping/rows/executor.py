@@ -47,20 +47,26 @@ REASONS = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UnifiedBatch:
+class Outcome:
     """What became of a batch: rows read = converted + rejected + filtered.
 
     `rejects` lists every record that was not made, `filtered` ones included; `ragged` counts
     records with a one-sided turn, `meta_failures` meta values that gave null, by `key: reason`.
     """
 
-    records: list[Record] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     converted: int = 0
     rejected: int = 0
     filtered: int = 0
     ragged: int = 0
     meta_failures: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnifiedBatch(Outcome):
+    """What became of a batch, with the records as objects."""
+
+    records: list[Record] = field(default_factory=list)
 
     @property
     def written(self) -> int:

@@ -111,16 +111,12 @@ def arrow_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
     )
 
 
-def _change_facts(facts: FileFacts, **changes: object) -> FileFacts:
-    return replace(facts, **changes)  # type: ignore[arg-type]
-
-
 def lines_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
     """Return the facts of a file with a JSON value on each line."""
     if spec.format == "jsonl" or (
         spec.format is None and spec.root is None and _is_json_lines(head)
     ):
-        return _change_facts(head.base, format="jsonl", shape=_rows_shape(_parse_head_lines(head)))
+        return replace(head.base, format="jsonl", shape=_rows_shape(_parse_head_lines(head)))
     return None
 
 
@@ -135,7 +131,7 @@ def json_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
         facts = _json_object_facts(head)
     stated = facts is None and spec.format == "json" and head.whole
     if stated and _parse_or_none(head.data) is not None:
-        return _change_facts(head.base, format="json", layout="object")
+        return replace(head.base, format="json", layout="object")
     return facts
 
 
@@ -192,19 +188,19 @@ def _json_list_facts(head: TextHead) -> FileFacts | None:
     layout = "list"
     if not found and not head.whole and not re.match(rb'\s*\[\s*["{\[\dtfn-]', head.data):
         return None
-    return _change_facts(head.base, format="json", layout=layout, shape=_rows_shape(values))
+    return replace(head.base, format="json", layout=layout, shape=_rows_shape(values))
 
 
 def _json_object_facts(head: TextHead) -> FileFacts | None:
     in_a_row = _concatenated_values(head)
     if len(in_a_row) >= 2 and sum(value is not None for value in in_a_row) * 2 >= len(in_a_row):
-        return _change_facts(head.base, format="json", layout="values", shape=_rows_shape(in_a_row))
+        return replace(head.base, format="json", layout="values", shape=_rows_shape(in_a_row))
     if head.whole:
         value = _parse_or_none(head.data)
         if isinstance(value, dict):
             one_line = len([line for line in head.lines if line.strip(_SPACE)]) == 1
             shape = _object_shape(value)
-            return _change_facts(
+            return replace(
                 head.base, format="json", layout="object", shape=shape, one_line=one_line
             )
     keys = _first_elements(head, "*")
@@ -213,7 +209,7 @@ def _json_object_facts(head: TextHead) -> FileFacts | None:
     opens = re.match(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:', head.data, re.DOTALL)
     if not opens:
         return None
-    return _change_facts(head.base, format="json", layout="object", shape=_partial_shape(head))
+    return replace(head.base, format="json", layout="object", shape=_partial_shape(head))
 
 
 def _partial_shape(head: TextHead) -> frozenset[str]:
@@ -234,10 +230,7 @@ def _partial_shape(head: TextHead) -> frozenset[str]:
 
 
 def _first_elements(head: TextHead, root: str) -> list[Json] | None:
-    """The values at the head of the outer list or object (None = no JSON); [] where none is whole.
-
-    None where something else than JSON follows its end.
-    """
+    """The whole values at the head of the outer list or object; None where it is no JSON."""
     values: list[Json] = []
     try:
         for group in read_elements(iter([head.data]), compile_root(root, head.name), head.name):
@@ -300,7 +293,7 @@ def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | Non
         problem = f"{len(spec.columns)} names for {table.width} columns"
         raise SourceError(where, problem, "correct `source.columns`")
     guessed = _table_guesses(head, spec, table) | head.base.guessed
-    return _change_facts(
+    return replace(
         head.base,
         format="csv",
         delimiter=table.dialect.delimiter,
@@ -330,7 +323,7 @@ def _table_guesses(head: TextHead, spec: SourceSpec, table: dialect.TableLayout)
 
 def text_facts(head: TextHead, *_: object) -> FileFacts:
     """Return the facts of a file of lines of text."""
-    return _change_facts(head.base, format="text", shape=frozenset({classify_lines(head.lines)}))
+    return replace(head.base, format="text", shape=frozenset({classify_lines(head.lines)}))
 
 
 def classify_lines(lines: Sequence[str]) -> str:

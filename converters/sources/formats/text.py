@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import BinaryIO
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
@@ -16,7 +16,6 @@ from ingot.converters.sources.formats.row_chunks import (
     RowChunk,
     row_excerpt,
 )
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 BLOCK = 1 << 20
 _BOM = codecs.BOM_UTF8
@@ -27,10 +26,7 @@ TOO_LONG = None
 
 
 def _replace_undecodable(error: UnicodeError) -> tuple[str, int]:
-    """Error handler: a lone surrogate for bytes that mean nothing, and on with the next byte.
-
-    A surrogate has no UTF-8 form, so the row that holds it is found later and becomes a bad row.
-    """
+    """Error handler: a lone surrogate for bytes that mean nothing, and on with the next byte."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     wide = error.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))

@@ -14,14 +14,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.storage.compression import (
     detect_compression,
     open_decompressed,
     peek_first_bytes,
 )
 from ingot.converters.sources.storage.listing import Entry, Place
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 MAX_MEMBERS = 1_000_000
 # A zip member says how large it becomes; more than this per stored byte, and large, is a trap.

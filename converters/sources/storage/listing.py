@@ -19,20 +19,16 @@ from typing import Any, BinaryIO, Protocol
 
 import orjson
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, redact_urls, translate_read_errors
 from ingot.converters.rows import Json
-from ingot.converters.sources.storage.read_errors import (
-    FIRST_RETRIES,
-    call_with_retries,
-    redact_urls,
-    translate_read_errors,
-    underlying_error,
-)
 from ingot.converters.sources.storage.remote import (
+    FIRST_RETRIES,
     RemoteFile,
+    call_with_retries,
     connect_file_system,
     entry_etag,
     entry_mtime_ns,
+    underlying_error,
 )
 
 __all__ = ["Entry", "Listing", "LocalFile", "Place", "RemoteFile", "file_stem", "list_location"]

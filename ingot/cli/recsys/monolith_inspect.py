@@ -100,7 +100,7 @@ class _RowDocuments:
         self._tell(f"{where}: {describe_bad(bad)}", "yellow")
 
     def _tell(self, text: str, style: str = "") -> None:
-        from ingot.converters.sources.storage.read_errors import redact_urls
+        from ingot.converters.errors import redact_urls
 
         self._notes.print(plain_text(redact_urls(text), style), soft_wrap=True)
 

@@ -40,7 +40,7 @@ from ingot.converters.recsys.criteo.preprocess.shuffle import (
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
 from ingot.converters.rows import Json
-from ingot.converters.sources.inputs import input_entry
+from ingot.converters.sources.facts import input_entry
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 _ROWS = 2

@@ -28,7 +28,7 @@ from ingot.converters.recsys.ctr.contract import Profile
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, load, to_document
 from ingot.converters.recsys.ctr.table.table_rows import read_table
 from ingot.converters.rows import Json
-from ingot.converters.sources.inputs import hash_input, input_entry, input_stamp
+from ingot.converters.sources.facts import hash_input, input_entry, input_stamp
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import list_location
 

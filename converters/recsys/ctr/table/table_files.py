@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.recsys.ctr.table.table_cells import Reject
 from ingot.converters.sources import Source, SourceFile, SourceSpec, open_source
 from ingot.converters.sources.formats import arrow
@@ -26,7 +26,6 @@ from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.recognizers.aliccp import ALICCP_HEAD, recognize_aliccp
 from ingot.converters.sources.storage.archives import keep_archive_open
 from ingot.converters.sources.storage.compression import open_decompressed
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 TABLES = ("csv", "parquet", "arrow")
 _ROWS = 8192  # of a batch of a columnar file: lists of hundreds of tokens stay small
