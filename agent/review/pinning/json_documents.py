@@ -152,8 +152,8 @@ def _format_document(value: Json, like: str) -> str:
 
 def stream_document(rows: Sequence[Unit], root: RowRoot) -> bytes:
     """Return a document of nothing but these rows, at the place that the root names."""
-    begin = "".join(f"{{{json.dumps(name)}: " for name in root.names).encode()
-    end = b"}" * len(root.names)
+    begin = "".join(f"{{{json.dumps(name)}: " for name, _ in root.keys).encode()
+    end = b"}" * len(root.keys)
     if not root.keyed:
         inner = b"[\n" + b",\n".join(unit.spelled for unit in rows) + b"\n]"
     else:

@@ -347,7 +347,7 @@ def _is_json_type(kind: pa.DataType) -> bool:
 
 
 def _has_unique_names(kind: pa.StructType) -> bool:
-    return len({child.name for child in kind}) == kind.num_fields
+    return len({child.name for child in kind}) == len(kind)
 
 
 BATCH_BYTES = 1 << 20

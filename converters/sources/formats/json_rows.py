@@ -228,7 +228,7 @@ def _key_before(text: bytes, place: int) -> str | None:
 
 def _decode_key(match: re.Match[bytes] | None) -> str | None:
     try:
-        return orjson.loads(match[1]) if match else None  # type: ignore[no-any-return]
+        return orjson.loads(match[1]) if match else None
     except orjson.JSONDecodeError:
         return None
 
