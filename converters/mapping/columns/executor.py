@@ -36,7 +36,7 @@ from ingot.converters.mapping.columns.values import (
     compile_meta,
     compile_texts,
 )
-from ingot.converters.mapping.language import Layout, Mapping
+from ingot.converters.mapping.language import Layout, Mapping, Value
 from ingot.converters.mapping.rows.executor import Outcome, RowExecutor, UnifiedBatch
 from ingot.converters.mapping.rows.values import PathStats
 from ingot.converters.records.schema import (
@@ -172,7 +172,7 @@ def _compile_plan(
         raise NotColumnarError("a mapping that maps nothing")
     return _Plan(
         filters=[compile_filter(condition, scope) for condition in layout.where],
-        body=_compile_text_body(layout, scope)
+        body=_compile_text_body(layout.text, scope)
         if layout.text
         else _compile_chat_body(layout, scope),
         meta=compile_meta(layout.meta, defaults, scope),
@@ -180,10 +180,8 @@ def _compile_plan(
     )
 
 
-def _compile_text_body(layout: Layout, scope: Scope) -> _BodyOf:
-    if layout.text is None:
-        raise ValueError("a layout without a text")
-    texts = compile_texts(layout.text, scope)
+def _compile_text_body(text: Value, scope: Scope) -> _BodyOf:
+    texts = compile_texts(text, scope)
 
     def body(frame: Frame) -> _Body:
         found = texts(frame, frame.active)
