@@ -13,7 +13,12 @@ from ingot.agent.proposing.proposal import Evidence, Proposal
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
-from ingot.converters.sources.recognizers import ALICCP_HEAD, COMMON, SKELETON, recognize_aliccp
+from ingot.converters.sources.recognizers.aliccp import (
+    ALICCP_HEAD,
+    COMMON,
+    SKELETON,
+    recognize_aliccp,
+)
 from ingot.converters.sources.recognizers.criteo import (
     CRITEO_HEAD,
     WIDTHS,

@@ -122,10 +122,8 @@ class ColumnExecutor:
         if table is None or batch.weights is not None:
             return self._by_rows(batch)
         if table.nbytes > MAX_BATCH_BYTES:
-            halves = _split_batch(batch)
-            return (
-                _join_results([self.batch(h) for h in halves]) if halves else self._by_rows(batch)
-            )
+            halves = [self.batch(half) for half in _split_batch(batch)]
+            return _join_results(halves) if halves else self._by_rows(batch)
         return self._by_columns(batch, table)
 
     def _by_rows(self, batch: Batch) -> UnifiedTable:
@@ -345,16 +343,16 @@ class MappingExecutor:
 
     def _executor_for(self, schema: pa.Schema) -> ColumnExecutor | None:
         if schema not in self._by_schema:
-            self._by_schema[schema] = self._compile_for(schema) if self._columns else None
+            carried = self._columns and why_not_columnar(self._mapping, schema) is None
+            self._by_schema[schema] = (
+                ColumnExecutor(
+                    self._mapping,
+                    schema,
+                    source_name=self._source_name,
+                    language=self._language,
+                    rows=self._rows,
+                )
+                if carried
+                else None
+            )
         return self._by_schema[schema]
-
-    def _compile_for(self, schema: pa.Schema) -> ColumnExecutor | None:
-        if why_not_columnar(self._mapping, schema) is not None:
-            return None
-        return ColumnExecutor(
-            self._mapping,
-            schema,
-            source_name=self._source_name,
-            language=self._language,
-            rows=self._rows,
-        )

@@ -91,13 +91,8 @@ def parquet_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
     where = str(entry.place)
     with entry.place.open() as raw:
         names, rows = arrow.parquet_facts(open_decompressed(raw, where), where)
-    return FileFacts(
-        format="parquet",
-        compression=seen.compression,
-        columns=names,
-        rows=rows,
-        shape=frozenset(names),
-    )
+    shape, codec = frozenset(names), seen.compression
+    return FileFacts(format="parquet", compression=codec, columns=names, rows=rows, shape=shape)
 
 
 def arrow_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
@@ -107,9 +102,8 @@ def arrow_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
     where = str(entry.place)
     with entry.place.open() as raw:
         names = arrow.arrow_columns(open_decompressed(raw, where), where)
-    return FileFacts(
-        format="arrow", compression=seen.compression, columns=names, shape=frozenset(names)
-    )
+    shape = frozenset(names)
+    return FileFacts(format="arrow", compression=seen.compression, columns=names, shape=shape)
 
 
 def lines_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:

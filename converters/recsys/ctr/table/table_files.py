@@ -22,7 +22,7 @@ from ingot.converters.sources.formats.delimited import Dialect, TableReader, col
 from ingot.converters.sources.formats.row_chunks import EXCERPT_CHARACTERS, MAX_ROW_BYTES, BrokenRow
 from ingot.converters.sources.formats.text import read_utf8_blocks
 from ingot.converters.sources.readers import read_file
-from ingot.converters.sources.recognizers import ALICCP_HEAD, recognize_aliccp
+from ingot.converters.sources.recognizers.aliccp import ALICCP_HEAD, recognize_aliccp
 from ingot.converters.sources.storage.archives import keep_archive_open
 from ingot.converters.sources.storage.compression import open_decompressed
 

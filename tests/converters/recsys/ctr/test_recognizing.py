@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ingot.converters.sources.recognizers import ALICCP_HEAD, recognize_aliccp
+from ingot.converters.sources.recognizers.aliccp import ALICCP_HEAD, recognize_aliccp
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "ctr"
 SKELETON = (GOLDEN / "sample_skeleton_train.csv").read_bytes()
