@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, fields
 
-from ingot.agent.context import Context
 from ingot.agent.privacy import redact
-from ingot.agent.state import Check, Order
+from ingot.agent.state import Check, Context, Order
 from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping
 from ingot.converters.rows import Json

@@ -11,7 +11,7 @@ from ingot.agent.judging.policy import irrelevance_doubt
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.auto import SURE_CONFIDENCE
 from ingot.agent.proposing.proposal import PERSONS
-from ingot.agent.reporting.served_replies import edited_reply, ending_reply
+from ingot.agent.reporting.report import edited_reply, ending_reply
 from ingot.agent.state import Outcome, State, answer_message
 from ingot.converters.errors import IngotError
 

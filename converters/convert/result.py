@@ -264,7 +264,7 @@ def tokenizer_facts(given: str) -> dict[str, Json]:
     It is loaded before anything is converted, so that an unfit one is not found out at the end.
     """
     from ingot.converters.megatron.chat.templates import load_template
-    from ingot.converters.megatron.tokenizer.tokenizer import find_eod, load_tokenizer
+    from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
 
     loaded = load_tokenizer(given)
     return {

@@ -7,18 +7,17 @@ import typer
 from ingot.agent.model.settings import EndpointSettings, ModelSettings
 
 if TYPE_CHECKING:
-    from ingot.agent.context import Context
     from ingot.agent.model.endpoint import Endpoint
     from ingot.agent.proposing.llm.model_access import AskSettings
+    from ingot.agent.state import Context
 
 
 def run_context(settings: ModelSettings, mapper: str) -> "Context":
     """Return the working set of a run, with access to a model where the mapper may ask one."""
-    from ingot.agent.context import Context
     from ingot.agent.model.budget import Ledger
     from ingot.agent.model.cache import Store
     from ingot.agent.proposing.llm.model_access import ModelAccess
-    from ingot.agent.state import state_home
+    from ingot.agent.state import Context, state_home
     from ingot.cli.console import note_line
 
     asked = ask_settings(settings, mapper)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.agent.privacy import redact
-from ingot.agent.privacy.sharing import (
+from ingot.agent.privacy.redaction import (
     clean_text,
     cut_middle,
     display_name,

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ingot.agent.privacy.sharing import (
+from ingot.agent.privacy.redaction import (
     MOST_NAME_CHARS,
     bound_text,
     clean_text,

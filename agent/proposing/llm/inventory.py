@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from ingot.agent.privacy.sharing import (
+from ingot.agent.privacy.redaction import (
     bound_text,
     clean_text,
     cut_middle,

@@ -12,7 +12,7 @@ from functools import partial
 from ingot.agent.model import client
 from ingot.agent.model.budget import estimate_cost, estimate_tokens
 from ingot.agent.privacy import redact
-from ingot.agent.privacy.sharing import clean_text
+from ingot.agent.privacy.redaction import clean_text
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.llm import question, reply

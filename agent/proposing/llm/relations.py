@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from ingot.agent.privacy.sharing import (
+from ingot.agent.privacy.redaction import (
     clean_text,
     cut_middle,
     display_path,

@@ -16,14 +16,14 @@ import numpy.typing as npt
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.engines.engine import Encoded, EngineWrongError, Ids
-from ingot.converters.megatron.tokenizer.libraries import (
+from ingot.converters.megatron.tokenizer_files import (
     catch_panics,
     load_huggingface,
     load_sentencepiece,
 )
 
 if TYPE_CHECKING:
-    from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+    from ingot.converters.megatron.tokenizer import TokenizerFile
 
 TokenPlaces = npt.NDArray[np.int64]
 _UNKNOWN: Final = -1

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from ingot.agent.chat.responses import Reply
-    from ingot.agent.context import Context
     from ingot.agent.proposing.proposal import Evidence
     from ingot.agent.reporting.mapping_words import Branch, RowCount
-    from ingot.agent.state import Check
+    from ingot.agent.state import Check, Context
     from ingot.converters.errors import Problem
 
 _TYPES, _VALUES, _MOST_LINES = 24, 60, 24

@@ -24,8 +24,7 @@ from ingot.converters.json_yaml import encode
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
-    from ingot.agent.context import Context
-    from ingot.agent.state import State
+    from ingot.agent.state import Context, State
 
 
 @command_options
@@ -81,9 +80,9 @@ def map_data(
 
 def _show_prompt(order: Order, *, as_json: bool) -> None:
     """Print the messages of the first question, and their size on stderr."""
-    from ingot.agent.context import Context
     from ingot.agent.model.budget import estimate_tokens
     from ingot.agent.proposing.llm.mapper import conversation_messages
+    from ingot.agent.state import Context
 
     context = Context()
     source, sample = context.source(order.source), context.sample(order.source)

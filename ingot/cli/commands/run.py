@@ -17,9 +17,8 @@ from ingot.converters.json_yaml import encode
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
-    from ingot.agent.context import Context
     from ingot.agent.session import Session
-    from ingot.agent.state import State
+    from ingot.agent.state import Context, State
 
 _WHY = {
     "rejected": "the proposal was not approved",
@@ -108,8 +107,8 @@ def convert(
     as_json: o.Json = False,
 ) -> None:
     """Convert with a mapping file: no mapper, no model, no review."""
-    from ingot.agent.context import Context
-    from ingot.agent.nodes.without_graph import convert_mapping
+    from ingot.agent.nodes.convert import convert_mapping
+    from ingot.agent.state import Context
 
     order = complete_order(order, out=out, mapping=mapping)
     context = Context()

@@ -21,7 +21,7 @@ from ingot.converters.recsys.ctr.settings import ChosenColumns, Overrides, RawFi
 from ingot.converters.settings import Setting, existing_folder
 
 if TYPE_CHECKING:
-    from ingot.converters.recsys.ctr.build.job import Built
+    from ingot.converters.output.identity import CommittedResult
     from ingot.converters.recsys.ctr.draft.featuremap_draft import Draft
     from ingot.converters.rows import Json
 
@@ -61,7 +61,7 @@ def build(
         print_grid(stdout_console(), list(_build_lines(done)))
 
 
-def _build_lines(done: "Built") -> "list[tuple[str, str]]":
+def _build_lines(done: "CommittedResult") -> "list[tuple[str, str]]":
     stats = done.stats
     rows = stats["rows"]
     lines = [

@@ -65,10 +65,7 @@ class Inputs:
     def stamps(self) -> list[dict[str, Json]]:
         """Return part, name, size and time of change of every file."""
         stamps = [input_stamp(part.entry, part=part.name) for part in self.parts]
-        return [
-            {name: value for name, value in stamp.items() if name != "etag" or value}
-            for stamp in stamps
-        ]
+        return [{k: v for k, v in stamp.items() if k != "etag" or v} for stamp in stamps]
 
     def listed_entries(self) -> list[dict[str, Json]]:
         """Return part, name, size and SHA-256 of every file, as the manifest lists them."""

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from ingot.converters.megatron.chat.loss_masks import LossMasker
 from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.engines.engine import Encoded, EngineWrongError, open_reference
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
 CORPUS = [
     "The quick brown fox jumps over the lazy dog. 敏捷的棕色狐狸。 Été, naïve; 👍🏽 1234",
