@@ -164,15 +164,8 @@ class ModelError(_LocatedError):
     notes: tuple[str, ...] = ()
     KINDS = (
         *("unreachable", "timeout", "rate_limited", "quota", "server_error", "unauthorized"),
-        *(
-            "no_such_model",
-            "refused",
-            "blank",
-            "redirect",
-            "not_openai",
-            "too_large",
-            "bad_request",
-        ),
+        *("no_such_model", "refused", "blank", "redirect", "not_openai", "too_large"),
+        "bad_request",
     )
 
     def __init__(self, where: str, problem: str, hint: str = "", kind: str = "") -> None:

@@ -189,13 +189,14 @@ class Parser:
             for key, (field, read) in readers.items()
         }
         modifiers = {field: value for field, value in modifiers.items() if value is not None}
-        field, read = {
+        bodies: dict[str, tuple[str, Read]] = {
             "path": ("path", self._path),
             "template": ("template", self._template),
             "literal": ("literal", self._text),
             "concat": ("parts", self._lists(self._value)),
             "any_of": ("parts", self._lists(self._value, 2)),
-        }[form]
+        }
+        field, read = bodies[form]
         body = read(document[form], f"{pointer}/{form}")
         return Value(kind=form, **{field: body}, **modifiers) if body else None
 

@@ -108,10 +108,9 @@ class Profile:
     cut: int = 0
 
     def __getitem__(self, path: str) -> PathFacts:
-        for facts in self.paths:
-            if facts.path == path:
-                return facts
-        raise KeyError(path)
+        if (facts := self.get(path)) is None:
+            raise KeyError(path)
+        return facts
 
     def get(self, path: str) -> PathFacts | None:
         """The facts of a path, None where the sample does not have it."""
@@ -254,7 +253,6 @@ def _possible_places(slot: _Slot, slots: dict[Place, _Slot]) -> int:
 
 
 def _judge_text(text: str) -> tuple[tuple[str, ...], Counter[str]]:
-    """The looks of a text and its letters by script."""
     return text_looks(text), script_counts(text[:2000])
 
 

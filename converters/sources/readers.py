@@ -186,14 +186,11 @@ _BINARY_MAGIC = (
 )
 
 
-def _is_hidden_folder(folder: str) -> bool:
-    return folder.startswith(".") or folder in ("__MACOSX", "__pycache__")
-
-
 def side_file_reason(name: str) -> str | None:
     """Why a file of this name (relative to the source) is no data, or None where it may be."""
     *folders, base = name.split("/")
-    if base.startswith(".") or any(_is_hidden_folder(part) for part in folders):
+    hidden = {"__MACOSX", "__pycache__"}.intersection(folders)
+    if hidden or any(part.startswith(".") for part in (base, *folders)):
         return "hidden"
     if _SIDE_FILE_NAMES.fullmatch(base):
         return "side file"

@@ -36,7 +36,7 @@ from ingot.converters.mapping.columns.values import (
     compile_meta,
     compile_texts,
 )
-from ingot.converters.mapping.language import Layout, Mapping
+from ingot.converters.mapping.language import Layout, Mapping, Value
 from ingot.converters.mapping.rows.executor import Outcome, RowExecutor, UnifiedBatch
 from ingot.converters.mapping.rows.values import PathStats
 from ingot.converters.records.schema import (
@@ -122,10 +122,8 @@ class ColumnExecutor:
         if table is None or batch.weights is not None:
             return self._by_rows(batch)
         if table.nbytes > MAX_BATCH_BYTES:
-            halves = _split_batch(batch)
-            return (
-                _join_results([self.batch(h) for h in halves]) if halves else self._by_rows(batch)
-            )
+            halves = [self.batch(half) for half in _split_batch(batch)]
+            return _join_results(halves) if halves else self._by_rows(batch)
         return self._by_columns(batch, table)
 
     def _by_rows(self, batch: Batch) -> UnifiedTable:
@@ -172,7 +170,7 @@ def _compile_plan(
         raise NotColumnarError("a mapping that maps nothing")
     return _Plan(
         filters=[compile_filter(condition, scope) for condition in layout.where],
-        body=_compile_text_body(layout, scope)
+        body=_compile_text_body(layout.text, scope)
         if layout.text
         else _compile_chat_body(layout, scope),
         meta=compile_meta(layout.meta, defaults, scope),
@@ -180,10 +178,8 @@ def _compile_plan(
     )
 
 
-def _compile_text_body(layout: Layout, scope: Scope) -> _BodyOf:
-    if layout.text is None:
-        raise ValueError("a layout without a text")
-    texts = compile_texts(layout.text, scope)
+def _compile_text_body(text: Value, scope: Scope) -> _BodyOf:
+    texts = compile_texts(text, scope)
 
     def body(frame: Frame) -> _Body:
         found = texts(frame, frame.active)
@@ -347,16 +343,16 @@ class MappingExecutor:
 
     def _executor_for(self, schema: pa.Schema) -> ColumnExecutor | None:
         if schema not in self._by_schema:
-            self._by_schema[schema] = self._compile_for(schema) if self._columns else None
+            carried = self._columns and why_not_columnar(self._mapping, schema) is None
+            self._by_schema[schema] = (
+                ColumnExecutor(
+                    self._mapping,
+                    schema,
+                    source_name=self._source_name,
+                    language=self._language,
+                    rows=self._rows,
+                )
+                if carried
+                else None
+            )
         return self._by_schema[schema]
-
-    def _compile_for(self, schema: pa.Schema) -> ColumnExecutor | None:
-        if why_not_columnar(self._mapping, schema) is not None:
-            return None
-        return ColumnExecutor(
-            self._mapping,
-            schema,
-            source_name=self._source_name,
-            language=self._language,
-            rows=self._rows,
-        )

@@ -247,7 +247,7 @@ def _compile_layout(
 ) -> Build:
     conditions = [_compile_condition(c, stats) for c in layout.where]
     body = (
-        _compile_text_body(layout, stats)
+        _compile_text_body(layout.text, stats)
         if layout.text
         else _compile_chat_body(layout, stats, tally)
     )
@@ -263,10 +263,7 @@ def _compile_layout(
     return build
 
 
-def _compile_text_body(layout: Layout, stats: PathStats) -> Build:
-    value = layout.text
-    if value is None:
-        raise ValueError("a layout without a text")
+def _compile_text_body(value: Value, stats: PathStats) -> Build:
     text = compile_text(value, stats)
     name = ", ".join(path.text for path in value.paths()) or None
 

@@ -180,10 +180,6 @@ def _map_key_text(key: Json) -> str:
     return key if isinstance(key, str) else str(key)
 
 
-def _same_value(value: Json) -> Json:
-    return value
-
-
 def _finite_number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
@@ -249,8 +245,8 @@ def _wrapped_type(kind: pa.DataType) -> pa.DataType | None:
 _CONVERTERS: tuple[
     tuple[Callable[[pa.DataType], object], Callable[[pa.DataType], ValueConverter]], ...
 ] = (
-    (_is_json_native, lambda _: _same_value),
-    (pa.types.is_string_view, lambda _: _same_value),
+    (_is_json_native, lambda _: lambda value: value),
+    (pa.types.is_string_view, lambda _: lambda value: value),
     (pa.types.is_floating, lambda _: _finite_number),
     (
         lambda kind: _wrapped_type(kind) is not None,
@@ -274,10 +270,7 @@ _CONVERTERS: tuple[
 
 
 class ArrowRows(Sequence[Json]):
-    """The rows of a batch, the same values as `rows_of` gives, made on the first look.
-
-    Only for batches in which no row can be broken: see `lazy_rows`.
-    """
+    """The rows of a batch none of which can be broken, made on the first look."""
 
     def __init__(self, batch: pa.RecordBatch, names: Sequence[str]) -> None:
         self._batch = batch
@@ -347,7 +340,7 @@ def _is_json_type(kind: pa.DataType) -> bool:
 
 
 def _has_unique_names(kind: pa.StructType) -> bool:
-    return len({child.name for child in kind}) == kind.num_fields
+    return len({child.name for child in kind}) == len(kind)
 
 
 BATCH_BYTES = 1 << 20

@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import orjson
@@ -13,6 +13,7 @@ from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceSpec
 from ingot.converters.sources.formats import arrow, dialect
 from ingot.converters.sources.formats.json_rows import (
+    Element,
     compile_root,
     read_concatenated_values,
     read_elements,
@@ -90,13 +91,8 @@ def parquet_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
     where = str(entry.place)
     with entry.place.open() as raw:
         names, rows = arrow.parquet_facts(open_decompressed(raw, where), where)
-    return FileFacts(
-        format="parquet",
-        compression=seen.compression,
-        columns=names,
-        rows=rows,
-        shape=frozenset(names),
-    )
+    shape, codec = frozenset(names), seen.compression
+    return FileFacts(format="parquet", compression=codec, columns=names, rows=rows, shape=shape)
 
 
 def arrow_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
@@ -106,9 +102,8 @@ def arrow_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
     where = str(entry.place)
     with entry.place.open() as raw:
         names = arrow.arrow_columns(open_decompressed(raw, where), where)
-    return FileFacts(
-        format="arrow", compression=seen.compression, columns=names, shape=frozenset(names)
-    )
+    shape = frozenset(names)
+    return FileFacts(format="arrow", compression=seen.compression, columns=names, shape=shape)
 
 
 def lines_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
@@ -185,10 +180,9 @@ def _json_list_facts(head: TextHead) -> FileFacts | None:
     values = [value for value in found if value is not None]
     if found and len(values) * 2 < len(found):
         return None
-    layout = "list"
     if not found and not head.whole and not re.match(rb'\s*\[\s*["{\[\dtfn-]', head.data):
         return None
-    return replace(head.base, format="json", layout=layout, shape=_rows_shape(values))
+    return replace(head.base, format="json", layout="list", shape=_rows_shape(values))
 
 
 def _json_object_facts(head: TextHead) -> FileFacts | None:
@@ -214,12 +208,8 @@ def _json_object_facts(head: TextHead) -> FileFacts | None:
 
 def _partial_shape(head: TextHead) -> frozenset[str]:
     """The shape of an object from its beginning: as that of a whole one, where its keys are few."""
-    held: dict[str, Json] = {}
-    try:
-        for group in read_elements(iter([head.data]), compile_root("*", head.name), head.name):
-            held |= {one.key or "": _parse_or_none(one.data) for one in group[:_SHAPE_ROWS]}
-    except SourceError:
-        pass
+    elements, _ = _head_elements(_read_root(head, "*"))
+    held = {one.key or "": _parse_or_none(one.data) for one in elements}
     keys = {*held, *(key for key, _ in top_level_containers(head.data))}
     if len(keys) >= _SHAPE_ROWS:
         return frozenset({"*"})
@@ -229,28 +219,33 @@ def _partial_shape(head: TextHead) -> frozenset[str]:
     return frozenset(keys) or frozenset({"*"})
 
 
+def _read_root(head: TextHead, root: str) -> Iterator[list[Element]]:
+    return read_elements(iter([head.data]), compile_root(root, head.name), head.name)
+
+
+def _head_elements(groups: Iterator[list[Element]]) -> tuple[list[Element], str]:
+    """Some elements, and what is wrong behind them."""
+    elements: list[Element] = []
+    try:
+        for group in groups:
+            elements += group[:_SHAPE_ROWS]
+    except SourceError as error:
+        return elements, error.problem
+    return elements, ""
+
+
 def _first_elements(head: TextHead, root: str) -> list[Json] | None:
     """The whole values at the head of the outer list or object; None where it is no JSON."""
-    values: list[Json] = []
-    try:
-        for group in read_elements(iter([head.data]), compile_root(root, head.name), head.name):
-            for element in group[:_SHAPE_ROWS]:
-                values.append(_parse_or_none(element.data))
-    except SourceError as error:
-        if "comes" in error.problem:
-            return None
-        return None if head.whole and not values else values
-    return values
+    elements, problem = _head_elements(_read_root(head, root))
+    # Something else than JSON "comes" after its end.
+    if problem and ("comes" in problem or (head.whole and not elements)):
+        return None
+    return [_parse_or_none(element.data) for element in elements]
 
 
 def _concatenated_values(head: TextHead) -> list[Json]:
-    values: list[Json] = []
-    try:
-        for group in read_concatenated_values(iter([head.data]), head.name):
-            values += [_parse_or_none(element.data) for element in group[:_SHAPE_ROWS]]
-    except SourceError:
-        return values
-    return values
+    elements, _ = _head_elements(read_concatenated_values(iter([head.data]), head.name))
+    return [_parse_or_none(element.data) for element in elements]
 
 
 def _rows_shape(values: Iterable[Json]) -> frozenset[str]:

@@ -15,12 +15,10 @@ from ingot.converters.sources.formats.row_chunks import (
     BATCH_ROWS,
     MAX_ROW_BYTES,
     BrokenRow,
-    JsonTextError,
     RowChunk,
     ends_early,
-    has_long_digits,
-    may_be_deep,
-    parse_json,
+    parse_row,
+    parse_rows,
     row_excerpt,
 )
 from ingot.converters.sources.formats.text import split_line_blocks
@@ -228,7 +226,7 @@ def _key_before(text: bytes, place: int) -> str | None:
 
 def _decode_key(match: re.Match[bytes] | None) -> str | None:
     try:
-        return orjson.loads(match[1]) if match else None  # type: ignore[no-any-return]
+        return orjson.loads(match[1]) if match else None
     except orjson.JSONDecodeError:
         return None
 
@@ -364,26 +362,7 @@ def read_json_lines(parts: Iterator[bytes]) -> Iterator[RowChunk]:
     for lines in split_line_blocks(parts):
         rows = [line for line in lines if line is None or (line and not line.isspace())]
         for start in range(0, len(rows), BATCH_ROWS):
-            yield RowChunk(values=_parse_rows(rows[start : start + BATCH_ROWS]))
-
-
-def _parse_rows(rows: Sequence[bytes | None]) -> list[Json]:
-    try:
-        plain = not has_long_digits(b"\n".join(rows))  # type: ignore[arg-type] # None: TypeError
-        if plain and not any(map(may_be_deep, rows)):  # type: ignore[arg-type]
-            return [orjson.loads(row) for row in rows]  # type: ignore[arg-type]
-    except (orjson.JSONDecodeError, TypeError):
-        pass
-    return [_parse_row(row) for row in rows]
-
-
-def _parse_row(row: bytes | None) -> Json:
-    if row is None:
-        return BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", "")
-    try:
-        return parse_json(row)
-    except JsonTextError as error:
-        return BrokenRow(str(error), row_excerpt(row))
+            yield RowChunk(values=parse_rows(rows[start : start + BATCH_ROWS]))
 
 
 def read_json_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Iterator[RowChunk]:
@@ -407,8 +386,8 @@ def flatten_elements(group: Sequence[Element], root: RowRoot) -> Iterator[RowChu
 def parse_elements(group: Sequence[Element]) -> list[Json]:
     """The values of elements, `Broken` where one is no JSON."""
     if any(element.fault for element in group):
-        return [element.fault or _parse_row(element.data) for element in group]
-    return _parse_rows([element.data for element in group])
+        return [element.fault or parse_row(element.data) for element in group]
+    return parse_rows([element.data for element in group])
 
 
 def _rows_inside(value: Json, rest: str) -> list[tuple[str | None, Json]]:
@@ -462,7 +441,7 @@ def parse_json_document(
             )
         data.append(part)
     text = b"".join(data)
-    value = _parse_row(text)
+    value = parse_row(text)
     if type(value) is BrokenRow and where is not None and ends_early(text):
         raise truncated_error(where, "the file ends inside its JSON value")
     return value

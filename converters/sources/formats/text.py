@@ -244,7 +244,7 @@ def _is_utf8(samples: Sequence[bytes], whole: bool) -> bool:
         except UnicodeDecodeError:
             lines = sample.split(b"\n")
         inner = lines if whole and number == 0 else lines[:-1] or [_trim_cut_character(lines[0])]
-        verdicts = [_is_valid_utf8(line) for line in inner if not line.isascii()]
+        verdicts = [_decodes(line, "utf-8") for line in inner if not line.isascii()]
         good += sum(verdicts)
         bad += len(verdicts) - sum(verdicts)
     return bad == 0 or good > 9 * bad
@@ -256,14 +256,6 @@ def _trim_cut_character(data: bytes) -> bytes:
         if len(data) >= back and data[-back] >= 0xC0:
             return data[:-back]
     return data
-
-
-def _is_valid_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _non_ascii_lines(samples: Sequence[bytes]) -> bytes:
@@ -361,7 +353,7 @@ def _cjk_points(char: str) -> float:
     if "\u4e00" <= char <= "\u9fa5":
         return _hanzi_points(char)
     if "\uac00" <= char <= "\ud7a3":
-        return 1.6 if _is_encodable(char, "euc_kr") else -1.0
+        return 1.6 if _encode(char, "euc_kr") else -1.0
     if "\u30a0" <= char <= "\u30ff" or char in _CJK_PUNCTUATION or "\uff01" <= char <= "\uff5e":
         return 1.4
     return -4.0 if char == "�" else -1.0
@@ -369,25 +361,16 @@ def _cjk_points(char: str) -> float:
 
 def _hanzi_points(char: str) -> float:
     """Everyday characters stand in the first level of the national standards."""
-    try:
-        code = char.encode("gb2312")
-        simplified = code < b"\xd8"
-    except UnicodeEncodeError:
-        simplified = False
-    try:
-        code = char.encode("big5")
-        traditional = code < b"\xc9"
-    except UnicodeEncodeError:
-        traditional = False
-    return 1.2 if simplified or traditional else -0.4
+    simplified, traditional = _encode(char, "gb2312"), _encode(char, "big5")
+    return 1.2 if b"" < simplified < b"\xd8" or b"" < traditional < b"\xc9" else -0.4
 
 
-def _is_encodable(char: str, name: str) -> bool:
+def _encode(char: str, name: str) -> bytes:
+    """The bytes of a character, none where the encoding does not have it."""
     try:
-        char.encode(name)
+        return char.encode(name)
     except UnicodeEncodeError:
-        return False
-    return True
+        return b""
 
 
 def _score_letters(pieces: Mapping[bytes, int], signs: Mapping[int, int], name: str) -> float:
