@@ -67,7 +67,7 @@ TOKENS = {
         "Check that a token data set is consistent, and that documents match their source.",
     ),
 }
-COMMANDS = {
+COMMANDS: dict[str, Later | typer.Typer] = {
     "run": Later(
         "commands.run:run",
         "Sample the data, propose a mapping, check it, have it reviewed, and convert.",

@@ -51,8 +51,9 @@ class Commands(TyperGroup):
         if what is None:
             return super().get_command(ctx, cmd_name)
         if cmd_name not in self._loaded:
-            is_later = isinstance(what, Later)
-            self._loaded[cmd_name] = what.load(cmd_name) if is_later else typer.main.get_group(what)
+            self._loaded[cmd_name] = (
+                what.load(cmd_name) if isinstance(what, Later) else typer.main.get_group(what)
+            )
         return self._loaded[cmd_name]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
