@@ -15,7 +15,6 @@ import typer
 from ingot.cli.command import INTERRUPTED, Command
 from ingot.cli.console import note_line, plain_text, print_error, safe_text, stderr_console
 from ingot.cli.options import command_options
-from ingot.converters.convert.options import existing_tokenizer
 from ingot.converters.megatron.options import (
     INPUT,
     LOGGING,
@@ -25,7 +24,7 @@ from ingot.converters.megatron.options import (
     WatchOptions,
     WorkOptions,
 )
-from ingot.converters.settings import Setting
+from ingot.converters.settings import Setting, existing_tokenizer
 
 if TYPE_CHECKING:
     from rich.console import Console
