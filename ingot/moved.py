@@ -4,10 +4,9 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 MOVED: Final = {
     "ingot.agent.preview": "ingot.agent.reporting.preview",
@@ -18,14 +17,19 @@ MOVED: Final = {
 }
 
 
-class _MovedModules(MetaPathFinder, Loader):
+# Python asks for these methods only: importing its base classes costs as much as all of ingot.
+class _MovedModules:
     """Finds a module, or one inside a package, where it stands now."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the spec of a module that has moved, None for any other."""
-        return ModuleSpec(fullname, self) if _new_name(fullname) else None
+        loader: Any = self
+        return ModuleSpec(fullname, loader) if _new_name(fullname) else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let Python make the empty module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the module itself in the place of the empty one that stands under its old name."""
@@ -46,4 +50,5 @@ def _new_name(name: str) -> str:
 
 def install() -> None:
     """Let old paths be imported."""
-    sys.meta_path.insert(0, _MovedModules())
+    finder: Any = _MovedModules()
+    sys.meta_path.insert(0, finder)
