@@ -1,4 +1,4 @@
-"""The error tree of ingot: one class per situation that a caller catches.
+"""The errors of ingot: one class per situation that a caller catches, and foreign errors as these.
 
 IngotError
 ├── SourceError      the raw data cannot be read              exit 1

@@ -70,7 +70,7 @@ class PathFacts:
         chars: lengths of the texts, in characters. items: lengths of the lists.
         values: (value, count), most frequent first, where there are few different ones.
         looks: share of the non-blank texts per look (`url`, `prose`, ...; see `text_kinds`), of
-            many texts judged by `JUDGED` of them.
+            many texts judged by `JUDGED_TEXTS` of them.
         scripts: share of their letters per script (`latin`, `han`, `kana`, `hangul`, ...).
         note: what was cut or collapsed, "" otherwise.
     """

@@ -1,13 +1,13 @@
 """Arrow columns and a mapping to unified records: the Arrow executor, for shapes that it carries.
 
-The meaning is that of unify.py, record by record and count by count. Whole columns are computed at
-once for the rows that convert and for those that a condition leaves out; any other row, one in
-which something is wrong, is handed to the row executor, which alone says what is wrong.
+The meaning is that of the row executor, record by record and count by count. Whole columns are
+computed at once for the rows that convert and for those that a condition leaves out; any other row,
+one in which something is wrong, goes to the row executor, which alone says what is wrong.
 
-`carries` says whether a mapping on a schema can be executed so. It cannot where a record is not one
+`why_not_columnar` says why a mapping on a schema cannot be executed so: where a record is not one
 row (`group`, record-level `each`, `any_of` of layouts) or a value gives several hits.
 
-The choice of the executor: each batch goes to the Arrow executor where that carries it.
+Each batch goes to the Arrow executor where that can execute it.
 """
 
 from collections import Counter

@@ -319,7 +319,7 @@ def make_lazy_rows(
     try:
         table = pa.RecordBatch.from_arrays(columns, names=list(names))
         table.validate(full=True)
-    except pa.ArrowInvalid:  # texts that are no UTF-8, for one: `rows_of` says where
+    except pa.ArrowInvalid:  # texts that are no UTF-8, for one: `batch_rows` says where
         return None
     return ArrowRows(table, names), table
 

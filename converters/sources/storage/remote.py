@@ -2,7 +2,7 @@
 
 A reader fetches blocks by position: short ones where it jumps about, longer ones the further it
 reads on, the end of a file as one. So a Parquet footer or a range costs little, and a long file has
-about 130 requests per GB. What fails is asked for again (`reaching.persistent`), of a file opened
+about 130 requests per GB. What fails is asked for again (`call_with_retries`), of a file opened
 anew, as long as it is the same file: size, ETag and time of change, as far as the storage tells
 them. A file never ends before its size.
 """
@@ -133,7 +133,7 @@ def translate_remote_errors(url: str) -> Iterator[None]:
 
 
 def _translate_error(where: str, error: BaseException) -> BaseException:
-    """What an error of a storage is to ingot; what `reading` translates stays as it is."""
+    """What an error of a storage is to ingot; what `translate_read_errors` knows stays as it is."""
     if isinstance(error, _FINAL_ERRORS):
         return error
     if _http_status(error) in (401, 403):
@@ -419,7 +419,7 @@ def connect_file_system(url: str) -> tuple[Any, str]:
 
 
 def find_file_system(url: str) -> tuple[Any, str]:
-    """As `connected`, at the first try; errors are the storage's own."""
+    """As `connect_file_system`, at the first try; errors are the storage's own."""
     scheme = _BUCKET_SCHEMES.get(url.partition("://")[0].lower())
     if scheme and "::" not in url and not _has_package(_OWN_PACKAGES.get(scheme)):
         from ingot.converters.sources.storage.buckets import bucket_file_system
