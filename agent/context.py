@@ -9,13 +9,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import configured_endpoint
-from ingot.agent.proposing import auto
 from ingot.agent.proposing.cards import Card
-from ingot.agent.proposing.llm.model_access import ModelAccess
-from ingot.agent.proposing.proposal import History, Mapper, Request, Turn
+from ingot.agent.proposing.proposal import (
+    History,
+    Mapper,
+    Request,
+    Turn,
+    auto_mapper,
+    model_first_mapper,
+)
 from ingot.agent.state import state_home
 from ingot.converters.errors import ModelError
 from ingot.converters.mapping.bind import observed_paths
@@ -23,6 +29,9 @@ from ingot.converters.progress import Watch
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import Sample, draw_sample
+
+if TYPE_CHECKING:
+    from ingot.agent.proposing.llm.mapper import ModelAccess
 
 OpenedKey = tuple[str, SourceSpec]
 SERVE_ROOT = "INGOT_SERVE_ROOT"
@@ -42,7 +51,7 @@ class Context:
             `ingot.agent.proposing.cards`.
     """
 
-    asking: ModelAccess | None = None
+    asking: "ModelAccess | None" = None
     turns: Mapping[str, Mapper] = field(default_factory=dict)
     progress: Watch | None = None
     root: Path | None = None
@@ -65,8 +74,8 @@ class Context:
         model = _model_mapper(self.asking, rules, self.cards) if self.asking else None
         known = {
             "rules": rules,
-            "auto": auto.auto_mapper(rules, model),
-            "llm": auto.model_first_mapper(model, rules) if model else _refuse_model,
+            "auto": auto_mapper(rules, model),
+            "llm": model_first_mapper(model, rules) if model else _refuse_model,
         }
         return {**known, **self.turns}[name]
 
@@ -130,7 +139,7 @@ class Context:
         return self._samples[location, spec]
 
 
-def _model_mapper(asking: ModelAccess, rules: Mapper, cards: Mapping[str, Card]) -> Mapper:
+def _model_mapper(asking: "ModelAccess", rules: Mapper, cards: Mapping[str, Card]) -> Mapper:
     from ingot.agent.proposing.llm import mapper  # what is shown to a model takes a while to import
 
     return mapper.llm_mapper(asking, rules, cards)
@@ -144,6 +153,8 @@ def _refuse_model(source: Source, sample: Sample, request: Request, history: His
 def context_from_environment() -> Context:
     """The context of a graph that is run without one."""
     endpoint, root = configured_endpoint(None, None), os.environ.get(SERVE_ROOT)
+    if endpoint:
+        from ingot.agent.proposing.llm.mapper import ModelAccess
     asking = ModelAccess(endpoint=endpoint, store=Store(state_home())) if endpoint else None
     return Context(asking=asking, root=Path(root) if root else None, served=True)
 

@@ -7,9 +7,8 @@ from ingot.agent.judging.trial import try_out
 from ingot.agent.model.budget import Spent, Usage
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact, redact_value
-from ingot.agent.proposing.auto import fallback_turn
 from ingot.agent.proposing.cards import card_evidence
-from ingot.agent.proposing.proposal import Evidence, Proposal, Turn
+from ingot.agent.proposing.proposal import Evidence, Proposal, Turn, fallback_turn
 from ingot.agent.state import Order, State, Stopped
 from ingot.converters.errors import BudgetReached, ModelError
 from ingot.converters.json_yaml import decode, encode

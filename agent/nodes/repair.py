@@ -5,8 +5,7 @@ look: an answer that converts is put to the model once more, with the records th
 
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
-from ingot.agent.judging.second_opinion import ROWS, find_signals
-from ingot.agent.judging.trial import try_out
+from ingot.agent.judging.trial import ROWS, find_signals, try_out
 from ingot.agent.state import Answer, State
 
 MOST_PROBLEMS = 5
