@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 from ingot.agent.model.budget import Usage
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import configured_endpoint
-from ingot.agent.proposing import auto
 from ingot.agent.proposing.cards import Card
-from ingot.agent.proposing.llm.model_access import ModelAccess
 from ingot.agent.proposing.order import Order as Order
 from ingot.agent.proposing.proposal import (
     Attempt,
@@ -30,6 +28,8 @@ from ingot.agent.proposing.proposal import (
     Proposal,
     Request,
     Turn,
+    auto_mapper,
+    model_first_mapper,
 )
 from ingot.converters.errors import ModelError, Problem
 from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
@@ -45,6 +45,8 @@ from ingot.converters.sources.text_kinds import Content
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
+
+    from ingot.agent.proposing.llm.mapper import ModelAccess
 
 
 Channels = dict[str, Json]  # a `State` as LangGraph keeps it
@@ -332,7 +334,7 @@ class Context:
             `ingot.agent.proposing.cards`.
     """
 
-    asking: ModelAccess | None = None
+    asking: "ModelAccess | None" = None
     turns: Mapping[str, Mapper] = field(default_factory=dict)
     progress: Watch | None = None
     root: Path | None = None
@@ -355,8 +357,8 @@ class Context:
         model = _model_mapper(self.asking, rules, self.cards) if self.asking else None
         known = {
             "rules": rules,
-            "auto": auto.auto_mapper(rules, model),
-            "llm": auto.model_first_mapper(model, rules) if model else _refuse_model,
+            "auto": auto_mapper(rules, model),
+            "llm": model_first_mapper(model, rules) if model else _refuse_model,
         }
         return {**known, **self.turns}[name]
 
@@ -420,7 +422,7 @@ class Context:
         return self._samples[location, spec]
 
 
-def _model_mapper(asking: ModelAccess, rules: Mapper, cards: Mapping[str, Card]) -> Mapper:
+def _model_mapper(asking: "ModelAccess", rules: Mapper, cards: Mapping[str, Card]) -> Mapper:
     from ingot.agent.proposing.llm import mapper  # what is shown to a model takes a while to import
 
     return mapper.llm_mapper(asking, rules, cards)
@@ -434,6 +436,8 @@ def _refuse_model(source: Source, sample: Sample, request: Request, history: His
 def context_from_environment() -> Context:
     """The context of a graph that is run without one."""
     endpoint, root = configured_endpoint(None, None), os.environ.get(SERVE_ROOT)
+    if endpoint:
+        from ingot.agent.proposing.llm.mapper import ModelAccess
     asking = ModelAccess(endpoint=endpoint, store=Store(state_home())) if endpoint else None
     return Context(asking=asking, root=Path(root) if root else None, served=True)
 

@@ -36,8 +36,7 @@ from ingot.agent.model.json_text import JsonObject, PartialString, UnreadableRep
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.llm import question
-from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS
-from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS, ModelAccess
 from ingot.agent.proposing.llm.question import prompts_hash
 from ingot.agent.proposing.llm.reply import (
     complete_message,

@@ -14,10 +14,9 @@ from ingot.agent.model.cache import Store
 from ingot.agent.nodes.convert import convert_mapping
 from ingot.agent.nodes.report import run_outcome
 from ingot.agent.privacy import redact
-from ingot.agent.proposing.auto import NOT_ASKED
 from ingot.agent.proposing.cards import find_card
-from ingot.agent.proposing.llm.model_access import AskSettings, ModelAccess
-from ingot.agent.proposing.proposal import Proposal
+from ingot.agent.proposing.llm.mapper import AskSettings, ModelAccess
+from ingot.agent.proposing.proposal import NOT_ASKED, Proposal
 from ingot.agent.reporting.proposal_folder import (
     MAPPING,
     proposal_path,

@@ -23,7 +23,7 @@ from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.lake.lake_state import LakeState
-    from ingot.agent.proposing.llm.model_access import AskSettings
+    from ingot.agent.proposing.llm.mapper import AskSettings
     from ingot.converters.lake.record_hashes import Splits
     from ingot.converters.lake.survey import DataSet
 

@@ -3,14 +3,12 @@
 from dataclasses import asdict, replace
 
 from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
-from ingot.agent.judging.second_opinion import ROWS, find_signals
-from ingot.agent.judging.trial import try_out
+from ingot.agent.judging.trial import ROWS, find_signals, try_out
 from ingot.agent.model.budget import Spent, Usage
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact, redact_value
-from ingot.agent.proposing.auto import fallback_turn
 from ingot.agent.proposing.cards import card_evidence
-from ingot.agent.proposing.proposal import Evidence, Proposal, Turn
+from ingot.agent.proposing.proposal import Evidence, Proposal, Turn, fallback_turn
 from ingot.agent.state import Answer, Context, Order, State, Stopped
 from ingot.converters.errors import BudgetReached, ModelError
 from ingot.converters.json_yaml import decode, encode

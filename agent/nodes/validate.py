@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ingot.agent.judging import drift, fixed_texts
+from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.trial import Trial, report_facts, try_out
 from ingot.agent.nodes.propose import document_decision
 from ingot.agent.privacy import redact
@@ -39,7 +39,7 @@ def validate(state: State, context: Context) -> State:
     if not trial.report.rows and states_facts:
         return _failed_check([_unreadable_problem(proposal.mapping, "no row")])
     document = _with_provenance(trial, proposal, state)
-    faults = fixed_texts.meta_faults(document) if proposal.mapper == "llm" else []
+    faults = model_gates.meta_faults(document) if proposal.mapper == "llm" else []
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
     decision = document_decision(document) if edited else proposal.decision
     checked: State = {

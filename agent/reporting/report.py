@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ingot.agent.judging.gates import gates_of_state
+from ingot.agent.judging.policy import gates_of_state
 from ingot.agent.model.budget import Usage
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Evidence, Proposal

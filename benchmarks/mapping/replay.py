@@ -30,7 +30,7 @@ from score import Score, score
 from ingot.agent.model.budget import Ledger, estimate_tokens, list_price
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.proposing.llm.mapper import ModelAccess
 from ingot.agent.session import run_once
 from ingot.agent.state import Context, Order, Outcome
 

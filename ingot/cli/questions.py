@@ -50,7 +50,7 @@ def ask_person(state: "State", context: "Context") -> Answer:
 
 def show_proposal(state: "State", context: "Context") -> "Proposal | None":
     """Show what a person has to know; return the rules' proposal where it differs."""
-    from ingot.agent.judging.gates import gates_of_state
+    from ingot.agent.judging.policy import gates_of_state
     from ingot.agent.reporting.preview import preview
     from ingot.cli import display
     from ingot.cli.console import plain_text, stderr_console

@@ -17,7 +17,7 @@ from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.proposing.cards import Card, find_card
 from ingot.agent.proposing.fingerprint import fingerprint
-from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.proposing.llm.mapper import ModelAccess
 from ingot.agent.proposing.llm.question import fence_line, load_prompt, opening_messages
 from ingot.agent.proposing.proposal import Request
 from ingot.agent.session import run_once

@@ -246,7 +246,7 @@ def _show_problems(console: "Console", reply: "Reply", context: "Context") -> No
 
 
 def _show_gates(console: "Console", reply: "Reply", context: "Context") -> None:
-    from ingot.agent.judging.gates import gates_of_state
+    from ingot.agent.judging.policy import gates_of_state
 
     display.show_gates(console, gates_of_state(reply.conversation.state))
     _show_trouble(console, reply)

@@ -99,7 +99,7 @@ def _run_checks(
 
 
 def _print_document(state: "State | None", golden: "GoldenResult | None") -> None:
-    from ingot.agent.judging.gates import gates_of_state
+    from ingot.agent.judging.policy import gates_of_state
 
     document: dict[str, Any] = {}
     if state:
@@ -112,7 +112,7 @@ def _print_document(state: "State | None", golden: "GoldenResult | None") -> Non
 
 
 def _show_check(state: "State | None", context: "Context") -> None:
-    from ingot.agent.judging.gates import gates_of_state
+    from ingot.agent.judging.policy import gates_of_state
     from ingot.agent.reporting.preview import preview
 
     console = stdout_console()

@@ -148,7 +148,7 @@ def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
 
 
 def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
-    from ingot.agent.judging.gates import gates_of_state
+    from ingot.agent.judging.policy import gates_of_state
     from ingot.agent.reporting.preview import path_coverage
 
     console = stdout_console() if on_stdout else stderr_console()

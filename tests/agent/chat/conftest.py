@@ -9,7 +9,7 @@ from ingot.agent.chat.operations import begin_conversation
 from ingot.agent.chat.responses import respond
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import configured_endpoint
-from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.proposing.llm.mapper import ModelAccess
 from ingot.agent.state import Context, Order
 
 STAPLES = [

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.judging.gates import gates_of_state
-from ingot.agent.judging.policy import review_by_gates
+from ingot.agent.judging.policy import gates_of_state, review_by_gates
 from ingot.agent.nodes.discover import discover, sample
 from ingot.agent.nodes.validate import validate
 from ingot.agent.proposing.fingerprint import shape_fingerprint

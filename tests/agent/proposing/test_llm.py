@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.proposing.llm.mapper import ModelAccess
 from ingot.agent.session import open_session
 from ingot.agent.state import Context, Order, Outcome
 from ingot.cli.app import app
