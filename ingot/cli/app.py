@@ -20,10 +20,10 @@ def _announce_compiling() -> None:
 
 
 CTR = {
-    "build": Later("recsys.ctr_build:build", "Convert raw rows to train/ and valid/."),
-    "draft": Later("recsys.ctr_build:draft", "Propose a featuremap for a table."),
-    "validate": Later("recsys.ctr_inspect:validate_ctr", "Check every rule of the contract."),
-    "stats": Later("recsys.ctr_inspect:show_ctr_stats", "Show the statistics of a build."),
+    "build": Later("recsys.ctr:build", "Convert raw rows to train/ and valid/."),
+    "draft": Later("recsys.ctr:draft", "Propose a featuremap for a table."),
+    "validate": Later("recsys.ctr:validate_ctr", "Check every rule of the contract."),
+    "stats": Later("recsys.ctr:show_ctr_stats", "Show the statistics of a build."),
 }
 CRITEO = {
     "preprocess": Later(
@@ -46,11 +46,11 @@ LAKE = {
 }
 MONOLITH = {
     "convert": Later(
-        "recsys.monolith_convert:convert_monolith",
+        "recsys.monolith:convert_monolith",
         "Convert Examples, ExampleBatches and Parquet tables.",
     ),
-    "cat": Later("recsys.monolith_inspect:show_monolith_rows", "Show rows."),
-    "stats": Later("recsys.monolith_inspect:show_monolith_stats", "Show statistics of streams."),
+    "cat": Later("recsys.monolith:show_monolith_rows", "Show rows."),
+    "stats": Later("recsys.monolith:show_monolith_stats", "Show statistics of streams."),
 }
 TOKENS = {
     "build": Later(
