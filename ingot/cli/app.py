@@ -72,7 +72,7 @@ COMMANDS: dict[str, Later | typer.Typer] = {
         "commands.run:run",
         "Sample the data, propose a mapping, check it, have it reviewed, and convert.",
     ),
-    "map": Later("commands.map:map_data", "Propose a mapping for review; nothing is converted."),
+    "map": Later("commands.run:map_data", "Propose a mapping for review; nothing is converted."),
     "check": Later(
         "commands.check:check", "Try a mapping on a sample of the data, or on its golden rows."
     ),
