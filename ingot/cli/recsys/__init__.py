@@ -19,7 +19,7 @@ def announce_compiling() -> None:
 
 
 ctr = command_group(
-    "Convert click and purchase logs to processed Parquet; check and inspect it.",
+    "Convert click and purchase logs to Parquet for training; check and inspect it.",
     callback=announce_compiling,
 )
 ctr.command("build", cls=Command, short_help="Convert raw rows to train/ and valid/.")(build)
