@@ -78,7 +78,7 @@ def test_cards_are_told_as_they_are() -> None:
 
 
 def test_choices_of_a_review() -> None:
-    told = re.findall(r"`(\w)` ", part("Review"))
+    told = re.findall(r"`(\w)`\s", part("Review"))
     assert told == list(_CHOICES)
 
 
