@@ -84,7 +84,7 @@ class LakeOrder:
     pin: Annotated[
         bool,
         Setting(
-            "Store a small sample of raw rows beside each mapping, which reviews replay.",
+            "Store a small sample of raw rows beside each mapping, for ingot review.",
             flag="pin-sample",
         ),
     ] = False

@@ -90,7 +90,7 @@ class ModelSettings(EndpointSettings):
     no_llm_cache: Annotated[
         bool,
         Setting(
-            "Ask again although an answer for data of this shape was accepted before.",
+            "Ask the model even if an accepted answer for this schema is stored.",
             section=SECTION,
         ),
     ] = False
@@ -108,7 +108,7 @@ class ModelSettings(EndpointSettings):
     llm_max_seconds: Annotated[
         float | None,
         Setting(
-            "Maximum seconds to wait for the model.", metavar="S", section=SECTION, minimum=0.0
+            "Maximum total waiting time in seconds.", metavar="S", section=SECTION, minimum=0.0
         ),
     ] = None
     llm_per_set: Annotated[

@@ -21,13 +21,13 @@ MODEL: Final = "Model"
 
 Mode: TypeAlias = Annotated[
     Literal["auto", "pt", "sft"],
-    Setting("Convert to pretraining text (pt), conversations (sft), or whatever the data is."),
+    Setting("Kind of records: text for pretraining (pt), conversations (sft), or detected (auto)."),
 ]
 Mapper: TypeAlias = Annotated[
     str,
     Setting(
         "Who proposes the mapping: rules work offline, llm asks a model, auto uses the rules and "
-        "asks a configured model where they are unsure.",
+        "asks a configured model if they are unsure.",
         choices=("auto", "rules", "llm"),
     ),
 ]
@@ -42,7 +42,7 @@ MinConfidence: TypeAlias = Annotated[
 ]
 AllowDrift: TypeAlias = Annotated[
     bool,
-    Setting("Convert although the data has another shape than the mapping was made for."),
+    Setting("Continue even if the schema of the data changed since the mapping was made."),
 ]
 ShareValues: TypeAlias = Annotated[
     Literal["none", "redacted", "raw"],
@@ -54,14 +54,14 @@ ShareValues: TypeAlias = Annotated[
 PromptTokens: TypeAlias = Annotated[
     int,
     Setting(
-        "Maximum number of tokens of the first question; 2000 suits small models.",
+        "Maximum tokens in the first prompt; 2000 suits small models.",
         metavar="N",
         section=MODEL,
         minimum=2000,
     ),
 ]
 Yes: TypeAlias = Annotated[
-    bool, Setting("Approve a proposal that passes the gates, without asking anybody.")
+    bool, Setting("Approve a proposal without asking if it passes every gate (docs/gates.md).")
 ]
 SourceLocation: TypeAlias = Annotated[
     str,

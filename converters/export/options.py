@@ -46,7 +46,7 @@ class ExportOptions:
     ] = "train"
     lossy: Annotated[
         bool,
-        Setting("Also write records that the trainer does not train on as they are."),
+        Setting("Also write records that the trainer would train on differently."),
     ] = False
     overwrite: Annotated[bool, Setting("Replace an existing export.")] = False
     part_bytes: int = PART_BYTES

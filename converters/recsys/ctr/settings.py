@@ -27,7 +27,11 @@ class RawFiles:
     ] = None
     table: Annotated[
         str | None,
-        Setting("A table (CSV or Parquet) instead of these two.", metavar="FILE", section=_RAW),
+        Setting(
+            "CSV, TSV, Parquet or Arrow table, instead of `skeleton` and `common`.",
+            metavar="FILE",
+            section=_RAW,
+        ),
     ] = None
 
     def __post_init__(self) -> None:
@@ -51,7 +55,7 @@ class Overrides:
     train_ratio: Annotated[
         float | None,
         Setting(
-            "Share of the entities (0 to 1) whose rows are training rows.",
+            "Share of the entities (0 to 1) whose rows go to train.",
             metavar="SHARE",
             section=_OVERRIDES,
             flag="train-fraction",
@@ -61,12 +65,15 @@ class Overrides:
     ] = None
     click_mask: Annotated[
         Literal["clicked", "exposed"] | None,
-        Setting("Value of click_mask: y_ctr, or 1 in every row.", section=_OVERRIDES),
+        Setting(
+            "Value of click_mask: y_ctr (clicked), or 1 in every row (exposed).",
+            section=_OVERRIDES,
+        ),
     ] = None
     tail_ids: Annotated[
         Literal["disjoint", "contract"] | None,
         Setting(
-            "First id of a hybrid feature's tail: after its vocabulary, or 2 as in the contract.",
+            "First tail id of a hybrid feature: after its vocabulary (disjoint), or 2 (contract).",
             section=_OVERRIDES,
         ),
     ] = None

@@ -77,7 +77,7 @@ def chat(
         ),
     ],
     mapping: Annotated[
-        Path | None, Setting("Begin with this mapping and ask no mapper.", metavar="FILE")
+        Path | None, Setting("Mapping file to start from, instead of a proposal.", metavar="FILE")
     ] = None,
     llm: ModelSettings,
     as_json: Annotated[bool, Setting("With --list: print JSON.", flag="json")] = False,

@@ -36,7 +36,7 @@ def review(
     base: Annotated[
         str | None,
         Setting(
-            "Revision to compare with, at the commit where the head left it.",
+            "Revision to compare with; the changes since the head left it are reviewed.",
             metavar="REF",
             default="the main branch, of origin if there is one",
         ),

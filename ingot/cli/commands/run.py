@@ -135,7 +135,7 @@ def run(
     order: Order,
     out: o.OutFolder,
     mapping: Annotated[
-        Path | None, Setting("Use this mapping and ask no mapper.", metavar="FILE")
+        Path | None, Setting("Mapping file to use, instead of a proposal.", metavar="FILE")
     ] = None,
     llm: ModelSettings,
     as_json: o.Json = False,

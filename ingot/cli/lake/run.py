@@ -287,7 +287,7 @@ def run(
     dedup: Annotated[
         Literal["exact"] | None,
         Setting(
-            "Leave duplicates of other records of the lake out of DIR/corpus.",
+            "Leave records out of DIR/corpus that duplicate an earlier record of any data set.",
             section="Corpus for training",
         ),
     ] = None,
@@ -302,12 +302,12 @@ def run(
     ] = None,
     llm: ModelSettings,
     watch: Annotated[
-        bool, Setting("Look for new and changed data sets again and again, until interrupted.")
+        bool, Setting("Repeat the run for new and changed data sets, until interrupted.")
     ] = False,
     poll: Annotated[
         float,
         Setting(
-            "With `watch`: seconds between two looks; files younger than that wait.",
+            "With `watch`: seconds between two runs; a file changed since then waits for the next.",
             metavar="S",
             minimum=0.1,
         ),
@@ -323,7 +323,8 @@ def run(
     """Find the data sets of a lake; map, check and convert what is new or changed.
 
     Writes sets/, mappings/, catalog.parquet and index.html into DIR, and corpus/ with --dedup or
-    --split. Data sets that need a person wait for ingot lake review DIR.
+    --split. Data sets that need a person wait until you run
+    ingot lake review DIR.
     """
     asked = ask_settings(llm, order.mapper)
     if order.pin and order.share_values == "none":

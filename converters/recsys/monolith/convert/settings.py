@@ -134,7 +134,7 @@ class Filters:
     negative: Annotated[
         LabelTest,
         Setting(
-            "Test of a label that tells which rows are negatives.",
+            "Test of a label; rows that pass are negatives.",
             metavar="TEST",
             section=_ROWS,
             parse=LabelTest.parse,
@@ -143,8 +143,8 @@ class Filters:
     negative_rate: Annotated[
         float | None,
         Setting(
-            "Share of the negatives to keep, above 0 and at most 1; it is written to their "
-            "sample_rate.",
+            "Share of the negatives to keep, above 0 and at most 1; their sample_rate is "
+            "multiplied by it.",
             metavar="RATE",
             section=_ROWS,
         ),
@@ -214,12 +214,12 @@ class Settings:
     source: Annotated[
         Source,
         Setting(
-            "What is read.",
+            "Kind of the input.",
             flag="from",
             choices=("example", "examplebatch", "instance", "parquet"),
         ),
     ]
-    target: Annotated[Target, Setting("What is written.", flag="to")]
+    target: Annotated[Target, Setting("Kind of the output.", flag="to")]
     framing: Annotated[
         Framing,
         Setting(
@@ -294,7 +294,7 @@ class Settings:
     table: Annotated[
         "TableFile | None",
         Setting(
-            "YAML or JSON file that says what the columns of Parquet files are (docs/monolith.md).",
+            "YAML or JSON file that describes the columns of Parquet files (docs/monolith.md).",
             metavar="FILE",
             section=_TABLES,
             parse=_read_table,

@@ -86,7 +86,7 @@ class StreamHints:
     kind: Annotated[
         str | None,
         Setting(
-            "What is read.",
+            "Kind of the input.",
             flag="from",
             choices=("example", "examplebatch", "instance", "parquet"),
             default="detected from the content",
@@ -95,7 +95,7 @@ class StreamHints:
     framing: Annotated[
         Framing | None,
         Setting(
-            "What stands before each message: sort_id, kafka_dump, kafka_dump_prefix with commas "
+            "Parts before each message: sort_id, kafka_dump, kafka_dump_prefix with commas "
             "between; lagrangex_header; none.",
             metavar="PARTS",
             default="detected from the content",
