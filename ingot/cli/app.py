@@ -100,7 +100,7 @@ COMMANDS: dict[str, Later | typer.Typer] = {
         "Compile the kernels of CTR, Criteo and Monolith and cache them; needs the extra `recsys`.",
     ),
     "ctr": command_group(
-        "Convert click and purchase logs to processed Parquet; check and inspect it.",
+        "Convert click and purchase logs to Parquet for training; check and inspect it.",
         CTR,
         callback=_announce_compiling,
     ),

@@ -273,8 +273,7 @@ def build(
     vocab: Annotated[
         Path | None,
         Setting(
-            "Result of an earlier build whose vocabularies are used, instead of new ones from the "
-            "training rows.",
+            "Earlier build whose vocabularies are reused; by default they are made from train.",
             metavar="DIR",
             parse=existing_folder,
         ),
