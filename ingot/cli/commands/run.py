@@ -140,7 +140,7 @@ def run(
     llm: ModelSettings,
     as_json: o.Json = False,
 ) -> None:
-    """Sample the data, propose a mapping, check it, have it reviewed, and convert.
+    """Propose a mapping from a sample, check it, ask for approval, and convert.
 
     Writes records/, rejected/, tokens/, mapping.json, report.md and manifest.json into DIR.
     """

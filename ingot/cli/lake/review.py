@@ -77,7 +77,7 @@ def review_lake(
     ] = (),
     as_json: o.Json = False,
 ) -> None:
-    """Review the data sets of a lake that wait for a person, one after the other.
+    """Review the data sets of a lake that wait for you.
 
     Shows mapping, coverage, rows beside their records and why a person has to decide. Approved
     mappings are files in DIR/mappings; the next ingot lake run converts with them.

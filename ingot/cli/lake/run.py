@@ -287,7 +287,7 @@ def run(
     dedup: Annotated[
         Literal["exact"] | None,
         Setting(
-            "Leave records out of DIR/corpus that duplicate an earlier record of any data set.",
+            "Keep only the first of identical records in DIR/corpus, over all data sets.",
             section="Corpus for training",
         ),
     ] = None,
@@ -307,7 +307,7 @@ def run(
     poll: Annotated[
         float,
         Setting(
-            "With `watch`: seconds between two runs; a file changed since then waits for the next.",
+            "With `watch`: seconds between two runs; newer files wait for the next run.",
             metavar="S",
             minimum=0.1,
         ),
@@ -320,11 +320,11 @@ def run(
     ] = False,
     as_json: o.Json = False,
 ) -> None:
-    """Find the data sets of a lake; map, check and convert what is new or changed.
+    """Convert the new and changed data sets of a lake.
 
-    Writes sets/, mappings/, catalog.parquet and index.html into DIR, and corpus/ with --dedup or
-    --split. Data sets that need a person wait until you run
-    ingot lake review DIR.
+    Finds the data sets, maps and checks each of them, and converts those that pass. Writes sets/,
+    mappings/, catalog.parquet and index.html into DIR, and corpus/ with --dedup or --split. Data
+    sets that need a person wait until you run ingot lake review DIR.
     """
     asked = ask_settings(llm, order.mapper)
     if order.pin and order.share_values == "none":
