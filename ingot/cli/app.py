@@ -37,11 +37,11 @@ CRITEO = {
 LAKE = {
     "run": Later(
         "lake.run:run",
-        "Find the data sets of a lake; map, check and convert what is new or changed.",
+        "Convert the new and changed data sets of a lake.",
     ),
     "review": Later(
         "lake.review:review_lake",
-        "Review the data sets of a lake that wait for a person, one after the other.",
+        "Review the data sets of a lake that wait for you.",
     ),
 }
 MONOLITH = {
@@ -70,7 +70,7 @@ TOKENS = {
 COMMANDS: dict[str, Later | typer.Typer] = {
     "run": Later(
         "commands.run:run",
-        "Sample the data, propose a mapping, check it, have it reviewed, and convert.",
+        "Propose a mapping from a sample, check it, ask for approval, and convert.",
     ),
     "map": Later("commands.run:map_data", "Propose a mapping for review; nothing is converted."),
     "check": Later(

@@ -273,7 +273,7 @@ def build(
     vocab: Annotated[
         Path | None,
         Setting(
-            "Earlier build whose vocabularies are reused; by default they are made from train.",
+            "Earlier build whose vocabularies are reused; by default, new ones are made.",
             metavar="DIR",
             parse=existing_folder,
         ),
