@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ingot import __version__
-from ingot.agent.context import Context
 from ingot.agent.reporting.proposal_folder import check_unedited
-from ingot.agent.state import Channels, Order, State, open_checkpoints
+from ingot.agent.state import Channels, Context, Order, State, open_checkpoints
 from ingot.converters.errors import ConversionError, MappingError, ModelError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
-from ingot.converters.sources.inputs import absolute_location, input_stamp
+from ingot.converters.sources.facts import absolute_location, input_stamp
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

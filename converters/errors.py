@@ -1,4 +1,4 @@
-"""The error tree of ingot: one class per situation that a caller catches.
+"""The errors of ingot: one class per situation that a caller catches, and foreign errors as these.
 
 IngotError
 ├── SourceError      the raw data cannot be read              exit 1
@@ -20,7 +20,11 @@ Fields are positional, so that errors survive pickling between processes; the te
 Foreign errors are translated once, at the boundary, with `raise ... from`.
 """
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 
 class IngotError(Exception):
@@ -160,15 +164,8 @@ class ModelError(_LocatedError):
     notes: tuple[str, ...] = ()
     KINDS = (
         *("unreachable", "timeout", "rate_limited", "quota", "server_error", "unauthorized"),
-        *(
-            "no_such_model",
-            "refused",
-            "blank",
-            "redirect",
-            "not_openai",
-            "too_large",
-            "bad_request",
-        ),
+        *("no_such_model", "refused", "blank", "redirect", "not_openai", "too_large"),
+        "bad_request",
     )
 
     def __init__(self, where: str, problem: str, hint: str = "", kind: str = "") -> None:
@@ -182,3 +179,57 @@ def error_text(error: BaseException) -> str:
     text = getattr(error, "strerror", None) or str(error)
     lines = str(text).strip().splitlines()
     return lines[0][:300] if lines else type(error).__name__
+
+
+# Modules whose exceptions say that the data is damaged.
+_LIBRARIES: Final = ("zlib", "lzma", "_lzma", "zipfile", "tarfile", "zstandard", "pyarrow")
+_DAMAGE_ERRORS = (UnicodeError, ValueError, NotImplementedError, RuntimeError)
+
+
+@contextmanager
+def translate_read_errors(where: str, problem: str = "cannot read it") -> Iterator[None]:
+    """Translate what goes wrong while `where` is read; `problem` says what cannot be done."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except FileNotFoundError as error:
+        raise SourceError(where, "no such file or folder", "check the spelling") from error
+    except PermissionError as error:
+        raise SourceError(where, "no permission to read it", "check its access rights") from error
+    except EOFError as error:
+        raise truncated_error(where) from error
+    except ImportError as error:
+        raise SourceError(where, error_text(error), "install the package it names") from error
+    except Exception as error:
+        if not isinstance(error, (OSError, *_DAMAGE_ERRORS)) and not _is_damage(error):
+            raise
+        hint = "is the file whole? fetch or copy it again"
+        raise SourceError(where, f"{problem}: {error_text(error)}", hint) from error
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether one of the libraries that read files raised it."""
+    modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    return not modules.isdisjoint(_LIBRARIES)
+
+
+def truncated_error(where: str, detail: str = "the compressed data ends too early") -> SourceError:
+    """The error for data that stops in the middle."""
+    return SourceError(where, f"cut off: {detail}", "fetch or copy the file again")
+
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
+_USER = re.compile(r"://[^/?#\s]*@")
+_SECRET = re.compile(
+    r"([?&;][^=&;#]*(?:sig|sign|token|secret|key|pass|pwd|auth|cred|session|amz|goog)[^=&;#]*=)[^&;#]*",
+    re.IGNORECASE,
+)
+
+
+def redact_urls(text: str) -> str:
+    """A URL, or a text with URLs, without users, passwords, keys and signatures.
+
+    The user of `hdfs://user@host` goes too: what stands before an `@` may be a key.
+    """
+    return _URL.sub(lambda found: _SECRET.sub(r"\1***", _USER.sub("://***@", found[0])), text)

@@ -26,7 +26,6 @@ from typing import (
 )
 
 import orjson
-import yaml
 
 from ingot.converters.rows import Json
 
@@ -107,69 +106,83 @@ _YAML_LEVELS = 32  # levels
 
 def read_yaml(text: str) -> Any:  # noqa: ANN401
     """What a document of YAML says."""
+    import yaml
+
     try:
-        return yaml.load(text, _Loader)
+        return yaml.load(text, _yaml_loader())
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
 
 
-class _Loader(yaml.SafeLoader):
+# The library is imported when YAML is read or written: most commands do neither.
+@cache
+def _yaml_loader() -> Any:  # noqa: ANN401
     """YAML without what blows up, hides or turns into other types: aliases, merges, tags, depth."""
+    import yaml
 
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self._depth = 0
+    class Loader(yaml.SafeLoader):
+        depth = 0
 
-    def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
-        event = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, yaml.events.AliasEvent):
-            raise _yaml_error("an alias is not read", event.start_mark)
-        if getattr(event, "tag", None) is not None:
-            raise _yaml_error(f"a tag is not read: {event.tag}", event.start_mark)
-        if self._depth == _YAML_LEVELS:
-            raise _yaml_error("nested too deep", event.start_mark)
-        self._depth += 1
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
+        def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            if isinstance(event, yaml.events.AliasEvent):
+                raise _refused("an alias is not read", event.start_mark)
+            if getattr(event, "tag", None) is not None:
+                raise _refused(f"a tag is not read: {event.tag}", event.start_mark)
+            if self.depth == _YAML_LEVELS:
+                raise _refused("nested too deep", event.start_mark)
+            self.depth += 1
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: ANN401
-        seen: set[object] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise _yaml_error("a key is no text", key.start_mark)
-            if key.tag == "tag:yaml.org,2002:merge":
-                raise _yaml_error("a merge is not read", key.start_mark)
-            if key.value in seen:
-                raise _yaml_error(f"the key {key.value!r} stands twice", key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: ANN401
+            seen: set[object] = set()
+            for key, _ in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    raise _refused("a key is no text", key.start_mark)
+                if key.tag == "tag:yaml.org,2002:merge":
+                    raise _refused("a merge is not read", key.start_mark)
+                if key.value in seen:
+                    raise _refused(f"the key {key.value!r} stands twice", key.start_mark)
+                seen.add(key.value)
+            return super().construct_mapping(node, deep)
+
+    return Loader
 
 
-def _yaml_error(said: str, mark: Any) -> yaml.constructor.ConstructorError:  # noqa: ANN401
-    return yaml.constructor.ConstructorError(None, None, said, mark)
+def _refused(why: str, mark: Any) -> Exception:  # noqa: ANN401
+    from yaml.constructor import ConstructorError
+
+    return ConstructorError(None, None, why, mark)
+
+
+@cache
+def _yaml_dumper() -> Any:  # noqa: ANN401
+    """YAML in which no text is broken into lines."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    def represent_text(dumper: Any, text: str) -> Any:  # noqa: ANN401
+        # The library takes other line ends than \n for blanks where they stand in plain quotes.
+        style = None if text.isprintable() else '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Dumper.add_representer(str, represent_text)
+    return Dumper
 
 
 def dump_yaml_line(value: Any) -> str:  # noqa: ANN401
     """A value as YAML on one line."""
+    import yaml
+
     text: str = yaml.dump(
-        value, Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=10**9,
+        value, Dumper=_yaml_dumper(), default_flow_style=True, allow_unicode=True, width=10**9,
         sort_keys=False,
     )  # fmt: skip
     return text.removesuffix("...\n").rstrip("\n")
-
-
-class _Dumper(yaml.SafeDumper):
-    """YAML in which no text is broken into lines."""
-
-
-def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    # The library takes other line ends than \n for blanks where they stand in plain quotes.
-    style = None if text.isprintable() else '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _represent_text)
 
 
 # Characters that JSON has as they are and YAML not, or as a line break.

@@ -106,3 +106,10 @@ def existing_folder(text: str) -> Path:
     if not Path(text).is_dir():
         raise ValueError(f"{text} {'is a file' if Path(text).exists() else 'does not exist'}")
     return Path(text)
+
+
+def existing_tokenizer(text: str) -> str:
+    """Return the path of a tokenizer that exists, or `hf://REPO`."""
+    if text.startswith("hf://") or Path(text).exists():
+        return text
+    raise ValueError(f"{text}: no such file or folder")

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from ingot.lazy import lazy_names
-from ingot.moved import install as _install_moved
+from ingot.imports import install_moved as _install_moved
+from ingot.imports import lazy_names
 
 if TYPE_CHECKING:
     from ingot.api import check, convert, load, propose

@@ -16,7 +16,7 @@ def main() -> None:
 def parquet2mbt() -> None:
     """Run `ingot tokens build` under its other name."""
     try:
-        from ingot.cli.app import parquet2mbt as command
+        from ingot.cli.tokens.build import parquet2mbt as command
 
         command(prog_name="parquet2mbt")
     except KeyboardInterrupt:

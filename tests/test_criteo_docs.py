@@ -156,7 +156,7 @@ def test_parameters_in_a_file(tmp_path):
 @pytest.mark.parametrize("name", ["preprocess", "inspect", "multihot"])
 def test_every_option_of_a_command_stands_in_cli_md(name):
     group: Any = get_command(app)
-    command = group.commands["criteo"].commands[name]
+    command = group.get_command(None, "criteo").get_command(None, name)
     known = {
         word
         for one in command.params

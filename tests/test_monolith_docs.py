@@ -194,7 +194,7 @@ def test_commands_of_the_example_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["convert", "cat", "stats"])
 def test_every_option_of_a_command_stands_in_cli_md(name: str) -> None:
     group: Any = get_command(app)
-    command = group.commands["monolith"].commands[name]
+    command = group.get_command(None, "monolith").get_command(None, name)
     known = {
         word
         for one in command.params

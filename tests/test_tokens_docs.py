@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer.main
 
-from ingot.cli.app import parquet2mbt
+from ingot.cli.tokens.build import parquet2mbt
 
 TESTS = Path(__file__).resolve().parent
 TEXT = (TESTS.parent / "docs/conformance.md").read_text(encoding="utf-8")

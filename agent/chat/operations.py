@@ -13,7 +13,6 @@ from typing import cast
 from ingot.agent.chat.commands import ValueSyntaxError, split_outside_quotes
 from ingot.agent.chat.conversation import Conversation, Step
 from ingot.agent.chat.edits import EDIT, WHERE, Document, Edit, apply_edits
-from ingot.agent.context import Context
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.discover import spec_of_order
@@ -26,7 +25,7 @@ from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.markdown_escaping import diff_lines
-from ingot.agent.review.record_matching import (
+from ingot.agent.review.replay import (
     Difference,
     RecordMatch,
     count_sampled_rows,
@@ -34,7 +33,7 @@ from ingot.agent.review.record_matching import (
     place_records,
 )
 from ingot.agent.session import typed_state
-from ingot.agent.state import Order, Review, State
+from ingot.agent.state import Context, Order, Review, State
 from ingot.converters.errors import MappingError, Problem, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import to_document

@@ -13,9 +13,9 @@ from ingot.agent.chat.conversation import MODEL, YOU, Conversation, Utterance
 from ingot.agent.chat.operations import Alternative
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.privacy import redact
-from ingot.agent.privacy.sharing import clean_text, cut_middle
+from ingot.agent.privacy.redaction import clean_text, cut_middle
 from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
-from ingot.agent.proposing.llm.example_rows import Size, render_value
+from ingot.agent.proposing.llm.inventory import Size, render_value
 from ingot.agent.proposing.llm.question import (
     SMALL_TOKENS,
     Message,

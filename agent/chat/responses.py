@@ -27,7 +27,6 @@ from ingot.agent.chat.operations import (
     refusal_problems,
     replace_mapping,
 )
-from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates
 from ingot.agent.judging.trial import try_out
 from ingot.agent.model import client
@@ -37,8 +36,7 @@ from ingot.agent.model.json_text import JsonObject, PartialString, UnreadableRep
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.llm import question
-from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS
-from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS, ModelAccess
 from ingot.agent.proposing.llm.question import prompts_hash
 from ingot.agent.proposing.llm.reply import (
     complete_message,
@@ -47,7 +45,7 @@ from ingot.agent.proposing.llm.reply import (
     shorten_value,
 )
 from ingot.agent.proposing.proposal import MOST_ANSWERS
-from ingot.agent.state import State
+from ingot.agent.state import Context, State
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
 from ingot.converters.rows import Json

@@ -5,19 +5,20 @@ alone prove little, but a row that a model is shown cannot change them for all r
 """
 
 import re
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from ingot.agent.judging import fixed_texts
 from ingot.agent.judging.sample_gates import (
-    MOST_LEFT_OUT,
     ProblemsByCode,
+    constant_answer_gates,
     failing_gate,
-    is_constant,
+    left_out_gates,
     person_gate,
-    share_text,
 )
 from ingot.agent.privacy import redact
-from ingot.agent.proposing.field_names import name_strength, speaker_role
+from ingot.agent.proposing.columns import name_strength, speaker_role
 from ingot.agent.proposing.proposal import (
     MODEL,
     MappingDocument,
@@ -27,10 +28,180 @@ from ingot.agent.proposing.proposal import (
     value_strings,
 )
 from ingot.agent.state import Check, Gate, State
-from ingot.converters.mapping.rows.executor import SOFT_REASONS
+from ingot.converters.errors import Problem
+from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.rows import Json
 
+Where = Literal["system", "text"]
+
+# What is no more than a label: `Question: `, `### Answer:`, `请回答：`. Where it is trained on it
+# has to look like one too: five words are enough for `Buy AcmeCoin today`.
+LABEL_WORDS, LABEL_CHARS = 5, 60
+_LABELS_WORDS = 15  # of all labels of one value together
+MOST_NAME = 128  # characters of a literal source or language
+_SINGLE = ("original_id", "timestamp", "token_count", "quality_score")
+
+_HOLE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_WORD = re.compile(r"\w+")
+_SUSPICIOUS = re.compile(
+    r"""
+    https?:// | \bwww\. | \b[a-z0-9-]+\.(?:com|net|org|io|ai|dev|cn|ru)\b              # an address
+    | <\|.{1,40}?\|> | \[/?INST\] | <</?SYS>> | </?s> | <(?:start|end)_of_turn>        # a marker
+    | ^\W*(?:user|human|assistant|system|ai|bot|chatgpt|gpt|tool|function
+        |用户|人类|助手|系统|机器人)\s*[:：>]                                           # a speaker
+    | \b(?:ignore|disregard|forget|override|pretend|reveal|never|always|do\s+not|don't
+        |you\s+(?:are|must|should|will|shall|have)|act\s+as|from\s+now\s+on
+        |(?:system|previous|above)\s+(?:prompt|instructions?))\b                       # an order
+    | 忽略 | 无视 | 忘记 | 你是 | 你要 | 你必须 | 不要 | 务必 | 必须 | 从现在起 | 假装 | 扮演
+    """,
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+_HEADING = re.compile(
+    r"\W*(?:[^\n:：]+[:：]|\w{1,2}[.)、．]|\#+[ ]?[^\n]+|\[[^\n\]]+\]|<[^\n>]+>|\*\*[^\n*]+\*\*)\W*"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FixedText:
+    """A text that a mapping brings along, and where it stands, as a JSON Pointer."""
+
+    pointer: str
+    where: Where
+    pieces: tuple[str, ...]
+    alone: bool = False
+    trained: bool = False
+
+
+def system_texts(document: MappingDocument) -> list[FixedText]:
+    """Fixed texts of system messages: every one of them would be in every record."""
+    return [one for one in _fixed_texts(document) if one.where == "system"]
+
+
+def long_texts(document: MappingDocument) -> list[FixedText]:
+    """Fixed texts of messages and texts that are more than labels of what the data says."""
+    return [
+        one for one in _fixed_texts(document) if one.where == "text" and not _is_only_labels(one)
+    ]
+
+
+def _is_only_labels(one: FixedText) -> bool:
+    headed = not one.trained or all(map(_HEADING.fullmatch, one.pieces))
+    return is_label(one.pieces) and headed and not one.alone
+
+
+def is_label(pieces: Sequence[str]) -> bool:
+    """Whether the fixed pieces of a value say no more than what follows them is."""
+    counts = [count_words(piece) for piece in pieces]
+    short = all(len(piece.strip()) <= LABEL_CHARS for piece in pieces)
+    plain = not any(_SUSPICIOUS.search(piece) for piece in pieces)
+    return (
+        short and plain and max(counts, default=0) <= LABEL_WORDS and sum(counts) <= _LABELS_WORDS
+    )
+
+
+def count_words(text: str) -> int:
+    """About how many words a text has; of scripts without blanks two characters are one."""
+    dense = len(_CJK.findall(text))
+    return len(_WORD.findall(_CJK.sub(" ", text))) + -(-dense // 2)
+
+
+def _fixed_texts(document: MappingDocument) -> Iterator[FixedText]:
+    for pointer, layout in document_layouts(document):
+        yield from _fixed_texts_of(layout.get("system"), f"{pointer}/system", "system")
+        yield from _fixed_texts_of(layout.get("text"), f"{pointer}/text", "text", trained=True)
+        for number, message in enumerate(layout.get("messages") or []):
+            roles = message_roles(message.get("role"))
+            where: Where = "system" if "system" in roles else "text"
+            place, trained = f"{pointer}/messages/{number}/content", "assistant" in roles
+            yield from _fixed_texts_of(message.get("content"), place, where, trained=trained)
+
+
+def _fixed_texts_of(
+    value: Json, pointer: str, where: Where, *, trained: bool = False
+) -> Iterator[FixedText]:
+    said = tuple(piece for piece in _text_pieces(value) if any(map(str.isalnum, piece)))
+    alone = constant_text(value) is not None
+    if said:
+        yield FixedText(pointer=pointer, where=where, pieces=said, alone=alone, trained=trained)
+
+
+def _text_pieces(value: Json) -> Iterator[str]:
+    """Every text that a value says besides what its paths find."""
+    if isinstance(value, list):
+        for part in value:
+            yield from _text_pieces(part)
+    elif isinstance(value, dict):
+        if "literal" in value:
+            yield str(value["literal"])
+        yield from _HOLE.split(value.get("template") or "")
+        yield value.get("sep") or ""
+        for table in ("replace", "map"):
+            yield from (said for said in (value.get(table) or {}).values() if isinstance(said, str))
+        for inner in ("concat", "any_of"):
+            yield from _text_pieces(value.get(inner))
+
+
+# --- meta
+
+
+def constant_text(value: Json) -> str | None:
+    """The text of a value that is the same for every record, None where the data has a say."""
+    if isinstance(value, list):
+        parts = [constant_text(part) for part in value]
+        return None if None in parts else "\n".join(part or "" for part in parts)
+    if not isinstance(value, dict):
+        return None
+    if "literal" in value:
+        return str(value["literal"])
+    if "concat" in value:
+        return constant_text(value["concat"])
+    template = value.get("template")
+    return template if template is not None and not _HOLE.search(template) else None
+
+
+def meta_faults(document: MappingDocument) -> list[Problem]:
+    """Constants that can be no value of their meta key; pointers are into the document."""
+    return [problem for place in _meta_constants(document) for problem in _meta_fault(*place)]
+
+
+def _meta_constants(document: MappingDocument) -> Iterator[tuple[str, str, str]]:
+    for pointer, layout in document_layouts(document):
+        for key, value in (layout.get("meta") or {}).items():
+            if (said := constant_text(value)) is not None:
+                yield f"{pointer}/meta/{key}", key, said
+
+
+def _meta_fault(pointer: str, key: str, said: str) -> Iterator[Problem]:
+    if key in _SINGLE:
+        expected = f"a path, or nothing: one {key} for all records says nothing"
+        yield Problem(pointer, "constant_meta", expected, repr(redact(said)[:MOST_NAME]))
+    elif len(said) > MOST_NAME or any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in said):
+        expected = f"a name of at most {MOST_NAME} characters on one line"
+        yield Problem(pointer, "bad_literal", expected, repr(redact(said)[:MOST_NAME]))
+    elif key == "language" and said != "mix" and said not in ISO_639_1:
+        yield Problem(pointer, "bad_literal", "an ISO 639-1 code or mix", repr(redact(said)))
+
+
+def foreign_languages(document: MappingDocument, known: str | None) -> list[str]:
+    """Literal languages that are not the one asked for, or found in the texts; None = unknown."""
+    found = [said for _, key, said in _meta_constants(document) if key == "language"]
+    return [said for said in found if known and said != known]
+
+
+def foreign_sources(document: MappingDocument, known: Sequence[str | None]) -> list[str]:
+    """Literal sources that are neither the data set's name nor what was asked for."""
+    names = {_fold_name(name) for name in known if name}
+    found = [said for _, key, said in _meta_constants(document) if key == "source"]
+    return [said for said in found if _fold_name(said) not in names] if names else []
+
+
+def _fold_name(name: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFKC", name).casefold() if c.isalnum())
+
+
 _LAST = re.compile(r"([^.\[\]'\"]+)['\"]?\]?(?:\[\*\])*$")
+_OPPOSITE = (("user", "assistant"), ("assistant", "user"))
 _USER_FIELDS = ("user", "human", "prompter", "用户")
 _ASSISTANT_FIELDS = ("assistant", "gpt", "chatgpt", "bot", "chatbot", "助手")
 # The slots of fields that are the other side's.
@@ -38,34 +209,34 @@ _OTHER_SLOTS = {"user": ("answer",), "assistant": ("question", "instruction")}
 _LEAST_STRENGTH = 0.8  # how far a name has to say that it is a side's
 
 
+def _all_messages(document: MappingDocument) -> Iterator[MappingDocument]:
+    for _, layout in document_layouts(document):
+        yield from layout.get("messages") or []
+
+
+def _named_speakers(role: MappingDocument) -> MappingDocument:
+    """The speakers that a role names, each with the role it is given."""
+    return role.get("map") or role.get("split") or {}
+
+
 def swapped_sides(document: MappingDocument) -> list[str]:
     """Speakers and fields whose name says one side and that the mapping puts on the other."""
-    return [
-        said
-        for _, layout in document_layouts(document)
-        for message in layout.get("messages") or []
-        for said in _swapped_in_message(message)
-    ]
+    return [said for message in _all_messages(document) for said in _swapped_in_message(message)]
 
 
 def _swapped_in_message(message: MappingDocument) -> Iterator[str]:
     role = message.get("role")
     if isinstance(role, dict):
-        named = role.get("map") or role.get("split") or {}
+        named = _named_speakers(role)
         letters = {"q", "a"} <= {name.casefold() for name in named}  # else `A` is a person
         for name, given in named.items():
-            if (len(name) > 1 or not name.isascii() or letters) and _are_opposite(
-                speaker_role(name), given
-            ):
+            clear = len(name) > 1 or not name.isascii() or letters
+            if clear and (speaker_role(name), given) in _OPPOSITE:
                 yield f"{name!r} → {given}"
     elif isinstance(role, str):
         for name in _field_names(message.get("content")):
-            if _are_opposite(_field_side(name), role):
+            if (_field_side(name), role) in _OPPOSITE:
                 yield f"the field {name!r} → {role}"
-
-
-def _are_opposite(named: str | None, given: Json) -> bool:
-    return (named, given) in (("user", "assistant"), ("assistant", "user"))
 
 
 def _field_side(name: str) -> str | None:
@@ -77,20 +248,14 @@ def _field_side(name: str) -> str | None:
 
 def odd_masks(document: MappingDocument) -> list[str]:
     """Fixed `loss_mask`s against their role, and those read from fields that are no weights."""
-    return [
-        said
-        for _, layout in document_layouts(document)
-        for message in layout.get("messages") or []
-        for said in _odd_masks_of(message)
-    ]
+    return [said for message in _all_messages(document) for said in _odd_masks_of(message)]
 
 
 def _odd_masks_of(message: MappingDocument) -> Iterator[str]:
     mask = message.get("loss_mask")
     if isinstance(mask, bool):
-        if any(
-            mask != (role == "assistant") for role in message_roles(message.get("role")) if role
-        ):
+        roles = [role for role in message_roles(message.get("role")) if role]
+        if any(mask != (role == "assistant") for role in roles):
             yield f"{_role_text(message['role'])} is {'' if mask else 'not '}trained on"
     elif mask is not None:
         for name in _field_names(mask):
@@ -117,7 +282,7 @@ def _odd_systems_of(layout: MappingDocument) -> Iterator[str]:
         if not name_strength(name, "system"):
             yield f"the field {name!r}"
     for role in (m["role"] for m in messages if isinstance(m.get("role"), dict)):
-        for name, given in (role.get("map") or role.get("split") or {}).items():
+        for name, given in _named_speakers(role).items():
             if given == "system" and speaker_role(name) != "system":
                 yield repr(name)
 
@@ -126,15 +291,14 @@ def crossed_messages(document: MappingDocument) -> list[str]:
     """Messages of nothing but fields named for the other side, and sides that are left out."""
     return [
         said
-        for _, layout in document_layouts(document)
-        for message in layout.get("messages") or []
+        for message in _all_messages(document)
         for said in _crossed_in_role(message.get("role"), [*_field_names(message.get("content"))])
     ]
 
 
 def _crossed_in_role(role: Json, names: list[str]) -> Iterator[str]:
     if isinstance(role, dict):
-        for name, given in (role.get("map") or role.get("split") or {}).items():
+        for name, given in _named_speakers(role).items():
             if given is None and speaker_role(name) in ("user", "assistant"):
                 yield f"{name!r} is left out"
     elif (
@@ -175,11 +339,8 @@ def fixed_element_paths(document: MappingDocument) -> list[str]:
 
     One row could put its text into all records that way.
     """
-    return [
-        said
-        for _, layout in document_layouts(document)
-        for said in _fixed_elements_of(layout, document)
-    ]
+    layouts = (layout for _, layout in document_layouts(document))
+    return [said for layout in layouts for said in _fixed_elements_of(layout, document)]
 
 
 def _fixed_elements_of(layout: MappingDocument, document: MappingDocument) -> Iterator[str]:
@@ -192,6 +353,29 @@ def _fixed_elements_of(layout: MappingDocument, document: MappingDocument) -> It
         for text in value_strings(layout.get(key)):
             if fixed.search(text):
                 yield repr(text)
+
+
+# Name, reason and limit of each gate of `written_gates`.
+_WRITTEN_GATES = (
+    ("system text", "the model wrote a system message of its own", "none of the model's own"),
+    (
+        "fixed text",
+        "the model wrote text of its own into the records",
+        f"labels of at most {LABEL_WORDS} words",
+    ),
+    (
+        "literal source",
+        "the model named a source that is neither the data set nor what was asked for",
+        "the data set's name",
+    ),
+    ("roles against their names", "the model turned roles round", "none"),
+    (
+        "loss masks against roles",
+        "the model says by itself what is trained on",
+        "assistants, or as the data says",
+    ),
+    ("texts of other records", "the model takes a text of one row into every record", "none"),
+)
 
 
 def literal_gates(proposal: Proposal, found: ProblemsByCode) -> Iterator[Gate]:
@@ -208,45 +392,19 @@ def written_gates(
     document = proposal.mapping
     if proposal.mapper != MODEL or not document:
         return
-    yield person_gate(
-        "system text",
-        "the model wrote a system message of its own",
-        _quote_texts(piece for one in fixed_texts.system_texts(document) for piece in one.pieces),
-        "none of the model's own",
-    )
-    yield person_gate(
-        "fixed text",
-        "the model wrote text of its own into the records",
-        _quote_texts(piece for one in fixed_texts.long_texts(document) for piece in one.pieces),
-        f"labels of at most {fixed_texts.LABEL_WORDS} words",
-    )
-    yield person_gate(
-        "literal source",
-        "the model named a source that is neither the data set nor what was asked for",
-        _quote_texts(fixed_texts.foreign_sources(document, names)),
-        "the data set's name",
-    )
-    yield person_gate(
-        "roles against their names",
-        "the model turned roles round",
+    found = (
+        _quote_texts(piece for one in system_texts(document) for piece in one.pieces),
+        _quote_texts(piece for one in long_texts(document) for piece in one.pieces),
+        _quote_texts(foreign_sources(document, names)),
         swapped_sides(document),
-        "none",
-    )
-    yield person_gate(
-        "loss masks against roles",
-        "the model says by itself what is trained on",
         odd_masks(document),
-        "assistants, or as the data says",
-    )
-    yield person_gate(
-        "texts of other records",
-        "the model takes a text of one row into every record",
         fixed_element_paths(document),
-        "none",
     )
+    for (name, why, limit), texts in zip(_WRITTEN_GATES, found, strict=True):
+        yield person_gate(name, why, texts, limit)
     if check is not None:
-        yield from _left_out_gates(check)
-        yield from _constant_answers(check)
+        yield from left_out_gates(check)
+        yield from constant_answer_gates(check)
 
 
 def rules_gates(state: State) -> Iterator[Gate]:
@@ -258,7 +416,7 @@ def rules_gates(state: State) -> Iterator[Gate]:
     yield person_gate(
         "literal language",
         f"the model says a language that is not the texts' ({known})",
-        fixed_texts.foreign_languages(proposal.mapping, known),
+        foreign_languages(proposal.mapping, known),
         "the texts' language",
     )
     if opinion.agrees:
@@ -288,41 +446,3 @@ def rules_gates(state: State) -> Iterator[Gate]:
 def _quote_texts(said: Iterable[str]) -> list[str]:
     """The beginnings of texts; redacted first, so that no half of a secret is left."""
     return [repr(redact(text)[:200]) for text in said]
-
-
-def _left_out_gates(check: Check) -> Iterator[Gate]:
-    """How much a model's conditions and dropped roles leave out."""
-    failures = check.failures
-    gone = sum(failures.get(reason, 0) for reason in SOFT_REASONS)
-    tried = check.records + sum(failures.values()) - check.unreadable
-    yield _half_gate("records left out", gone, tried)
-    if check.messages:
-        yield _half_gate("messages left out", check.dropped, check.messages)
-
-
-def _half_gate(name: str, gone: int, whole: int) -> Gate:
-    much = gone > MOST_LEFT_OUT * whole
-    figure = share_text(gone, whole)
-    return Gate(
-        name=name,
-        state="person" if much else "pass",
-        figure=figure,
-        limit=f"at most {MOST_LEFT_OUT:.0%}".replace("%", " %"),
-        detail=f"the model's mapping leaves out more than half: {name} {figure}" if much else "",
-    )
-
-
-def _constant_answers(check: Check) -> Iterator[Gate]:
-    """Whether a model found the same thing to train on in all records."""
-    usual = check.content.usual
-    for side in ("text", "answers"):
-        if side in usual:
-            same = is_constant(usual[side])
-            figure = share_text(usual[side].count, usual[side].texts)
-            yield Gate(
-                name=f"constant {side}",
-                state="person" if same else "pass",
-                figure=figure,
-                limit="not the same in all",
-                detail=f"the model trains on the same text in {figure} records" if same else "",
-            )

@@ -195,3 +195,41 @@ def _drift_gate(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
         limit="that of the data the mapping was made for",
         detail=detail_text(problem_text(one) for one in stopping),
     )
+
+
+def left_out_gates(check: Check) -> Iterator[Gate]:
+    """How much a model's conditions and dropped roles leave out."""
+    failures = check.failures
+    gone = sum(failures.get(reason, 0) for reason in SOFT_REASONS)
+    tried = check.records + sum(failures.values()) - check.unreadable
+    yield _half_gate("records left out", gone, tried)
+    if check.messages:
+        yield _half_gate("messages left out", check.dropped, check.messages)
+
+
+def _half_gate(name: str, gone: int, whole: int) -> Gate:
+    much = gone > MOST_LEFT_OUT * whole
+    figure = share_text(gone, whole)
+    return Gate(
+        name=name,
+        state="person" if much else "pass",
+        figure=figure,
+        limit=f"at most {MOST_LEFT_OUT:.0%}".replace("%", " %"),
+        detail=f"the model's mapping leaves out more than half: {name} {figure}" if much else "",
+    )
+
+
+def constant_answer_gates(check: Check) -> Iterator[Gate]:
+    """Whether a model found the same thing to train on in all records."""
+    usual = check.content.usual
+    for side in ("text", "answers"):
+        if side in usual:
+            same = is_constant(usual[side])
+            figure = share_text(usual[side].count, usual[side].texts)
+            yield Gate(
+                name=f"constant {side}",
+                state="person" if same else "pass",
+                figure=figure,
+                limit="not the same in all",
+                detail=f"the model trains on the same text in {figure} records" if same else "",
+            )

@@ -1,12 +1,17 @@
-"""Try a mapping document on a sample: open with its facts, bind, run, count."""
+"""Try a mapping document on a sample, and compare what two mappings make of it."""
 
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from ingot.agent.context import Context
 from ingot.agent.privacy import redact
-from ingot.agent.state import Check, Order
+from ingot.agent.proposing.rules.confidence import record_doubts
+from ingot.agent.state import Check, Context, Order
 from ingot.converters.mapping.bind import Mapping, bind, parse
-from ingot.converters.mapping.check import CheckReport, check_mapping
+from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
+from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import SourceSpec
@@ -59,3 +64,105 @@ def report_facts(report: CheckReport) -> Check:
         one.name: getattr(report, one.name) for one in fields(Check) if hasattr(report, one.name)
     }
     return Check(**{**kept, "warnings": tuple(map(redact, report.warnings))})
+
+
+ROWS = 60  # rows that are looked at, with the record made of each
+NOTABLE_SHARE = 0.3  # share of records, or of characters, from which on a trace is worth a word
+LONG_TEXT = 60  # characters of a text that may well be worth training on
+COMPARED_CHARS = 200  # characters by which a text is looked for
+MOST_LOOKED_AT = 20_000  # characters of a record
+_SHOWN_DOUBTS = ("ends open", "marks")
+
+Example = tuple[Json, Record]
+
+
+def same_records(one: Trial, other: Trial) -> bool:
+    """Whether both make the same texts of the same sample; metadata and masks aside."""
+    return _record_hashes(one) == _record_hashes(other)
+
+
+def _record_hashes(trial: Trial) -> Counter[bytes]:
+    unifier = RowExecutor(trial.mapping, source_name="", language=None)
+    return Counter(
+        hashlib.sha256(json.dumps(_record_texts(record)).encode()).digest()
+        for batch in sample_batches(trial.sample, trial.mapping)
+        for record in unifier.batch(batch).records
+    )
+
+
+def _record_texts(record: Record) -> list[Json]:
+    turns = [[message["role"], message["content"]] for message in record.get("messages", ())]
+    return [record.get("text"), record.get("system"), turns]
+
+
+def joint_confidence(one: float, other: float) -> float:
+    """How sure two are who came to the same result by different ways."""
+    return round(min(0.99, 1 - (1 - one) * (1 - other)), 3)
+
+
+def find_signals(mapping: Mapping, report: CheckReport) -> tuple[str, ...]:
+    """The traces, each as one sentence."""
+    examples = report.examples[:ROWS]
+    records = [record for _, record in examples]
+    if not records:
+        return ()
+    traces = record_doubts(mapping.kind, records)
+    told = [one.seen for one in traces if one.name in _SHOWN_DOUBTS and one.share >= NOTABLE_SHARE]
+    split = mapping.group or any(one.each for one in mapping.alternatives())
+    return (*told, *_repeated_texts(records), *(() if split else _unused_paths(examples)))
+
+
+def _repeated_texts(records: Sequence[Record]) -> Iterator[str]:
+    """The same long line twice in one text, or the same text from both sides."""
+    twice = sum(any(map(_repeats_line, record_texts(record))) for record in records) / len(records)
+    if twice >= NOTABLE_SHARE:
+        yield f"in {twice:.0%} of the records one text holds the same long line twice"
+    both = sum(_is_on_both_sides(record) for record in records) / len(records)
+    if both >= NOTABLE_SHARE:
+        yield f"in {both:.0%} of the records an answer is the question word for word"
+
+
+def _repeats_line(text: str) -> bool:
+    lines = [line.strip() for line in text[:MOST_LOOKED_AT].split("\n")]
+    counts = Counter(line for line in lines if len(line) >= LONG_TEXT)
+    return any(count > 1 for count in counts.values())
+
+
+def _is_on_both_sides(record: Record) -> bool:
+    said: dict[str, set[str]] = {"user": set(), "assistant": set()}
+    for message in record.get("messages", ()):
+        said.setdefault(message["role"], set()).add(message["content"].strip())
+    return bool(said["user"] & said["assistant"])
+
+
+def _unused_paths(examples: Sequence[Example]) -> Iterator[str]:
+    """Paths whose long texts stand in no record, with their share of the rows' long texts."""
+    left: Counter[str] = Counter()
+    total = 0
+    for row, record in examples:
+        whole = "\n".join(record_texts(record))
+        for path, text in _long_texts(row, ""):
+            total += len(text)
+            if text.strip()[:COMPARED_CHARS] not in whole:
+                left[path] += len(text)
+    for path, chars in left.most_common(3):
+        if (share := chars / total) >= NOTABLE_SHARE:
+            yield f"{path} holds {share:.0%} of the characters of long texts and is not used"
+
+
+def record_texts(record: Record) -> list[str]:
+    """Every text of a unified record."""
+    said = [message["content"] for message in record.get("messages", ())]
+    return [*said, *(record[key] for key in ("text", "system") if record.get(key))]
+
+
+def _long_texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        if len(value) >= LONG_TEXT and " " in value.strip():
+            yield path or "$", value
+    elif isinstance(value, list):
+        for one in value:
+            yield from _long_texts(one, f"{path}[*]")
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield from _long_texts(one, f"{path}.{key[:60]}" if path else key[:60])

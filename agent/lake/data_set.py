@@ -6,19 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from ingot.agent.context import Context
 from ingot.agent.judging.policy import review_by_gates
 from ingot.agent.judging.trial import spec_of_document
 from ingot.agent.lake.lake_order import SETS, LakeOrder
 from ingot.agent.lake.shared_model import LakeLedger, PostponedError, SharedModel
 from ingot.agent.model.cache import Store
-from ingot.agent.nodes import without_graph
+from ingot.agent.nodes.convert import convert_mapping
 from ingot.agent.nodes.report import run_outcome
 from ingot.agent.privacy import redact
-from ingot.agent.proposing.auto import NOT_ASKED
 from ingot.agent.proposing.cards import find_card
-from ingot.agent.proposing.llm.model_access import AskSettings, ModelAccess
-from ingot.agent.proposing.proposal import Proposal
+from ingot.agent.proposing.llm.mapper import AskSettings, ModelAccess
+from ingot.agent.proposing.proposal import NOT_ASKED, Proposal
 from ingot.agent.reporting.proposal_folder import (
     MAPPING,
     proposal_path,
@@ -29,7 +27,7 @@ from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.pinning.pinned_sample import pinned_folder
 from ingot.agent.review.pinning.sample_redaction import named_values
 from ingot.agent.session import Session, open_session
-from ingot.agent.state import Order, Outcome, state_home
+from ingot.agent.state import Context, Order, Outcome, state_home
 from ingot.agent.state import State as RunState
 from ingot.converters.errors import (
     DriftError,
@@ -49,7 +47,7 @@ from ingot.converters.output.commit import FinishedResult, find_finished
 from ingot.converters.output.files import output_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import LeftOut
-from ingot.converters.sources.source import root_candidates
+from ingot.converters.sources.readers import root_candidates
 
 _SHOWN: Final = 20
 _SPENT: Final = ("calls", "chars_sent", "tokens_in", "tokens_out", "cost")
@@ -263,7 +261,7 @@ def _convert_by_mapping(
 ) -> SetFacts:
     """Convert by the approved mapping: no model is asked, rows that do not fit it are rejected."""
     given = replace(order, mapping=load_mapping(file), mapping_file=str(file))
-    facts = _settled_facts(task, known, given, without_graph.convert_mapping(given, context))
+    facts = _settled_facts(task, known, given, convert_mapping(given, context))
     return _pin_rows(task, facts, context)
 
 

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 from ingot import __version__
 from ingot.agent.lake.lake_order import LakeOrder
 from ingot.agent.lake.lake_state import facts_from_json, facts_json
-from ingot.converters.convert.worker_pool import TaskFailure, Workers
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.lake.survey import SeenFile
+from ingot.converters.output.worker_pool import TaskFailure, Workers
 from ingot.converters.rows import Json
 from ingot.converters.sources import SourceFile
 from ingot.converters.sources.facts import LeftOut
-from ingot.converters.sources.sniffing import side_file_reason
+from ingot.converters.sources.readers import side_file_reason
 from ingot.converters.sources.source import EntryFiles, head_size, inspect_entry
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results

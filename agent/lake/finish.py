@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from ingot.agent.lake.lake_order import CORPUS, LakeOrder
-from ingot.converters.convert.worker_pool import TaskFailure, Workers
 from ingot.converters.errors import IngotError
 from ingot.converters.lake import catalog, corpus, duplicates, page
 from ingot.converters.lake.catalog import SetFacts, Split
 from ingot.converters.lake.duplicates import find_or_recall
 from ingot.converters.lake.record_hashes import ALL
 from ingot.converters.output.files import output_errors, write_file
+from ingot.converters.output.worker_pool import TaskFailure, Workers
 from ingot.converters.records.schema import json_line
 from ingot.converters.rows import Json
 

@@ -23,7 +23,7 @@ from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.lake.lake_state import LakeState
-    from ingot.agent.proposing.llm.model_access import AskSettings
+    from ingot.agent.proposing.llm.mapper import AskSettings
     from ingot.converters.lake.record_hashes import Splits
     from ingot.converters.lake.survey import DataSet
 
@@ -138,7 +138,7 @@ class LakeOrder:
 
 def files_key(data_set: "DataSet") -> str:
     """Return a hash of the files of a data set; a rejected one is ignored until it changes."""
-    from ingot.converters.sources.inputs import input_stamp
+    from ingot.converters.sources.facts import input_stamp
 
     source = data_set.source
     document: list[Json] = [
@@ -152,7 +152,7 @@ def files_key(data_set: "DataSet") -> str:
 def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: Path | None = None) -> str:
     """A hash of all that a data set's state depends on: equal = there is nothing to do for it."""
     from ingot.converters.convert.result import VERSIONS
-    from ingot.converters.sources.inputs import input_stamp
+    from ingot.converters.sources.facts import input_stamp
 
     source, mapping = data_set.source, mapping or order.mapping(data_set.name)
     document: dict[str, Json] = {

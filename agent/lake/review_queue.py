@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from ingot.agent.context import Context
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
 from ingot.agent.lake.lake_state import LakeState
-from ingot.agent.nodes import without_graph
+from ingot.agent.nodes import convert
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.reporting.proposal_folder import (
@@ -26,16 +25,16 @@ from ingot.agent.reporting.proposal_folder import (
 )
 from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.session import Session
-from ingot.agent.state import RUNS_FILE, Order, State, open_checkpoints
-from ingot.converters.convert.worker_pool import Workers
+from ingot.agent.state import RUNS_FILE, Context, Order, State, open_checkpoints
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import decode
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
 from ingot.converters.output.files import output_errors, write_file
+from ingot.converters.output.worker_pool import Workers
 from ingot.converters.rows import Json
-from ingot.converters.sources.source import root_candidates
+from ingot.converters.sources.readers import root_candidates
 
 APPROVED: Final = "its mapping is approved: the next run over the lake converts it"
 REJECTED: Final = "a person has rejected the proposal"
@@ -185,7 +184,7 @@ def try_mapping(
         mapping_file=file,
         allow_drift=True,
     )
-    state = without_graph.try_mapping(wanted, context)
+    state = convert.try_mapping(wanted, context)
     bound = (state["proposal"] and state["proposal"].mapping) or {}
     told = document.get("provenance")
     if provenance is not None:

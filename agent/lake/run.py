@@ -23,7 +23,6 @@ from ingot.agent.nodes.discover import raw_data_proposal
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.proposal_folder import MAPPING
-from ingot.converters.convert.worker_pool import TaskFailure, Workers
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.catalog import SetFacts, encodable_value
@@ -31,6 +30,7 @@ from ingot.converters.lake.record_hashes import WIDTH
 from ingot.converters.lake.survey import DataSet, Survey, survey_lake
 from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import LockedError, output_errors, take_lock, write_file
+from ingot.converters.output.worker_pool import TaskFailure, Workers
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 

@@ -15,13 +15,21 @@ from typing import Final, NamedTuple
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.model.budget import Ledger, Limits, Price, Spent, check_request_limits, check_wait
 from ingot.agent.nodes.propose import document_decision
-from ingot.agent.proposing import auto
-from ingot.agent.proposing.auto import fallback_turn
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.llm import mapper
-from ingot.agent.proposing.llm.model_access import ModelAccess
-from ingot.agent.proposing.proposal import MODEL, History, Mapper, Proposal, Request, Turn
+from ingot.agent.proposing.llm.mapper import ModelAccess
+from ingot.agent.proposing.proposal import (
+    MODEL,
+    History,
+    Mapper,
+    Proposal,
+    Request,
+    Turn,
+    auto_mapper,
+    fallback_turn,
+    model_first_mapper,
+)
 from ingot.converters.errors import ModelError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.survey import DataSet
@@ -158,8 +166,8 @@ class SharedModel:
     def turns(self) -> dict[str, Mapper]:
         """Return the mappers that ask the model, by name."""
         return {
-            "auto": auto.auto_mapper(self.rules, self._turn),
-            MODEL: auto.model_first_mapper(self._turn, self.rules),
+            "auto": auto_mapper(self.rules, self._turn),
+            MODEL: model_first_mapper(self._turn, self.rules),
         }
 
     def close(self) -> None:

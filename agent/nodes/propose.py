@@ -2,15 +2,14 @@
 
 from dataclasses import asdict, replace
 
-from ingot.agent.context import Context
-from ingot.agent.judging.trial import try_out
+from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
+from ingot.agent.judging.trial import ROWS, find_signals, try_out
 from ingot.agent.model.budget import Spent, Usage
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact, redact_value
-from ingot.agent.proposing.auto import fallback_turn
 from ingot.agent.proposing.cards import card_evidence
-from ingot.agent.proposing.proposal import Evidence, Proposal, Turn
-from ingot.agent.state import Order, State, Stopped
+from ingot.agent.proposing.proposal import Evidence, Proposal, Turn, fallback_turn
+from ingot.agent.state import Answer, Context, Order, State, Stopped
 from ingot.converters.errors import BudgetReached, ModelError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json
@@ -151,3 +150,27 @@ def document_decision(document: dict[str, Json]) -> str:
     if any(one.get("messages") for one in alternatives):
         return "sft"
     return "pt" if any(one.get("text") for one in alternatives) else "irrelevant"
+
+
+MOST_PROBLEMS = 5
+
+
+def repair(state: State) -> State:
+    """Close the turn as a failed attempt, with at most five of its problems."""
+    attempt = closed_attempt(state, state["problems"][:MOST_PROBLEMS])
+    return {"attempts": (*state["attempts"], attempt), "problems": ()}
+
+
+def look(state: State, context: Context) -> State:
+    """Have the model look at its records where it is unsure or they look odd; else nothing."""
+    proposal = state["proposal"]
+    if proposal is None:
+        return {"looked": None}
+    mapping = proposal.mapping or {}
+    trial = try_out(context, state["order"], mapping, where="the model's mapping", show=ROWS)
+    signals = find_signals(trial.mapping, trial.report)
+    if not signals and proposal.confidence >= DOUBTED_CONFIDENCE:
+        return {"looked": None}
+    attempt = closed_attempt(state, signals=signals)
+    looked = Answer(proposal=proposal, check=state["check"], turn=state["turn"])
+    return {"attempts": (*state["attempts"], attempt), "looked": looked}

@@ -6,12 +6,10 @@ tell: what became of an answer that did not end the review, or of a run that fai
 from dataclasses import replace
 from pathlib import Path
 
-from ingot.agent.judging.gates import gates_of_state
-from ingot.agent.judging.policy import irrelevance_doubt
+from ingot.agent.judging.policy import gates_of_state, irrelevance_doubt
 from ingot.agent.privacy import redact
-from ingot.agent.proposing.auto import SURE_CONFIDENCE
-from ingot.agent.proposing.proposal import PERSONS
-from ingot.agent.reporting.served_replies import edited_reply, ending_reply
+from ingot.agent.proposing.proposal import PERSONS, SURE_CONFIDENCE
+from ingot.agent.reporting.report import edited_reply, ending_reply
 from ingot.agent.state import Outcome, State, answer_message
 from ingot.converters.errors import IngotError
 

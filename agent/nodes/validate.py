@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ingot.agent.context import Context
-from ingot.agent.judging import drift, fixed_texts
+from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.trial import Trial, report_facts, try_out
 from ingot.agent.nodes.propose import document_decision
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.proposing.proposal import Proposal
-from ingot.agent.state import Change, Order, State
+from ingot.agent.state import Change, Context, Order, State
 from ingot.converters.errors import DriftError, MappingError, Problem, SourceError, StorageError
 from ingot.converters.mapping.bind import to_document
 from ingot.converters.rows import Json
@@ -40,7 +39,7 @@ def validate(state: State, context: Context) -> State:
     if not trial.report.rows and states_facts:
         return _failed_check([_unreadable_problem(proposal.mapping, "no row")])
     document = _with_provenance(trial, proposal, state)
-    faults = fixed_texts.meta_faults(document) if proposal.mapper == "llm" else []
+    faults = model_gates.meta_faults(document) if proposal.mapper == "llm" else []
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
     decision = document_decision(document) if edited else proposal.decision
     checked: State = {

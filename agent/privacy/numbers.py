@@ -12,6 +12,9 @@ from importlib import import_module
 from importlib.resources import files
 from string import ascii_uppercase
 
+Span = tuple[int, int]
+Finder = Callable[[str], Iterator[Span]]
+
 _CARD = re.compile(r"(?<![0-9A-Za-z])(?<!\d[.,])\d{4}(?:[ .-]{0,3}\d){9,15}(?![0-9A-Za-z])")
 _GROUP = re.compile(r"\d+")
 # Issuer ranges and the lengths they issue. Left out: Maestro (50, 56-69, 12 to 19 digits), which
@@ -262,3 +265,27 @@ def _dialled_digits(number: str) -> str:
     plus = "+" in number or number.startswith("00")
     digits = "".join(_DIGITS.findall(number.replace("(0)", "")))
     return f"+{digits.removeprefix('00')}" if plus else digits
+
+
+# More than a match and a look around it reach beside four digits: a label of 19 characters with 24
+# between it and its number, or three digits more that stand 8 apart.
+_WINDOW_MARGIN = 128
+_FOUR_DIGITS = re.compile(r"\d(?:[^\d\n]{0,8}\d){3}")
+
+
+def search_windows(text: str) -> list[Span]:
+    """The stretches of the text that are worth a look, in order, apart from each other."""
+    found: list[Span] = []
+    for match in _FOUR_DIGITS.finditer(text):
+        start, end = match.start() - _WINDOW_MARGIN, match.end() + _WINDOW_MARGIN
+        if found and start <= found[-1][1]:
+            start = found.pop()[0]
+        found.append((max(0, start), min(end, len(text))))
+    return found
+
+
+def find_within(finder: Finder, text: str, looked_at: list[Span]) -> Iterator[Span]:
+    """What a finder finds in the text, given where it is worth a look."""
+    for start, end in looked_at:
+        for first, last in finder(text[start:end]):
+            yield start + first, start + last

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ingot.agent.privacy.numbers import (
+    Finder,
     find_ibans,
     find_id_numbers,
     find_payment_cards,
     find_phones,
+    find_within,
     is_phone_like,
     is_phone_name,
+    search_windows,
 )
 from ingot.agent.privacy.secrets import (
     find_assignments,
@@ -31,33 +34,6 @@ from ingot.agent.privacy.secrets import (
     is_secret_name,
 )
 from ingot.converters.rows import Json
-
-Span = tuple[int, int]
-Finder = Callable[[str], Iterator[Span]]
-
-# More than a match and a look around it reach beside four digits: a label of 19 characters with 24
-# between it and its number, or three digits more that stand 8 apart.
-_WINDOW_MARGIN = 128
-_FOUR_DIGITS = re.compile(r"\d(?:[^\d\n]{0,8}\d){3}")
-
-
-def search_windows(text: str) -> list[Span]:
-    """The stretches of the text that are worth a look, in order, apart from each other."""
-    found: list[Span] = []
-    for match in _FOUR_DIGITS.finditer(text):
-        start, end = match.start() - _WINDOW_MARGIN, match.end() + _WINDOW_MARGIN
-        if found and start <= found[-1][1]:
-            start = found.pop()[0]
-        found.append((max(0, start), min(end, len(text))))
-    return found
-
-
-def find_within(finder: Finder, text: str, looked_at: list[Span]) -> Iterator[Span]:
-    """What a finder finds in the text, given where it is worth a look."""
-    for start, end in looked_at:
-        for first, last in finder(text[start:end]):
-            yield start + first, start + last
-
 
 _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e"
@@ -217,6 +193,7 @@ def _find_spans(text: str) -> Iterator[tuple[int, int, int, str]]:
 
 
 _DEEPEST = 100
+_SCALARS = {type(None): "null", bool: "boolean", int: "integer"}
 _TOO_DEEP = "[nested too deeply]"
 _SECRET, _PHONE = "[secret]", "[phone]"
 
@@ -302,24 +279,15 @@ def _shape_value(value: Json, levels: int) -> Json:
         return {keys[key]: _shape_value(inner, levels - 1) for key, inner in value.items()}
     if isinstance(value, str):
         return f"<string {len(value)} chars>"
-    return f"<{_scalar_type(value)}>"
-
-
-def _scalar_type(value: Json) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    return "integer" if isinstance(value, int) else "number"
+    return f"<{_SCALARS.get(type(value), 'number')}>"
 
 
 _SHORTEST_SECRET = 4  # characters that are looked for inside other texts
-_DEEPEST_NAMED = 100
 
 
 def named_secrets(value: Json) -> dict[str, str]:
     """Text -> placeholder, for every value in rows that `redacted` hides for the key's name."""
-    return dict(_named_in_value(value, "", _DEEPEST_NAMED))
+    return dict(_named_in_value(value, "", _DEEPEST))
 
 
 def _named_in_value(value: Json, name: str, levels: int) -> Iterator[tuple[str, str]]:
@@ -374,3 +342,103 @@ def _hide_in_value(value: Json, replaced: Callable[[str], str]) -> Json:
     text = spell_value(value)
     found = replaced(text)
     return value if found == text else found
+
+
+MOST_NAME_CHARS = 128
+_MOST_PATH = 1_000
+_BOUND = 20_000  # characters kept of each end of a text before it is redacted and cut
+_HIDDEN_CATEGORIES = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
+_DOTS = "..."
+
+
+def clean_text(text: str) -> str:
+    """The text without control, format (zero-width, direction) and unassigned characters."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c for c in text if c in "\n\t" or unicodedata.category(c) not in _HIDDEN_CATEGORIES
+    )
+
+
+def escape_text(text: str) -> str:
+    """The text with all that does not print as the escapes of JSON and of quoted path segments."""
+    return "".join(c if c.isprintable() else _escape_char(c) for c in text)
+
+
+def escape_hidden(text: str) -> str:
+    """The text with all that `clean` would drop as escapes; wide blanks stay."""
+    if text.isprintable():
+        return text
+    return "".join(
+        _escape_char(c) if unicodedata.category(c) in _HIDDEN_CATEGORIES else c for c in text
+    )
+
+
+def _escape_char(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+def display_path(path: str) -> str:
+    """A path as it can be copied; of one with a name that is too long its beginning, and why."""
+    longest = max((len(part) for part in re.split(r"[.\[\]]", path[:_MOST_PATH])), default=0)
+    if len(path) > _MOST_PATH:  # a long key with dots in it looks like many names
+        longest = len(path)
+    if longest <= MOST_NAME_CHARS:
+        return escape_text(path)
+    why = f"(a name of {longest} characters: cannot be addressed)"
+    return f"{escape_text(path[:MOST_NAME_CHARS])}{_DOTS}{why}"
+
+
+def display_name(name: str, most: int = MOST_NAME_CHARS) -> str:
+    """A name of a file or key, on one line and at most `most` characters of it."""
+    text = clean_text(name).replace("\n", " ").replace("\t", " ")
+    return text if len(text) <= most else f"{text[:most]}{_DOTS}(+{len(text) - most})"
+
+
+def bound_text(text: str) -> str:
+    """The ends of a text that is longer than anything shown, so that redacting it stays cheap.
+
+    The cut lies far behind what is shown of either end: no half of a secret comes into view.
+    """
+    if len(text) <= 2 * _BOUND:
+        return text
+    return text[:_BOUND] + "\n" + text[-_BOUND:]
+
+
+def cut_middle(text: str, head: int, tail: int, length: int | None = None) -> str:
+    """Head and tail of a text."""
+    left_out = len(text) - head - tail
+    if left_out <= len(_DOTS) * 4:
+        return text
+    more = left_out if length is None else max(left_out, length - head - tail)
+    return f"{text[:head]}{_DOTS}(+{more}){_DOTS}{text[len(text) - tail :]}"
+
+
+_LONGEST_KEY = 2_000  # characters of a key that are looked at, far more than are shown
+
+
+def share_value(name: str, value: Json, share: str) -> tuple[str, Json]:
+    """A scalar and its key as they may leave; a key can make a secret of its value."""
+    if share == "raw":
+        return name, value
+    pair = {name[:_LONGEST_KEY]: value}
+    made: dict[str, Json] = value_shapes(pair) if share == "none" else redact_value(pair)
+    return next(iter(made.items()))
+
+
+def share_text(name: str, text: str, share: str) -> str:
+    """A text that stands under a key, as it may leave."""
+    return str(share_value(name, text, share)[1])
+
+
+def share_line(line: str, share: str) -> str:
+    """A line about paths, whose names may hold secrets too."""
+    return line if share == "raw" else redact(line)
+
+
+def share_path(path: str, share: str) -> str:
+    """A path as it can be copied; one that holds a secret cannot, and says so."""
+    plain = display_path(path)
+    told = share_line(plain, share)
+    return plain if told == plain else f"{told} (a name with a secret: cannot be addressed)"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ingot.agent.privacy.sharing import clean_text
+from ingot.agent.privacy.redaction import clean_text
 from ingot.converters.rows import Json
 
 Field = tuple[str, str]

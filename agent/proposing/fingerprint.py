@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 
 from ingot.agent.privacy import redact
-from ingot.agent.proposing.field_names import alias_tables, speaker_role, spell_name
+from ingot.agent.proposing.columns import alias_tables, speaker_role, spell_name
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import MAX_PATHS, Outline, outlines

@@ -11,11 +11,12 @@ from ingot.agent.proposing.columns import (
     View,
     has_scalars,
     last_name,
+    name_strength,
     parse_json_text,
+    speaker_role,
     text_of,
     values_at,
 )
-from ingot.agent.proposing.field_names import name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
 from ingot.converters.paths import Mark, Names, Node, RowError, compile_path, steps_text
 from ingot.converters.rows import Json

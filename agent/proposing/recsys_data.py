@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Evidence, Proposal
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.recognizers.aliccp import (
@@ -39,7 +39,6 @@ from ingot.converters.sources.storage.compression import (
     peek_first_bytes,
 )
 from ingot.converters.sources.storage.listing import Entry, Place
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 
 def read_head(place: Place, size: int) -> bytes:

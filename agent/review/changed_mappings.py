@@ -1,6 +1,7 @@
 """Find the mappings that differ between two sides, and what each of them is on both sides."""
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -320,3 +321,71 @@ def _with_sidecar_changes(one: ChangedMapping, base: Side, head: Side) -> Change
         return replace(one, beside=beside)
     was, now = (sample_extent(side, path) for side, path in sides)
     return replace(one, beside=beside, samples=(was, now))
+
+
+# --- the lines of a mapping's file
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
+
+
+@dataclass(kw_only=True, slots=True)
+class _OpenContainer:
+    """A list or an object that is being read; `key` is the present member."""
+
+    pointer: str
+    is_list: bool
+    key: str | None = None
+    number: int = 0
+
+    def inside(self) -> str:
+        """Return the pointer of the value that is being read."""
+        step = str(self.number) if self.key is None else self.key
+        return f"{self.pointer}/{step.replace('~', '~0').replace('/', '~1')}"
+
+    def names_next(self) -> bool:
+        """Check whether the next text is the key of a member."""
+        return not self.is_list and self.key is None
+
+
+def pointer_lines(text: str) -> dict[str, int]:
+    """Map JSON Pointers of a JSON text to line numbers; a member has the line of its key."""
+    found: dict[str, int] = {}
+    around: list[_OpenContainer] = []
+    for token, line in _tokens(text):
+        inner = around[-1] if around else None
+        if token in "]}":
+            del around[-1:]
+        elif token == ",":
+            if inner:
+                inner.key, inner.number = None, inner.number + 1
+        elif inner and inner.names_next():
+            inner.key = _unquote(token)
+            found[inner.inside()] = line
+        elif token != ":":
+            pointer = inner.inside() if inner else ""
+            found.setdefault(pointer, line)
+            if token in "[{":
+                around.append(_OpenContainer(pointer=pointer, is_list=token == "["))
+    return found
+
+
+def _tokens(text: str) -> Iterator[tuple[str, int]]:
+    line, done = 1, 0
+    for found in _TOKEN.finditer(text):
+        line += text.count("\n", done, found.start())
+        done = found.start()
+        yield found[0], line
+
+
+def _unquote(token: str) -> str:
+    try:
+        return str(json.loads(token))
+    except ValueError:
+        return token
+
+
+def nearest_line(lines: dict[str, int], pointer: str) -> int | None:
+    """Return the line of a place, or of what is nearest around it."""
+    while pointer and pointer not in lines:
+        pointer = pointer.rpartition("/")[0]
+    return lines.get(pointer)

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from ingot.converters.errors import RevisionError
 from ingot.converters.settings import Setting
@@ -63,8 +63,7 @@ class ReviewOptions:
     offline: Annotated[bool, Setting("Do not read data from other machines.")] = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """A path of a tree: its mode as git writes it (`100644`, `120000`, ...) and its object."""
 
     mode: str
@@ -156,7 +155,7 @@ class Repository:
         for line in listed.split(b"\0")[:-1]:
             facts, _, name = line.partition(b"\t")
             mode, _, blob = facts.decode().split(" ")
-            found[os.fsdecode(name)] = _Entry(mode=mode, blob=blob)
+            found[os.fsdecode(name)] = _Entry(mode, blob)
         return found
 
     def names(self) -> list[str]:

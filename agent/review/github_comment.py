@@ -12,29 +12,269 @@ rule.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 from ingot.agent.review.markdown_escaping import (
     code_span,
-    escape_words,
-    markdown_table,
-    printable_line,
-    utf8_size,
-    visible_text,
-)
-from ingot.agent.review.sections import (
-    LEVELS,
-    SIGNS,
-    Section,
     command_block,
     count_text,
-    level_sign,
-    mapping_sections,
-    more_reasons,
-    reason_line,
-    sort_by_level,
+    escape_message,
+    escape_property,
+    escape_words,
+    example_block,
+    fold_blocks,
+    markdown_table,
+    printable_line,
+    share_text,
+    utf8_size,
 )
 from ingot.converters.rows import Json
+
+LEVELS = ("block", "warn", "pass")
+SIGNS = {"block": "🔴", "warn": "🟡", "pass": "🟢"}
+VERBS = {"block": "blocks", "warn": "warns", "pass": "passes"}
+MOST_REASONS, MOST_ROWS, _MOST_RULES = 20, 40, 20
+_FIGURES = ("", "before", "after")
+
+Facts = dict[str, Json]  # the review document, or an object in it
+Describe = Callable[[Facts], str]
+Piece = TypeVar("Piece")
+
+
+class Section(NamedTuple):
+    """A complete piece of Markdown about one mapping; `first` ones are kept before all others."""
+
+    text: str
+    first: bool
+
+
+def mapping_sections(mapping: Facts) -> list[Section]:
+    """Return the sections about one mapping of the review document; the first is its heading."""
+    first = (
+        _lead_text(mapping),
+        _changes_block(mapping["changes"]),
+        _golden_block(mapping),
+        _drift_block(mapping),
+    )
+    then = (_examples_block(mapping), _paths_table(mapping), _provenance_table(mapping))
+    return [
+        *(Section(text=text, first=True) for text in (*first, _figures_table(mapping)) if text),
+        *(Section(text=text, first=False) for text in then if text),
+    ]
+
+
+def sort_by_level(mappings: Sequence[Facts]) -> list[Facts]:
+    """Sort the mappings, those that block first, else in their order."""
+    return sorted(mappings, key=lambda one: LEVELS.index(one["verdict"]))
+
+
+def _lead_text(mapping: Facts) -> str:
+    lines = [f"#### {SIGNS[mapping['verdict']]} {code_span(mapping['path'])}", ""]
+    if mapping["old_path"]:
+        lines += [f"The file before: {code_span(mapping['old_path'])}", ""]
+    lines += _reason_lines(mapping["reasons"])
+    return "\n".join([*lines, *_sample_lines(mapping)])
+
+
+def _reason_lines(reasons: Sequence[Facts]) -> Iterator[str]:
+    """Yield a line for each reason, those that block first, and how many more there are."""
+    ordered = sorted(reasons, key=lambda one: LEVELS.index(one["level"]))
+    yield from (reason_line(one) for one in ordered[:MOST_REASONS])
+    yield from more_reasons(ordered[MOST_REASONS:])
+
+
+def more_reasons(reasons: Sequence[Facts]) -> Iterator[str]:
+    """Yield how many reasons there are of each level and rule, if there are any."""
+    if not reasons:
+        return
+    kinds = Counter((reason["level"], reason["rule"]) for reason in reasons).most_common()
+    split = [f"{n:,} {level} {code_span(rule, 60)}" for (level, rule), n in kinds[:_MOST_RULES]]
+    if len(kinds) > _MOST_RULES:
+        split.append(f"{len(kinds) - _MOST_RULES} other rules")
+    yield f"- and {len(reasons):,} more: {', '.join(split)}"
+
+
+def reason_line(reason: Facts, path: str = "") -> str:
+    """Say why a mapping does not simply pass, with the rule and the line in its file."""
+    level = reason["level"]
+    of = f" {code_span(path)}" if path else ""
+    line = f", line {reason['line']}" if reason["line"] else ""
+    rule = code_span(reason["rule"], 60)
+    return f"- {SIGNS[level]} **{VERBS[level]}**{of} {escape_words(reason['text'])} ({rule}{line})"
+
+
+def _sample_lines(mapping: Facts) -> Iterator[str]:
+    sample = mapping["sample"]
+    if sample["kind"] == "none":
+        if sample["why"] and not any(sample["why"] in one["text"] for one in mapping["reasons"]):
+            yield f"\nNot replayed: {escape_words(sample['why'])}."
+        return
+    kind = "the pinned sample" if sample["kind"] == "pinned" else "a sample of"
+    rows = count_text(sample["rows"], "row")
+    line = f"\nReplayed on {kind} {code_span(sample['place'])}, {rows}."
+    same = mapping["same"]
+    if same is not None:
+        line += f" **{same:,} of {mapping['of']:,} records are identical.**"
+    yield line
+
+
+def _changes_block(changes: Sequence[Facts]) -> str:
+    if not changes:
+        return ""
+    rows = [
+        (
+            escape_words(one["target"]),
+            code_span(one["old"]) if one["old"] is not None else "-",
+            code_span(one["new"]) if one["new"] is not None else "-",
+            f"{escape_words(one['class'])}: {code_span(one['rule'], 60)}",
+        )
+        for one in changes[:MOST_ROWS]
+    ]
+    return markdown_table(("target", "before", "after", "class: rule"), rows) + _more_note(changes)
+
+
+def _more_note(whole: Sequence[object]) -> str:
+    left = len(whole) - MOST_ROWS
+    return f"\n\nand {left} more" if left > 0 else ""
+
+
+def _golden_block(mapping: Facts) -> str:
+    golden = mapping["golden"]
+    if not golden:
+        return ""
+    failed = golden["failed"]
+    lines = [f"Golden rows {code_span(golden['file'])}: {len(failed)} of {golden['rows']} fail."]
+    if failed:
+        lines += ["", *(f"- line {one['line']}: {escape_words(one['why'])}" for one in failed[:10])]
+    if len(failed) > 10:
+        lines.append(f"- and {len(failed) - 10} more")
+    return "\n".join(lines)
+
+
+def _drift_block(mapping: Facts) -> str:
+    drift = mapping["drift"]
+    if not drift:
+        return ""
+    rows = (
+        (
+            code_span(one["path"]),
+            escape_words(one["what"]),
+            code_span(one["before"]),
+            code_span(one["after"]),
+            "yes" if one["stops"] else "no",
+        )
+        for one in drift[:MOST_ROWS]
+    )
+    head = ("path", "change of the data", "when mapped", "now", "stops a run")
+    return markdown_table(head, rows) + _more_note(drift)
+
+
+def _figures_table(mapping: Facts) -> str:
+    old, new = mapping["old"], mapping["new"]
+    if not old and not new:
+        return ""
+    rows = [
+        _figure_row(
+            "rows with a record", old, new, lambda side: share_text(side["ok_rows"], side["rows"])
+        ),
+        _figure_row("records", old, new, lambda side: f"{side['records']:,}"),
+        *_count_rows("left out: ", "failures", old, new),
+        *_count_rows("messages of ", "roles", old, new),
+        _figure_row("characters", old, new, lambda side: f"{side['chars']:,}"),
+        _figure_row(
+            "trained on", old, new, lambda side: share_text(side["trained_chars"], side["chars"])
+        ),
+    ]
+    return markdown_table(_FIGURES, rows)
+
+
+def _figure_row(name: str, old: Json, new: Json, show: Describe) -> tuple[str, ...]:
+    return (name, show(old) if old else "-", show(new) if new else "-")
+
+
+def _count_rows(prefix: str, key: str, old: Json, new: Json) -> Iterator[tuple[str, ...]]:
+    sides = [side and side[key] for side in (old, new)]
+    names = list(dict.fromkeys(name for side in sides for name in side or ()))
+    for name in names[:MOST_ROWS]:
+        shown = ("-" if side is None else f"{side.get(name, 0):,}" for side in sides)
+        yield (f"{prefix}{code_span(name, 60)}", *shown)
+    if len(names) > MOST_ROWS:
+        yield (f"{prefix}{len(names) - MOST_ROWS} others", "", "")
+
+
+def _examples_block(mapping: Facts) -> str:
+    shown = mapping["examples"][:3]
+    if not shown:
+        return ""
+    inner = []
+    for one in shown:
+        inner += [f"{escape_words(one['kind'])}: {code_span(one['place'])}", example_block(one)]
+    return fold_blocks(f"{count_text(len(shown), 'record')} before and after", inner)
+
+
+def _paths_table(mapping: Facts) -> str:
+    found: dict[tuple[str, str], list[str]] = {}
+    for place, side in enumerate((mapping["old"], mapping["new"])):
+        for one in side["paths"] if side else ():
+            both = found.setdefault((one["target"], one["path"]), ["-", "-"])
+            both[place] = _resolved_text(one)
+    if not found:
+        return ""
+    rows = [
+        (escape_words(target), code_span(path), *both)
+        for (target, path), both in list(found.items())[:MOST_ROWS]
+    ]
+    inner = markdown_table(("target", "path", "found before", "found after"), rows)
+    return fold_blocks("Coverage of every path", [inner + _more_note(list(found))])
+
+
+def _resolved_text(path: Facts) -> str:
+    absent = [f"{path[key]:,} {key}" for key in ("null", "missing") if path[key]]
+    return ", ".join([f"{path['resolved']:,}/{path['rows']:,} rows", *absent])
+
+
+def _provenance_table(mapping: Facts) -> str:
+    old, new = mapping["provenance"]["old"], mapping["provenance"]["new"]
+    names = ("mapper", "model", "prompt_sha256", "confidence", "edited", "repaired")
+    rows = [
+        _figure_row(name.replace("_sha256", ""), old, new, _stated_value(name)) for name in names
+    ]
+    rows += [_figure_row("cost", old, new, _cost_text)]
+    stated = [row for row in rows if row[1:] != ("-", "-")]
+    inner = [markdown_table(_FIGURES, stated)] if stated else []
+    again = "the command that shows this again"
+    title = f"Who made it, and {again}" if inner else again.capitalize()
+    line = mapping["reproduce"]
+    lacking = "There is none: a name in it holds characters that cannot be typed."
+    return fold_blocks(title, [*inner, lacking if line is None else command_block(line)])
+
+
+def _stated_value(name: str) -> Describe:
+    def show(side: Facts) -> str:
+        value = side[name]
+        if value is None or isinstance(value, bool):
+            return {None: "-", True: "yes", False: "no"}[value]
+        if isinstance(value, int | float):
+            return code_span(f"{value:.2f}")
+        return code_span(str(value)[:12] if name == "prompt_sha256" else str(value))
+
+    return show
+
+
+def _cost_text(side: Facts) -> str:
+    cost = side["cost"]
+    if not cost:
+        return "-"
+    usd = f", {cost['usd']:.4f} USD" if cost["usd"] is not None else ""
+    calls = count_text(cost["calls"], "call") if cost["calls"] is not None else "calls unknown"
+    spent = ", ".join(
+        f"{cost[key]:,} tokens {way}"
+        for key, way in (("tokens_in", "in"), ("tokens_out", "out"))
+        if cost[key] is not None
+    )
+    return escape_words(f"{calls}{', ' * bool(spent)}{spent}{usd}")
+
 
 MARKER = "<!-- ingot-review -->"
 FACTS = "<!-- verdict: {verdict}, mappings: {mappings} -->"
@@ -47,19 +287,19 @@ _LONGEST_COMMAND = 1_000
 _ID = 12  # characters of a commit's id
 
 
-def render_comment(review: dict[str, Json], *, limit: int = COMMENT_LIMIT) -> str:
+def render_comment(review: Facts, *, limit: int = COMMENT_LIMIT) -> str:
     """Return the comment below a pull request."""
     facts = FACTS.format(verdict=review["verdict"], mappings=len(review["mappings"]))
     top = f"{MARKER}\n{facts}\n"
     return f"{top}{_render_review(review, limit - len(top))}"
 
 
-def render_summary(review: dict[str, Json], *, limit: int = SUMMARY_LIMIT) -> str:
+def render_summary(review: Facts, *, limit: int = SUMMARY_LIMIT) -> str:
     """Return the same for GITHUB_STEP_SUMMARY, without the marker and with more room."""
     return _render_review(review, limit)
 
 
-def _render_review(review: dict[str, Json], limit: int) -> str:
+def _render_review(review: Facts, limit: int) -> str:
     if limit < _SMALLEST // 2:
         raise ValueError(f"{limit} bytes are too few for a review")
     ordered = sort_by_level(review["mappings"])
@@ -67,21 +307,18 @@ def _render_review(review: dict[str, Json], limit: int) -> str:
     head = "\n\n".join([*_verdict_lines(review), *_overview_lines(ordered, limit // 4)])
     room = limit - utf8_size(head) - _RESERVED
     blocked = [
-        of_one
-        for one, of_one in zip(ordered, pieces, strict=True)
-        if any(reason["level"] == "block" for reason in one["reasons"])
+        of_one for one, of_one in zip(ordered, pieces, strict=True) if _reasons_at("block", [one])
     ]
     if len(blocked) > 1 or any(utf8_size(of_one[0].text) > room for of_one in blocked):
-        head = "\n\n".join([head, *_blocking_lines(ordered, limit // 3)])
+        head = "\n\n".join([head, _blocking_text(ordered, limit // 3)])
     chosen = _choose_sections(pieces, limit - utf8_size(head) - _RESERVED)
     shown = (piece.text for kept in chosen for piece in kept)
     return "\n\n".join([head, *shown, *_left_out_lines(review, pieces, chosen)]) + "\n"
 
 
-def _verdict_lines(review: dict[str, Json]) -> Iterator[str]:
-    verdict = review["verdict"]
+def _verdict_lines(review: Facts) -> Iterator[str]:
     levels = Counter(one["verdict"] for one in review["mappings"])
-    yield f"### {SIGNS[verdict]} ingot review: {_VERDICTS[verdict]}"
+    yield f"### {SIGNS[review['verdict']]} ingot review: {_VERDICTS[review['verdict']]}"
     line = f"{count_text(levels.total(), 'mapping')} changed"
     line += f" between {_side_text(review, 'base')} and {_side_text(review, 'head')}"
     split = ", ".join(f"{levels[one]} {one}" for one in LEVELS if levels[one])
@@ -90,7 +327,7 @@ def _verdict_lines(review: dict[str, Json]) -> Iterator[str]:
         yield "Breaking changes and lost records are allowed here: they warn."
 
 
-def _side_text(review: dict[str, Json], name: str) -> str:
+def _side_text(review: Facts, name: str) -> str:
     """Show a revision and its commit; for the base also the commit at which the head left it."""
     stated, commits = review[name], review["commits"]
     told = [commits[name]] if commits[name] and commits[name] != stated else []
@@ -101,17 +338,11 @@ def _side_text(review: dict[str, Json], name: str) -> str:
     return f"{shown} ({inner})" if told else shown
 
 
-def _overview_lines(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[str]:
+def _overview_lines(ordered: Sequence[Facts], room: int) -> Iterator[str]:
     """Show all mappings in a table, or as many as fit, and how many are not in it."""
     if not ordered:
         return
-    rows: list[tuple[str, ...]] = []
-    for one in ordered:
-        row = _overview_row(one)
-        room -= utf8_size(" | ".join(row)) + 8
-        if room < 0:
-            break
-        rows.append(row)
+    rows = _fitting(map(_overview_row, ordered), lambda row: utf8_size(" | ".join(row)) + 8, room)
     yield markdown_table(("verdict", "mapping", "change", "class", "records", "identical"), rows)
     rest = Counter(one["verdict"] for one in ordered[len(rows) :])
     if rest:
@@ -119,12 +350,29 @@ def _overview_lines(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[s
         yield f"and {rest.total():,} more: {split}"
 
 
-def _overview_row(mapping: dict[str, Json]) -> tuple[str, ...]:
+def _reasons_at(level: str, mappings: Iterable[Facts]) -> list[tuple[Facts, Facts]]:
+    """Return the reasons of one level, each with its mapping."""
+    pairs = ((one, reason) for one in mappings for reason in one["reasons"])
+    return [(one, reason) for one, reason in pairs if reason["level"] == level]
+
+
+def _fitting(pieces: Iterable[Piece], size: Callable[[Piece], int], room: int) -> list[Piece]:
+    """Take pieces from the beginning while there is room for them."""
+    kept: list[Piece] = []
+    for piece in pieces:
+        room -= size(piece)
+        if room < 0:
+            break
+        kept.append(piece)
+    return kept
+
+
+def _overview_row(mapping: Facts) -> tuple[str, ...]:
     old, new = mapping["old"], mapping["new"]
     records = " → ".join(f"{side['records']:,}" if side else "-" for side in (old, new))
     same = mapping["same"]
     return (
-        level_sign(mapping["verdict"]),
+        f"{SIGNS[mapping['verdict']]} {mapping['verdict']}",
         code_span(mapping["path"]),
         escape_words(mapping["status"]),
         escape_words(mapping["class"]) if mapping["class"] else "-",
@@ -133,25 +381,13 @@ def _overview_row(mapping: dict[str, Json]) -> tuple[str, ...]:
     )
 
 
-def _blocking_lines(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[str]:
+def _blocking_text(ordered: Sequence[Facts], room: int) -> str:
     """Show what blocks: one line each while there is room, else counts per rule."""
-    reasons = [
-        (one["path"], reason)
-        for one in ordered
-        for reason in one["reasons"]
-        if reason["level"] == "block"
-    ]
-    if not reasons:
-        return
-    lines: list[str] = []
-    for path, reason in reasons:
-        line = reason_line(reason, path)
-        room -= utf8_size(line) + 1
-        if room < 0:
-            break
-        lines.append(line)
-    rest = [reason for _, reason in reasons[len(lines) :]]
-    yield "\n".join(["**What blocks**", "", *lines, *more_reasons(rest)])
+    reasons = _reasons_at("block", ordered)
+    shown = (reason_line(reason, one["path"]) for one, reason in reasons)
+    lines = _fitting(shown, lambda line: utf8_size(line) + 1, room)
+    rest = more_reasons([reason for _, reason in reasons[len(lines) :]])
+    return "\n".join(["**What blocks**", "", *lines, *rest])
 
 
 def _choose_sections(pieces: Sequence[Sequence[Section]], room: int) -> list[list[Section]]:
@@ -172,20 +408,16 @@ def _choose_sections(pieces: Sequence[Sequence[Section]], room: int) -> list[lis
 
 
 def _left_out_lines(
-    review: dict[str, Json],
-    pieces: Sequence[Sequence[Section]],
-    chosen: Sequence[Sequence[Section]],
+    review: Facts, pieces: Sequence[Sequence[Section]], chosen: Sequence[Sequence[Section]]
 ) -> Iterator[str]:
-    pairs = list(zip(pieces, chosen, strict=True))
-    mappings = sum(not shown for _, shown in pairs)
-    parts = sum(len(of_one) - len(shown) for of_one, shown in pairs if shown)
+    mappings = sum(not shown for shown in chosen)
+    parts = sum(len(one) - len(shown) for one, shown in zip(pieces, chosen, strict=True) if shown)
     if mappings or parts:
         left = f"{count_text(mappings, 'mapping')} and {count_text(parts, 'section')}"
         yield f"**Truncated: {left} are left out.** The whole:"
         line = review["reproduce"] or "ingot review"
-        yield command_block(
-            f"{line if utf8_size(line) <= _LONGEST_COMMAND else 'ingot review'} --full"
-        )
+        short = line if utf8_size(line) <= _LONGEST_COMMAND else "ingot review"
+        yield command_block(f"{short} --full")
 
 
 MOST = 10
@@ -193,39 +425,26 @@ _LONGEST = 1_000
 _COMMANDS = {"block": "error", "warn": "warning"}
 
 
-def github_annotations(review: dict[str, Json]) -> list[str]:
+def github_annotations(review: Facts) -> list[str]:
     """Return notes at the lines of the mappings as job commands, errors first."""
     return [*_level_annotations(review, "block"), *_level_annotations(review, "warn")]
 
 
-def _level_annotations(review: dict[str, Json], level: str) -> Iterator[str]:
+def _level_annotations(review: Facts, level: str) -> Iterator[str]:
     """Yield at most ten; the last one says how many more there are."""
-    found = [
-        (mapping, reason)
-        for mapping in sort_by_level(review["mappings"])
-        for reason in mapping["reasons"]
-        if reason["level"] == level
-    ]
+    found = _reasons_at(level, sort_by_level(review["mappings"]))
     for place, (mapping, reason) in enumerate(found[:MOST], start=1):
         left = len(found) - MOST if place == MOST else 0
         yield _annotation_command(mapping, reason, left)
 
 
-def _annotation_command(mapping: dict[str, Json], reason: dict[str, Json], left: int) -> str:
+def _annotation_command(mapping: Facts, reason: Facts, left: int) -> str:
     title = f"ingot review: {printable_line(reason['rule'], 60)}"
     line = [f"line={reason['line']}"] if reason["line"] else []
     # The name of a file is not redacted: by any other one the note finds no place.
-    file = _escape_property(mapping["path"])
+    file = escape_property(mapping["path"])
     message = printable_line(reason["text"], _LONGEST)
     if left > 0:
         message += f" (and {left} more: the report has all)"
-    listed = ",".join([f"file={file}", *line, f"title={_escape_property(title)}"])
-    return f"::{_COMMANDS[reason['level']]} {listed}::{_escape_message(message)}"
-
-
-def _escape_message(text: str) -> str:
-    return visible_text(text).replace("%", "%25")
-
-
-def _escape_property(text: str) -> str:
-    return _escape_message(text).replace(":", "%3A").replace(",", "%2C")
+    listed = ",".join([f"file={file}", *line, f"title={escape_property(title)}"])
+    return f"::{_COMMANDS[reason['level']]} {listed}::{escape_message(message)}"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ingot.agent.privacy import redact
 from ingot.agent.reporting.mapping_words import common_length
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch, same_json
 from ingot.converters.mapping.rows.group import group_rows
@@ -26,7 +26,6 @@ from ingot.converters.sources.formats.row_chunks import (
     parse_json,
     to_bad_row,
 )
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 _ENDING = ".golden.jsonl"
 _KEYS = frozenset({"row", "rows", "key", "records", "reject"})

@@ -7,20 +7,36 @@ No model is asked and nothing is written. The result is the review document
 import re
 import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ingot.agent.privacy import redact
-from ingot.agent.review.changed_mappings import ChangedMapping, compare_files, find_changed
+from ingot.agent.judging.drift import redacted_changes
+from ingot.agent.privacy import hide_secrets, named_secrets, redact, redact_value
+from ingot.agent.reporting.mapping_words import common_length
+from ingot.agent.reporting.preview import record_lines
+from ingot.agent.review.changed_mappings import (
+    ChangedMapping,
+    Document,
+    compare_files,
+    find_changed,
+    nearest_line,
+    pointer_lines,
+)
 from ingot.agent.review.diff.change_rules import Change
 from ingot.agent.review.diff.mapping_changes import compare_mappings, worst_class
 from ingot.agent.review.diff.normal_form import normal_form
 from ingot.agent.review.git_repository import WORKING_TREE, ReviewOptions, open_repository
 from ingot.agent.review.golden_rows import GoldenResult, golden_file, run_golden
 from ingot.agent.review.markdown_escaping import visible_text
-from ingot.agent.review.replay import Replay, SampleRun, choose_sample, replay_mappings
-from ingot.agent.review.review_document import mapping_entry, path_text
+from ingot.agent.review.replay import (
+    Difference,
+    Kind,
+    Replay,
+    SampleRun,
+    choose_sample,
+    replay_mappings,
+)
 from ingot.agent.review.revisions import (
     Side,
     commit_side,
@@ -28,8 +44,10 @@ from ingot.agent.review.revisions import (
     working_tree_side,
     write_sidecars,
 )
-from ingot.agent.review.verdict import Case, verdict_reasons, worst_level
+from ingot.agent.review.verdict import Case, Reason, change_place, verdict_reasons, worst_level
 from ingot.converters.errors import MappingError, RevisionError, SourceError
+from ingot.converters.json_yaml import encode
+from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.rows import Json
 
 VERSION = 1
@@ -188,3 +206,243 @@ def _try_golden(
         return run_golden(one.new, place, source_name=source_name or Path(one.path).stem), ""
     except (SourceError, MappingError) as error:
         return None, redact(str(error).replace(str(place), name))
+
+
+def target_text(pointer: str) -> str:
+    """Describe a pointer into a mapping: `messages 2 content`, `meta.language`."""
+    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+    if len(steps) > 2 and steps[0] == "any_of":
+        return f"alternative {_one_based(steps[1])}: {_steps_text(steps[2:])}"
+    return _steps_text(steps)
+
+
+def _steps_text(steps: list[str]) -> str:
+    match steps:
+        case ["messages", number, *rest]:
+            return " ".join(["messages", _one_based(number), *rest[:1]])
+        case ["where", number, *_]:
+            return f"where {_one_based(number)}"
+        case ["meta" | "source" as block, key, *_]:
+            return f"{block}.{key}"
+        case [first, *_]:
+            return first
+    return "the mapping"
+
+
+def _one_based(number: str) -> str:
+    return str(int(number) + 1) if number.isdigit() else number
+
+
+def path_text(path: str) -> str:
+    """Return a path as text; bytes that are not valid text are escaped."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+MOST_EXAMPLES = 3
+_ORDER: tuple[Kind, ...] = ("lost", "changed", "gained")
+_READ = 24_000  # characters of a text that are looked at
+_MESSAGES = 8  # messages that are shown
+_BEFORE = 80  # characters shown of what both texts begin with, where that is long
+
+
+def example_differences(
+    differences: Sequence[Difference], secrets: Mapping[str, str] | None = None
+) -> list[dict[str, Json]]:
+    """Return at most three differences as plain JSON, one of every kind first."""
+    first = [next((one for one in differences if one.kind == kind), None) for kind in _ORDER]
+    chosen = [one for one in first if one is not None]
+    others = [one for one in differences if not any(one is other for other in chosen)]
+    chosen += sorted(others, key=lambda one: _ORDER.index(one.kind))[: MOST_EXAMPLES - len(chosen)]
+    ordered = sorted(chosen, key=lambda one: _ORDER.index(one.kind))
+    return [_example_json(one, secrets or {}) for one in ordered]
+
+
+def _example_json(one: Difference, secrets: Mapping[str, str]) -> dict[str, Json]:
+    before, after = hide_secrets(one.old, secrets), hide_secrets(one.new, secrets)
+    old, new = _record_pair_lines(before, after), _record_pair_lines(after, before)
+    return {"kind": one.kind, "place": redact(path_text(one.place)), "old": old, "new": new}
+
+
+def _record_pair_lines(record: Record | None, other: Record | None) -> list[list[str]] | None:
+    if record is None:
+        return None
+    skipped = _count_same_messages(record, other)
+    left_out = f"({skipped} message{'s' * (skipped != 1)} as in the other)"
+    shown, beside = _shown_part(record, skipped), _shown_part(other, skipped) if other else None
+    lines = record_lines(_narrow_texts(shown, beside) if beside else shown)
+    return [*([["", left_out]] if skipped else []), *map(list, lines)]
+
+
+def _count_same_messages(record: Record, other: Record | None) -> int:
+    """Count the messages at the beginning that are left out, since both records have them."""
+    pairs = zip(record.get("messages", []), (other or {}).get("messages", []), strict=False)
+    same = next((n for n, (a, b) in enumerate(pairs) if a != b), 0)
+    return max(0, same - 1) if same > 2 else 0
+
+
+def _shown_part(record: Record, skipped: int) -> Record:
+    """Redact the part of a record that is shown; what is only counted is emptied."""
+    begun = {**record}
+    for key in ("text", "system", "tools"):
+        if isinstance(begun.get(key), str):
+            begun[key] = begun[key][:_READ]
+    messages = begun.pop("messages", None)
+    shown: Record = redact_value(begun)
+    if messages is not None:
+        left = messages[skipped:]
+        seen = [
+            redact_value({**one, "content": one["content"][:_READ]}) for one in left[:_MESSAGES]
+        ]
+        shown["messages"] = [*seen, *({**one, "content": ""} for one in left[_MESSAGES:])]
+    return shown
+
+
+def _narrow_texts(record: Record, other: Record) -> Record:
+    """Cut texts to where they begin to differ."""
+    narrow: Record = {
+        key: _cut_to_difference(record[key], other.get(key))
+        for key in ("text", "system", "tools")
+        if key in record
+    }
+    if "messages" not in record:
+        return {**record, **narrow}
+    beside = [*other.get("messages", []), *[None] * len(record["messages"])]
+    messages = [
+        {**one, "content": _cut_to_difference(one["content"], two["content"] if two else None)}
+        for one, two in zip(record["messages"], beside, strict=False)
+    ]
+    return {**record, **narrow, "messages": messages}
+
+
+def _cut_to_difference(text: Json, other: Json) -> Json:
+    if not isinstance(text, str) or not isinstance(other, str) or text == other:
+        return text
+    start = common_length(text, other) - _BEFORE
+    return text if start < _BEFORE else f"({start} characters as in the other) ...{text[start:]}"
+
+
+_AT_LINE = re.compile(r"\bline (\d+) column")
+
+
+def mapping_entry(
+    case: Case, found: Sequence[Reason], base: Side, head: Side, command: str | None
+) -> dict[str, Json]:
+    """Return an element of `mappings` of the review document."""
+    one = case.touched
+    lines = pointer_lines(one.text)
+    return {
+        "path": path_text(head.shown(one.path)),
+        "old_path": None if one.old_path is None else path_text(base.shown(one.old_path)),
+        "status": one.status,
+        "verdict": worst_level(reason.level for reason in found),
+        "class": case.kind,
+        "reasons": [_reason_json(reason, lines) for reason in found],
+        "changes": [_change_json(change, lines) for change in case.changes],
+        **_sample_json(case.replay),
+        "golden": _golden_json(case.golden, head.shown(one.path)),
+        "provenance": {"old": _provenance_json(one.old), "new": _provenance_json(one.new)},
+        "reproduce": command,
+    }
+
+
+def _reason_json(one: Reason, lines: dict[str, int]) -> dict[str, Json]:
+    """Write a reason; a text that is not JSON names its line itself."""
+    stated = _AT_LINE.search(one.text) if one.rule == "broken" else None
+    line = None if one.pointer is None else nearest_line(lines, one.pointer)
+    if stated:
+        line = int(stated[1])
+    return {"level": one.level, "rule": one.rule, "text": path_text(one.text), "line": line}
+
+
+def _change_json(one: Change, lines: dict[str, int]) -> dict[str, Json]:
+    return {
+        "target": redact(one.target),
+        "rule": one.rule,
+        "class": one.kind,
+        "old": None if one.old is None else redact(one.old),
+        "new": None if one.new is None else redact(one.new),
+        "line": nearest_line(lines, change_place(one)),
+    }
+
+
+def _sample_json(ran: Replay) -> dict[str, Json]:
+    matched = ran.matched
+    first = ran.new or ran.old
+    return {
+        "sample": {
+            "kind": ran.stand.kind,
+            "place": path_text(ran.stand.place),
+            "rows": first.trial.report.rows if first else 0,
+            "sha256": ran.stand.sha256,
+            "why": path_text(ran.stand.why),
+        },
+        "old": _side_json(ran.old),
+        "new": _side_json(ran.new),
+        "same": matched.same if matched else None,
+        "of": matched.of if matched else None,
+        "examples": example_differences(matched.differences, _row_secrets(ran)) if matched else [],
+        "drift": [encode(one) for one in redacted_changes(ran.drift)],
+    }
+
+
+def _row_secrets(ran: Replay) -> dict[str, str]:
+    """Return what is hidden in the sampled rows for their keys alone: records lack these keys."""
+    return named_secrets(
+        [row.value for side in (ran.old, ran.new) if side for row in side.trial.sample.rows]
+    )
+
+
+def _side_json(ran: SampleRun | None) -> dict[str, Json] | None:
+    if ran is None:
+        return None
+    paths = [
+        {
+            "target": redact(target_text(one.pointer)),
+            "path": redact(one.path),
+            "resolved": one.resolved,
+            "null": one.null,
+            "missing": one.missing,
+            "rows": one.resolved + one.null + one.missing,
+        }
+        for one in ran.trial.report.paths
+    ]
+    return {**ran.figures(), "paths": paths}
+
+
+def _golden_json(found: GoldenResult | None, path: str) -> dict[str, Json] | None:
+    if found is None:
+        return None
+    file = path_text(golden_file(Path(path)).as_posix())
+    return {"file": file, "rows": found.rows, "failed": [encode(one) for one in found.failed]}
+
+
+def _provenance_json(document: Document | None) -> dict[str, Json] | None:
+    """State who made a mapping; a value of a wrong type is not stated."""
+    stated = (document or {}).get("provenance")
+    if not isinstance(stated, dict) or not stated:
+        return None
+    repaired = stated.get("repaired")
+    return {
+        **{key: _text_or_none(stated.get(key)) for key in ("mapper", "model", "prompt_sha256")},
+        "confidence": _number_or_none(stated.get("confidence")),
+        "edited": stated["edited"] if isinstance(stated.get("edited"), bool) else None,
+        "repaired": bool(repaired) if isinstance(repaired, bool | list) else None,
+        "cost": _cost_json(stated.get("cost")),
+    }
+
+
+def _cost_json(stated: Json) -> dict[str, Json] | None:
+    if not isinstance(stated, dict):
+        return None
+    return {
+        key: _number_or_none(stated.get(key)) for key in ("calls", "tokens_in", "tokens_out", "usd")
+    }
+
+
+def _text_or_none(stated: Json) -> str | None:
+    return redact(stated) if isinstance(stated, str) else None
+
+
+def _number_or_none(stated: Json) -> float | int | None:
+    known = isinstance(stated, int | float) and not isinstance(stated, bool)
+    return stated if known else None

@@ -179,6 +179,39 @@ def _table_cell(markdown: str) -> str:
     return markdown.replace("|", "\\|")
 
 
+def command_block(line: str) -> str:
+    """Return a command as a block of code that can be copied."""
+    return fence_lines([visible_text(redact(line))], "sh")
+
+
+def fold_blocks(title: str, inner: Iterable[str]) -> str:
+    """Fold blocks below a title, which is raw HTML."""
+    body = "\n\n".join(inner)
+    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+
+
+def count_text(number: int, noun: str) -> str:
+    """Return `1 row`, `2 rows`, `1,200 rows`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def share_text(part: int, whole: int) -> str:
+    """Return `3 of 4 (75.0%)`."""
+    if not whole:
+        return f"{part:,}"
+    return f"{part:,} of {whole:,} ({part / whole:.1%})"
+
+
+def escape_message(text: str) -> str:
+    """Escape the message of a command of a GitHub job."""
+    return visible_text(text).replace("%", "%25")
+
+
+def escape_property(text: str) -> str:
+    """Escape a property of a command of a GitHub job."""
+    return escape_message(text).replace(":", "%3A").replace(",", "%2C")
+
+
 def utf8_size(text: str) -> int:
     """Count bytes of UTF-8, which are never fewer than characters or UTF-16 units."""
     return len(text.encode())

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from ingot.agent.review.git_repository import WORKING_TREE, Repository
 from ingot.agent.review.golden_rows import golden_file
 from ingot.agent.review.pinning.pinned_sample import ABOUT, pinned_folder
-from ingot.converters.sources.storage.read_errors import translate_read_errors
+from ingot.converters.errors import translate_read_errors
 
 MOST_MAPPING = 1 << 20  # bytes of a file that may be a mapping
 MOST_SAMPLE = 64 << 20  # bytes of a pinned sample or of golden rows

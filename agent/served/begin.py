@@ -3,15 +3,16 @@
 A thread of a server may hold several runs, one after the other: each starts from an empty state.
 """
 
-from ingot.agent.context import Context
+from collections.abc import Sequence
+
 from ingot.agent.nodes.discover import discover
 from ingot.agent.privacy import redact
-from ingot.agent.reporting.report import markdown_line
-from ingot.agent.reporting.served_replies import (
+from ingot.agent.reporting.report import (
     DROPPED_RUN,
     IGNORED_WORDS,
     UNREAD_WORDS,
     beginning_reply,
+    markdown_line,
 )
 from ingot.agent.served.order_input import (
     HELP,
@@ -22,9 +23,12 @@ from ingot.agent.served.order_input import (
     refuse_unexpanded,
     wants_help,
 )
-from ingot.agent.state import Channels, Order, answer_message, asked_words
+from ingot.agent.state import Channels, Context, Message, Order, answer_message
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.json_yaml import encode
+from ingot.converters.rows import Json
+
+_PERSON = ("human", "user")
 
 
 def begin(channels: Channels, context: Context) -> Channels:
@@ -99,3 +103,18 @@ _EMPTY: Channels = {
     "result": {},
     "outcome": {},
 }
+
+
+def asked_words(messages: Sequence[Message]) -> str | None:
+    """The words that a person said last; None where they are answered, or nobody said any."""
+    last = messages[-1] if messages else {}
+    if last.get("type", last.get("role")) not in _PERSON:
+        return None
+    return _content_text(last.get("content"))
+
+
+def _content_text(content: Json) -> str:
+    """The text of a message; what else a client may send, such as pictures, says nothing here."""
+    blocks = content if isinstance(content, list) else [content]
+    texts = (one.get("text") if isinstance(one, dict) else one for one in blocks)
+    return "\n".join(one for one in texts if isinstance(one, str)).strip()

@@ -32,7 +32,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.sources import SourceSpec, sniffing
+from ingot.converters.sources import SourceSpec, readers
 from ingot.converters.sources.storage.listing import list_location
 
 PAGE = 1000
@@ -164,7 +164,7 @@ def looked_at(top: Path, most: int) -> dict[str, float]:
     for entry in entries[:: max(1, len(entries) // most)]:
         kind = entry.name.partition(".")[2]
         started = time.perf_counter()
-        sniffing.sniff_file(entry, sniffing.peek_file(entry), SourceSpec())
+        readers.sniff_file(entry, readers.peek_file(entry), SourceSpec())
         seconds[kind] += time.perf_counter() - started
         number[kind] += 1
     return {kind: 1e6 * seconds[kind] / number[kind] for kind in seconds}

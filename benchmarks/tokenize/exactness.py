@@ -35,7 +35,7 @@ from ingot.converters.megatron.engines.engine import (
 from ingot.converters.megatron.engines.fast_engines import FAST_ENGINES
 from ingot.converters.megatron.engines.guard import open_engine
 from ingot.converters.megatron.metrics.messages import ignore_message
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
 RUN = 1 << 20
 ENGINE_MEMORY = 256 << 20

@@ -27,20 +27,22 @@ from pathlib import Path
 
 from ingot.converters.convert import result as results
 from ingot.converters.convert.options import ConvertOptions
-from ingot.converters.convert.reuse import (
+from ingot.converters.convert.shard import (
     PIECES,
     FormerShard,
+    ShardTask,
+    convert_shard,
+    discard_drafts,
     former_shards,
     reusable_shards,
     shard_key,
 )
-from ingot.converters.convert.shard import ShardTask, convert_shard, discard_drafts
-from ingot.converters.convert.worker_pool import Runner, process_pool, results_in_order
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.output.commit import FinishedResult, StagedResult, find_finished
 from ingot.converters.output.files import encode_json, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
+from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
 from ingot.converters.progress import Progress, Watch, peak_rss
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
@@ -319,7 +321,7 @@ class _Conversion:
         tasks = (self._task(number, files, former=former) for number, files in enumerate(plan))
         if runner is None and workers == 1:
             return [_convert_here(task, meter) for task in tasks]
-        with nullcontext(runner) if runner else process_pool(workers) as spread:
+        with nullcontext(runner) if runner else Workers(workers) as spread:
             return [
                 meter.add(shard)
                 for shard in results_in_order(spread, convert_shard, tasks, window=4 * workers)

@@ -1,20 +1,12 @@
 """The settings of a conversion, some of which runs and lakes have too."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 from ingot.converters.records import RecordFormat
-from ingot.converters.settings import Setting
+from ingot.converters.settings import Setting, existing_tokenizer
 
 OUTPUT: Final = "Output"
-
-
-def existing_tokenizer(text: str) -> str:
-    """Return the path of a tokenizer that exists, or `hf://REPO`."""
-    if text.startswith("hf://") or Path(text).exists():
-        return text
-    raise ValueError(f"{text}: no such file or folder")
 
 
 def language_code(text: str) -> str:

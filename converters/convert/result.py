@@ -14,10 +14,10 @@ from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.output.commit import FinishedResult, StagedResult
 from ingot.converters.output.files import output_errors
 from ingot.converters.output.identity import RunIdentity, json_digest
-from ingot.converters.records.rejects import part_name, reject_text
+from ingot.converters.records.writers import part_name, reject_text
 from ingot.converters.rows import Json, Reject
 from ingot.converters.sources import Source
-from ingot.converters.sources.inputs import absolute_location, hash_input, input_stamp
+from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.messages import Monitor
@@ -264,7 +264,7 @@ def tokenizer_facts(given: str) -> dict[str, Json]:
     It is loaded before anything is converted, so that an unfit one is not found out at the end.
     """
     from ingot.converters.megatron.chat.templates import load_template
-    from ingot.converters.megatron.tokenizer.tokenizer import find_eod, load_tokenizer
+    from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
 
     loaded = load_tokenizer(given)
     return {

@@ -102,7 +102,7 @@ class _KernelCache:
         target.refresh()
         name = self._file_name(signature, target.codegen())
         for folder in cache_folders():
-            with suppress(OSError, EOFError, pickle.UnpicklingError):
+            with suppress(OSError, EOFError, ImportError, AttributeError, pickle.UnpicklingError):
                 payload = pickle.loads((folder / name).read_bytes())  # noqa: S301 - our own
                 return rebuild(target, *payload)
         _ANNOUNCER.announce(target.codegen())

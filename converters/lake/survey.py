@@ -10,14 +10,12 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import LeftOut, SourceSpec
-from ingot.converters.sources.grouping import group_files, guessed_spec
-from ingot.converters.sources.sniffing import BINARY, LFS_POINTER, side_file_reason
-from ingot.converters.sources.source import EntryFiles
+from ingot.converters.sources.readers import BINARY, LFS_POINTER, side_file_reason
+from ingot.converters.sources.source import EntryFiles, group_files, guessed_spec
 from ingot.converters.sources.storage.listing import Entry, Listing, file_stem
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 JOINT: Final = "--"
 _ODD_NAME = re.compile(r"[^\w.+=@ -]")

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path as File
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ingot.converters import paths
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.json_yaml import violations
-from ingot.converters.mapping.language import Layout, Mapping, Value, to_document
+from ingot.converters.mapping.language import Layout, Mapping, MappingDocument, Value, to_document
 from ingot.converters.mapping.parser import LiteralRule, Parser, pointer_to, short_json
 from ingot.converters.rows import Json
 
@@ -153,8 +153,8 @@ def _may_be_literal(key: str, text: str) -> bool:
 
 
 def infer_roles(
-    document: dict[str, Any], values: Sequence[Json]
-) -> tuple[dict[str, Any], list[str]]:
+    document: MappingDocument, values: Sequence[Json]
+) -> tuple[MappingDocument, list[str]]:
     """Fill in the roles that a version 1 document leaves out.
 
     By field name first (a system-like name only where the column hardly varies), then by position:
@@ -208,7 +208,7 @@ MAX_LEVELS = 40
 _MAX_BITS = 4096
 
 
-def parse(document: Json, *, where: str) -> dict[str, Any]:
+def parse(document: Json, *, where: str) -> MappingDocument:
     """Check a document without data."""
     _, _, problems = _parse_document(document, (), literal_without_rows)
     if problems:
@@ -285,7 +285,7 @@ def _json_mistake(value: Json) -> str | None:
     return None
 
 
-def load_mapping(path: File) -> dict[str, Any]:
+def load_mapping(path: File) -> MappingDocument:
     """Read a mapping file."""
     try:
         data = path.read_bytes()
@@ -296,7 +296,7 @@ def load_mapping(path: File) -> dict[str, Any]:
     return read_mapping(data, where=str(path))
 
 
-def read_mapping(data: bytes, *, where: str) -> dict[str, Any]:
+def read_mapping(data: bytes, *, where: str) -> MappingDocument:
     """The document that the bytes of a mapping file hold."""
     try:
         document = json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant)

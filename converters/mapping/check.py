@@ -6,15 +6,22 @@ model never more than a few.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import nearest_path, observed_paths
-from ingot.converters.mapping.language import Mapping, RoleFromData
+from ingot.converters.mapping.language import (
+    Mapping,
+    Need,
+    PathUse,
+    RoleFromData,
+    Scope,
+    path_uses,
+    shared_paths,
+)
 from ingot.converters.mapping.rows.executor import SOFT_REASONS, Record, RowExecutor
 from ingot.converters.mapping.rows.group import group_rows
 from ingot.converters.mapping.rows.values import each_nodes
-from ingot.converters.mapping.walk import Need, PathUse, Scope, path_uses, shared_paths
 from ingot.converters.paths import Node, Path, RowError
 from ingot.converters.rows import Batch, Json, Reject
 from ingot.converters.sources.sample import Sample
@@ -51,20 +58,20 @@ class CheckReport:
     """
 
     rows: int
-    ok_rows: int
     unreadable: int
-    records: int
-    failures: dict[str, int]
-    coverage: float
-    ragged: int
-    paths: tuple[PathCoverage, ...]
-    content: Content
-    messages: int
-    dropped: int
-    problems: tuple[Problem, ...]
     warnings: tuple[str, ...]
-    examples: tuple[tuple[Json, Record], ...]
-    rejects: tuple[Reject, ...]
+    ok_rows: int = 0
+    records: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    coverage: float = 1.0
+    ragged: int = 0
+    paths: tuple[PathCoverage, ...] = ()
+    content: Content = field(default_factory=Content)
+    messages: int = 0
+    dropped: int = 0
+    problems: tuple[Problem, ...] = ()
+    examples: tuple[tuple[Json, Record], ...] = ()
+    rejects: tuple[Reject, ...] = ()
 
 
 def check_mapping(
@@ -80,7 +87,8 @@ def check_mapping(
     batches = list(sample_batches(sample, mapping))
     nodes = [node for batch in batches for node in _nodes(batch)]
     if mapping.kind == "irrelevant":
-        return _empty_report(len(nodes), len(sample.bad), mapping)
+        rows, unreadable = len(nodes) + len(sample.bad), len(sample.bad)
+        return CheckReport(rows=rows, unreadable=unreadable, warnings=mapping.warnings)
     unifier = RowExecutor(mapping, source_name=source_name, language=language)
     records: list[Record] = []
     ok_rows, ragged = 0, 0
@@ -124,26 +132,6 @@ def check_mapping(
         warnings=mapping.warnings,
         examples=tuple(examples),
         rejects=tuple(rejects[:show]),
-    )
-
-
-def _empty_report(rows: int, unreadable: int, mapping: Mapping) -> CheckReport:
-    return CheckReport(
-        rows=rows + unreadable,
-        ok_rows=0,
-        unreadable=unreadable,
-        records=0,
-        failures={},
-        coverage=1.0,
-        ragged=0,
-        paths=(),
-        content=Content(),
-        messages=0,
-        dropped=0,
-        problems=(),
-        warnings=mapping.warnings,
-        examples=(),
-        rejects=(),
     )
 
 
@@ -199,19 +187,17 @@ def unresolved_problems(mapping: Mapping, nodes: Sequence[Node]) -> list[Problem
     if not nodes:
         return []
     found = [(use, _start_nodes(use, nodes)) for use in path_uses(mapping)]
-    missing = [(use, around) for use, around in found if not _resolves(use.path, around)]
-    return [_unresolved_problem(use, around) for use, around in missing if around]
+    return [
+        _unresolved_problem(use, around)
+        for use, around in found
+        if around and not any(_safe_nodes((use.path,), node) for node in around)
+    ]
 
 
 def _unresolved_problem(use: PathUse, around: list[Node]) -> Problem:
-    observed = observed_paths(node.value for node in around)
-    return Problem(
-        use.pointer,
-        "unresolved_path",
-        "a path that exists in the data",
-        use.path.text,
-        nearest_path(use.path.text, observed),
-    )
+    text, expected = use.path.text, "a path that exists in the data"
+    nearest = nearest_path(text, observed_paths(node.value for node in around))
+    return Problem(use.pointer, "unresolved_path", expected, text, nearest)
 
 
 def _start_nodes(use: PathUse, nodes: Sequence[Node]) -> list[Node]:
@@ -229,10 +215,6 @@ def _safe_nodes(each: tuple[Path, ...], node: Node) -> list[Node]:
         return each_nodes(each, node)
     except RowError:
         return []
-
-
-def _resolves(path: Path, nodes: list[Node]) -> bool:
-    return any(_safe_nodes((path,), node) for node in nodes)
 
 
 def _path_coverage(mapping: Mapping, nodes: Sequence[Node]) -> Iterator[PathCoverage]:
@@ -303,11 +285,7 @@ def _reject_problems(rejects: list[Reject], used: Sequence[PathUse]) -> Iterator
 
 
 def _use_pointer(reason: str, path: str | None, used: Sequence[PathUse]) -> str:
-    """The pointer to a path that a reject names; the whole document where no use of it is known.
-
-    A value with a map is an object, so its path has a pointer of its own. In the short form of
-    `each` a reject names what is left of a path behind its first wildcard.
-    """
+    """The pointer to a path that a reject names; the whole document where no use of it is known."""
     named = [use.pointer for use in used if use.path.text == path]
     ending = [use.pointer for use in used if use.path.text.endswith(f"].{path}")]
     mapped = [pointer for pointer in named if pointer.endswith("/path")]

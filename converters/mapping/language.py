@@ -4,8 +4,10 @@ Every form of a value becomes one `Value`; a bare string or a list is only a spe
 docs/mapping.md is the reference of the language.
 """
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 from ingot.converters.paths import Path
 from ingot.converters.rows import Json
@@ -18,6 +20,8 @@ Scalar = str | int | float | bool | None
 Operator = Literal["in", "not_in", "min_chars", "max_chars"]
 MappingKind = Literal["pt", "sft", "irrelevant"]
 ValueKind = Literal["path", "concat", "any_of", "template", "literal"]
+# A mapping as JSON, of either version; `schemas/mapping.schema.json` says what it holds.
+MappingDocument: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,7 +146,7 @@ class Mapping:
     any_of: tuple[Layout, ...] = ()
     source: SourceSpec = SourceSpec()
     group: Group | None = None
-    provenance: dict[str, Json] | None = None
+    provenance: MappingDocument | None = None
     warnings: tuple[str, ...] = ()
 
     def alternatives(self) -> tuple[Layout, ...]:
@@ -182,17 +186,25 @@ def _form_document(value: Value) -> Json:
     return [value_document(part) for part in value.parts]
 
 
-def _modifiers_document(value: Value) -> dict[str, Json]:
-    stated: dict[str, Json] = {
+def _modifiers_document(value: Value) -> MappingDocument:
+    stated = {
         "each": each_document(value.each),
-        "pick": value_document(value.pick) if value.pick else None,
+        "pick": _optional_document(value.pick),
         "map": value.map,
         "as": "json" if value.as_json else None,
         "replace": value.replace,
         "label": value.label,
         "sep": value.sep if value.sep != "\n" else None,
     }
-    return {key: stated[key] for key in stated if stated[key] is not None}
+    return _drop_none(stated)
+
+
+def _drop_none(document: MappingDocument) -> MappingDocument:
+    return {key: value for key, value in document.items() if value is not None}
+
+
+def _optional_document(value: Value | None) -> Json:
+    return value_document(value) if value else None
 
 
 def each_document(each: tuple[Path, ...]) -> Json:
@@ -204,64 +216,233 @@ def each_document(each: tuple[Path, ...]) -> Json:
 
 def _role_document(role: MessageRole) -> Json:
     if isinstance(role, RoleFromData):
-        return {"path": role.path.text, **({"map": role.map} if role.map is not None else {})}
+        return _drop_none({"path": role.path.text, "map": role.map})
     if isinstance(role, RoleInTurn):
         return list(role.roles)
     return {"split": role.markers} if isinstance(role, RoleSplit) else role
 
 
-def _message_document(message: Message) -> dict[str, Json]:
-    document: dict[str, Json] = {}
-    if message.each:
-        document["each"] = each_document(message.each)
-    document["role"] = _role_document(message.role)
-    document["content"] = value_document(message.content) if message.content else None
-    mask = message.loss_mask
-    if mask is not None:
-        document["loss_mask"] = value_document(mask) if isinstance(mask, Value) else mask
-    return document
+def _message_document(message: Message) -> MappingDocument:
+    each, mask = each_document(message.each), message.loss_mask
+    return {
+        **_drop_none({"each": each}),
+        "role": _role_document(message.role),
+        "content": _optional_document(message.content),
+        **_drop_none({"loss_mask": value_document(mask) if isinstance(mask, Value) else mask}),
+    }
 
 
-def _condition_document(condition: Condition) -> dict[str, Json]:
+def _condition_document(condition: Condition) -> MappingDocument:
     counted = condition.op in ("min_chars", "max_chars")
     stated: Json = condition.limit if counted else list(condition.values)
     return {"path": condition.path.text, condition.op: stated}
 
 
-def _layout_document(layout: Layout) -> dict[str, Json]:
-    document: dict[str, Json] = {}
-    if layout.each:
-        document["each"] = layout.each.text
-    if layout.where:
-        document["where"] = [_condition_document(c) for c in layout.where]
-    if layout.text:
-        document["text"] = value_document(layout.text)
-    if layout.messages:
-        document["messages"] = [_message_document(m) for m in layout.messages]
-    for key in ("system", "tools"):
-        if (value := getattr(layout, key)) is not None:
-            document[key] = value_document(value)
-    if layout.meta:
-        document["meta"] = {
-            k: value_document(layout.meta[k]) for k in META_KEYS if k in layout.meta
-        }
-    return document
+def _layout_document(layout: Layout) -> MappingDocument:
+    meta = {key: value_document(layout.meta[key]) for key in META_KEYS if key in layout.meta}
+    stated = {
+        "each": layout.each.text if layout.each else None,
+        "where": [_condition_document(one) for one in layout.where] or None,
+        "text": _optional_document(layout.text),
+        "messages": [_message_document(one) for one in layout.messages or ()] or None,
+        "system": _optional_document(layout.system),
+        "tools": _optional_document(layout.tools),
+        "meta": meta or None,
+    }
+    return _drop_none(stated)
 
 
-def to_document(mapping: Mapping) -> dict[str, Json]:
+def to_document(mapping: Mapping) -> MappingDocument:
     """The version 2 document of a mapping: unambiguous, in a fixed order, defaults left out."""
-    document: dict[str, Json] = {"version": 2}
-    if source := mapping.source.to_document():
-        document["source"] = source
-    if mapping.group:
-        document["group"] = {"by": [path.text for path in mapping.group.by]}
-        if mapping.group.sort:
-            document["group"]["sort"] = mapping.group.sort.text
-    document |= _layout_document(mapping.outer)
-    if mapping.any_of:
-        document["any_of"] = [_layout_document(variant) for variant in mapping.any_of]
-    elif mapping.kind == "irrelevant":
+    group = mapping.group
+    keys = group and [path.text for path in group.by]
+    sort = group.sort.text if group and group.sort else None
+    stated = {
+        "version": 2,
+        "source": mapping.source.to_document() or None,
+        "group": _drop_none({"by": keys, "sort": sort}) or None,
+        **_layout_document(mapping.outer),
+        "any_of": [_layout_document(variant) for variant in mapping.any_of] or None,
+    }
+    document = _drop_none(stated)
+    if not mapping.any_of and mapping.kind == "irrelevant":
         document["text"] = None
-    if mapping.provenance is not None:
-        document["provenance"] = mapping.provenance
-    return document
+    return document | _drop_none({"provenance": mapping.provenance})
+
+
+Need = Literal["required", "part", "optional"]
+Scope = tuple[tuple[Path, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PathUse:
+    """One path of a mapping in its place.
+
+    `scope` are the `each` around it, outermost first; `need` says what its absence costs: the
+    record (`required`), a part of a text (`part`), or an optional value. `of_row` marks the keys of
+    `group`, which are looked up in the rows before they are grouped.
+    """
+
+    pointer: str
+    path: Path
+    scope: Scope
+    need: Need
+    of_row: bool = False
+
+
+def path_uses(mapping: Mapping) -> Iterator[PathUse]:
+    """Every path of a mapping with its pointer into the version 2 document."""
+    if mapping.group:
+        keys = {f"/group/by/{n}": path for n, path in enumerate(mapping.group.by)}
+        if mapping.group.sort:
+            keys["/group/sort"] = mapping.group.sort
+        for pointer, path in keys.items():
+            yield PathUse(pointer=pointer, path=path, scope=(), need="required", of_row=True)
+    yield from _layout_uses(mapping.outer, mapping.outer.each, "")
+    for number, variant in enumerate(mapping.any_of):
+        each = merge_layout(mapping.outer, variant).each
+        yield from _layout_uses(variant, each, f"/any_of/{number}")
+
+
+def _layout_uses(layout: Layout, each: Path | None, pointer: str) -> Iterator[PathUse]:
+    if layout.each:
+        yield PathUse(pointer=f"{pointer}/each", path=layout.each, scope=(), need="required")
+    scope: Scope = ((each,),) if each else ()
+    for number, condition in enumerate(layout.where):
+        place = f"{pointer}/where/{number}/path"
+        yield PathUse(pointer=place, path=condition.path, scope=scope, need="part")
+    if layout.text:
+        yield from _value_uses(layout.text, f"{pointer}/text", scope, "required")
+    for number, message in enumerate(layout.messages or ()):
+        yield from _message_uses(message, f"{pointer}/messages/{number}", scope)
+    for key in ("system", "tools"):
+        value = getattr(layout, key)
+        if value:
+            yield from _value_uses(value, f"{pointer}/{key}", scope, "optional")
+    for key, value in layout.meta.items():
+        yield from _value_uses(value, f"{pointer}/meta/{key}", scope, "optional")
+
+
+def _message_uses(message: Message, pointer: str, scope: Scope) -> Iterator[PathUse]:
+    yield from _each_uses(message.each, pointer, scope, "required")
+    inner = (*scope, message.each) if message.each else scope
+    if isinstance(message.role, RoleFromData):
+        path = message.role.path
+        yield PathUse(pointer=f"{pointer}/role/path", path=path, scope=inner, need="required")
+    if message.content:
+        yield from _value_uses(message.content, f"{pointer}/content", inner, "required")
+    if isinstance(message.loss_mask, Value):
+        yield from _value_uses(message.loss_mask, f"{pointer}/loss_mask", inner, "optional")
+
+
+def _each_uses(each: tuple[Path, ...], pointer: str, scope: Scope, need: Need) -> Iterator[PathUse]:
+    for number, path in enumerate(each):
+        place = f"{pointer}/each/{number}" if len(each) > 1 else f"{pointer}/each"
+        yield PathUse(pointer=place, path=path, scope=scope, need=need)
+
+
+def _value_uses(value: Value, pointer: str, scope: Scope, need: Need) -> Iterator[PathUse]:
+    yield from _each_uses(value.each, pointer, scope, need)
+    inner = (*scope, value.each) if value.each else scope
+    spelt = value_document(value)
+    if value.path:
+        place = pointer if isinstance(spelt, str) else f"{pointer}/path"
+        yield PathUse(pointer=place, path=value.path, scope=inner, need=need)
+    part_need: Need = "part" if need == "required" else need
+    for path in value.template:
+        if isinstance(path, Path):
+            yield PathUse(pointer=f"{pointer}/template", path=path, scope=inner, need=part_need)
+    base = pointer if isinstance(spelt, list) else f"{pointer}/{value.kind}"
+    for number, part in enumerate(value.parts):
+        yield from _value_uses(part, f"{base}/{number}", inner, part_need)
+    if value.pick:
+        yield from _value_uses(value.pick, f"{pointer}/pick", scope, part_need)
+
+
+_ASKING_ROLES = ("user", "tool")
+_IN_STEP = re.compile(r"\[([0-9]+)\]\.?(.*)")
+_OPTION = re.compile(r"(?:^|\W)[(\[]?[A-Za-z0-9][.):\]]\s*$")
+
+Leaf = tuple[str, tuple[str, ...]]  # a path from the row on, and how its hits are changed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SharedPath:
+    """One path on both sides: where it answers, where it asks (JSON Pointers), and the path."""
+
+    answer: str
+    question: str
+    path: str
+
+
+def shared_paths(mapping: Mapping) -> Iterator[SharedPath]:
+    """Every path that the user's side and the assistant's side of one layout both take plainly."""
+    seen: set[tuple[str, str]] = set()
+    for pointer, layout in _layouts(mapping):
+        asked = {leaf: place for place, leaf in _leaves(layout, pointer, _ASKING_ROLES)}
+        for place, leaf in _leaves(layout, pointer, ("assistant",)):
+            if leaf in asked and (place, leaf[0]) not in seen:
+                seen.add((place, leaf[0]))
+                yield SharedPath(answer=place, question=asked[leaf], path=leaf[0])
+
+
+def _layouts(mapping: Mapping) -> Iterator[tuple[str, Layout]]:
+    if not mapping.any_of:
+        yield "", mapping.outer
+    for number, variant in enumerate(mapping.any_of):
+        pointer = f"/any_of/{number}" if variant.messages else ""
+        yield pointer, merge_layout(mapping.outer, variant)
+
+
+def _leaves(layout: Layout, pointer: str, roles: tuple[str, ...]) -> Iterator[tuple[str, Leaf]]:
+    for number, message in enumerate(layout.messages or ()):
+        if message.role in roles and message.content:
+            place = f"{pointer}/messages/{number}/content"
+            for path, changes in _value_leaves(message.content):
+                yield place, (outer_path(message.each, path), changes)
+
+
+def _value_leaves(value: Value) -> Iterator[Leaf]:
+    """The paths that a value always takes; of `any_of` nobody knows which it is."""
+    if value.kind in ("any_of", "literal"):
+        return
+    changes = tuple(_modifier_texts(value))
+    for path, inner in _own_leaves(value):
+        yield outer_path(value.each, path), (*inner, *changes)
+
+
+def _own_leaves(value: Value) -> Iterator[Leaf]:
+    if value.path:
+        yield value.path.text, ()
+    for number, piece in enumerate(value.template):
+        if isinstance(piece, Path):
+            before = value.template[number - 1] if number else ""
+            labelled = isinstance(before, str) and _OPTION.search(before)
+            yield piece.text, ("option",) if labelled else ()
+    for part in value.parts:
+        yield from _value_leaves(part)
+
+
+def _modifier_texts(value: Value) -> Iterator[str]:
+    if value.pick:
+        yield "pick"
+    if value.label:
+        yield "label"
+    for word, table in (("map", value.map), ("replace", value.replace)):
+        if table:
+            yield f"{word} {sorted(table.items(), key=str)}"
+
+
+def outer_path(each: tuple[Path, ...], path: str) -> str:
+    """A path as seen from outside of its `each`."""
+    if not each:
+        return path
+    around = each[0].text
+    if len(each) > 1:
+        step = _IN_STEP.fullmatch(path)
+        if step is None or int(step[1]) >= len(each):
+            return f"{' with '.join(one.text for one in each)} › {path}"
+        around, path = each[int(step[1])].text, step[2] or "$"
+    if path == "$":
+        return around
+    return f"{around}{path}" if path.startswith("[") else f"{around}.{path}"

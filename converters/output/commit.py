@@ -108,19 +108,14 @@ class _Destination:
 
 @dataclass(frozen=True, kw_only=True)
 class StagedResult:
-    """One run's hold on a destination.
-
-    Attributes:
-        work: folder for finished shards and temporary files; not part of the result.
-        done: the equal result that is there already (then there is nothing to do), else None.
-        resumed: an unfinished equal run was found; `work` holds what it had finished.
-    """
+    """One run's hold on a destination."""
 
     out: Path
-    work: Path
+    work: Path  # folder for finished shards and temporary files; not part of the result
     result: Path
+    # the equal result that is there already (then there is nothing to do), else None
     done: FinishedResult | None = None
-    resumed: bool = False
+    resumed: bool = False  # an unfinished equal run was found; `work` holds what it had finished
     notes: tuple[str, ...] = ()
 
     def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:

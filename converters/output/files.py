@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Self
 from uuid import uuid4
 
 from ingot.converters.errors import OutputError, SourceError, error_text
@@ -196,3 +196,23 @@ def check_unchanged(before: list[dict[str, Json]], after: list[dict[str, Json]])
         if stamp not in before or stamp not in after:
             problem = "changed while it was read"
             raise SourceError(str(stamp["name"]), problem, "run again when nothing writes to it")
+
+
+class FinishedBlock:
+    """A `with` block that finishes its work when it ends well, and lets go of it in any case."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            self.abandon()
+
+    def close(self) -> None:
+        """Finish the work."""
+
+    def abandon(self) -> None:
+        """Let go of what is open and remove what is not finished."""

@@ -9,13 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from ingot.converters.errors import IngotError
+from ingot.converters.errors import IngotError, SourceError
+from ingot.converters.json_yaml import load_json
 from ingot.converters.output.commit import FinishedResult, StagedResult, stage
 from ingot.converters.output.files import list_files, output_errors
 from ingot.converters.progress import host_facts
 from ingot.converters.rows import Json, shorten_text
 
 ALREADY_DONE: Final = "this result was there already: nothing to do"
+STATS: Final = "stats.json"
 _SHOWN: Final = 5
 _WORDS: Final = {
     "decision": "another decision",
@@ -102,6 +104,33 @@ class RunIdentity:
             facts["inputs"] = self.stamps
         staged.commit(whole, facts)
         return whole, facts
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommittedResult:
+    """A result in its folder; `already_done`: it was there before, nothing was done."""
+
+    out: Path
+    manifest: dict[str, Json]
+    stats: dict[str, Json] = field(default_factory=dict)  # what its stats.json says, if it has one
+    already_done: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def existing_result(staged: StagedResult) -> CommittedResult | None:
+    """Return the equal result that a destination holds already; None where it holds none."""
+    if staged.done is None:
+        return None
+    path = staged.done.folder / STATS
+    try:
+        stats = load_json(path) if path.exists() else {}
+    except (OSError, ValueError) as error:
+        hint = "is it a folder that ingot wrote?"
+        raise SourceError(str(path), f"cannot be read: {error}", hint) from error
+    manifest, notes = staged.done.manifest, (*staged.notes, ALREADY_DONE)
+    return CommittedResult(
+        out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
+    )
 
 
 def json_digest(document: Json) -> str:

@@ -1,10 +1,14 @@
-"""What is known about the files of a source: stated in a mapping, or found out."""
+"""The files of a source: facts that a mapping states or a reader finds, stamps and hashes."""
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import BinaryIO
+from pathlib import Path
+from typing import BinaryIO, Final
 
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
-from ingot.converters.sources.storage.listing import Entry, Place
+from ingot.converters.sources.storage.listing import Entry
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,27 +82,16 @@ class FileFacts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SourceFile:
+class SourceFile(Entry):
     """A file that is read: an `Entry` with the facts about how it is read."""
 
-    name: str
-    bytes: int
-    mtime_ns: int | None
-    etag: str | None
-    place: Place
     facts: FileFacts
 
     @classmethod
     def of(cls, entry: Entry, facts: FileFacts) -> "SourceFile":
         """An entry with its facts."""
-        return cls(
-            name=entry.name,
-            bytes=entry.bytes,
-            mtime_ns=entry.mtime_ns,
-            etag=entry.etag,
-            place=entry.place,
-            facts=facts,
-        )
+        known = {one.name: getattr(entry, one.name) for one in fields(Entry)}
+        return cls(**known, facts=facts)
 
     def open_raw(self) -> BinaryIO:
         """The bytes as they lie on storage, from the start. Raises SourceError."""
@@ -120,3 +113,36 @@ class RootCandidate:
     path: str
     rows: int | None
     why: str
+
+
+_BLOCK: Final = 8 << 20
+
+
+def absolute_location(location: str) -> str:
+    """Return where a location lies, the same from whatever folder it is named; a URL as it is."""
+    return location if "://" in location else str(Path(location).absolute())
+
+
+def input_stamp(file: Entry, **labels: str) -> dict[str, Json]:
+    """Return what tells a file from a changed one without reading it, after the `labels`."""
+    stamp = {"name": file.name, "bytes": file.bytes, "mtime_ns": file.mtime_ns, "etag": file.etag}
+    return {**labels, **stamp}
+
+
+def input_entry(file: Entry, sha256: str | None = None, **labels: str) -> dict[str, Json]:
+    """Return name, size and SHA-256 as manifests list an input; the file is read if not given."""
+    digest = sha256 or hash_input(file)
+    return {**labels, "name": file.name, "bytes": file.bytes, "sha256": digest}
+
+
+def hash_input(file: Entry, stopped: Callable[[], bool] = lambda: False) -> str:
+    """Return the SHA-256 of a file as stored, streamed."""
+    digest, size = hashlib.sha256(), 0
+    with file.place.open() as stream, translate_read_errors(str(file.place)):
+        while not stopped() and (block := stream.read(_BLOCK)):
+            digest.update(block)
+            size += len(block)
+    if file.bytes and size != file.bytes and not stopped():
+        problem = f"changed while it was read: {size} bytes now, {file.bytes} before"
+        raise SourceError(file.name, problem, "run again when nothing writes to it")
+    return digest.hexdigest()

@@ -11,14 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import median
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ingot.converters.paths import join_path
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import script_counts, text_looks
-
-if TYPE_CHECKING:
-    from ingot.converters.sources.sample import Sample
 
 MAX_PATHS = 400
 FEW_VALUES = 12
@@ -73,7 +70,7 @@ class PathFacts:
         chars: lengths of the texts, in characters. items: lengths of the lists.
         values: (value, count), most frequent first, where there are few different ones.
         looks: share of the non-blank texts per look (`url`, `prose`, ...; see `text_kinds`), of
-            many texts judged by `JUDGED` of them.
+            many texts judged by `JUDGED_TEXTS` of them.
         scripts: share of their letters per script (`latin`, `han`, `kana`, `hangul`, ...).
         note: what was cut or collapsed, "" otherwise.
     """
@@ -111,10 +108,9 @@ class Profile:
     cut: int = 0
 
     def __getitem__(self, path: str) -> PathFacts:
-        for facts in self.paths:
-            if facts.path == path:
-                return facts
-        raise KeyError(path)
+        if (facts := self.get(path)) is None:
+            raise KeyError(path)
+        return facts
 
     def get(self, path: str) -> PathFacts | None:
         """The facts of a path, None where the sample does not have it."""
@@ -257,7 +253,6 @@ def _possible_places(slot: _Slot, slots: dict[Place, _Slot]) -> int:
 
 
 def _judge_text(text: str) -> tuple[tuple[str, ...], Counter[str]]:
-    """The looks of a text and its letters by script."""
     return text_looks(text), script_counts(text[:2000])
 
 
@@ -295,11 +290,6 @@ def _path_facts(slot: _Slot, slots: dict[Place, _Slot]) -> PathFacts:
         examples=_example_texts(slot.texts),
         note=slot.note or (f"{len(slot.keys)} different keys" if len(slot.keys) > 40 else ""),
     )
-
-
-def profile_sample(sample: "Sample") -> Profile:
-    """Take the inventory of a sample."""
-    return profile_values([row.value for row in sample.rows])
 
 
 def profile_values(values: Sequence[Json]) -> Profile:

@@ -150,11 +150,7 @@ def _pick_runs(
 
 
 class _RunThinner:
-    """Runs at even distances of rows whose number is not known before they end.
-
-    Every run is kept at first; whenever too many are held, every second one is dropped, and of
-    those that follow only every second one is kept.
-    """
+    """Runs at even distances of rows whose number is not known before they end."""
 
     def __init__(self, rows: int, most_bytes: int, chance: random.Random) -> None:
         self._rows = rows

@@ -1,134 +1,31 @@
 """A source: the files of a location that hold data of one shape, and their rows."""
 
+import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
-from ingot.converters.errors import SourceError
-from ingot.converters.paths import join_path
-from ingot.converters.rows import Batch, Json
-from ingot.converters.sources import grouping, sniffing
+from ingot.converters.errors import SourceError, redact_urls
+from ingot.converters.rows import Batch
 from ingot.converters.sources.facts import FileFacts, LeftOut, RootCandidate, SourceFile, SourceSpec
-from ingot.converters.sources.formats.detection import FilePeek
-from ingot.converters.sources.formats.json_rows import parse_json_document, top_level_containers
-from ingot.converters.sources.formats.row_chunks import BrokenRow, to_batches
-from ingot.converters.sources.formats.text import read_utf8_blocks
-from ingot.converters.sources.readers import read_file
-from ingot.converters.sources.sniffing import side_file_reason
+from ingot.converters.sources.formats.delimited import column_names
+from ingot.converters.sources.formats.detection import LISTS
+from ingot.converters.sources.formats.row_chunks import to_batches
+from ingot.converters.sources.readers import (
+    HEAD,
+    NoData,
+    peek_file,
+    read_file,
+    root_candidates,
+    side_file_reason,
+    sniff_file,
+)
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, Listing, list_location, matches_globs
-from ingot.converters.sources.storage.read_errors import redact_urls
-
-MAX_BYTES = 64 << 20  # a larger file is not loaded to look for roots, only its head is
-MAX_HEAD = 1 << 20
-_HEAD_BLOCKS = 8  # of a megabyte
-_MOST_CANDIDATES = 20
-_MOST_DEPTH = 3
-_FEW_VALUES = 3  # an object of fewer values is a record rather than keyed by id
-
-
-def root_candidates(files: Sequence[SourceFile]) -> tuple[RootCandidate, ...]:
-    """Candidates of the largest file that is one object; () where there is none.
-
-    `rows` counts that file alone, and is None where it is too large to be loaded.
-    """
-    objects = [file for file in files if file.facts.layout == "object"]
-    if not objects:
-        return ()
-    file = max(objects, key=lambda file: (file.bytes, file.name))
-    with file.place.open() as raw:
-        stream = open_decompressed(raw, str(file.place))
-        parts = read_utf8_blocks(stream, str(file.place), file.facts.encoding, file.facts.newline)
-        head = b"".join(islice(parts, _HEAD_BLOCKS))
-        value = parse_json_document(chain([head], parts), MAX_BYTES)
-    if isinstance(value, dict):
-        return rank_roots(value, len(objects))
-    return (
-        tuple(_head_candidates(head)) if type(value) is BrokenRow and len(head) > MAX_HEAD else ()
-    )
-
-
-def _head_candidates(head: bytes) -> Iterator[RootCandidate]:
-    """The candidates of a file that is too large, from its first megabytes."""
-    held = top_level_containers(head)
-    if len(held) > _MOST_CANDIDATES and all(is_object for _, is_object in held):
-        yield RootCandidate(path="*", rows=None, why="objects keyed by id")
-        return
-    for key, is_object in held:
-        mark, why = (".*", "an object") if is_object else ("[*]", "a list")
-        yield RootCandidate(path=join_path(key, mark), rows=None, why=f"{why} in a large file")
-
-
-def rank_roots(value: dict[str, Json], files: int) -> tuple[RootCandidate, ...]:
-    """The candidates of one object, best first; `files` is how many files there are like it."""
-    found = [(points, root) for points, root in _find_roots(value, (), 1)]
-    found.append(
-        (_file_points(value, files), RootCandidate(path="$", rows=1, why="the file as one row"))
-    )
-    return tuple(root for _, root in sorted(found, key=lambda item: (-item[0], item[1].path)))
-
-
-def _find_roots(
-    value: dict[str, Json], keys: tuple[str, ...], depth: int
-) -> Iterator[tuple[float, RootCandidate]]:
-    if len(value) >= _FEW_VALUES and (why := _id_key_reason(value)):
-        path = join_path(*keys, ".*").removeprefix(".")
-        yield 2.0 - depth * 0.5, RootCandidate(path=path, rows=len(value), why=why)
-    for key, held in value.items():
-        here = (*keys, key)
-        if isinstance(held, list) and held and all(isinstance(item, dict) for item in held):
-            root = RootCandidate(
-                path=join_path(*here, "[*]"), rows=len(held), why="a list of objects"
-            )
-            yield (1.5 if len(held) >= _FEW_VALUES else 0.9) - depth * 0.25, root
-        elif (
-            isinstance(held, list)
-            and len(held) >= _FEW_VALUES
-            and all(isinstance(i, str) for i in held)
-        ):
-            root = RootCandidate(
-                path=join_path(*here, "[*]"), rows=len(held), why="a list of texts"
-            )
-            yield 0.1 - depth * 0.25, root
-        elif isinstance(held, dict) and depth < _MOST_DEPTH and len(value) < 100:
-            yield from _find_roots(held, here, depth + 1)
-
-
-def _id_key_reason(value: dict[str, Json]) -> str | None:
-    """Whether the values are records of one kind: objects with the same keys, or long texts."""
-    held = list(value.values())
-    if all(isinstance(item, dict) for item in held):
-        shared = set(held[0]).intersection(*held[:100])
-        return "objects keyed by id" if shared and not _has_field_names(value) else None
-    if all(isinstance(item, str) for item in held):
-        long = sum(len(item) > 40 for item in held) * 2 > len(held)
-        return (
-            "texts keyed by id"
-            if len(held) > 20 or (long and not _has_field_names(value))
-            else None
-        )
-    numbered = all(any(map(str.isdigit, key)) for key in value)
-    if all(isinstance(item, list) for item in held) and (len(held) > 20 or numbered):
-        return "lists keyed by id"
-    return None
-
-
-def _has_field_names(value: dict[str, Json]) -> bool:
-    """Whether the keys read like names of fields: few plain words without a digit."""
-    return len(value) < 10 and all(
-        key.isidentifier() and not any(map(str.isdigit, key)) for key in value
-    )
-
-
-def _file_points(value: dict[str, Json], files: int) -> float:
-    """A file is a record if there are many like it, or if it has a text of its own."""
-    text = any(isinstance(item, str) and len(item) > 200 for item in value.values())
-    return (1.4 if files > 2 else 0.0) + (0.8 if text else 0.0) + 0.4
-
 
 _MANY_FILES = 1000  # beyond, less of each file is read to find out what it is
 _SMALL_HEAD = 32 << 10
@@ -187,9 +84,8 @@ def open_source(location: str, spec: SourceSpec = SourceSpec()) -> Source:
     Raises:
         SourceError: nothing there, not readable, damaged, or a single file that holds no data.
     """
-    return _assemble_source(
-        redact_urls(location), results.drop_own_results(list_location(location)), spec
-    )
+    listing = results.drop_own_results(list_location(location))
+    return _assemble_source(redact_urls(location), listing, spec)
 
 
 def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Source:
@@ -203,17 +99,15 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
             looked = inspect_entry(entry, spec, direct=listing.direct, head=head)
             files += looked.files
             left_out += looked.left_out
-    main, others = grouping.select_main_group(files, spec)
-    files = list(main)
-    left_out += others
+    main, others = _select_main_group(files, spec)
     return Source(
         location=location,
-        name=_source_name(listing.base),
+        name=re.sub(r"[*?\[\]]+", "", listing.base) or "data",
         spec=spec,
-        files=tuple(files),
-        left_out=tuple(sorted(left_out, key=lambda item: item.name)),
-        guessed=grouping.guessed_spec(files),
-        roots=root_candidates(files),
+        files=main,
+        left_out=tuple(sorted([*left_out, *others], key=lambda item: item.name)),
+        guessed=guessed_spec(main),
+        roots=root_candidates(main),
         listing=listing,
     )
 
@@ -227,11 +121,7 @@ class EntryFiles(NamedTuple):
 
 def head_size(files: int) -> int:
     """How much of each of so many files is read to find out what it is, in bytes."""
-    return _SMALL_HEAD if files > _MANY_FILES else sniffing.HEAD
-
-
-def _source_name(base: str) -> str:
-    return re.sub(r"[*?\[\]]+", "", base) or "data"
+    return _SMALL_HEAD if files > _MANY_FILES else HEAD
 
 
 def _select_entries(
@@ -242,10 +132,8 @@ def _select_entries(
         return list(listing.entries)
     kept = []
     for entry in listing.entries:
-        wanted = matches_globs(entry.name, spec.files)
-        why = side_file_reason(entry.name) if spec.files is None else None
-        if not wanted or why:
-            left_out.append(LeftOut(name=entry.name, why=why or "not in source.files"))
+        if why := _exclusion_reason(entry.name, spec):
+            left_out.append(LeftOut(name=entry.name, why=why))
         else:
             kept.append(entry)
     if spec.files is not None and not kept and not _has_archive(listing):
@@ -257,60 +145,253 @@ def _has_archive(listing: Listing) -> bool:
     return any(re.search(r"\.(zip|tar|tgz|tar\.\w+)$", entry.name) for entry in listing.entries)
 
 
-def inspect_entry(
-    entry: Entry, spec: SourceSpec = SourceSpec(), *, direct: bool, head: int
-) -> EntryFiles:
-    """Find out what one file is; an archive is looked into."""
-    seen = sniffing.peek_file(entry, head)
-    files: list[SourceFile] = []
-    left_out: list[LeftOut] = []
-    if seen.archive is None:
-        _add_verdict(entry, _sniff_entry(entry, seen, spec, direct), direct, files, left_out)
-        return EntryFiles(files, left_out)
-    prefix = "" if direct else f"{entry.name}/"
-    for member in archives.archive_members(entry, seen.archive):
-        if not isinstance(member, Entry):
-            left_out.append(LeftOut(name=prefix + member[0], why=member[1]))
-            continue
-        why = _exclusion_reason(member.name, spec)
-        named = replace(member, name=prefix + member.name)
-        if why:
-            left_out.append(LeftOut(name=named.name, why=why))
-        else:
-            inner = sniffing.sniff_file(named, sniffing.peek_file(named), spec)
-            _add_verdict(named, inner, False, files, left_out)
-    return EntryFiles(files, left_out)
-
-
-def _sniff_entry(
-    entry: Entry, seen: FilePeek, spec: SourceSpec, direct: bool
-) -> FileFacts | sniffing.NoData:
-    """What a file is; one of a folder that has other columns than were stated is another one."""
-    try:
-        return sniffing.sniff_file(entry, seen, spec)
-    except SourceError as error:
-        if spec.columns is None or direct:
-            raise
-        return sniffing.NoData(error.problem)
-
-
 def _exclusion_reason(name: str, spec: SourceSpec) -> str | None:
     if spec.files is not None:
         return None if matches_globs(name, spec.files) else "not in source.files"
     return side_file_reason(name)
 
 
+def inspect_entry(
+    entry: Entry, spec: SourceSpec = SourceSpec(), *, direct: bool, head: int
+) -> EntryFiles:
+    """Find out what one file is; an archive is looked into."""
+    seen = peek_file(entry, head)
+    looked = EntryFiles([], [])
+    if seen.archive is None:
+        try:
+            verdict = sniff_file(entry, seen, spec)
+        except SourceError as error:
+            if spec.columns is None or direct:
+                raise
+            verdict = NoData(error.problem)  # a file of a folder with other columns than stated
+        _add_verdict(looked, entry, verdict, direct)
+        return looked
+    prefix = "" if direct else f"{entry.name}/"
+    for member in archives.archive_members(entry, seen.archive):
+        if not isinstance(member, Entry):
+            looked.left_out.append(LeftOut(name=prefix + member[0], why=member[1]))
+            continue
+        named = replace(member, name=prefix + member.name)
+        if why := _exclusion_reason(member.name, spec):
+            looked.left_out.append(LeftOut(name=named.name, why=why))
+        else:
+            _add_verdict(looked, named, sniff_file(named, peek_file(named), spec), False)
+    return looked
+
+
 def _add_verdict(
-    entry: Entry,
-    verdict: FileFacts | sniffing.NoData,
-    direct: bool,
-    files: list[SourceFile],
-    left_out: list[LeftOut],
+    looked: EntryFiles, entry: Entry, verdict: FileFacts | NoData, direct: bool
 ) -> None:
     if isinstance(verdict, FileFacts):
-        files.append(SourceFile.of(entry, verdict))
+        looked.files.append(SourceFile.of(entry, verdict))
     elif direct and not verdict.elsewhere:
         hint = "ingot reads JSON, CSV, Parquet, Arrow and text"
         raise SourceError(str(entry.place), f"no data in it: {verdict.why}", hint)
     else:
-        left_out.append(LeftOut(name=entry.name, why=verdict.why))
+        looked.left_out.append(LeftOut(name=entry.name, why=verdict.why))
+
+
+# --- which files belong together
+
+_FAMILY = {"jsonl": "JSON", "json": "JSON"}
+_TABLES = ("csv", "parquet", "arrow")
+_TABLE_NAME = re.compile(r"\.(csv|tsv|tab|psv|json|jsonl|ndjson)(\.\w{2,4})?$", re.IGNORECASE)
+_SPLIT = re.compile(r"(?<![a-z])(?:train(?:ing)?|dev|test|valid(?:ation)?|val|eval)(?![a-z])")
+# Plain text beside structured data is usually a list or a note about it, unless there is a lot.
+_MOST_NOTES = 3
+_WEIGHT_OF_NOTES = 0.25
+_WEIGHT_OF_LISTS = 0.02
+_MOST_SHARE = 0.75  # of the texts whose encoding is guessed
+_DECODED_BYTES = 64 << 10
+
+
+@dataclass(slots=True)
+class _Group:
+    """Files that are read together; `shape` is the union of theirs."""
+
+    family: str
+    shape: frozenset[str]
+    files: list[SourceFile]
+
+    @property
+    def weight(self) -> float:
+        size = sum(max(1, file.bytes) for file in self.files)
+        if self.family != "text":
+            return size
+        if self.shape & frozenset(LISTS):
+            return size * _WEIGHT_OF_LISTS
+        return size * (_WEIGHT_OF_NOTES if len(self.files) <= _MOST_NOTES else 1.0)
+
+    def takes(self, file: SourceFile) -> bool:
+        """Whether a file has the same format and a shape that goes with the group's."""
+        if _family(file) != self.family:
+            return False
+        shape = file.facts.shape
+        fewer, common = min(len(shape), len(self.shape)), len(shape & self.shape)
+        if fewer == 0 or 2 * common < fewer:
+            return fewer == 0
+        # Tables that share their keys only are others: books and verses, users and posts.
+        return (
+            file.facts.format not in _TABLES
+            or 5 * common >= 4 * fewer
+            or 5 * common >= 2 * len(shape | self.shape)
+            or _split_pattern(file.name) == _split_pattern(self.files[0].name) is not None
+        )
+
+
+def _split_pattern(name: str) -> str | None:
+    """What the splits of one data set are called apart from the split (`train.tsv`, `test.tsv`)."""
+    bare, splits = _SPLIT.subn("*", name.rpartition("/")[2].lower())
+    return bare if splits else None
+
+
+def _family(file: SourceFile) -> str:
+    """The format; a table that is to be read as text (`format` is stated) stays a table."""
+    if file.facts.format == "text" and _TABLE_NAME.search(file.name):
+        return "table"
+    return _FAMILY.get(file.facts.format, file.facts.format)
+
+
+def _select_main_group(
+    files: Sequence[SourceFile], spec: SourceSpec
+) -> tuple[tuple[SourceFile, ...], list[LeftOut]]:
+    """The files of the shape with most bytes, in their order, and the others with the reason."""
+    files, groups = _make_groups(files, spec)
+    if not groups:
+        return (), []
+    main = max(groups, key=lambda group: group.weight)
+    kept = {file.name for file in main.files}
+    if spec.files is not None:
+        kept |= {file.name for file in files if _family(file) == main.family}
+    others = [file for file in files if file.name not in kept]
+    left_out = [_leave_out(file, "another shape than the main files") for file in others]
+    return tuple(file for file in files if file.name in kept), left_out
+
+
+def group_files(
+    files: Sequence[SourceFile],
+) -> tuple[list[tuple[SourceFile, ...]], list[LeftOut]]:
+    """The files by shape, the heaviest shape first, each group in the order of the files.
+
+    Plain text beside structured data that weighs more is a note about it and left out; so are
+    members of an archive that have another shape than most of it: an archive is read as one.
+    """
+    files, groups = _make_groups(files, SourceSpec())
+    groups.sort(key=lambda group: -group.weight)
+    kept: list[dict[str, SourceFile]] = [{} for _ in groups]
+    left_out: list[LeftOut] = []
+    archive_groups: dict[str, int] = {}
+    for number, group in enumerate(groups):
+        for file in group.files:
+            archive = str(getattr(file.place, "archive", ""))
+            elsewhere = archive and archive_groups.setdefault(archive, number) != number
+            if elsewhere or (number and group.family == "text"):
+                left_out.append(_leave_out(file, "another shape than the files beside it"))
+            else:
+                kept[number][file.name] = file
+    order = {file.name: place for place, file in enumerate(files)}
+    made = [tuple(sorted(one.values(), key=lambda file: order[file.name])) for one in kept]
+    return [group for group in made if group], left_out
+
+
+def _make_groups(
+    files: Sequence[SourceFile], spec: SourceSpec
+) -> tuple[list[SourceFile], list[_Group]]:
+    """The files, read alike where they belong together, and their groups."""
+    files = _read_single_objects_as_lines(_unify_headers(_unify_encodings(files), spec))
+    groups: list[_Group] = []
+    for file in sorted(files, key=lambda file: (-file.bytes, file.name)):
+        group = next((group for group in groups if group.takes(file)), None)
+        if group is None:
+            groups.append(_Group(_family(file), file.facts.shape, [file]))
+        else:
+            group.files.append(file)
+            group.shape |= file.facts.shape
+    return files, groups
+
+
+def _leave_out(file: SourceFile, why: str) -> LeftOut:
+    names = sorted(file.facts.shape)
+    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    described = f"{file.facts.format}{f' with {shown}' if shown else ''}"
+    return LeftOut(name=file.name, why=f"{why}: {described}")
+
+
+def _change_facts(file: SourceFile, **facts: Any) -> SourceFile:  # noqa: ANN401
+    return replace(file, facts=replace(file.facts, **facts))
+
+
+def _read_single_objects_as_lines(files: Sequence[SourceFile]) -> list[SourceFile]:
+    """A file of one object beside files of one object per line holds one line as well."""
+    lines = [file.facts.shape for file in files if file.facts.format == "jsonl"]
+    return [
+        _change_facts(file, format="jsonl", layout="list")
+        if file.facts.one_line and any(file.facts.shape & shape for shape in lines)
+        else file
+        for file in files
+    ]
+
+
+def _unify_encodings(files: Sequence[SourceFile]) -> Sequence[SourceFile]:
+    """Texts of a folder are in one encoding: a few bytes beyond ASCII do not show another one."""
+    doubtful = [f for f in files if f.facts.format == "text" and "encoding" in f.facts.guessed]
+    counts = Counter(file.facts.encoding for file in doubtful)
+    usual, times = counts.most_common(1)[0] if counts else ("", 0)
+    if len(counts) < 2 or times < _MOST_SHARE * len(doubtful):
+        return files
+    odd = {file.name for file in doubtful if file.facts.encoding != usual}
+    return [
+        _change_facts(file, encoding=usual)
+        if file.name in odd and _is_decodable(file, usual)
+        else file
+        for file in files
+    ]
+
+
+def _is_decodable(file: SourceFile, encoding: str) -> bool:
+    with file.open_raw() as raw:
+        data = open_decompressed(raw, file.name).read(_DECODED_BYTES)
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(data)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _unify_headers(files: Sequence[SourceFile], spec: SourceSpec) -> Sequence[SourceFile]:
+    """Tables of one width have all a header or none: parts of one table begin differently."""
+    if spec.columns is not None:
+        return files
+    tables = [file for file in files if file.facts.format == "csv"]
+    times = Counter(file.facts.columns for file in tables)
+    headerless = {len(file.facts.columns) for file in tables if not file.facts.header}
+    return [
+        _drop_header(file)
+        if file.facts.format == "csv"
+        and file.facts.header
+        and times[file.facts.columns] == 1
+        and len(file.facts.columns) in headerless
+        else file
+        for file in files
+    ]
+
+
+def _drop_header(file: SourceFile) -> SourceFile:
+    names = column_names([""] * len(file.facts.columns))
+    guessed = file.facts.guessed | {"columns"}
+    return _change_facts(file, header=False, columns=names, shape=frozenset(names), guessed=guessed)
+
+
+def guessed_spec(files: Sequence[SourceFile]) -> SourceSpec:
+    """The facts that a later run could guess otherwise, where all files agree on them."""
+    facts = ("format", "encoding", "delimiter", "quote")
+    agreed: dict[str, Any] = {fact: _agreed_fact(files, fact) for fact in facts}
+    if all("columns" in file.facts.guessed for file in files):
+        agreed["columns"] = _agreed_fact(files, "columns")
+    return SourceSpec(**agreed)
+
+
+def _agreed_fact(files: Iterable[SourceFile], fact: str) -> Any:  # noqa: ANN401
+    values = {getattr(file.facts, fact) for file in files}
+    some = any(fact in file.facts.guessed for file in files)
+    return values.pop() if some and len(values) == 1 else None

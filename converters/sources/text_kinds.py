@@ -9,7 +9,7 @@ What the texts of a sample's records hold: what is trained on, what is constant,
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -288,12 +288,8 @@ def _side_texts(record: Record) -> Iterator[tuple[str, str]]:
         yield "text", record["text"]
         return
     said = record["messages"]
-    yield "prompts", _join_lines(one["content"] for one in said if one["role"] in ("user", "tool"))
-    yield "answers", _join_lines(one["content"] for one in said if one["role"] == "assistant")
-
-
-def _join_lines(texts: Iterable[str]) -> str:
-    return "\n".join(texts)
+    for side, roles in (("prompts", ("user", "tool")), ("answers", ("assistant",))):
+        yield side, "\n".join(one["content"] for one in said if one["role"] in roles)
 
 
 def _text_lengths(record: Record) -> Iterator[tuple[int, bool]]:

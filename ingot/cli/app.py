@@ -1,28 +1,130 @@
-"""The `ingot` command and its subcommands."""
+"""The `ingot` command: all subcommands by name. A command's module is imported when it is named."""
 
+import sys
 from typing import Annotated
 
 import typer
 
 from ingot import __version__
-from ingot.cli.command import Command, command_group
-from ingot.cli.commands.chat import chat
-from ingot.cli.commands.check import check
-from ingot.cli.commands.doctor import doctor
-from ingot.cli.commands.export import export
-from ingot.cli.commands.map import map_data
-from ingot.cli.commands.review import review
-from ingot.cli.commands.run import convert, run
-from ingot.cli.commands.warm import warm
-from ingot.cli.lake import lake
-from ingot.cli.recsys import criteo, ctr, monolith
-from ingot.cli.tokens import tokens
-from ingot.cli.tokens.build import build_tokens
+from ingot.cli.command import Later, command_group
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 
+
+def _announce_compiling() -> None:
+    """Have the terminal say that kernels are compiled, where they are."""
+    from ingot.converters.kernels import compile as kernels
+
+    if sys.stderr.isatty():
+        kernels.announce_compiling(lambda text: sys.stderr.write(f"{text}\n"))
+
+
+CTR = {
+    "build": Later("recsys.ctr:build", "Convert raw rows to train/ and valid/."),
+    "draft": Later("recsys.ctr:draft", "Propose a featuremap for a table."),
+    "validate": Later("recsys.ctr:validate_ctr", "Check every rule of the contract."),
+    "stats": Later("recsys.ctr:show_ctr_stats", "Show the statistics of a build."),
+}
+CRITEO = {
+    "preprocess": Later(
+        "recsys.criteo_logs:preprocess_criteo", "Convert raw days to arrays and vocabularies."
+    ),
+    "inspect": Later("recsys.criteo_logs:inspect_criteo", "Show statistics of the arrays."),
+    "multihot": Later(
+        "recsys.criteo_logs:write_multihot", "Make every id several ids, as .npz files."
+    ),
+}
+LAKE = {
+    "run": Later(
+        "lake.run:run",
+        "Convert the new and changed data sets of a lake.",
+    ),
+    "review": Later(
+        "lake.review:review_lake",
+        "Review the data sets of a lake that wait for you.",
+    ),
+}
+MONOLITH = {
+    "convert": Later(
+        "recsys.monolith:convert_monolith",
+        "Convert Examples, ExampleBatches and Parquet tables.",
+    ),
+    "cat": Later("recsys.monolith:show_monolith_rows", "Show rows."),
+    "stats": Later("recsys.monolith:show_monolith_stats", "Show statistics of streams."),
+}
+TOKENS = {
+    "build": Later(
+        "tokens.build:build_tokens",
+        "Tokenize Parquet texts or unified records into a Megatron data set (.bin/.idx).",
+    ),
+    "inspect": Later(
+        "tokens.tools:inspect",
+        "Show a token data set: header, counts, lengths, documents as text.",
+    ),
+    "merge": Later("tokens.tools:merge", "Concatenate token data sets in the given order."),
+    "verify": Later(
+        "tokens.tools:verify",
+        "Check that a token data set is consistent, and that documents match their source.",
+    ),
+}
+COMMANDS: dict[str, Later | typer.Typer] = {
+    "run": Later(
+        "commands.run:run",
+        "Propose a mapping from a sample, check it, ask for approval, and convert.",
+    ),
+    "map": Later("commands.run:map_data", "Propose a mapping for review; nothing is converted."),
+    "check": Later(
+        "commands.check:check", "Try a mapping on a sample of the data, or on its golden rows."
+    ),
+    "chat": Later(
+        "commands.chat:chat",
+        "Agree on a mapping in conversation: say what should be different, look, approve, convert.",
+    ),
+    "convert": Later(
+        "commands.run:convert", "Convert with a mapping file: no mapper, no model, no review."
+    ),
+    "doctor": Later(
+        "commands.doctor:doctor",
+        "Check the installation, the folders that ingot writes to, and a model's endpoint.",
+    ),
+    "export": Later(
+        "commands.export:export",
+        "Write a trainer's config for a finished result, and files where it needs another layout.",
+    ),
+    "review": Later(
+        "commands.review:review",
+        "Show what changed mappings change on a sample: pass, warn or block (exit code 1).",
+    ),
+    "warm": Later(
+        "commands.warm:warm",
+        "Compile the kernels of CTR, Criteo and Monolith and cache them; needs the extra `recsys`.",
+    ),
+    "ctr": command_group(
+        "Convert click and purchase logs to Parquet for training; check and inspect it.",
+        CTR,
+        callback=_announce_compiling,
+    ),
+    "criteo": command_group(
+        "Convert Criteo click logs to the arrays that DLRM trains on.",
+        CRITEO,
+        callback=_announce_compiling,
+    ),
+    "lake": command_group(
+        "Convert all data sets below a folder, and review those that wait.", LAKE
+    ),
+    "monolith": command_group(
+        "Convert and inspect Monolith's Examples and ExampleBatches.",
+        MONOLITH,
+        callback=_announce_compiling,
+    ),
+    "tokens": command_group(
+        "Build, inspect, merge and verify token data sets (.bin/.idx).", TOKENS
+    ),
+}
+
 app = command_group(
     "Convert raw data sets to training files: one reviewed mapping, exact conversion.",
+    COMMANDS,
     name="ingot",
     epilog="Exit codes: 0 done or nothing to convert, 1 a gate failed or data cannot be read or "
     "written, 2 usage or an invalid mapping file, 3 a person is needed, 4 endpoint unreachable.",
@@ -46,33 +148,3 @@ def ingot(
     ] = False,
 ) -> None:
     """Convert raw data sets to training files: one reviewed mapping, exact conversion."""
-
-
-for name, command in {
-    "run": run,
-    "map": map_data,
-    "check": check,
-    "chat": chat,
-    "convert": convert,
-    "doctor": doctor,
-    "export": export,
-    "review": review,
-    "warm": warm,
-}.items():
-    app.command(name, cls=Command)(command)
-for name, group in {
-    "ctr": ctr,
-    "criteo": criteo,
-    "lake": lake,
-    "monolith": monolith,
-    "tokens": tokens,
-}.items():
-    app.add_typer(group, name=name)
-
-parquet2mbt = typer.Typer(
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    add_completion=False,
-    context_settings=_HELP,
-)
-parquet2mbt.command(cls=Command)(build_tokens)

@@ -1,10 +1,12 @@
 """Commands whose help has headings, and whose errors are one message and an exit code."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple
 
 import typer
+import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 from ingot.cli.console import print_error, use_flags
@@ -16,8 +18,50 @@ _USAGE = 2
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
+class Later(NamedTuple):
+    """A command not imported yet: `module:function` below `ingot.cli`, and its help line."""
+
+    place: str
+    help: str
+
+    def load(self, name: str) -> Any:  # noqa: ANN401
+        """Import the command."""
+        module, _, function = self.place.partition(":")
+        alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+        command = getattr(import_module(f"ingot.cli.{module}"), function)
+        alone.command(name, cls=Command, short_help=self.help)(command)
+        return typer.main.get_command(alone)
+
+
 class Commands(TyperGroup):
-    """A group of commands."""
+    """A group of commands, each of which is imported when it is named."""
+
+    later: ClassVar[Mapping[str, Later | typer.Typer]] = {}
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401
+        super().__init__(**settings)
+        self._loaded: dict[str, Any] = {}
+        for name, what in self.later.items():  # what the list of commands shows
+            line = what.help if isinstance(what, Later) else what.info.help
+            self.commands[name] = TyperCommand(name, short_help=line)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
+        """Return a command, or None."""
+        what = self.later.get(cmd_name)
+        if what is None:
+            return super().get_command(ctx, cmd_name)
+        if cmd_name not in self._loaded:
+            self._loaded[cmd_name] = (
+                what.load(cmd_name) if isinstance(what, Later) else typer.main.get_group(what)
+            )
+        return self._loaded[cmd_name]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+        """Write the names with their help lines; nothing is imported for it."""
+        room = formatter.width - 6 - max(map(len, self.commands))
+        rows = [(name, one.get_short_help_str(room)) for name, one in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def make_context(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401
         """Parse the command line up to the subcommand."""
@@ -66,10 +110,14 @@ class Command(TyperCommand):
                     formatter.write_dl(records)
 
 
-def command_group(help_text: str, **settings: Any) -> typer.Typer:  # noqa: ANN401
-    """Return an empty group of commands."""
+def command_group(
+    help_text: str,
+    later: Mapping[str, Later | typer.Typer],
+    **settings: Any,  # noqa: ANN401
+) -> typer.Typer:
+    """Return a group of these commands."""
     return typer.Typer(
-        cls=Commands,
+        cls=type("Commands", (Commands,), {"later": later}),
         help=help_text,
         no_args_is_help=True,
         pretty_exceptions_enable=False,

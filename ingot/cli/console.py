@@ -82,7 +82,7 @@ def print_error(text: str, ways: Iterable[str] = ()) -> None:
 
     It needs only the standard library, as nothing else may work.
     """
-    from ingot.converters.sources.storage.read_errors import redact_urls
+    from ingot.converters.errors import redact_urls
 
     lines = [f"error: {text}", *(f"  {way}" for way in ways)]
     sys.stderr.write("".join(f"{safe_text(redact_urls(replace_names(line)))}\n" for line in lines))

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from ingot.agent.state import Check, Gate, Outcome, Result, SourceSummary
     from ingot.converters.errors import Problem
     from ingot.converters.export.job import ExportResult
-    from ingot.converters.recsys.criteo.multihot.job import Materialized
-    from ingot.converters.recsys.criteo.preprocess.job import Preprocessed
-    from ingot.converters.recsys.ctr.build.job import Built
+    from ingot.converters.output.identity import CommittedResult
 
 _FIRST_REJECTS = 3
 _FIRST_LEFT_OUT = 3
@@ -267,6 +265,6 @@ def write_page(path: Path, page: str) -> None:
         write_file(path, content)
 
 
-def result_document(done: "Built | ExportResult | Materialized | Preprocessed") -> dict[str, Json]:
+def result_document(done: "CommittedResult | ExportResult") -> dict[str, Json]:
     """Return what `--json` says of every finished folder."""
     return {"out": str(done.out), "already_done": done.already_done, "notes": list(done.notes)}

@@ -7,23 +7,23 @@ import typer
 from ingot.agent.model.settings import EndpointSettings, ModelSettings
 
 if TYPE_CHECKING:
-    from ingot.agent.context import Context
     from ingot.agent.model.endpoint import Endpoint
-    from ingot.agent.proposing.llm.model_access import AskSettings
+    from ingot.agent.proposing.llm.mapper import AskSettings
+    from ingot.agent.state import Context
 
 
 def run_context(settings: ModelSettings, mapper: str) -> "Context":
     """Return the working set of a run, with access to a model where the mapper may ask one."""
-    from ingot.agent.context import Context
-    from ingot.agent.model.budget import Ledger
-    from ingot.agent.model.cache import Store
-    from ingot.agent.proposing.llm.model_access import ModelAccess
-    from ingot.agent.state import state_home
-    from ingot.cli.console import note_line
+    from ingot.agent.state import Context, state_home
 
     asked = ask_settings(settings, mapper)
     if asked is None:
         return Context()
+    from ingot.agent.model.budget import Ledger
+    from ingot.agent.model.cache import Store
+    from ingot.agent.proposing.llm.mapper import ModelAccess
+    from ingot.cli.console import note_line
+
     access = ModelAccess(
         endpoint=asked.endpoint,
         store=Store(state_home()),
@@ -40,7 +40,6 @@ def ask_settings(settings: ModelSettings, mapper: str) -> "AskSettings | None":
     Every setting is checked, also where no model is asked.
     """
     from ingot.agent.model.budget import list_price
-    from ingot.agent.proposing.llm.model_access import AskSettings
 
     endpoint = find_endpoint(settings)
     if mapper in ("rules", "file"):
@@ -55,6 +54,8 @@ def ask_settings(settings: ModelSettings, mapper: str) -> "AskSettings | None":
     if price is None and has_cost_limit:
         unknown = f"the price of {endpoint.model!r} is not known"
         raise typer.BadParameter(f"{unknown}: a limit in USD needs --llm-price IN,OUT")
+    from ingot.agent.proposing.llm.mapper import AskSettings
+
     return AskSettings(
         endpoint=endpoint,
         run=settings.limits,

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ingot.converters.errors import MappingError, OutputError
 
 if TYPE_CHECKING:
-    from ingot.agent.context import Context
     from ingot.agent.proposing.proposal import Proposal
-    from ingot.agent.state import Order, State
+    from ingot.agent.state import Context, Order, State
 
 Answer = dict[str, Any]
 
@@ -51,7 +50,7 @@ def ask_person(state: "State", context: "Context") -> Answer:
 
 def show_proposal(state: "State", context: "Context") -> "Proposal | None":
     """Show what a person has to know; return the rules' proposal where it differs."""
-    from ingot.agent.judging.gates import gates_of_state
+    from ingot.agent.judging.policy import gates_of_state
     from ingot.agent.reporting.preview import preview
     from ingot.cli import display
     from ingot.cli.console import plain_text, stderr_console

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.state import add_messages, answer_message, asked_words
+from ingot.agent.served.begin import asked_words
+from ingot.agent.state import add_messages, answer_message
 
 HUMAN = {"type": "human", "content": "hello"}
 

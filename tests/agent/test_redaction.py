@@ -10,8 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.agent.privacy import SHARE, is_secret, redact, redact_value, value_shapes
-from ingot.agent.privacy.numbers import find_id_numbers, find_payment_cards, find_phones
-from ingot.agent.privacy.redaction import find_within, search_windows
+from ingot.agent.privacy.numbers import (
+    find_id_numbers,
+    find_payment_cards,
+    find_phones,
+    find_within,
+    search_windows,
+)
 
 # [kind, text] by line: a text that holds a secret of that kind, or null and a text without any.
 CASES: list[tuple[str | None, str]] = [

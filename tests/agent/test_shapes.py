@@ -1,6 +1,6 @@
 """Two shapes made comparable: what a sample proves, and paths whose keys are data."""
 
-from ingot.agent.judging.shape_paths import ComparedPaths, kinds_text, least_share, outermost_paths
+from ingot.agent.judging.drift import ComparedPaths, kinds_text, least_share, outermost_paths
 
 
 def test_the_least_share_that_a_sample_shows() -> None:

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from ingot.cli.command import Command, Commands
-from ingot.cli.recsys.ctr_build import build, draft
+from ingot.cli.recsys.ctr import build, draft
 from ingot.converters.recsys.ctr.featuremap import load
 
 app = typer.Typer(cls=Commands)

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from ingot.cli.command import Command, Commands
-from ingot.cli.recsys.ctr_inspect import show_ctr_stats
+from ingot.cli.recsys.ctr import show_ctr_stats
 from ingot.converters.recsys.ctr import featuremap
 from ingot.converters.recsys.ctr.build.inputs import Aliccp
 from ingot.converters.recsys.ctr.build.job import build

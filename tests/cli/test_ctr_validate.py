@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from ingot.cli.command import Command, Commands
-from ingot.cli.recsys.ctr_inspect import validate_ctr
+from ingot.cli.recsys.ctr import validate_ctr
 from ingot.converters.recsys.ctr.validation.findings import NUMBERS
 from tests.converters.recsys.ctr.planting import cell
 from tests.converters.recsys.ctr.right import TRAIN, VALID, make

@@ -1,5 +1,8 @@
 """Commands are built from the settings classes: same names, defaults, values and help."""
 
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -14,7 +17,7 @@ from ingot.agent.model.settings import EndpointSettings, ModelSettings
 from ingot.agent.proposing.order import Order
 from ingot.agent.review.git_repository import ReviewOptions
 from ingot.cli.app import app
-from ingot.cli.command import Command, Commands
+from ingot.cli.command import Command, Commands, Later
 from ingot.cli.options import Only, command_options
 from ingot.converters.errors import ConversionError
 from ingot.converters.export.options import TRAINER_NAMES, ExportOptions
@@ -46,7 +49,7 @@ COMMANDS = {
 def parameters(words: str) -> dict[str, Any]:
     command: Any = typer.main.get_command(app)
     for word in words.split():
-        command = command.commands[word]
+        command = command.get_command(None, word)
     return {parameter.name: parameter for parameter in command.params}
 
 
@@ -168,3 +171,33 @@ def test_names_of_settings_become_flags_in_errors_and_help() -> None:
     assert done.exit_code == 1
     assert done.output == "error: file: --kind-list and `nothing` (set --quick)\n"
     assert "Size in rows; see --kind-list." in run("show", "--help").output
+
+
+def leaves(group: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Every command with its place in the table."""
+    for name, later in group.later.items():
+        command = group.get_command(None, name)
+        if isinstance(later, Later):
+            yield f"{path}{name}", later, command
+        else:
+            yield from leaves(command, f"{path}{name} ")
+
+
+COMMAND_TABLE = list(leaves(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize(("later", "command"), [c[1:] for c in COMMAND_TABLE], ids=lambda c: "")
+def test_the_list_of_commands_says_what_a_command_says(later: Later, command: Any) -> None:
+    """The line in the table is the first sentence of the help; recsys has shorter ones."""
+    first = " ".join(command.help.partition("\n\n")[0].split())
+    assert later.place.startswith("recsys.") or first.startswith(later.help)
+
+
+def test_the_list_of_commands_imports_none() -> None:
+    """`ingot --help` stays quick: a command's module is imported when it is named."""
+    code = (
+        "import sys; from ingot.cli.app import app; app(['--help'], standalone_mode=False);"
+        "print([m for m in sys.modules if m.startswith('ingot.cli.') and m.count('.') > 2])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from ingot.agent.review.github_comment import MOST_ROWS
 from ingot.agent.review.pinning.pin import pin_sample
-from ingot.agent.review.sections import MOST_ROWS
 from ingot.cli.app import app
 from ingot.converters.json_yaml import violations
 from ingot.converters.sources import open_source

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from ingot.cli.app import parquet2mbt
+from ingot.cli.tokens.build import parquet2mbt
 from ingot.converters.megatron import IndexedReader
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -31,8 +31,8 @@ def commands() -> dict[str, Any]:
 
     def walk(command: Any, words: tuple[str, ...]) -> None:
         children = getattr(command, "commands", {})
-        for name, child in children.items():
-            walk(child, (*words, name))
+        for name in children:
+            walk(command.get_command(None, name), (*words, name))
         if not children:
             found[" ".join(words)] = command
 

@@ -44,7 +44,7 @@ STAYED = [
 @pytest.mark.parametrize(("module", "name"), SHOWN)
 @pytest.mark.filterwarnings("ignore:.* has moved to:DeprecationWarning")
 def test_an_old_path_gives_the_object_itself(module, name):
-    from ingot.moved import MOVED
+    from ingot.imports import MOVED
 
     old = next(one for one in MOVED if module == one or module.startswith(f"{one}."))
     new = MOVED[old] + module.removeprefix(old)

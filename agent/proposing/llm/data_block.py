@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.agent.privacy import redact
-from ingot.agent.privacy.sharing import (
+from ingot.agent.privacy.redaction import (
     clean_text,
     cut_middle,
     display_name,
@@ -18,7 +18,7 @@ from ingot.agent.privacy.sharing import (
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.columns import View
 from ingot.agent.proposing.llm import inventory, relations
-from ingot.agent.proposing.llm.example_rows import Size, choose_rows, render_value, size_ladder
+from ingot.agent.proposing.llm.inventory import Size, choose_rows, render_value, size_ladder
 from ingot.agent.proposing.readings import parse_json_columns, plain_reading
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json

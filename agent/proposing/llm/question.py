@@ -17,11 +17,11 @@ from importlib import resources
 
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.privacy import redact
-from ingot.agent.privacy.sharing import clean_text, cut_middle, display_path
+from ingot.agent.privacy.redaction import clean_text, cut_middle, display_path
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.columns import is_path_inside, values_at
 from ingot.agent.proposing.llm.data_block import ShownData, dataset_lines, read_data
-from ingot.agent.proposing.llm.example_rows import Size, render_value
+from ingot.agent.proposing.llm.inventory import Size, render_value
 from ingot.agent.proposing.proposal import Request, value_strings
 from ingot.agent.proposing.rules.context_columns import tools_value
 from ingot.converters import json_yaml

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from ingot.agent.privacy.sharing import (
+from ingot.agent.privacy.redaction import (
     clean_text,
     cut_middle,
     display_path,
@@ -15,8 +15,14 @@ from ingot.agent.privacy.sharing import (
     share_path,
     share_text,
 )
-from ingot.agent.proposing.columns import Column, View, list_path, parent_path, text_of
-from ingot.agent.proposing.field_names import speaker_role
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    list_path,
+    parent_path,
+    speaker_role,
+    text_of,
+)
 from ingot.agent.proposing.llm.inventory import role_counts, role_values
 from ingot.agent.proposing.readings import rows_by_shape
 from ingot.agent.proposing.rules import sides

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log
 
-from ingot.agent.proposing.columns import Column, View, texts_in, values_at
-from ingot.agent.proposing.field_names import speaker_role
+from ingot.agent.proposing.columns import Column, View, speaker_role, texts_in, values_at
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft
 from ingot.converters.mapping.rows.executor import Record

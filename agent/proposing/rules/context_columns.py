@@ -14,13 +14,15 @@ from ingot.agent.proposing.columns import (
     View,
     last_name,
     list_path,
+    name_group,
+    name_strength,
     outer_names,
     parent_path,
+    spell_name,
     text_of,
     total_chars,
     values_at,
 )
-from ingot.agent.proposing.field_names import name_group, name_strength, spell_name
 from ingot.agent.proposing.rules.multiple_choice import Options
 from ingot.agent.proposing.rules.sides import (
     containment_share,

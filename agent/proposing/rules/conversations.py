@@ -6,8 +6,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ingot.agent.proposing.columns import Column, View, last_name, list_path, parse_finite_number
-from ingot.agent.proposing.field_names import name_group, name_strength, speaker_role, spell_name
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    last_name,
+    list_path,
+    name_group,
+    name_strength,
+    parse_finite_number,
+    speaker_role,
+    spell_name,
+)
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, Reading, Talk, role_evidence
 from ingot.agent.proposing.rules.context_columns import (

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 from ingot.agent.proposing.columns import (
     View,
+    alias_tables,
     last_name,
+    name_strength,
     parent_path,
     text_of,
     total_chars,
     values_at,
 )
-from ingot.agent.proposing.field_names import alias_tables, name_strength
 from ingot.agent.proposing.readings import (
     Draft,
     Field,

@@ -5,8 +5,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from ingot.agent.proposing.columns import Column, View, parse_finite_number, text_of
-from ingot.agent.proposing.field_names import language_code, name_group, spell_name
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    language_code,
+    name_group,
+    parse_finite_number,
+    spell_name,
+    text_of,
+)
 from ingot.agent.proposing.proposal import Evidence
 from ingot.converters.rows import Json
 

@@ -9,13 +9,14 @@ from ingot.agent.proposing.columns import (
     View,
     last_name,
     list_path,
+    name_strength,
     parent_path,
     parse_whole_number,
+    spell_name,
     text_of,
     total_chars,
     values_at,
 )
-from ingot.agent.proposing.field_names import name_strength, spell_name
 from ingot.converters.paths import Key, Names, compile_path, steps_text
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts

@@ -13,8 +13,8 @@ from ingot.agent.proposing.columns import (
     list_path,
     parse_json_text,
     parse_whole_number,
+    spell_name,
 )
-from ingot.agent.proposing.field_names import spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, question_answer_messages
 from ingot.agent.proposing.rules.context_columns import (

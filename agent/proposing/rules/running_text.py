@@ -4,8 +4,16 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from ingot.agent.proposing.columns import Column, View, list_path, outer_names, paired_texts
-from ingot.agent.proposing.field_names import name_group, name_strength, spell_name
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    list_path,
+    name_group,
+    name_strength,
+    outer_names,
+    paired_texts,
+    spell_name,
+)
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, join_parts
 from ingot.converters.rows import Json

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from ingot.agent.proposing.columns import (
     Column,
     has_several,
+    language_code,
     last_name,
     list_path,
+    name_strength,
     outer_names,
     paired_texts,
+    spell_name,
 )
-from ingot.agent.proposing.field_names import language_code, name_strength, spell_name
 from ingot.converters.sources.text_kinds import (
     LANGUAGE_CHARS,
     count_words,

@@ -5,8 +5,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingot.agent.proposing.columns import Column, View, last_name, text_of, values_at
-from ingot.agent.proposing.field_names import alias_tables, name_strength, speaker_role, spell_name
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    alias_tables,
+    last_name,
+    name_strength,
+    speaker_role,
+    spell_name,
+    text_of,
+    values_at,
+)
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import (
     Field,

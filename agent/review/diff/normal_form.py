@@ -79,39 +79,6 @@ def normal_form(document: dict[str, Json], values: Sequence[Json] = ()) -> dict[
     return dict(_sort_lists(to_document(settled)))
 
 
-def file_pointer(document: dict[str, Json], pointer: str) -> str:
-    """Return the place in a file that a JSON Pointer into its normal form means.
-
-    Messages without content are not counted in the normal form; what it spells out may not be in
-    the file at all: then the pointer is that of what holds it.
-    """
-    place: list[str] = []
-    value: Json = document
-    for step in pointer.split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict) and key in value:
-            place.append(step)
-            value = value[key]
-        elif isinstance(value, list) and key.isdecimal():
-            shown = _number(value, int(key)) if place[-1] == "messages" else int(key)
-            if shown >= len(value):
-                break
-            place.append(str(shown))
-            value = value[shown]
-        else:
-            break
-    return "".join(f"/{step}" for step in place)
-
-
-def _number(messages: list[Json], number: int) -> int:
-    there = [
-        place
-        for place, message in enumerate(messages)
-        if not isinstance(message, dict) or message.get("content") is not None
-    ]
-    return there[number] if number < len(there) else number
-
-
 def _sort_lists(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: _sort_lists(value[key]) for key in sorted(value)}

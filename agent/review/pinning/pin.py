@@ -25,6 +25,7 @@ from ingot.agent.review.pinning.row_choice import (
     PinTask,
     choose_fitting,
     select_wanted,
+    start_counts,
 )
 from ingot.agent.review.pinning.row_extraction import extract_rows
 from ingot.agent.review.pinning.sample_redaction import (
@@ -165,7 +166,7 @@ def pin_sample(
         problem = "a pinned sample holds values, and none are to be shared"
         raise OutputError(str(folder), problem, "leave it out, or: --share-values redacted")
     check_free(folder, overwrite=overwrite)
-    hiding, counts = SampleRedactor(share, keep), Counts()
+    hiding, counts = SampleRedactor(share, keep), start_counts()
     names = list(dict.fromkeys([r.file for r in sample.rows] + [b.file for b in sample.bad]))
     by_name = {file.name: file for file in source.files}
     tasks = [
@@ -183,9 +184,9 @@ def pin_sample(
         about = _write_readable(stage, source, cuts, hiding, counts, rows)
         pinned_rows = about["rows"]
         if not pinned_rows:
-            said = ", ".join(f"{k} {v}" for k, v in counts.by_reason.items() if v)
+            said = ", ".join(f"{k} {v}" for k, v in counts.items() if v)
             raise OutputError(str(folder), f"no sampled row can be pinned ({said or 'no rows'})")
-        missing = sum(counts.by_reason.values())
+        missing = sum(counts.values())
         about |= {
             "share": share,
             "seed": seed,
@@ -241,7 +242,7 @@ def _write_readable(
         wrong = _sample_faults(location, source, main, hiding) if main else []
         if not wrong:
             break
-    counts.add("over_limit", attempt.left)
+    counts["over_limit"] += attempt.left
     notes = [note for one in cuts if one.file.name in names for note in one.notes]
     of_main = {file.name: names[file.name] for file in source.files if file.name in names}
     unlike = _detection_differences(location, source, of_main) if of_main else []
@@ -261,7 +262,7 @@ def _write_readable(
             for file in every
             if file.name in names
         ],
-        "left_out": dict(counts.by_reason),
+        "left_out": dict(counts),
         "stored": [f"{DATA}/{name}" for name in data],
         "differs": [redact(one) for one in (*wrong, *notes, *unlike)],
     }
@@ -311,7 +312,7 @@ def _extract_others(source: Source, hiding: SampleRedactor) -> Iterator[Pinnable
                             spec=other.spec,
                             want=want,
                             hiding=hiding,
-                            counts=Counts(),
+                            counts=start_counts(),
                             main=False,
                         )
                     )

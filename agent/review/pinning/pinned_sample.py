@@ -24,7 +24,7 @@ import zstandard
 
 from ingot.agent.review.pinning.row_choice import PinnedContent
 from ingot.agent.review.pinning.sample_redaction import SampleRedactor
-from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.errors import OutputError, SourceError, translate_read_errors
 from ingot.converters.json_yaml import violations
 from ingot.converters.output.commit import exchange_folders
 from ingot.converters.output.files import encode_json, output_errors, sync_path, sync_tree
@@ -33,7 +33,6 @@ from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.storage.archives import TarMember, ZipMember
 from ingot.converters.sources.storage.compression import detect_compression, peek_first_bytes
 from ingot.converters.sources.storage.listing import Entry, Place
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 ABOUT, DATA = "sample.json", "data"
 _ENDING = ".sample"

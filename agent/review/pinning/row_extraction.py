@@ -13,8 +13,6 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.agent.review.pinning import json_documents
-from ingot.agent.review.pinning.json_documents import extract_from_document, load_document
 from ingot.agent.review.pinning.row_choice import (
     MOST_ROW,
     PinnableRows,
@@ -22,27 +20,33 @@ from ingot.agent.review.pinning.row_choice import (
     PinTask,
     WantedRow,
     encode_text,
+    extract_from_document,
     find_wanted,
     has_bom,
+    load_document,
     open_file,
+    stream_document,
     unparse_fields,
     utf8_parts,
 )
-from ingot.agent.review.pinning.row_texts import Unit, parse_unit, read_units, whole_file_unit
 from ingot.agent.review.pinning.sample_redaction import (
     NotRedactableError,
     SampleRedactor,
+    Unit,
+    parse_unit,
+    read_units,
     redact_header,
     redact_unit,
     spell_row,
+    whole_file_unit,
 )
+from ingot.converters.errors import translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts
 from ingot.converters.sources.formats.arrow import ARROW_FILE, open_parquet, open_random_access
 from ingot.converters.sources.formats.row_chunks import BrokenRow
 from ingot.converters.sources.readers import file_root
 from ingot.converters.sources.sample import UNKNOWN_ROW
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 _GROUP_ROWS = 100
 _BATCH_ROWS = 256
@@ -233,7 +237,7 @@ def _extract_from_table(task: PinTask) -> PinnableRows:
             table, is_file = _arrow_table(stream, where, numbers)
     sizes = _row_sizes(table)
     small = [place for place, size in enumerate(sizes) if size <= MOST_ROW]
-    task.counts.add("too_large", len(sizes) - len(small))
+    task.counts["too_large"] += len(sizes) - len(small)
     broken = [type(one.value) is BrokenRow for one in task.want if one.row != UNKNOWN_ROW]
 
     def write(kept: Sequence[int]) -> PinnedContent:
@@ -317,7 +321,7 @@ def _respell_row(task: PinTask, one: WantedRow) -> Unit | None:
             return spell_row(unparse_fields(one.value, task.spec), facts, key=one.key)
         except NotRedactableError:
             pass
-    task.counts.add("not_found")
+    task.counts["not_found"] += 1
     return None
 
 
@@ -328,14 +332,14 @@ def _is_streamed(task: PinTask) -> bool:
 
 def _redact_or_none(task: PinTask, unit: Unit) -> Unit | None:
     if not unit.spelled or len(unit.spelled) > MOST_ROW:
-        task.counts.add("too_large")
+        task.counts["too_large"] += 1
         return None
     try:
         shown = redact_unit(unit, task.file.facts, task.hiding)
         if task.file.facts.encoding.startswith(("utf-16", "utf-32")):
             shown.spelled.decode()  # bytes that are no text have no place among wide characters
     except (NotRedactableError, UnicodeDecodeError):
-        task.counts.add("not_redactable")
+        task.counts["not_redactable"] += 1
         return None
     return shown
 
@@ -347,7 +351,7 @@ def _assemble_file(task: PinTask, header: Unit | None, rows: Sequence[Unit]) -> 
     if facts.format == "json" and not (
         facts.layout == "values" and task.spec.root in (None, "[*]")
     ):
-        return json_documents.stream_document(rows, file_root(task.file, task.spec))
+        return stream_document(rows, file_root(task.file, task.spec))
     return b"".join(map(_line_bytes, [header, *rows] if header else rows))
 
 

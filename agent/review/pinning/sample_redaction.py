@@ -8,19 +8,212 @@ its spelling.
 
 import json
 import re
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 from ingot.agent.privacy import redact
-from ingot.agent.privacy.numbers import is_phone_like, is_phone_name
+from ingot.agent.privacy.redaction import name_placeholder, spell_value
 from ingot.agent.privacy.secrets import is_secret_name
-from ingot.agent.review.pinning.row_texts import UNREAD, Unit, parse_unit
 from ingot.converters.rows import Json
-from ingot.converters.sources.facts import FileFacts
-from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_json
+from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
+from ingot.converters.sources.formats.delimited import (
+    MAX_LINES,
+    Dialect,
+    Line,
+    OpenRecord,
+    TableReader,
+    split_line,
+)
+from ingot.converters.sources.formats.json_rows import (
+    Element,
+    read_concatenated_values,
+    read_elements,
+)
+from ingot.converters.sources.formats.row_chunks import (
+    BrokenRow,
+    JsonTextError,
+    parse_json,
+    row_excerpt,
+)
+from ingot.converters.sources.formats.text import split_line_blocks
+from ingot.converters.sources.readers import file_root
+
+_MOST_GAP = 2
+UNREAD = object()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unit:
+    """One row: its spelling in UTF-8 without line end, and its value.
+
+    The value is `BrokenRow` if it cannot be read, `UNREAD` before `parse_unit`. `key` is its key in
+    an object; `gap` counts blank lines before it, which part paragraphs if the file is read as one
+    text.
+    """
+
+    spelled: bytes
+    value: Json
+    key: str | None = None
+    gap: int = 0
+
+    @property
+    def broken(self) -> bool:
+        """Whether the row cannot be read."""
+        return type(self.value) is BrokenRow
+
+
+def read_units(file: SourceFile, spec: SourceSpec, parts: Iterator[bytes]) -> Iterator[Unit]:
+    """Yield the rows of a file of a text format, unread; the header of a table is the first.
+
+    JSON whose rows are not elements of one list or object of the file gives nothing. Lines that are
+    too long for a row are `BrokenRow` and empty.
+    """
+    if file.facts.format == "csv":
+        return _record_units(file.facts, _all_lines(parts))
+    if file.facts.format == "json":
+        return _element_units(file, spec, parts)
+    return _line_units(_all_lines(parts))
+
+
+def parse_unit(unit: Unit, facts: FileFacts) -> Unit:
+    """Read a unit's value as it is before `json_fields`."""
+    if unit.value is not UNREAD:
+        return unit
+    by_format = {"csv": _read_record, "text": _read_text}
+    reader = by_format.get(facts.format, _read_json)
+    return replace(unit, value=reader(unit.spelled, facts))
+
+
+def _line_units(lines: Iterator[bytes | None]) -> Iterator[Unit]:
+    gap = 0
+    for line in lines:
+        if line is None or line.strip():
+            yield _too_long_unit() if line is None else Unit(spelled=line, value=UNREAD, gap=gap)
+            gap = 0
+        else:
+            gap = min(gap + 1, _MOST_GAP)
+
+
+def _all_lines(parts: Iterator[bytes]) -> Iterator[bytes | None]:
+    for lines in split_line_blocks(parts):
+        yield from lines
+
+
+def _too_long_unit() -> Unit:
+    return Unit(spelled=b"", value=BrokenRow("line too long", ""))
+
+
+def read_json(data: bytes) -> Json:
+    """Return the value of a JSON text, `BrokenRow` if it is not valid."""
+    try:
+        return parse_json(data)
+    except JsonTextError as error:
+        return BrokenRow(str(error), row_excerpt(data))
+
+
+def _read_json(data: bytes, facts: FileFacts) -> Json:
+    return read_json(data)
+
+
+def _read_text(data: bytes, facts: FileFacts) -> Json:
+    try:
+        return {"text": data.removesuffix(b"\r").decode()}
+    except UnicodeDecodeError as error:
+        return BrokenRow(str(error.start), row_excerpt(data))
+
+
+def _read_record(data: bytes, facts: FileFacts) -> Json:
+    dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
+    table = TableReader(facts.columns, dialect, facts.fewest)
+    try:
+        lines = [Line(line) for line in data.decode().split("\n")]
+    except UnicodeDecodeError:
+        return BrokenRow("not text", row_excerpt(data))
+    rows = [*table.rows(lines), *table.finish()]
+    return rows[0] if len(rows) == 1 else BrokenRow("", row_excerpt(data))
+
+
+def _element_units(file: SourceFile, spec: SourceSpec, parts: Iterator[bytes]) -> Iterator[Unit]:
+    where = str(file.place)
+    if file.facts.layout == "values" and spec.root in (None, "[*]"):
+        groups = read_concatenated_values(parts, where)
+    else:
+        root = file_root(file, spec)
+        if not root.streams or root.rest is not None:
+            return
+        groups = read_elements(parts, root, where)
+    for group in groups:
+        yield from map(_element_unit, group)
+
+
+def whole_file_unit(parts: Iterator[bytes], most_bytes: int) -> Unit:
+    """Return a text file as one row; without its spelling if it is larger than `most_bytes`."""
+    data = bytearray()
+    for part in parts:
+        data += part
+        if len(data) > most_bytes:
+            return Unit(spelled=b"", value=BrokenRow("too large", ""))
+    try:
+        return Unit(spelled=bytes(data), value={"text": data.decode()})
+    except UnicodeDecodeError:
+        return Unit(spelled=bytes(data), value=BrokenRow("not text", row_excerpt(bytes(data))))
+
+
+def _element_unit(one: Element) -> Unit:
+    if one.fault is not None:
+        return Unit(spelled=b"", value=one.fault)
+    return Unit(spelled=one.data.strip(b" \t\r\n"), value=UNREAD, key=one.key)
+
+
+def _record_units(facts: FileFacts, lines: Iterator[bytes | None]) -> Iterator[Unit]:
+    """Yield the records of a table, the header too, cut where the reader cuts them."""
+    ahead: list[bytes | None] = []
+    quote = facts.quote.encode()
+    while True:
+        line = ahead.pop(0) if ahead else next(lines, b"\n")
+        if line == b"\n":  # a line never holds its end: the file is at its end
+            return
+        if line is None:
+            yield _too_long_unit()
+        elif line.strip():
+            plain = not quote or quote not in line
+            taken = 1 if plain else _record_length(facts, line, ahead, lines)
+            record = [line, *(ahead.pop(0) or b"" for _ in range(taken - 1))]
+            yield Unit(spelled=b"\n".join(record), value=UNREAD)
+
+
+def _record_length(
+    facts: FileFacts, line: bytes, ahead: list[bytes | None], lines: Iterator[bytes | None]
+) -> int:
+    """Count the lines of the record that begins with `line`; 1 for a quote that does not end."""
+    dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
+    cells = split_line(_line_text(line), dialect)
+    taken = 1
+    while isinstance(cells, OpenRecord):
+        if taken > len(ahead):
+            more = next(lines, b"\n")
+            if more == b"\n":
+                return 1
+            ahead.append(more)
+        another = ahead[taken - 1]
+        if another is None or taken >= MAX_LINES:
+            return 1
+        cells = split_line(_line_text(another), dialect, cells)
+        taken += 1
+    return taken if taken == 1 or _fits(facts, cells) else 1
+
+
+def _line_text(line: bytes) -> str:
+    return line.decode("utf-8", "replace").removesuffix("\r")
+
+
+def _fits(facts: FileFacts, cells: list[str]) -> bool:
+    width = len(facts.columns)
+    surplus = cells[width:]
+    return len(cells) >= min(facts.fewest, width) and not any(surplus)
+
 
 _PLACEHOLDER = re.compile(r"\[[a-z ]{2,14}\]")
-_SECRET, _PHONE = "[secret]", "[phone]"
 _ROLES = frozenset(
     ("user", "assistant", "system", "tool", "human", "gpt", "bot", "model", "function", "developer")
 )
@@ -59,7 +252,7 @@ class SampleRedactor:
         """Redact a text; one that holds JSON holds the same JSON redacted."""
         if self.off or not text:
             return text
-        if kind := _placeholder_by_name(text, name):
+        if kind := name_placeholder(text, name):
             kept = text in self._keep and redact(text) == text
             return text if kept else self._stand_in(kind, text)
         if text.lstrip()[:1] in ("{", "["):
@@ -87,8 +280,8 @@ class SampleRedactor:
         return json.dumps(hidden, ensure_ascii=text.isascii())
 
     def _number(self, number: Json, name: str) -> Json:
-        text = _digits(number)
-        if not _placeholder_by_name(text, name) and redact(text) == text:
+        text = spell_value(number)
+        if not name_placeholder(text, name) and redact(text) == text:
             return number
         return type(number)(self._count("number", text))
 
@@ -100,19 +293,6 @@ class SampleRedactor:
     def _count(self, kind: str, secret: str) -> int:
         known = self._known.setdefault(kind, {})
         return known.setdefault(secret, len(known) + 1)
-
-
-def _placeholder_by_name(text: str, name: str) -> str:
-    """Return the placeholder of a value that its key alone makes a secret, else ""."""
-    if name and is_secret_name(name):
-        return _SECRET
-    return _PHONE if name and is_phone_name(name) and is_phone_like(text) else ""
-
-
-def _digits(number: int | float) -> str:
-    """Return a number's digits; 13800138000.0 is what a table makes of an integer with gaps."""
-    whole = isinstance(number, float) and abs(number) < 1e16 and number.is_integer()
-    return str(int(number)) if whole else json.dumps(number)
 
 
 def _letters(number: int) -> str:

@@ -1,18 +1,18 @@
 """Arrow columns and a mapping to unified records: the Arrow executor, for shapes that it carries.
 
-The meaning is that of unify.py, record by record and count by count. Whole columns are computed at
-once for the rows that convert and for those that a condition leaves out; any other row, one in
-which something is wrong, is handed to the row executor, which alone says what is wrong.
+The meaning is that of the row executor, record by record and count by count. Whole columns are
+computed at once for the rows that convert and for those that a condition leaves out; any other row,
+one in which something is wrong, goes to the row executor, which alone says what is wrong.
 
-`carries` says whether a mapping on a schema can be executed so. It cannot where a record is not one
+`why_not_columnar` says why a mapping on a schema cannot be executed so: where a record is not one
 row (`group`, record-level `each`, `any_of` of layouts) or a value gives several hits.
 
-The choice of the executor: each batch goes to the Arrow executor where that carries it.
+Each batch goes to the Arrow executor where that can execute it.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -36,8 +36,8 @@ from ingot.converters.mapping.columns.values import (
     compile_meta,
     compile_texts,
 )
-from ingot.converters.mapping.language import Layout, Mapping
-from ingot.converters.mapping.rows.executor import RowExecutor, UnifiedBatch
+from ingot.converters.mapping.language import Layout, Mapping, Value
+from ingot.converters.mapping.rows.executor import Outcome, RowExecutor, UnifiedBatch
 from ingot.converters.mapping.rows.values import PathStats
 from ingot.converters.records.schema import (
     PT_SCHEMA,
@@ -54,16 +54,10 @@ MAX_BATCH_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UnifiedTable:
-    """What became of a batch: `Unified`, with the records as a batch of their Arrow schema."""
+class UnifiedTable(Outcome):
+    """What became of a batch, with the records as a batch of their Arrow schema."""
 
     table: pa.RecordBatch
-    rejects: list[Reject] = field(default_factory=list)
-    converted: int = 0
-    rejected: int = 0
-    filtered: int = 0
-    ragged: int = 0
-    meta_failures: Counter[str] = field(default_factory=Counter)
 
     @property
     def written(self) -> int:
@@ -128,15 +122,14 @@ class ColumnExecutor:
         if table is None or batch.weights is not None:
             return self._by_rows(batch)
         if table.nbytes > MAX_BATCH_BYTES:
-            halves = _split_batch(batch)
-            return (
-                _join_results([self.batch(h) for h in halves]) if halves else self._by_rows(batch)
-            )
+            halves = [self.batch(half) for half in _split_batch(batch)]
+            return _join_results(halves) if halves else self._by_rows(batch)
         return self._by_columns(batch, table)
 
     def _by_rows(self, batch: Batch) -> UnifiedTable:
         made = self._rows.batch(batch)
-        return _to_unified_table(made, to_batch(made.records, self._kind, where=batch.file))
+        counts = {one.name: getattr(made, one.name) for one in fields(Outcome)}
+        return UnifiedTable(table=to_batch(made.records, self._kind, where=batch.file), **counts)
 
     def _by_columns(self, batch: Batch, table: pa.RecordBatch) -> UnifiedTable:
         plan, size = self._plan, table.num_rows
@@ -177,7 +170,7 @@ def _compile_plan(
         raise NotColumnarError("a mapping that maps nothing")
     return _Plan(
         filters=[compile_filter(condition, scope) for condition in layout.where],
-        body=_compile_text_body(layout, scope)
+        body=_compile_text_body(layout.text, scope)
         if layout.text
         else _compile_chat_body(layout, scope),
         meta=compile_meta(layout.meta, defaults, scope),
@@ -185,10 +178,8 @@ def _compile_plan(
     )
 
 
-def _compile_text_body(layout: Layout, scope: Scope) -> _BodyOf:
-    if layout.text is None:
-        raise ValueError("a layout without a text")
-    texts = compile_texts(layout.text, scope)
+def _compile_text_body(text: Value, scope: Scope) -> _BodyOf:
+    texts = compile_texts(text, scope)
 
     def body(frame: Frame) -> _Body:
         found = texts(frame, frame.active)
@@ -299,28 +290,15 @@ def _split_batch(batch: Batch) -> list[Batch]:
     ]
 
 
-def _to_unified_table(unified: UnifiedBatch, table: pa.RecordBatch) -> UnifiedTable:
-    return UnifiedTable(
-        table=table,
-        rejects=unified.rejects,
-        converted=unified.converted,
-        rejected=unified.rejected,
-        filtered=unified.filtered,
-        ragged=unified.ragged,
-        meta_failures=unified.meta_failures,
-    )
-
-
 def _join_results(parts: Sequence[UnifiedTable]) -> UnifiedTable:
     """Results of consecutive batches as one."""
+    counted = ("converted", "rejected", "filtered", "ragged")
+    counts = {name: sum(getattr(part, name) for part in parts) for name in counted}
     return UnifiedTable(
         table=join_batches([part.table for part in parts]),
         rejects=[reject for part in parts for reject in part.rejects],
-        converted=sum(part.converted for part in parts),
-        rejected=sum(part.rejected for part in parts),
-        filtered=sum(part.filtered for part in parts),
-        ragged=sum(part.ragged for part in parts),
         meta_failures=sum((part.meta_failures for part in parts), Counter()),
+        **counts,
     )
 
 
@@ -365,16 +343,16 @@ class MappingExecutor:
 
     def _executor_for(self, schema: pa.Schema) -> ColumnExecutor | None:
         if schema not in self._by_schema:
-            self._by_schema[schema] = self._compile_for(schema) if self._columns else None
+            carried = self._columns and why_not_columnar(self._mapping, schema) is None
+            self._by_schema[schema] = (
+                ColumnExecutor(
+                    self._mapping,
+                    schema,
+                    source_name=self._source_name,
+                    language=self._language,
+                    rows=self._rows,
+                )
+                if carried
+                else None
+            )
         return self._by_schema[schema]
-
-    def _compile_for(self, schema: pa.Schema) -> ColumnExecutor | None:
-        if why_not_columnar(self._mapping, schema) is not None:
-            return None
-        return ColumnExecutor(
-            self._mapping,
-            schema,
-            source_name=self._source_name,
-            language=self._language,
-            rows=self._rows,
-        )

@@ -22,7 +22,7 @@ Places: TypeAlias = npt.NDArray[np.int64]
 
 
 class NotColumnarError(Exception):
-    """A mapping or schema that vectors do not execute, and why; stays inside columnar*.py."""
+    """A mapping or schema that vectors do not execute, and why; stays inside this package."""
 
 
 class Step(NamedTuple):
@@ -152,7 +152,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def refuse_views(kind: pa.DataType) -> None:
-    """Refuse elements with views: Arrow cannot yet take some of them. Raises NotCarriedError."""
+    """Refuse elements with views: Arrow cannot yet take some of them. Raises NotColumnarError."""
     types = pa.types
     if types.is_string_view(kind) or types.is_binary_view(kind):
         raise NotColumnarError(f"elements of type {kind}")

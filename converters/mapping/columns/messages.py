@@ -1,4 +1,4 @@
-"""Messages of a conversation as one Arrow list column: the counterpart of compose.py.
+"""Messages of a conversation as one Arrow list column: the counterpart of rows/messages.py.
 
 Carried are entries whose role is fixed, taken in turn or read from the data, on the row itself or
 with `each` over one list. What an entry says is an array over its frame; at the end the turns of
@@ -100,7 +100,7 @@ class Turns:
 
 
 def compile_turns(messages: Sequence[Message], scope: Scope) -> Callable[[frames.Frame], Turns]:
-    """All entries of `messages` as one function of the rows. Raises NotCarriedError."""
+    """All entries of `messages` as one function of the rows. Raises NotColumnarError."""
     blocks = [
         _compile_block(each, list(entries), scope)
         for each, entries in groupby(expand_zip(tuple(messages)), key=lambda m: m.each)
@@ -126,7 +126,7 @@ def _compile_block(
 
 
 def _list_path(each: tuple[Path, ...], scope: Scope) -> frames.ColumnPath:
-    """Where the one list of an `each` lies. Raises NotCarriedError."""
+    """Where the one list of an `each` lies. Raises NotColumnarError."""
     if len(each) > 1:
         raise frames.NotColumnarError("lists walked in step")
     steps = each[0].steps
@@ -251,10 +251,7 @@ def _loss_masks(said: EntryTurns) -> frames.Mask:
 
 
 def _emission_order(size: int, blocks: list[_Block]) -> frames.Places:
-    """The places of all entries, one after the other, in the order of emission.
-
-    Rows come in order; in a row the blocks; in a block the elements; at an element its entries.
-    """
+    """The places of all entries, one after the other, in the order of emission."""
     widths = [np.bincount(_parent_rows(b), minlength=size) * len(b.said) for b in blocks]
     total: frames.Places = np.sum(widths, axis=0, dtype=np.int64)
     starts = np.cumsum(total) - total

@@ -1,6 +1,6 @@
 """Values and conditions of the mapping language, compiled to functions of a frame of Arrow columns.
 
-The counterpart of evaluate.py for values that give at most one hit: paths of names and numbers,
+The counterpart of rows/values.py for values that give at most one hit: paths of names and numbers,
 literals, concatenations, templates, and the first of several that is not blank.
 
 The six meta values of records as one Arrow struct column.
@@ -36,14 +36,14 @@ class Scope:
 
 
 def compile_scalars(path: Path, scope: Scope) -> Scalars:
-    """A path as a function that gives scalars of one type. Raises NotCarriedError."""
+    """A path as a function that gives scalars of one type. Raises NotColumnarError."""
     way = frames.locate_scalar(path, scope.kind)
     counter = scope.stats.counter(path)
     return lambda frame, active: frame.look(way, counter, active)
 
 
 def compile_texts(value: Value, scope: Scope) -> Texts:
-    """A value as a function that gives its text, null for nothing. Raises NotCarriedError."""
+    """A value as a function that gives its text, null for nothing. Raises NotColumnarError."""
     if not replace(value, sep="\n").is_bare:
         raise frames.NotColumnarError("a value with modifiers")
     if value.kind == "literal":
@@ -66,7 +66,7 @@ def _compile_path_texts(path: Path | None, scope: Scope) -> Texts:
 
 
 def text_scalar(text: str) -> pa.Scalar:
-    """A text as an Arrow scalar. Raises NotCarriedError where it is no valid Unicode."""
+    """A text as an Arrow scalar. Raises NotColumnarError where it is no valid Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -165,7 +165,7 @@ class Filter:
 
 
 def compile_filter(condition: Condition, scope: Scope) -> Filter:
-    """A condition as a filter. Raises NotCarriedError."""
+    """A condition as a filter. Raises NotColumnarError."""
     scalars = compile_scalars(condition.path, scope)
     if condition.op in ("in", "not_in"):
         among = _compile_equality(condition.values, scope.kind, condition.path)
@@ -239,7 +239,7 @@ class Meta(NamedTuple):
 def compile_meta(
     values: dict[str, Value], defaults: dict[str, str | None], scope: Scope
 ) -> Callable[[frames.Frame, frames.Mask], Meta]:
-    """The meta values of a layout as one function. Raises NotCarriedError."""
+    """The meta values of a layout as one function. Raises NotColumnarError."""
     columns: dict[str, _Column] = {
         key: _compile_number_column(key, value, scope)
         if key in _NUMERIC

@@ -47,20 +47,26 @@ REASONS = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UnifiedBatch:
+class Outcome:
     """What became of a batch: rows read = converted + rejected + filtered.
 
     `rejects` lists every record that was not made, `filtered` ones included; `ragged` counts
     records with a one-sided turn, `meta_failures` meta values that gave null, by `key: reason`.
     """
 
-    records: list[Record] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     converted: int = 0
     rejected: int = 0
     filtered: int = 0
     ragged: int = 0
     meta_failures: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnifiedBatch(Outcome):
+    """What became of a batch, with the records as objects."""
+
+    records: list[Record] = field(default_factory=list)
 
     @property
     def written(self) -> int:
@@ -241,7 +247,7 @@ def _compile_layout(
 ) -> Build:
     conditions = [_compile_condition(c, stats) for c in layout.where]
     body = (
-        _compile_text_body(layout, stats)
+        _compile_text_body(layout.text, stats)
         if layout.text
         else _compile_chat_body(layout, stats, tally)
     )
@@ -257,10 +263,7 @@ def _compile_layout(
     return build
 
 
-def _compile_text_body(layout: Layout, stats: PathStats) -> Build:
-    value = layout.text
-    if value is None:
-        raise ValueError("a layout without a text")
+def _compile_text_body(value: Value, stats: PathStats) -> Build:
     text = compile_text(value, stats)
     name = ", ".join(path.text for path in value.paths()) or None
 

@@ -88,7 +88,7 @@ class _GroupStore:
     """Rows that wait for their group to be complete."""
 
     database: sqlite3.Connection
-    known: dict[bytes, int] = field(default_factory=dict)
+    known: dict[bytes | None, int] = field(default_factory=dict)
     count: int = 0
 
     def add(self, batch: Batch, by: Sequence[Path]) -> list[BadRow]:
@@ -111,27 +111,20 @@ class _GroupStore:
         return bad
 
     def _number(self, key: bytes | None) -> int:
-        """The number of the group with this key, in order of first appearance."""
-        number = self.known.get(key) if key else None
-        if number is not None:
-            return number
-        found = None
+        """The number of the group with this key, in order of first appearance; none is alone."""
+        if key in self.known:
+            return self.known[key]
+        query = "SELECT number FROM keys WHERE key = ?"
+        found = self.database.execute(query, (key,)).fetchone() if key else None
+        number = int(found[0]) if found else self.count
+        self.count += not found
         if key:
-            query = "SELECT number FROM keys WHERE key = ?"
-            found = self.database.execute(query, (key,)).fetchone()
-        if not found:
-            found = (self.count,)
-            self.count += 1
-            if key:
-                self.database.execute("INSERT INTO keys VALUES (?, ?)", (key, *found))
-        if key:
-            self._remember(key, found[0])
-        return int(found[0])
-
-    def _remember(self, key: bytes, number: int) -> None:
-        if len(self.known) >= _CACHED_KEYS:
-            self.known.clear()
-        self.known[key] = number
+            if not found:
+                self.database.execute("INSERT INTO keys VALUES (?, ?)", (key, number))
+            if len(self.known) >= _CACHED_KEYS:
+                self.known.clear()
+            self.known[key] = number
+        return number
 
 
 def _group_key(value: Json, name: str | int, by: Sequence[Path]) -> bytes | None:

@@ -16,14 +16,14 @@ import numpy.typing as npt
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.engines.engine import Encoded, EngineWrongError, Ids
-from ingot.converters.megatron.tokenizer.libraries import (
+from ingot.converters.megatron.tokenizer_files import (
     catch_panics,
     load_huggingface,
     load_sentencepiece,
 )
 
 if TYPE_CHECKING:
-    from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+    from ingot.converters.megatron.tokenizer import TokenizerFile
 
 TokenPlaces = npt.NDArray[np.int64]
 _UNKNOWN: Final = -1
@@ -152,7 +152,9 @@ class LossMasker:
 
     def _mask_text(self, text: str, edges: _TrainedEdges, ids: Ids, engine: str) -> LossMask:
         data = text.encode()
-        places = self._bytes.places(ids, data)
+        # A SentencePiece model may drop a space that begins a text, and put its own in the place.
+        is_plain = self._loaded.kind == "huggingface" or not text.startswith(" ")
+        places = self._bytes.places(ids, data) if is_plain else None
         if places is not None:
             return _mask_covered(
                 *places, edges if len(data) == len(text) else _byte_edges(text, edges)

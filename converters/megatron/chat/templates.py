@@ -32,7 +32,7 @@ from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.chat.template_sandbox import TemplateProgram
-    from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+    from ingot.converters.megatron.tokenizer import TokenizerFile
 
 __all__ = ["ChatTemplate", "TemplateError", "load_template"]
 

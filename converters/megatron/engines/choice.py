@@ -40,8 +40,8 @@ from ingot.converters.megatron.engines.fast_engines import (
 )
 from ingot.converters.megatron.engines.guard import RoutedEngine, make_routing_rules
 from ingot.converters.megatron.metrics.messages import Monitor, log_event
-from ingot.converters.megatron.tokenizer.libraries import load_huggingface, load_sentencepiece
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer_files import load_huggingface, load_sentencepiece
 
 WantedEngine = Literal["auto", "hf", "gigatoken", "fastokens"]
 

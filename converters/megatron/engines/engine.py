@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingot.converters.errors import IngotError
-from ingot.converters.megatron.tokenizer.libraries import (
+from ingot.converters.megatron.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer_files import (
     PanickedError,
     catch_panics,
     load_huggingface,
     load_sentencepiece,
 )
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
@@ -278,19 +278,24 @@ def open_huggingface(
     return HuggingFace(library)
 
 
-class HuggingFace:
+class _Reference:
+    def encode(self, texts: pa.LargeStringArray) -> Encoded:
+        """Encode texts; a text that the library refuses or panics on is listed as failed."""
+        return join_results(
+            [encode_by_halves(run, self._call) for run in text_runs(texts, _RUN_BYTES)]
+        )
+
+    def _call(self, texts: pa.LargeStringArray) -> Encoded:
+        raise NotImplementedError
+
+
+class HuggingFace(_Reference):
     """The engine; `open_huggingface` makes it."""
 
     name = "hf"
 
     def __init__(self, library: _Library) -> None:
         self._library = library
-
-    def encode(self, texts: pa.LargeStringArray) -> Encoded:
-        """Encode texts; a text that the library refuses or panics on is listed as failed."""
-        return join_results(
-            [encode_by_halves(run, self._call) for run in text_runs(texts, _RUN_BYTES)]
-        )
 
     def _call(self, texts: pa.LargeStringArray) -> Encoded:
         try:
@@ -311,7 +316,7 @@ def open_sentencepiece(loaded: TokenizerFile, *, threads: int = 1) -> "SentenceP
     return SentencePiece(load_sentencepiece(loaded.data), threads)
 
 
-class SentencePiece:
+class SentencePiece(_Reference):
     """The engine; `open_sentencepiece` makes it."""
 
     name = "sentencepiece"
@@ -319,12 +324,6 @@ class SentencePiece:
     def __init__(self, processor: "SentencePieceProcessor", threads: int) -> None:
         self._processor = processor
         self._threads = threads
-
-    def encode(self, texts: pa.LargeStringArray) -> Encoded:
-        """Encode texts; a text that the library refuses is listed as failed."""
-        return join_results(
-            [encode_by_halves(run, self._call) for run in text_runs(texts, _RUN_BYTES)]
-        )
 
     def _call(self, texts: pa.LargeStringArray) -> Encoded:
         values = texts.to_pylist()

@@ -12,7 +12,7 @@ import unicodedata
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -30,8 +30,8 @@ from ingot.converters.megatron.engines.engine import (
     encode_by_halves,
     texts_buffer,
 )
-from ingot.converters.megatron.tokenizer.libraries import UnloadableError, catch_panics
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer_files import UnloadableError, catch_panics
 from ingot.converters.output.files import write_file
 from ingot.converters.rows import Json
 
@@ -305,14 +305,7 @@ class VerdictCase:
 
     def key(self, checks: int = _CHECKS) -> dict[str, Json]:
         """The case as plain JSON."""
-        return {
-            "tokenizer": self.tokenizer,
-            "engine": self.engine,
-            "version": self.version,
-            "reference": self.reference,
-            "plain": self.plain,
-            "trials": checks,
-        }
+        return {**asdict(self), "trials": checks}
 
 
 def make_verdict_case(engine: FastEngine, loaded: TokenizerFile, *, plain: bool) -> VerdictCase:

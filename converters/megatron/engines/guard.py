@@ -46,7 +46,7 @@ from ingot.converters.megatron.engines.fast_engines import (
     open_fast,
 )
 from ingot.converters.megatron.metrics.messages import Monitor, log_event
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer import TokenizerFile
 
 
 class _MemoryMeter:

@@ -32,7 +32,7 @@ from ingot.converters.megatron.indexed_dataset import (
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
-    from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+    from ingot.converters.megatron.tokenizer import TokenizerFile
 
 LengthStretches: TypeAlias = Callable[[], Iterator[npt.NDArray[Any]]]
 
@@ -145,7 +145,7 @@ def read_samples(
     data: IndexedDataSet, chosen: Sequence[int], loaded: "TokenizerFile | None", *, whole: bool
 ) -> Iterator[DocumentSample]:
     """Documents as they are read."""
-    from ingot.converters.megatron.tokenizer.tokenizer import decode_ids
+    from ingot.converters.megatron.tokenizer import decode_ids
 
     def reads(ids: Sequence[int]) -> str:
         return decode_ids(loaded, ids) if loaded else " ".join(map(str, ids))
@@ -308,7 +308,7 @@ def _open_tokenizer(
     data: IndexedDataSet, given: str | None
 ) -> "tuple[TokenizerFile | None, list[str]]":
     """The tokenizer, and what is to be said about it."""
-    from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
+    from ingot.converters.megatron.tokenizer import load_tokenizer
 
     facts = data.meta.get("tokenizer")
     facts = facts if isinstance(facts, dict) else {}
@@ -371,7 +371,7 @@ def _scan_eod(data: IndexedDataSet, scanned: int, loaded: "TokenizerFile | None"
 
 
 def _guess_eod(loaded: "TokenizerFile") -> int | None:
-    from ingot.converters.megatron.tokenizer.tokenizer import find_eod
+    from ingot.converters.megatron.tokenizer import find_eod
 
     try:
         return find_eod(loaded)

@@ -4,15 +4,21 @@ In itself: files and index fit together, every id is in the vocabulary, masks ar
 the data: documents drawn at random are made once more from their rows and compared id by id.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from ingot.converters.errors import ConversionError
+from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.megatron.chat.loss_masks import LossMasker
+from ingot.converters.megatron.chat.rendering import TextSpan
+from ingot.converters.megatron.chat.templates import load_template
+from ingot.converters.megatron.engines.engine import Engine, open_reference
 from ingot.converters.megatron.indexed_dataset import (
     IndexedDataSet,
     IntegerArray,
@@ -21,16 +27,242 @@ from ingot.converters.megatron.indexed_dataset import (
     number_stretches,
     open_data_set,
 )
-from ingot.converters.megatron.inspect.source_documents import (
-    RemadeDocument,
-    SourceFile,
-    open_source,
-    stored_sequences,
+from ingot.converters.megatron.options import BuildOptions
+from ingot.converters.megatron.read.input_files import InputFile, InputLayout, Unit, stamp_files
+from ingot.converters.megatron.read.preparation import Preparer
+from ingot.converters.megatron.read.row_batches import read_rows
+from ingot.converters.megatron.run.pipeline import tokenize_shard
+from ingot.converters.megatron.text.documents import (
+    LONG_CHARS,
+    NEW_DOCUMENT,
+    DocumentRules,
+    ShapedDocuments,
+    Shard,
+    Tokens,
 )
+from ingot.converters.megatron.text.long_texts import Cutter
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
-    from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+    from ingot.converters.megatron.tokenizer import TokenizerFile
+
+
+_BATCH_ROWS: Final = 4_096
+
+StoredSequence: TypeAlias = tuple[Tokens, npt.NDArray[np.uint8] | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceFile:
+    """A file of the source, and the documents that are its own."""
+
+    name: str  # relative to the source
+    first: int  # its first document in the data set
+    documents: int
+    bytes: int | None  # its size when it was read; None = not known
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RemadeDocument:
+    """A document as its source gives it."""
+
+    row: int | None  # its first row in the file; None where it is not known
+    sequences: list[StoredSequence]  # ids and mask of each of its sequences
+    problem: str | None = None  # why there is none
+
+
+@dataclass(kw_only=True, slots=True)
+class _UntokenizedDocument:
+    """The texts of a document before they are tokenized."""
+
+    row: int
+    texts: list[str] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    skips: list[int] = field(default_factory=list)
+    spans: list[tuple[TextSpan, ...]] = field(default_factory=list)
+
+    def add(self, shard: Shard, place: int, text: str) -> None:
+        self.texts.append(text)
+        self.kinds.append(NEW_DOCUMENT if shard.kinds is None else int(shard.kinds[place]))
+        self.skips.append(0 if shard.skips is None else int(shard.skips[place]))
+        if shard.spans is not None:
+            self.spans.append(shard.spans[place])
+
+    def shard(self) -> Shard:
+        """A shard of this document alone; one without any text is an empty text."""
+        texts, kinds = self.texts or [""], self.kinds or [NEW_DOCUMENT]
+        return Shard(
+            texts=pa.array(texts, pa.large_string()),
+            rows=np.full(len(texts), self.row, np.int64),
+            kinds=np.array(kinds, np.uint8),
+            skips=np.array(self.skips, np.int64) if any(self.skips) else None,
+            spans=tuple(self.spans) if self.spans else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RawSource:
+    """The raw data of a data set, and the way it was built."""
+
+    data: IndexedDataSet
+    folder: Path  # where the files lie; or the only file
+    preparer: Preparer
+    rules: DocumentRules
+    engine: Engine  # the reference
+    masker: LossMasker | None  # makes loss masks; None = there are none
+
+    def remake(
+        self, file: SourceFile, chosen: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[int, RemadeDocument]]:
+        """Documents of a file, made once more."""
+        there, wanted = self._locate_documents(file), set(chosen.tolist())
+        if self.data.packed:
+            yield from self._packs(there, chosen)
+        elif sum(1 for _ in self._documents(there)) == file.documents:
+            for number, document in enumerate(self._documents(there), file.first):
+                if number in wanted:
+                    left_out = RemadeDocument(row=document.row, sequences=[], problem="is left out")
+                    yield number, self._made(document, file.name) or left_out
+        else:
+            yield from self._counted(there, file, wanted)
+
+    def _locate_documents(self, file: SourceFile) -> InputFile:
+        place = PurePosixPath(file.name)
+        if place.is_absolute() or ".." in place.parts:
+            where = str(index_paths(self.data.prefix)[2])
+            raise ConversionError(where, f"{file.name!r} is no file of a source", "build it again")
+        path = self.folder if self.folder.is_file() else self.folder / place
+        if not path.is_file():
+            raise SourceError(
+                str(path),
+                "cannot be read: no such file",
+                "give the folder of the input as `source`",
+            )
+        there = replace(stamp_files([path])[0], name=file.name)
+        if file.bytes not in (None, there.bytes):
+            problem = f"{there.bytes:,} bytes, {file.bytes:,} when the data set was built from it"
+            raise ConversionError(str(path), problem, "verify against the data as it was")
+        return there
+
+    def _documents(self, file: InputFile) -> Iterator[_UntokenizedDocument]:
+        unit = Unit(number=0, file=0, row_groups=None, first_row=0, bytes=file.bytes)
+        rows = read_rows(file, unit, self.preparer.layout, batch_size=_BATCH_ROWS)
+        long = _UntokenizedDocument(row=0)
+        for shard in self.preparer.prepare(file.name, rows):
+            if not shard.long:
+                yield from _split_shard(shard)
+                continue
+            if shard.opens:
+                long = _UntokenizedDocument(row=int(shard.rows[0]) if len(shard.rows) else 0)
+            for place, text in enumerate(shard.texts.to_pylist()):
+                long.add(shard, place, text)
+            if shard.closes and not shard.dropped:
+                yield long
+
+    def _made(self, document: _UntokenizedDocument, name: str) -> RemadeDocument | None:
+        made = tokenize_shard(
+            document.shard(), name, self.engine, self.masker, self.rules
+        ).documents
+        if made is None or not len(made.sizes):
+            return None
+        return RemadeDocument(row=document.row, sequences=_document_sequences(made))
+
+    def _counted(
+        self, there: InputFile, file: SourceFile, wanted: set[int]
+    ) -> Iterator[tuple[int, RemadeDocument]]:
+        """All documents, since tokens decide which ones are in the data set."""
+        number = file.first
+        for document in self._documents(there):
+            remade = self._made(document, file.name)
+            if remade is not None:
+                if number in wanted:
+                    yield number, remade
+                number += 1
+        found = number - file.first
+        if found != file.documents:
+            problem = f"{file.documents:,} documents from this file, which gives {found:,}"
+            yield file.first, RemadeDocument(row=None, sequences=[], problem=problem)
+
+    def _packs(
+        self, file: InputFile, chosen: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[int, RemadeDocument]]:
+        """Packs say nothing of rows: each of their texts has to be one that the file gives."""
+        given = {
+            _sequence_digest(sequence)
+            for document in self._documents(file)
+            if (remade := self._made(document, file.name))
+            for sequence in remade.sequences
+        }
+        for number in chosen.tolist():
+            stored = list(stored_sequences(self.data, number))
+            strange = [n for n, one in enumerate(stored) if _sequence_digest(one) not in given]
+            problem = f"sequence {strange[0]} is no text of the file" if strange else None
+            yield number, RemadeDocument(row=None, sequences=stored, problem=problem)
+
+
+def stored_sequences(data: IndexedDataSet, number: int) -> Iterator[StoredSequence]:
+    """Ids and mask of each sequence of a document, as they are in the data set."""
+    first, end = data.tokens.document_indices[number : number + 2]
+    for sequence in range(int(first), int(end)):
+        yield data.tokens[sequence], None if data.masks is None else data.masks[sequence]
+
+
+def _split_shard(shard: Shard) -> Iterator[_UntokenizedDocument]:
+    document = None
+    for place, text in enumerate(shard.texts.to_pylist()):
+        if document is None or shard.kinds is None or shard.kinds[place] == NEW_DOCUMENT:
+            if document is not None:
+                yield document
+            document = _UntokenizedDocument(row=int(shard.rows[place]))
+        document.add(shard, place, text)
+    if document is not None:
+        yield document
+
+
+def _document_sequences(made: ShapedDocuments) -> list[StoredSequence]:
+    cuts = np.cumsum(made.lengths)[:-1]
+    tokens = np.split(made.tokens, cuts) if len(made.lengths) else []
+    if made.mask is None:
+        return [(ids, None) for ids in tokens]
+    return list(zip(tokens, np.split(made.mask, cuts), strict=False))
+
+
+def _sequence_digest(sequence: StoredSequence) -> bytes:
+    ids, mask = sequence
+    return hashlib.sha256(ids.tobytes() + (b"" if mask is None else mask.tobytes())).digest()
+
+
+def open_source(data: IndexedDataSet, folder: Path, loaded: "TokenizerFile") -> RawSource:
+    """The raw data of a data set, to be read the way its facts say that it was built."""
+    where, meta = str(index_paths(data.prefix)[2]), data.meta
+    try:
+        options = BuildOptions.from_document(meta["options"])
+        layout = InputLayout(kind=meta["kind"], columns=tuple(meta["columns"]))
+        rules = DocumentRules.from_options(
+            options,
+            dtype=meta["dtype"],
+            bos=tuple(meta["bos"]),
+            eos=tuple(meta["eos"]),
+            eod=meta["eod_id"],
+            chat=layout.kind == "sft",
+        )
+        template = load_template(options.chat_template, loaded) if rules.chat else None
+        stated = meta["chat_template"]["sha256"] if rules.chat else None
+    except (KeyError, TypeError, AttributeError) as error:
+        problem = f"does not say how the data set was built: {error}"
+        raise ConversionError(where, problem, "verify what ingot built itself") from error
+    if template is not None and template.sha256 != stated:
+        raise ConversionError(where, "its chat template is another one now", "put it back")
+    cutter = Cutter(loaded, plain=options.plain, limit=LONG_CHARS)
+    return RawSource(
+        data=data,
+        folder=folder,
+        preparer=Preparer(layout=layout, options=options, cutter=cutter, template=template),
+        rules=rules,
+        engine=open_reference(loaded, plain=options.plain),
+        masker=LossMasker(loaded, plain=options.plain) if data.masks else None,
+    )
+
 
 DEFAULT_SAMPLES: Final = 200
 _REPORTED: Final = 20  # differences that are told one by one
@@ -76,7 +308,7 @@ def verify_data_set(
     seed: int = 0,
 ) -> Verification:
     """Check a data set."""
-    from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
+    from ingot.converters.megatron.tokenizer import load_tokenizer
 
     data = open_data_set(prefix)
     loaded = load_tokenizer(tokenizer)

@@ -10,7 +10,7 @@ A message is a flat JSON object. The kinds:
     {"kind": "plan", "bytes", "files", "units"}                    what there is to do, once
     {"kind": "phase", "phase"}                                     `read`, `merge`, `done`
 
-Counters are `COUNTER_NAMES` and `error.TYPE`; those of another process carry `worker`.
+Counters are `COUNTERS` and `error.TYPE`; those of another process carry `worker`.
 """
 
 import math
@@ -19,7 +19,8 @@ import threading
 from bisect import bisect_left
 from collections import Counter, deque
 from datetime import UTC, datetime
-from typing import IO, Final, Literal, Protocol
+from itertools import accumulate
+from typing import IO, Final, Literal, Protocol, get_args
 
 import orjson
 
@@ -29,8 +30,8 @@ from ingot.converters.rows import Json
 Component = Literal["scanner", "reader", "tokenizer", "writer", "pipeline"]
 Stage = Literal["reader", "preprocess", "tokenize", "write", "index"]
 
-LOG_LEVELS: Final[tuple[Level, ...]] = ("trace", "debug", "info", "warn", "error")
-STAGE_NAMES: Final[tuple[Stage, ...]] = ("reader", "preprocess", "tokenize", "write", "index")
+LOG_LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+STAGE_NAMES: Final[tuple[Stage, ...]] = get_args(Stage)
 
 
 class Monitor(Protocol):
@@ -54,23 +55,9 @@ def log_event(
 
 # Upper bounds in milliseconds; beyond the last is `+Inf`.
 LATENCY_BUCKETS: Final = (
-    1,
-    2.5,
-    5,
-    10,
-    25,
-    50,
-    100,
-    250,
-    500,
-    1000,
-    2500,
-    5000,
-    10000,
-    30000,
-    60000,
+    *(1, 2.5, 5, 10, 25, 50, 100, 250, 500),
+    *(1000, 2500, 5000, 10000, 30000, 60000),
 )
-
 _STEP: Final = math.log(1.02)  # a class reaches 2 % above its lower end: its middle is 1 % off
 _SHORTEST: Final = 1e-3
 _LONGEST: Final = 1e9
@@ -109,28 +96,23 @@ class Latencies:
 
     def buckets(self) -> list[tuple[str, float]]:
         """Prometheus's cumulative counts by upper bound, `+Inf` last."""
-        bounds = [*(str(float(bound)) for bound in LATENCY_BUCKETS), "+Inf"]
-        so_far, cumulative = 0, []
-        for bound, count in zip(bounds, self._buckets, strict=True):
-            so_far += count
-            cumulative.append((bound, float(so_far)))
-        return cumulative
+        bounds = [*map(str, map(float, LATENCY_BUCKETS)), "+Inf"]
+        return list(zip(bounds, map(float, accumulate(self._buckets)), strict=True))
 
 
-# `error.TYPE` are counted apart.
-COUNTER_NAMES: Final = (
-    "bytes_read",
-    "text_bytes",
-    "records",
-    "documents",
-    "tokens",
-    "bytes_written",
-    "failed_records",
-    "filtered",
-    "files",
-    "failed_files",
-    "units",
-)
+COUNTERS: Final = {
+    "bytes_read": "Bytes of the input files read, compressed",
+    "text_bytes": "Bytes of text tokenized",
+    "records": "Records read",
+    "documents": "Documents written",
+    "tokens": "Tokens written",
+    "bytes_written": "Bytes written",
+    "failed_records": "Records that could not be tokenized",
+    "filtered": "Records left out by the options",
+    "files": "Input files finished",
+    "failed_files": "Input files that failed",
+    "units": "Units of work finished",
+}
 _ERROR: Final = "error."
 _MOST_TYPES: Final = 64  # of errors: a name made of data must not become a metric each
 _WINDOW: Final = 30.0
@@ -193,7 +175,7 @@ class MessageTotals:
                 kind = name.removeprefix(_ERROR)
                 known = kind in self.errors or len(self.errors) < _MOST_TYPES
                 self.errors[kind if known else "other"] += amount
-            elif name in COUNTER_NAMES:
+            elif name in COUNTERS:
                 self.counts[name] += amount
 
     def _reading(self, now: float) -> None:
@@ -219,11 +201,11 @@ class Rates:
     """Amounts per second over the last half minute, or since it began."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, dict[str, int]]] = deque()
+        self._seen: deque[tuple[float, Counter[str]]] = deque()
 
     def look(self, now: float, counts: Counter[str]) -> None:
         """Take the counts as they are now."""
-        self._seen.append((now, {name: counts[name] for name in COUNTER_NAMES}))
+        self._seen.append((now, counts.copy()))
         while len(self._seen) > 2 and self._seen[1][0] < now - _WINDOW:
             self._seen.popleft()
 

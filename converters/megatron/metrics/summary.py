@@ -2,13 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from ingot.converters.megatron.metrics.messages import MessageTotals, Rates
+from ingot.converters.megatron.metrics.messages import COUNTERS, MessageTotals, Rates
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -32,14 +32,7 @@ class ResourceSample:
     processes: int = 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _ProcessUsage:
-    """What a process has used since its start; seconds and bytes."""
-
-    cpu: float = 0.0
-    read: int = 0
-    written: int = 0
-    rss: int = 0
+_Usage: TypeAlias = tuple[float, int, int, int]  # seconds of CPU; bytes read, written, in memory
 
 
 class Resources:
@@ -52,55 +45,48 @@ class Resources:
         self._process = psutil.Process()
         self._clock = clock
         self._at = clock()
-        self._before: dict[tuple[int, float], _ProcessUsage] = {}
+        self._before: dict[tuple[int, float], _Usage] = {}
         self._before = self._look()
 
     def sample(self) -> ResourceSample:
         """Look now. A process that ended since the sample before is left out of the rates."""
         now, spent = self._clock(), self._look()
         seconds = max(now - self._at, 1e-9)
-        pairs = [(one, self._before.get(key, _ProcessUsage())) for key, one in spent.items()]
+        pairs = [(one, self._before.get(key, (0.0, 0, 0, 0))) for key, one in spent.items()]
+        cpu, read, written = (
+            sum(one[i] - was[i] for one, was in pairs) / seconds for i in range(3)
+        )
         self._at, self._before = now, spent
-        rss = sum(one.rss for one in spent.values())
+        rss = sum(one[-1] for one in spent.values())
         self.peak_rss = max(self.peak_rss, rss, _peak_bytes())
         return ResourceSample(
-            cpu_pct=100 * sum(one.cpu - was.cpu for one, was in pairs) / seconds,
+            cpu_pct=100 * cpu,
             rss=rss,
-            disk_read=sum(one.read - was.read for one, was in pairs) / seconds / MB,
-            disk_write=sum(one.written - was.written for one, was in pairs) / seconds / MB,
+            disk_read=read / MB,
+            disk_write=written / MB,
             processes=len(spent),
         )
 
-    def _look(self) -> dict[tuple[int, float], _ProcessUsage]:
+    def _look(self) -> dict[tuple[int, float], _Usage]:
         """What every process has used, by its id and start: ids are used again."""
         import psutil
 
         found = {}
         for process in (self._process, *self._process.children(recursive=True)):
-            try:
-                with process.oneshot():
-                    found[process.pid, process.create_time()] = _process_usage(process)
-            except psutil.Error:  # it ended, or is another user's
-                continue
+            with suppress(psutil.Error), process.oneshot():  # it ended, or is another user's
+                times, rss = process.cpu_times(), process.memory_info().rss
+                key = process.pid, process.create_time()
+                found[key] = (times.user + times.system, *_disk_bytes(process), rss)
         return found
-
-
-def _process_usage(process: Any) -> _ProcessUsage:  # noqa: ANN401
-    times = process.cpu_times()
-    read, written = _disk_bytes(process)
-    cpu = times.user + times.system
-    return _ProcessUsage(cpu=cpu, read=read, written=written, rss=process.memory_info().rss)
 
 
 def _disk_bytes(process: Any) -> tuple[int, int]:  # noqa: ANN401
     """Bytes read and written; not every system counts them, nor tells everybody."""
     import psutil
 
-    if not hasattr(process, "io_counters"):
-        return 0, 0
     try:
         counters = process.io_counters()
-    except (psutil.AccessDenied, OSError, NotImplementedError):
+    except (AttributeError, psutil.AccessDenied, OSError, NotImplementedError):
         return 0, 0
     return counters.read_bytes, counters.write_bytes
 
@@ -233,19 +219,12 @@ def summarize_build(
 ) -> BuildSummary:
     """The summary of what the messages add up to at a time."""
     counts = totals.counts
+    same = ("files", "failed_files", "bytes_read", "text_bytes", "records", "documents", "tokens")
     return BuildSummary(
         wall_seconds=now - totals.started,
         phases=totals.phases(now),
-        files=counts["files"],
-        failed_files=counts["failed_files"],
-        bytes_read=counts["bytes_read"],
-        text_bytes=counts["text_bytes"],
-        records=counts["records"],
-        documents=counts["documents"],
-        tokens=counts["tokens"],
-        bytes_written=counts["bytes_written"],
+        **{name: counts[name] for name in (*same, "bytes_written", "filtered")},
         rejected=counts["failed_records"],
-        filtered=counts["filtered"],
         errors=dict(sorted(totals.errors.items())),
         speed=_run_speed(totals, now, measured),
         stages=_stage_times(totals.stages),
@@ -267,20 +246,16 @@ def _run_speed(totals: MessageTotals, now: float, measured: BuildMeasures) -> Ru
     wall = max(now - totals.started, 1e-9)
     reading = max(totals.phases(now).get("read", wall), 1e-9)
     read, text = totals.counts["bytes_read"] / MB, totals.counts["text_bytes"] / MB
+    engine, disk = measured.engine_mbps, measured.disk_mbps
     return RunSpeed(
         read_mbps=read / wall,
         text_mbps=text / wall,
         tokens_per_sec=totals.counts["tokens"] / wall,
-        engine_mbps=measured.engine_mbps,
-        engine_share=_share_of(text / reading, measured.engine_mbps),
-        disk_mbps=measured.disk_mbps,
-        disk_share=_share_of(read / reading, measured.disk_mbps),
+        engine_mbps=engine,
+        engine_share=text / reading / engine if engine else None,
+        disk_mbps=disk,
+        disk_share=read / reading / disk if disk else None,
     )
-
-
-def _share_of(part: float, whole: float | None) -> float | None:
-    """The share, None of nothing."""
-    return part / whole if whole else None
 
 
 def _stage_times(seconds: dict[str, float]) -> tuple[StageTime, ...]:
@@ -297,19 +272,6 @@ def _round_value(value: Json) -> Json:
 
 
 _METRIC_PREFIX: Final = "parquet2mbt"
-_COUNTER_TEXTS: Final = {
-    "bytes_read": ("bytes_read", "Bytes of the input files read, compressed"),
-    "text_bytes": ("text_bytes", "Bytes of text tokenized"),
-    "records": ("records", "Records read"),
-    "documents": ("documents", "Documents written"),
-    "tokens": ("tokens", "Tokens written"),
-    "bytes_written": ("bytes_written", "Bytes written"),
-    "failed_records": ("failed_records", "Records that could not be tokenized"),
-    "filtered": ("filtered_records", "Records left out by the options"),
-    "files": ("files", "Input files finished"),
-    "failed_files": ("failed_files", "Input files that failed"),
-    "units": ("units", "Units of work finished"),
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -333,31 +295,68 @@ def eta_seconds(totals: MessageTotals, rates: Rates) -> float | None:
     return max(left, 0) / rate
 
 
-def metric_fields(state: MetricsState) -> dict[str, Json]:
-    """The line `metrics` of the log: totals, rates, latencies in ms, queues, resources."""
+class _Gauge(NamedTuple):
+    name: str  # of the metric
+    text: str
+    value: float | None
+    field: str = ""  # of the log line; empty = not in it
+    digits: int | None = None
+
+
+def _read_gauges(state: MetricsState) -> list[_Gauge]:
     totals, rates, sample = state.totals, state.rates, state.sample
     reader, tokenizer = totals.depths()
-    eta = eta_seconds(totals, rates)
+    read, text = rates.per_second("bytes_read") / MB, rates.per_second("text_bytes") / MB
+    tokens, half = rates.per_second("tokens"), "over the last half minute"
+    seconds, eta = state.now - totals.started, eta_seconds(totals, rates)
+    planned, disk = totals.planned, "the disk itself, MB/s"
+    return [
+        _Gauge("read_mb_per_sec", f"Compressed input {half}, MB/s", read, "read_MBps", 3),
+        _Gauge("text_mb_per_sec", f"Text {half}, MB/s", text, "text_MBps", 3),
+        _Gauge("tokens_per_sec", f"Tokens {half}", tokens, "tokens_per_sec", 1),
+        _Gauge(
+            "queue_depth_reader", "Batches that wait to be tokenized", reader, "queue_depth_reader"
+        ),
+        _Gauge(
+            "queue_depth_tokenizer",
+            "Tokenized batches that wait to be written",
+            tokenizer,
+            "queue_depth_tok",
+        ),
+        _Gauge("cpu_pct", "CPU of all processes, 100 = one core", sample.cpu_pct, "cpu_pct", 1),
+        _Gauge("mem_rss_bytes", "Memory of all processes", sample.rss, "mem_rss_bytes"),
+        _Gauge("disk_read_mb_per_sec", f"Read from {disk}", sample.disk_read, "disk_read_MBps", 3),
+        _Gauge(
+            "disk_write_mb_per_sec", f"Written to {disk}", sample.disk_write, "disk_write_MBps", 3
+        ),
+        _Gauge("processes", "Processes at work", sample.processes),
+        _Gauge("input_bytes", "Bytes of input there are to read", planned["bytes"]),
+        _Gauge("input_files", "Input files there are", planned["files"]),
+        _Gauge("run_seconds", "Seconds since the start", seconds, "seconds", 3),
+        _Gauge("healthy", "1 while the build is healthy", 0 if state.trouble else 1),
+        _Gauge("eta_seconds", "Seconds until all input is read", eta, "eta_seconds", 1),
+    ]
+
+
+def metric_fields(state: MetricsState) -> dict[str, Json]:
+    """The line `metrics` of the log: totals, rates, latencies in ms, queues, resources."""
+    totals = state.totals
+    shown = [
+        (one.field, one.value if one.value is None else round(one.value, one.digits))
+        for one in _read_gauges(state)
+        if one.field
+    ]
     latencies = {
         f"latency_ms_{name}": None if ms is None else round(ms, 2)
         for name, ms in latency_percentiles(totals).items()
     }
     return {
         "phase": totals.phase,
-        **{name: totals.counts[name] for name in _COUNTER_TEXTS},
+        **{name: totals.counts[name] for name in COUNTERS},
         "error_count": sum(totals.errors.values()),
-        "read_MBps": round(rates.per_second("bytes_read") / MB, 3),
-        "text_MBps": round(rates.per_second("text_bytes") / MB, 3),
-        "tokens_per_sec": round(rates.per_second("tokens"), 1),
+        **dict(shown[:3]),
         **latencies,
-        "queue_depth_reader": reader,
-        "queue_depth_tok": tokenizer,
-        "cpu_pct": round(sample.cpu_pct, 1),
-        "mem_rss_bytes": sample.rss,
-        "disk_read_MBps": round(sample.disk_read, 3),
-        "disk_write_MBps": round(sample.disk_write, 3),
-        "seconds": round(state.now - totals.started, 3),
-        "eta_seconds": None if eta is None else round(eta, 1),
+        **dict(shown[3:]),
         **({"error": state.trouble} if state.trouble else {}),
     }
 
@@ -380,66 +379,38 @@ def make_registry(collect: Callable[[], Iterable["Metric"]]) -> "CollectorRegist
 
 def metric_families(state: MetricsState) -> Iterator["Metric"]:
     """Every metric with its value."""
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.core import CounterMetricFamily as Counters
+    from prometheus_client.core import GaugeMetricFamily as Gauges
+    from prometheus_client.core import HistogramMetricFamily as Histogram
 
-    counts = state.totals.counts
-    for name, (shown, said) in _COUNTER_TEXTS.items():
-        yield CounterMetricFamily(f"{_METRIC_PREFIX}_{shown}", said, value=counts[name])
-    yield CounterMetricFamily(
-        f"{_METRIC_PREFIX}_log_lines_lost", "Lines of the log lost", value=state.lost
-    )
-    errors = CounterMetricFamily(f"{_METRIC_PREFIX}_error", "Errors", labels=["type"])
-    for kind, count in state.totals.errors.items():
-        errors.add_metric([_label_text(kind)], count)
-    yield errors
-    stages = CounterMetricFamily(
-        f"{_METRIC_PREFIX}_stage_seconds", "Time in stages", labels=["stage"]
-    )
-    for stage, seconds in state.totals.stages.items():
-        stages.add_metric([_label_text(stage)], seconds)
-    yield stages
-    yield from _latency_families(state.totals)
-    for name, said, value in _gauge_values(state):
-        yield GaugeMetricFamily(f"{_METRIC_PREFIX}_{name}", said, value=value)
+    def labelled(
+        family: type[Counters] | type[Gauges],
+        name: str,
+        text: str,
+        label: str,
+        values: Mapping[str, float | None],
+    ) -> "Metric":
+        metrics = family(f"{_METRIC_PREFIX}_{name}", text, labels=[label])
+        for shown, value in values.items():
+            if value is not None:
+                metrics.add_metric([_label_text(shown)], value)
+        return metrics
 
-
-def _gauge_values(state: MetricsState) -> Iterator[tuple[str, str, float]]:
-    totals, rates, sample = state.totals, state.rates, state.sample
-    reader, tokenizer = totals.depths()
-    read, text = rates.per_second("bytes_read") / MB, rates.per_second("text_bytes") / MB
-    yield "read_mb_per_sec", "Compressed input over the last half minute, MB/s", read
-    yield "text_mb_per_sec", "Text over the last half minute, MB/s", text
-    yield "tokens_per_sec", "Tokens over the last half minute", rates.per_second("tokens")
-    yield "queue_depth_reader", "Batches that wait to be tokenized", reader
-    yield "queue_depth_tokenizer", "Tokenized batches that wait to be written", tokenizer
-    yield "cpu_pct", "CPU of all processes, 100 = one core", sample.cpu_pct
-    yield "mem_rss_bytes", "Memory of all processes", sample.rss
-    yield "disk_read_mb_per_sec", "Read from the disk itself, MB/s", sample.disk_read
-    yield "disk_write_mb_per_sec", "Written to the disk itself, MB/s", sample.disk_write
-    yield "processes", "Processes at work", sample.processes
-    yield "input_bytes", "Bytes of input there are to read", totals.planned["bytes"]
-    yield "input_files", "Input files there are", totals.planned["files"]
-    yield "run_seconds", "Seconds since the start", state.now - totals.started
-    yield "healthy", "1 while the build is healthy", 0 if state.trouble else 1
-    eta = eta_seconds(totals, rates)
-    if eta is not None:
-        yield "eta_seconds", "Seconds until all input is read", eta
-
-
-def _latency_families(totals: MessageTotals) -> Iterator["Metric"]:
-    from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
-
-    seen = totals.latencies
-    said = "Milliseconds that a batch took"
+    totals, seen = state.totals, state.totals.latencies
+    for name, text in COUNTERS.items():
+        shown = "filtered_records" if name == "filtered" else name
+        yield Counters(f"{_METRIC_PREFIX}_{shown}", text, value=totals.counts[name])
+    yield Counters(f"{_METRIC_PREFIX}_log_lines_lost", "Lines of the log lost", value=state.lost)
+    yield labelled(Counters, "error", "Errors", "type", totals.errors)
+    yield labelled(Counters, "stage_seconds", "Time in stages", "stage", totals.stages)
+    text = "Milliseconds that a batch took"
     name = f"{_METRIC_PREFIX}_batch_latency_ms"
-    yield HistogramMetricFamily(name, said, buckets=seen.buckets(), sum_value=seen.total)
-    quantiles = GaugeMetricFamily(
-        f"{_METRIC_PREFIX}_batch_latency_quantile_ms", said, labels=["quantile"]
-    )
-    for quantile, ms in latency_percentiles(totals).items():
-        if ms is not None:
-            quantiles.add_metric([quantile], ms)
-    yield quantiles
+    yield Histogram(name, text, buckets=seen.buckets(), sum_value=seen.total)
+    percentiles = latency_percentiles(totals)
+    yield labelled(Gauges, "batch_latency_quantile_ms", text, "quantile", percentiles)
+    for one in _read_gauges(state):
+        if one.value is not None:
+            yield Gauges(f"{_METRIC_PREFIX}_{one.name}", one.text, value=one.value)
 
 
 def _label_text(text: str) -> str:

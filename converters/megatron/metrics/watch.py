@@ -1,11 +1,17 @@
 """Watch a running build: log, metrics and progress bar from its messages; alarms when it stalls."""
 
+import json
+import socket
+import sys
 import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from ingot.converters.megatron.metrics.http_server import MetricsServer
+from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.metrics.messages import LogStream, MessageTotals, Rates
 from ingot.converters.megatron.metrics.summary import (
     BuildMeasures,
@@ -23,15 +29,10 @@ from ingot.converters.megatron.options import Level, WatchOptions
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AlarmLimits:
-    """How long and how often is too much."""
-
-    stall_seconds: float  # without a batch that went through, while there is work
-    error_streak: int  # failures in a row, of records or of files, that are still borne
 
 
 class Alarms:
@@ -40,8 +41,8 @@ class Alarms:
     Every method gives the `log` messages that are to be written.
     """
 
-    def __init__(self, limits: AlarmLimits, now: float) -> None:
-        self._limits = limits
+    def __init__(self, options: WatchOptions, now: float) -> None:
+        self._limits = options
         self._moved = now
         self._stalled = False
         self._streaks = {"records": 0, "files": 0}
@@ -64,12 +65,8 @@ class Alarms:
         if self._stalled or self._stall(totals, now) is None:
             return []
         self._stalled = True
-        where = _waiting_stage(totals)
-        return [
-            _log_message(
-                "warn", "stall", seconds=now - self._moved, error=where, **_queue_fields(totals)
-            )
-        ]
+        waited, where = now - self._moved, _waiting_stage(totals)
+        return [_log_message("warn", "stall", seconds=waited, error=where, **_queue_fields(totals))]
 
     def trouble(self, totals: MessageTotals, now: float) -> str | None:
         """Why the build is not healthy, None if it is."""
@@ -107,11 +104,9 @@ class Alarms:
         if before <= limit < after:
             error = f"{after} {what} failed in a row, none succeeded"
             return [_log_message("error", "error_rate", error=error, error_count=after)]
-        return (
-            [_log_message("info", "error_rate_over", error_count=before)]
-            if before > limit > after
-            else []
-        )
+        if before > limit > after:
+            return [_log_message("info", "error_rate_over", error_count=before)]
+        return []
 
 
 def _log_message(level: Level, event: str, **fields: Json) -> dict[str, Json]:
@@ -168,9 +163,7 @@ class Watch:
         self._looking = threading.Lock()
         self._log = LogStream(options.log_stream, options.log_level)
         self._totals = MessageTotals(now)
-        self._alarms = Alarms(
-            AlarmLimits(stall_seconds=options.stall_seconds, error_streak=options.error_streak), now
-        )
+        self._alarms = Alarms(options, now)
         self._rates = Rates()
         self._rates.look(now, self._totals.counts)
         self._resources = Resources(options.clock)
@@ -202,12 +195,7 @@ class Watch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -320,3 +308,106 @@ class Watch:
     def _line(self, event: str, shown: dict[str, Json]) -> None:
         head = {"kind": "log", "level": "info", "component": "pipeline", "event": event}
         self._log.write({**head, **shown})
+
+
+_MOST_CONNECTIONS: Final = 16
+_PATIENCE: Final = 5.0  # seconds for a client to say something
+_POLL: Final = 0.1
+_PATHS: Final = b"/metrics and /healthz are here\n"
+_METHODS: Final = b"only GET and HEAD are served\n"
+
+
+class _Handler(WSGIRequestHandler):
+    """Answers one request; requests are not logged."""
+
+    timeout = _PATIENCE
+    server_version = "ingot"
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing."""
+
+
+class MetricsServer(ThreadingMixIn, WSGIServer):
+    """Serves `/metrics` and `/healthz`, a few connections at a time, until it is closed."""
+
+    daemon_threads = False  # server_close waits for them
+    request_queue_size = _MOST_CONNECTIONS
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        registry: "CollectorRegistry",
+        trouble: Callable[[], str | None],
+    ) -> None:
+        self._open: set[Any] = set()
+        try:
+            super().__init__((host, port), _Handler)
+        except (OSError, OverflowError) as error:
+            hint = "choose another port; 0 takes any free one"
+            problem = f"cannot serve metrics there: {error}"
+            raise ConversionError(f"{host}:{port}", problem, hint) from error
+        self.set_app(_make_app(registry, trouble))
+        self.port = self.server_port
+        self._thread = threading.Thread(
+            target=self.serve_forever, args=(_POLL,), name="metrics", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop and end the connections; closing again does no harm."""
+        self.shutdown()
+        for connection in list(self._open):
+            with suppress(OSError):  # it has just ended
+                connection.shutdown(socket.SHUT_RDWR)
+        self.server_close()
+        self._thread.join()
+
+    def server_bind(self) -> None:
+        """Bind without asking the name service who we are."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "", self.server_address[1]
+        self.setup_environ()
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ANN401
+        """Whether one more connection is welcome."""
+        welcome = len(self._open) < _MOST_CONNECTIONS
+        if welcome:
+            self._open.add(request)
+        return welcome
+
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401
+        """Forget a connection that ends."""
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        """A client that goes away is no error."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
+def _make_app(
+    registry: "CollectorRegistry", trouble: Callable[[], str | None]
+) -> "WSGIApplication":
+    from prometheus_client import make_wsgi_app
+
+    metrics = make_wsgi_app(registry)
+
+    def app(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        status, kind, body = "404 Not Found", "text/plain; charset=utf-8", _PATHS
+        if method not in ("GET", "HEAD"):
+            status, kind, body = "501 Not Implemented", "text/plain", _METHODS
+        elif path == "/metrics":
+            found = metrics({**environ, "REQUEST_METHOD": "GET"}, start)
+            return [] if method == "HEAD" else found
+        elif path == "/healthz":
+            reason = trouble()
+            state = {"status": "ok"} if reason is None else {"status": "failing", "reason": reason}
+            status = "200 OK" if reason is None else "503 Service Unavailable"
+            kind, body = "application/json", json.dumps(state).encode() + b"\n"
+        start(status, [("Content-Type", kind), ("Cache-Control", "no-store")])
+        return [] if method == "HEAD" else [body]
+
+    return app

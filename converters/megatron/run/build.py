@@ -3,7 +3,6 @@
 Units are done by one process or several, and again without an engine that was wrong.
 """
 
-import json
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -48,7 +47,7 @@ from ingot.converters.megatron.run.recipe import (
     sample_texts,
     special_check_section,
 )
-from ingot.converters.megatron.tokenizer.tokenizer import check_special, load_tokenizer
+from ingot.converters.megatron.tokenizer import check_special, load_tokenizer
 from ingot.converters.megatron.write.lanes import drop_engine, lane_numbers, recover_lanes
 from ingot.converters.megatron.write.staging import (
     Staging,
@@ -57,6 +56,7 @@ from ingot.converters.megatron.write.staging import (
     finished_units,
     identity_difference,
     open_staging,
+    read_note,
     sum_counts,
 )
 from ingot.converters.output.files import output_errors
@@ -272,14 +272,14 @@ class _Build:
         _, idx_path, meta_path = index_paths(self.prefix)
         if not idx_path.exists():
             return None
-        then = _read_meta_document(self.run_file).get("identity")
+        then = read_note(self.run_file).get("identity")
         differs = (
             identity_difference(self.identity(), then)
             if then
             else "it is not known how it was made"
         )
         if not differs:
-            meta = _read_meta_document(meta_path)
+            meta = read_note(meta_path)
             differs = _describe_damage(self.prefix, meta)
             if not differs:
                 log_event(self.monitor, "info", "pipeline", "already_done", file_path=str(idx_path))
@@ -423,11 +423,3 @@ def _describe_damage(prefix: Path, meta: dict[str, Json]) -> str:
         if not path.is_file() or path.stat().st_size != size:
             return f"{path.name} is damaged"
     return ""
-
-
-def _read_meta_document(path: Path) -> dict[str, Json]:
-    try:
-        document = json.loads(path.read_bytes())  # names of files need not be UTF-8
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}

@@ -3,10 +3,12 @@
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, TypeVar
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +17,11 @@ import pyarrow.compute as pc
 
 from ingot.converters.errors import SourceError
 from ingot.converters.megatron.chat.loss_masks import LossMask, LossMasker
-from ingot.converters.megatron.engines.engine import Encoded, Engine, IdCounts
+from ingot.converters.megatron.engines.engine import Encoded, Engine, EngineChoice, IdCounts
+from ingot.converters.megatron.engines.guard import open_engine
 from ingot.converters.megatron.metrics.messages import Monitor, log_event
-from ingot.converters.megatron.read.input_files import InputFile, InputLayout, Unit
-from ingot.converters.megatron.read.preparation import Preparer
+from ingot.converters.megatron.options import WorkOptions
+from ingot.converters.megatron.read.input_files import InputFile, Unit
 from ingot.converters.megatron.read.row_batches import RowBatch, read_rows
 from ingot.converters.megatron.text.documents import (
     NEW_DOCUMENT,
@@ -28,9 +31,13 @@ from ingot.converters.megatron.text.documents import (
     reject_row,
     shape_documents,
 )
-from ingot.converters.megatron.write.lanes import LaneStretch
+from ingot.converters.megatron.write.lanes import Lane, LaneStretch
 from ingot.converters.megatron.write.unit_writer import TokenizedShard, UnitWriter
+from ingot.converters.output.files import output_errors
 from ingot.converters.rows import Reject
+
+if TYPE_CHECKING:
+    from ingot.converters.megatron.run.recipe import Recipe
 
 
 class StageClock:
@@ -68,28 +75,16 @@ class QueueDepths:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._before = self._behind = 0
+        self._now = 0, 0
 
-    def read(self) -> None:
-        """One more waits for a tokenizer."""
+    def move(self, tokenizer: int = 0, writer: int = 0) -> None:
+        """So many more wait for a tokenizer, and for the writer."""
         with self._lock:
-            self._before += 1
-
-    def tokenized(self) -> None:
-        """One of them waits for the writer now."""
-        with self._lock:
-            self._before -= 1
-            self._behind += 1
-
-    def written(self) -> None:
-        """One is done."""
-        with self._lock:
-            self._behind -= 1
+            self._now = self._now[0] + tokenizer, self._now[1] + writer
 
     def depths(self) -> tuple[int, int]:
         """How many wait for a tokenizer, and for the writer."""
-        with self._lock:
-            return self._before, self._behind
+        return self._now
 
 
 def drop_skipped(
@@ -105,11 +100,6 @@ def drop_skipped(
 
 
 NOT_TOKENIZED_REASON: Final = "not_tokenized"
-
-
-def pass_empty_shard(shard: Shard) -> TokenizedShard:
-    """A shard without texts."""
-    return TokenizedShard(shard=shard, rejects=shard.rejects, tally=shard.tally)
 
 
 def tokenize_shard(
@@ -154,13 +144,17 @@ def tokenize_shard(
 def _text_sizes(shard: Shard, encoded: Encoded) -> dict[str, int]:
     good = shard.texts
     if encoded.failed:
-        kept = np.ones(len(good), np.bool_)
-        kept[[place for place, _ in encoded.failed]] = False
-        good = good.filter(pa.array(kept))
+        good = good.filter(pa.array(~_failed_texts(encoded)))
     return {
         "characters": pc.sum(pc.utf8_length(good)).as_py() or 0,
         "text_bytes": pc.sum(pc.binary_length(good)).as_py() or 0,
     }
+
+
+def _failed_texts(encoded: Encoded) -> npt.NDArray[np.bool_]:
+    failed = np.zeros(len(encoded.lengths), np.bool_)
+    failed[[place for place, _ in encoded.failed]] = True
+    return failed
 
 
 def _make_mask(
@@ -172,17 +166,13 @@ def _make_mask(
 
 
 def _tokenized_texts(shard: Shard, encoded: Encoded, mask: LossMask | None) -> TokenizedTexts:
-    failed = None
-    if encoded.failed:
-        failed = np.zeros(len(shard.texts), np.bool_)
-        failed[[place for place, _ in encoded.failed]] = True
     return TokenizedTexts(
         ids=encoded.ids,
         lengths=encoded.lengths,
         kinds=shard.kinds,
         mask=mask,
         ends=None if mask is None else _trained_ends(shard.texts.to_pylist(), shard),
-        failed=failed,
+        failed=_failed_texts(encoded) if encoded.failed else None,
     )
 
 
@@ -208,21 +198,15 @@ _WARM_UP_TEXTS: Final = pa.array(["Warm up: 1, 2, 3. 预热。"], pa.large_strin
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PipelineParts:
-    """What a pipeline is made of."""
+class LaneWork:
+    """What one process does: tokenize the units that it is given into a lane of its own."""
 
-    files: list[InputFile]
-    layout: InputLayout
-    preparer: Preparer
-    rules: DocumentRules
-    open_engine: Callable[[], Engine]  # makes an engine; called once in every tokenizing thread
-    # makes loss masks; None = there are none. Called once in every thread, too.
-    masker: Callable[[], LossMasker] | None
-    threads: int  # tokenizing threads
-    batch_size: int  # rows per batch
-    queue_cap: int  # shards between two stages, at most
-    rowgroup_parallel: int  # row groups decoded at once
-    monitor: Monitor
+    prefix: Path
+    base: Path  # what the names of the unfinished files begin with
+    lane: int = 0
+    files: Sequence[InputFile]
+    work: WorkOptions
+    choice: EngineChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,38 +222,58 @@ _Item: TypeAlias = Future[TokenizedShard] | _UnitEnd | None
 
 
 def run_units(
-    stages: PipelineParts,
+    recipe: "Recipe",
+    job: LaneWork,
     units: Iterable[Unit],
-    writer: UnitWriter,
+    monitor: Monitor,
     *,
-    fail_fast: bool = False,
-    no_more: Callable[[], None] | None = None,
+    begin: Callable[[], None] = lambda: None,
+    end: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[Unit, LaneStretch]]:
-    """Do the units in order; gives each when it is done."""
-    pipeline = _Pipeline(stages)
-    try:
-        yield from pipeline.run(units, writer, fail_fast)
-    finally:
-        if no_more is not None:
-            no_more()
-        pipeline.close()
+    """Do the units in order; gives each when it is done.
+
+    `begin` is called when the lane is open, `end` when no more units are taken.
+    """
+    with output_errors(job.prefix), Lane(base=job.base, number=job.lane) as lane:
+        fail_fast = job.work.fail_fast
+        writer = UnitWriter(lane, recipe.rules, pack=recipe.options.pack, fail_fast=fail_fast)
+        begin()
+        pipeline = _Pipeline(recipe, job, monitor)
+        try:
+            yield from pipeline.run(units, writer, fail_fast)
+        finally:
+            end()
+            pipeline.close()
 
 
 class _Pipeline:
-    def __init__(self, stages: PipelineParts) -> None:
-        self._stages = stages
-        self._room = threading.Semaphore(2 * stages.queue_cap + stages.threads)
+    def __init__(self, recipe: "Recipe", job: LaneWork, monitor: Monitor) -> None:
+        work = job.work
+        self._recipe, self._files, self._work, self._monitor = recipe, job.files, work, monitor
+        self._threads, inside = work.threads()
+        self._preparer = recipe.preparer(work.batch_shards or self._threads)
+        # An engine and what makes loss masks belong to one thread each.
+        self._open_engine = partial(
+            open_engine,
+            recipe.loaded,
+            job.choice,
+            threads=inside,
+            memory_limit=work.engine_memory,
+            monitor=monitor,
+        )
+        self._open_masker = partial(LossMasker, recipe.loaded, plain=recipe.options.plain)
+        self._room = threading.Semaphore(2 * work.queue_cap + self._threads)
         self._ordered: queue.Queue[_Item] = queue.Queue()
         self._stop = threading.Event()
         self._local = threading.local()
         self._reader = ThreadPoolExecutor(1, "reader")
-        self._tokenizers = ThreadPoolExecutor(stages.threads, "tokenizer")
+        self._tokenizers = ThreadPoolExecutor(self._threads, "tokenizer")
         self._depths = QueueDepths()
 
     def run(
         self, units: Iterable[Unit], writer: UnitWriter, fail_fast: bool
     ) -> Iterator[tuple[Unit, LaneStretch]]:
-        for _ in range(self._stages.threads):
+        for _ in range(self._threads):
             self._tokenizers.submit(self._warm_up)
         reading = self._reader.submit(self._read_all, units)
         while (item := self._ordered.get()) is not None:
@@ -301,24 +305,18 @@ class _Pipeline:
             for shard in self._shards(unit):
                 if not self._has_room():
                     return
-                self._depths.read()
+                self._depths.move(tokenizer=1)
                 self._ordered.put(self._tokenizers.submit(self._tokenize, unit, shard))
         except SourceError as error:
             problem = error
         self._ordered.put(_UnitEnd(unit, problem))
 
     def _shards(self, unit: Unit) -> Iterator[Shard]:
-        stages = self._stages
-        file = stages.files[unit.file]
-        clock = StageClock(stages.monitor)
-        rows = read_rows(
-            file,
-            unit,
-            stages.layout,
-            batch_size=stages.batch_size,
-            ahead=stages.rowgroup_parallel,
-        )
-        yield from clock.outer(stages.preparer.prepare(file.name, clock.inner(rows)))
+        file, layout, work = self._files[unit.file], self._recipe.layout, self._work
+        clock = StageClock(self._monitor)
+        ahead = work.rowgroup_parallel
+        rows = read_rows(file, unit, layout, batch_size=work.batch_size, ahead=ahead)
+        yield from clock.outer(self._preparer.prepare(file.name, clock.inner(rows)))
 
     def _has_room(self) -> bool:
         while not self._stop.is_set():
@@ -330,16 +328,16 @@ class _Pipeline:
 
     def _tokenize(self, unit: Unit, shard: Shard) -> TokenizedShard:
         if not len(shard.texts):
-            self._depths.tokenized()
+            self._depths.move(tokenizer=-1, writer=1)
             self._log_rejects(unit, shard.rejects)
-            return pass_empty_shard(shard)
-        engine = self._own("engine", self._stages.open_engine)
-        masker = self._own("masker", self._stages.masker) if self._stages.masker else None
+            return TokenizedShard(shard=shard, rejects=shard.rejects, tally=shard.tally)
+        engine = self._own("engine", self._open_engine)
+        masker = self._own("masker", self._open_masker) if self._recipe.masks else None
         started = time.monotonic()
-        name = self._stages.files[unit.file].name
-        done = tokenize_shard(shard, name, engine, masker, self._stages.rules)
+        name = self._files[unit.file].name
+        done = tokenize_shard(shard, name, engine, masker, self._recipe.rules)
         seconds = time.monotonic() - started
-        self._depths.tokenized()
+        self._depths.move(tokenizer=-1, writer=1)
         self._log_rejects(unit, (*done.rejects, *done.failed))
         self._log_batch(name, done, seconds)
         return replace(done, seconds=seconds)
@@ -348,11 +346,11 @@ class _Pipeline:
         """One line for the rows that end here; `PREFIX.rejects.jsonl` lists each."""
         if rejects:
             log_event(
-                self._stages.monitor,
+                self._monitor,
                 "warn",
                 "tokenizer",
                 "records_rejected",
-                file_path=self._stages.files[unit.file].name,
+                file_path=self._files[unit.file].name,
                 error=f"row {rejects[0].row}: {rejects[0].reason}",
                 error_count=len(rejects),
             )
@@ -360,7 +358,7 @@ class _Pipeline:
     def _log_batch(self, name: str, done: TokenizedShard, seconds: float) -> None:
         reader, tokenizer = self._depths.depths()
         log_event(
-            self._stages.monitor,
+            self._monitor,
             "trace",
             "tokenizer",
             "batch",
@@ -374,7 +372,7 @@ class _Pipeline:
 
     def _warm_up(self) -> None:
         """Load the engine and let it make its tables while the first rows are read."""
-        self._own("engine", self._stages.open_engine).encode(_WARM_UP_TEXTS)
+        self._own("engine", self._open_engine).encode(_WARM_UP_TEXTS)
 
     def _own(self, name: str, make: Callable[[], _Own]) -> _Own:
         if not hasattr(self._local, name):
@@ -388,11 +386,11 @@ class _Pipeline:
         started = time.monotonic()
         writer.write(tokenized)
         self._room.release()
-        self._depths.written()
+        self._depths.move(writer=-1)
         self._tell(tokenized, time.monotonic() - started)
 
     def _tell(self, tokenized: TokenizedShard, seconds: float) -> None:
-        monitor, shard, tally = self._stages.monitor, tokenized.shard, tokenized.tally
+        monitor, shard, tally = self._monitor, tokenized.shard, tokenized.tally
         if shard.read:
             row_group, size = shard.row_group, shard.read
             log_event(monitor, "trace", "reader", "rows_read", row_group=row_group, bytes_read=size)
@@ -418,8 +416,8 @@ class _Pipeline:
         )
 
     def _end(self, item: _UnitEnd, writer: UnitWriter, fail_fast: bool) -> LaneStretch:
-        unit, monitor = item.unit, self._stages.monitor
-        file = self._stages.files[unit.file]
+        unit, monitor = item.unit, self._monitor
+        file = self._files[unit.file]
         monitor({"kind": "count", "units": 1})
         if item.problem is None:
             stretch = writer.finish(unit.number)

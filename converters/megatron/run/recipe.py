@@ -7,34 +7,30 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from ingot.converters.errors import ConversionError, SourceError
-from ingot.converters.megatron.chat.loss_masks import LossMasker
-from ingot.converters.megatron.engines.engine import Engine, EngineChoice
-from ingot.converters.megatron.engines.guard import open_engine
+from ingot.converters.megatron.engines.engine import EngineChoice
 from ingot.converters.megatron.indexed_dataset import TokenDtype, token_dtype
 from ingot.converters.megatron.metrics.messages import Monitor
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, InputLayout, Unit
 from ingot.converters.megatron.read.preparation import Preparer
 from ingot.converters.megatron.read.row_batches import read_rows
-from ingot.converters.megatron.run.pipeline import PipelineParts, run_units
+from ingot.converters.megatron.run.pipeline import LaneWork, run_units
 from ingot.converters.megatron.text.documents import LONG_CHARS, DocumentRules
 from ingot.converters.megatron.text.long_texts import Cutter
-from ingot.converters.megatron.tokenizer.tokenizer import (
+from ingot.converters.megatron.tokenizer import (
     SpecialCheck,
     TokenizerFile,
     find_eod,
     tokenizer_frame,
 )
-from ingot.converters.megatron.write.lanes import Lane, LaneStretch
+from ingot.converters.megatron.write.lanes import LaneStretch
 from ingot.converters.megatron.write.staging import Staging, finished_units, sum_counts
-from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS, UnitWriter
-from ingot.converters.output.files import output_errors
+from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -70,35 +66,6 @@ class Recipe:
             cutter=cutter,
             template=self.template,
             shards=shards,
-        )
-
-    def stages(
-        self, files: Sequence[InputFile], work: WorkOptions, choice: EngineChoice, monitor: Monitor
-    ) -> PipelineParts:
-        """A pipeline for it."""
-        threads, inside = work.threads()
-        shards = work.batch_shards or threads
-        return PipelineParts(
-            files=list(files),
-            layout=self.layout,
-            preparer=self.preparer(shards),
-            rules=self.rules,
-            open_engine=self._opener(choice, inside, work.engine_memory, monitor),
-            masker=partial(LossMasker, self.loaded, plain=self.options.plain)
-            if self.masks
-            else None,
-            threads=threads,
-            batch_size=work.batch_size,
-            queue_cap=work.queue_cap,
-            rowgroup_parallel=work.rowgroup_parallel,
-            monitor=monitor,
-        )
-
-    def _opener(
-        self, choice: EngineChoice, threads: int, memory: int, monitor: Monitor
-    ) -> Callable[[], Engine]:
-        return partial(
-            open_engine, self.loaded, choice, threads=threads, memory_limit=memory, monitor=monitor
         )
 
     def identity(self, files: Sequence[InputFile]) -> dict[str, Json]:
@@ -143,15 +110,12 @@ def make_recipe(loaded: TokenizerFile, options: BuildOptions, layout: InputLayou
     if chat and options.doc_boundary == "file":
         raise ConversionError("", "`doc_boundary` file joins texts, not conversations", "use row")
     bos, eos = _resolve_frame(loaded, options)
-    rules = DocumentRules(
+    rules = DocumentRules.from_options(
+        options,
         dtype=_resolve_dtype(loaded, options),
         bos=bos,
         eos=eos,
         eod=_resolve_eod(loaded, options),
-        empty_docs=options.empty_docs,
-        min_tokens=options.min_tokens,
-        max_tokens=options.most_tokens,
-        long_docs=options.long_docs,
         chat=chat,
     )
     template = None
@@ -233,6 +197,17 @@ class UnitRun:
     choose: EngineChooser  # picks the engine
     monitor: Monitor
 
+    def lane_work(self, choice: EngineChoice, lane: int = 0) -> LaneWork:
+        """What the process of a lane has to do."""
+        return LaneWork(
+            prefix=self.place.prefix,
+            base=self.place.base,
+            lane=lane,
+            files=self.files,
+            work=self.work,
+            choice=choice,
+        )
+
     def pending(self) -> list[Unit]:
         """The units that are not finished."""
         finished = finished_units(self.place.base)
@@ -259,14 +234,9 @@ class FileTally:
 
 def run_in_process(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) -> None:
     """Do the units in this process, in the first lane."""
-    stages = job.recipe.stages(job.files, job.work, choice, job.monitor)
-    with output_errors(job.place.prefix), Lane(base=job.place.base) as lane:
-        writer = UnitWriter(
-            lane, job.recipe.rules, pack=job.recipe.options.pack, fail_fast=job.work.fail_fast
-        )
-        files = FileTally(pending, job.monitor)
-        for unit, stretch in run_units(stages, pending, writer, fail_fast=job.work.fail_fast):
-            files.done(unit, failed=stretch.failed is not None)
+    files = FileTally(pending, job.monitor)
+    for unit, stretch in run_units(job.recipe, job.lane_work(choice), pending, job.monitor):
+        files.done(unit, failed=stretch.failed is not None)
 
 
 SAMPLE_BYTES: Final = 2 << 20

@@ -19,12 +19,12 @@ from ingot.converters.megatron.text.pre_tokenization import (
     read_pre_tokenizer,
 )
 from ingot.converters.megatron.text.regex_syntax import UnprovableError
-from ingot.converters.megatron.tokenizer.libraries import (
+from ingot.converters.megatron.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer_files import (
     catch_panics,
     load_huggingface,
     load_sentencepiece,
 )
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
 
 if TYPE_CHECKING:
     from tokenizers import AddedToken

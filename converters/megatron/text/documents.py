@@ -16,7 +16,7 @@ from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.engines.engine import IdCounts
 from ingot.converters.megatron.indexed_dataset import DTYPES, WRITTEN_CODES, TokenDtype
-from ingot.converters.megatron.options import EmptyDocs, LongDocs
+from ingot.converters.megatron.options import BuildOptions, EmptyDocs, LongDocs
 from ingot.converters.rows import Reject
 
 # What a text is to the one before it.
@@ -44,6 +44,17 @@ class DocumentRules:
     long_docs: LongDocs = "filter"
     # documents are conversations: one that ends with the EOD id gets no second one
     chat: bool = False
+
+    @staticmethod
+    def from_options(options: BuildOptions, **facts: Any) -> "DocumentRules":  # noqa: ANN401
+        """The rules that options state; `facts` are what the tokenizer and the input give."""
+        return DocumentRules(
+            empty_docs=options.empty_docs,
+            min_tokens=options.min_tokens,
+            max_tokens=options.most_tokens,
+            long_docs=options.long_docs,
+            **facts,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.text.cut_rules import CutRules, read_rules
 from ingot.converters.megatron.text.documents import GOES_ON, NEW_DOCUMENT, NEW_SEQUENCE
 from ingot.converters.megatron.text.regex_syntax import UnprovableError
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, TokenizerKind
+from ingot.converters.megatron.tokenizer import TokenizerFile, TokenizerKind
 
 SafePlace: TypeAlias = tuple[int, int]  # where, and ids that the piece behind it has to skip
 # Characters looked at together: few at first, since a place is usually near.

@@ -86,7 +86,7 @@ class Staging:
 
     def identity(self) -> dict[str, Json] | None:
         """What is being built here, as the unfinished build noted it; None if there is none."""
-        return _read_note(self.prefix).get("identity")
+        return read_note(_unfinished_file(self.prefix, _LOCK)).get("identity")
 
     def begin(self, identity: dict[str, Json]) -> None:
         """Remove what is unfinished, and note what is to be built."""
@@ -127,7 +127,7 @@ class Staging:
 
     def finish_commit(self) -> bool:
         """Carry out a commit, also one that a killed build began; whether there was one."""
-        order = _read_note_document(_unfinished_file(self.prefix, _COMMIT))
+        order = read_note(_unfinished_file(self.prefix, _COMMIT))
         if not order:
             return False
         with output_errors(self.prefix):
@@ -163,11 +163,8 @@ def _unfinished_file(base: Path, kind: str) -> Path:
     return base.with_name(f"{base.name}.{kind}.tmp")
 
 
-def _read_note(prefix: Path) -> dict[str, Json]:
-    return _read_note_document(_unfinished_file(prefix, _LOCK))
-
-
-def _read_note_document(path: Path) -> dict[str, Json]:
+def read_note(path: Path) -> dict[str, Json]:
+    """The JSON object of a file whose names need not be UTF-8; {} where there is none."""
     try:
         document = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -200,7 +197,7 @@ def open_staging(prefix: Path, tmp_dir: Path | None) -> Iterator[Staging]:
         except OSError:
             os.close(lock)
             raise
-    base = _read_note(prefix).get("base")
+    base = read_note(_unfinished_file(prefix, _LOCK)).get("base")
     place = Staging(
         prefix=prefix,
         base=wanted if base is None else Path(text_to_name(base)),
@@ -376,7 +373,9 @@ def _gather_file(place: Staging, stretches: Sequence[LaneStretch], kind: str) ->
     with merged.open("wb") as out:
         for lane, start, end in spans:
             with lane_file(place.base, lane, kind).open("rb") as source:
-                copy_stretch(source.fileno(), out.fileno(), start, end - start)
+                left = copy_stretch(source.fileno(), out.fileno(), start, end - start)
+            if left:
+                raise OSError(f"{left} bytes are missing")
     sync_path(merged)
     return merged
 
@@ -390,13 +389,16 @@ def _is_whole_file(spans: Sequence[tuple[int, int, int]], size: int) -> bool:
     return reached == size
 
 
-def copy_stretch(source: int, out: int, start: int, size: int) -> None:
-    """Append a stretch of one open file to another, inside the kernel where it can do that."""
+def copy_stretch(source: int, out: int, start: int, size: int) -> int:
+    """Append a stretch of one open file to another, in the kernel if it can; the bytes missing."""
     while size:
         try:
-            done = os.copy_file_range(source, out, min(size, _COPY_BYTES), offset_src=start)
-        except OSError:
+            done = os.copy_file_range(source, out, min(size, _COPY_BYTES), start)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise
             done = os.write(out, os.pread(source, min(size, _COPY_BYTES), start))
         if not done:
-            raise OSError(f"{size} bytes are missing")
+            break
         start, size = start + done, size - done
+    return size

@@ -29,7 +29,7 @@ from ingot.converters.megatron.text.documents import (
     shape_documents,
 )
 from ingot.converters.megatron.write.lanes import Lane, LaneStretch
-from ingot.converters.records.rejects import reject_line
+from ingot.converters.records.writers import reject_line
 from ingot.converters.rows import Reject
 
 PackIds: TypeAlias = npt.NDArray[np.uint32]

@@ -5,11 +5,11 @@ What is written, every rule and the decisions: `docs/criteo.md`.
 
 from typing import TYPE_CHECKING
 
-from ingot.lazy import lazy_names
+from ingot.imports import lazy_names
 
 if TYPE_CHECKING:
+    from ingot.converters.recsys.criteo.criteo_dataset import CriteoDataset
     from ingot.converters.recsys.criteo.kjt import CriteoBatch, KeyedJaggedTensor
-    from ingot.converters.recsys.criteo.loader.criteo_dataset import CriteoDataset
     from ingot.converters.recsys.criteo.multihot.conversion import MultiHot
 
 __all__ = ["CriteoBatch", "CriteoDataset", "KeyedJaggedTensor", "MultiHot"]
@@ -18,7 +18,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "CriteoBatch": "kjt",
-        "CriteoDataset": "loader.criteo_dataset",
+        "CriteoDataset": "criteo_dataset",
         "KeyedJaggedTensor": "kjt",
         "MultiHot": "multihot.conversion",
     },

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingot.converters.recsys.criteo.contract import KEYS
-from ingot.converters.recsys.criteo.stored_arrays import take_modulo as take_modulo_of
+from ingot.converters.recsys.criteo.contract import take_modulo as take_modulo_of
 from ingot.converters.recsys.training.environment import check_integer, import_torch
 from ingot.converters.sources.recognizers.criteo import SPARSE
 

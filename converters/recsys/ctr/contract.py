@@ -59,9 +59,7 @@ class Profile:
     def of(cls, featuremap: FeatureMap) -> "Profile":
         """The profile that a featuremap chooses."""
         return cls(
-            click_mask=featuremap.click_mask,
-            tail_ids=featuremap.tail_ids,
-            funnel=featuremap.funnel,
+            click_mask=featuremap.click_mask, tail_ids=featuremap.tail_ids, funnel=featuremap.funnel
         )
 
 

@@ -25,20 +25,14 @@ _LARGEST = 4 << 20  # bytes of a featuremap file: some 20,000 features
 
 @dataclass(frozen=True, kw_only=True)
 class TokenSelect:
-    """How the tokens of a multi-value feature are ordered and cut to `max_len`.
+    """How the tokens of a multi-value feature are ordered and cut to `max_len`."""
 
-    Attributes:
-        strategy: auto (auto_mix for rows with informative values of a feature with `use_value`,
-            else topk_by_freq) | auto_mix | topk_by_freq.
-        non_one_ratio_gte: values are informative if at least this share is not 1.0,
-        value_std_gte: or if their population standard deviation is at least this.
-        value_fraction: share of `max_len`, rounded up, that auto_mix takes by value before it
-            goes on by frequency.
-    """
-
+    # auto (auto_mix for rows with informative values of a feature with `use_value`, else
+    # topk_by_freq) | auto_mix | topk_by_freq
     strategy: str = "auto"
-    non_one_ratio_gte: float = 0.05
-    value_std_gte: float = 0.001
+    non_one_ratio_gte: float = 0.05  # values are informative if at least this share is not 1.0,
+    value_std_gte: float = 0.001  # or if their population standard deviation is at least this
+    # share of `max_len`, rounded up, that auto_mix takes by value before it goes on by frequency
     value_fraction: float = 2 / 3
 
 
@@ -242,11 +236,7 @@ def _check_values(at: str, value: object) -> Iterator[Problem]:
             yield from _check_values(f"{at}/{index}", inner)
 
 
-_SIZES = {
-    VOCAB: (True, False),
-    HASH: (False, True),
-    HYBRID: (True, True),
-}
+_SIZES = {VOCAB: (True, False), HASH: (False, True), HYBRID: (True, True)}
 
 
 def _contradictions(document: Mapping[str, Any]) -> Iterator[Problem]:

@@ -20,12 +20,10 @@ class RawFiles:
     """The raw data of a build: the two files of Ali-CCP, or one table."""
 
     skeleton: Annotated[
-        str | None,
-        Setting("Ali-CCP's sample_skeleton file.", metavar="FILE", section=_RAW),
+        str | None, Setting("Ali-CCP's sample_skeleton file.", metavar="FILE", section=_RAW)
     ] = None
     common: Annotated[
-        str | None,
-        Setting("Ali-CCP's common_features file.", metavar="FILE", section=_RAW),
+        str | None, Setting("Ali-CCP's common_features file.", metavar="FILE", section=_RAW)
     ] = None
     table: Annotated[
         str | None,
@@ -102,8 +100,7 @@ class ChosenColumns:
         Setting("Column of the click, 0 or 1.", metavar="COLUMN", section=_KNOWN, flag="label"),
     ] = None
     conversion: Annotated[
-        str | None,
-        Setting("Column of the conversion, 0 or 1.", metavar="COLUMN", section=_KNOWN),
+        str | None, Setting("Column of the conversion, 0 or 1.", metavar="COLUMN", section=_KNOWN)
     ] = None
     entity: Annotated[
         str | None,

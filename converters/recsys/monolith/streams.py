@@ -16,13 +16,13 @@ from ingot.converters.output.files import MANIFEST, RUN, output_errors
 from ingot.converters.recsys.monolith.frames.compression import open_decompressed, peek_bytes
 from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing, StreamHints
 from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows
+from ingot.converters.sources.readers import side_file_reason
 from ingot.converters.sources.recognizers.monolith import (
     MONOLITH_HEAD,
     Kind,
     MonolithStream,
     recognize_monolith,
 )
-from ingot.converters.sources.sniffing import side_file_reason
 from ingot.converters.sources.storage.listing import Entry, LocalFile, Place, list_location
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _is_auxiliary(name: str) -> bool:
 def standard_input(beside: Path | None) -> Iterator[Inputs]:
     """Standard input as a source."""
     if beside is None:
-        yield _stdin_inputs(cast(Place, _Stdin()))
+        yield _stdin_inputs(cast("Place", _Stdin()))
         return
     descriptor, path = tempfile.mkstemp(prefix=".ingot-", suffix=".stdin", dir=beside)
     try:
@@ -93,7 +93,7 @@ class _Stdin:
 
     def open(self) -> BinaryIO:
         """What is left of it; closing leaves it open."""
-        return cast(BinaryIO, os.fdopen(os.dup(sys.stdin.fileno()), "rb"))
+        return cast("BinaryIO", os.fdopen(os.dup(sys.stdin.fileno()), "rb"))
 
 
 _FEATURES: Final = 1 << 17
@@ -251,7 +251,7 @@ def _open_records(where: str, head: bytes, raw: BinaryIO, said: StreamHints) -> 
         return OpenedStream(where=where, told="empty", guessed=False, parts=iter(()))
     # Of a stream that is damaged early on the first record may tell.
     found = recognize_monolith(head) or recognize_monolith(head, records=1)
-    kind = cast(Kind | None, said.kind) or (found.kind if found else None)
+    kind = cast("Kind | None", said.kind) or (found.kind if found else None)
     if kind is None:
         hint = "set `source` to example, examplebatch, instance or parquet, and set `framing`"
         raise SourceError(where, "does not begin like a stream of Monolith", hint)

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ingot.converters.errors import IngotError
-from ingot.converters.recsys.training.batch_order import delivery_order
-from ingot.converters.recsys.training.environment import check_integer, import_torch
-from ingot.converters.recsys.training.position import (
+from ingot.converters.recsys.training.batch_order import (
     EpochPlan,
     EpochProgress,
+    delivery_order,
     progress_state,
     restore_progress,
     start_epoch,
 )
+from ingot.converters.recsys.training.environment import check_integer, import_torch
 
 BatchT = TypeVar("BatchT")
 

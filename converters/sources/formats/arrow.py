@@ -3,9 +3,6 @@
 Times become ISO 8601 text, decimals exact numbers (text where a float would not be exact), binary
 its UTF-8 text, dictionaries their values, maps objects; numbers that are not finite become null, as
 JSON has none and they stand for missing values in columnar files.
-
-Rows of an Arrow batch that are made into JSON values only when somebody looks at them.
-Rows of Parquet and Arrow IPC files (file and stream form), a bounded number at a time.
 """
 
 import datetime as dt
@@ -15,15 +12,16 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import partial
 from typing import Any, BinaryIO, TypeAlias, cast, overload
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingot.converters.errors import translate_read_errors, truncated_error
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, BrokenRow, RowChunk, row_excerpt
-from ingot.converters.sources.storage.read_errors import translate_read_errors, truncated_error
 
 ValueConverter = Callable[[Any], Json]
 
@@ -80,9 +78,8 @@ def _column_values(column: pa.Array) -> tuple[list[Json], pa.Array | None]:
 def time_text_array(column: pa.Array) -> pa.Array:
     """A column of times, dates or durations as the texts that the rows have."""
     convert = value_converter(column.type)
-    return pa.array(
-        [_convert_value(value, convert) for value in _python_values(column)], pa.string()
-    )
+    values = [_convert_value(value, convert) for value in _python_values(column)]
+    return pa.array(values, pa.string())
 
 
 def storage_array(column: pa.Array) -> pa.Array:
@@ -101,26 +98,20 @@ def storage_array(column: pa.Array) -> pa.Array:
 
 def _is_json_native(kind: pa.DataType) -> bool:
     """Types whose Python form is JSON already, all the way down."""
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    types = pa.types
+    if _is_list_type(kind):
         return _is_json_native(kind.value_type)
-    if pa.types.is_struct(kind):
-        names = [field.name for field in kind]
-        return len(set(names)) == len(names) and all(_is_json_native(field.type) for field in kind)
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_null(kind)
-    )
+    if types.is_struct(kind):
+        return _has_unique_names(kind) and all(_is_json_native(child.type) for child in kind)
+    text = types.is_string(kind) or types.is_large_string(kind)
+    return bool(text or types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind))
 
 
 def _text_values(column: pa.Array) -> list[Json]:
     try:
-        values: list[Json] = column.to_pylist()
+        return column.to_pylist()  # type: ignore[no-any-return]
     except UnicodeDecodeError:
         return [_scalar_text(scalar) for scalar in column]
-    return values
 
 
 def _scalar_text(scalar: pa.Scalar) -> Json:
@@ -143,10 +134,9 @@ def _integer_time_type(kind: pa.DataType) -> pa.DataType:
         return pa.int32()
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_integer_time_type(field.type)) for field in kind])
-    if pa.types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(_integer_time_type(kind.value_type)))
-    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(_integer_time_type(kind.value_type)))
+    if _is_list_type(kind):
+        make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
+        return make(kind.value_field.with_type(_integer_time_type(kind.value_type)))
     if pa.types.is_map(kind):
         return pa.map_(kind.key_type, kind.item_field.with_type(_integer_time_type(kind.item_type)))
     return kind
@@ -161,32 +151,28 @@ def _convert_value(value: Any, convert: ValueConverter) -> Json:  # noqa: ANN401
 
 def value_converter(kind: pa.DataType) -> ValueConverter:
     """The function from Arrow's Python value (not None) to the JSON value."""
-    for applies, make in _CONVERTERS:
-        if applies(kind):
-            return make(kind)
-    return str
+    while (wrapped := _wrapped_type(kind)) is not None:
+        kind = wrapped
+    return next((make(kind) for applies, make in _CONVERTERS if applies(kind)), str)
 
 
-def _same_value_converter(kind: pa.DataType) -> ValueConverter:
-    return lambda value: value
-
-
-def _finite_converter(kind: pa.DataType) -> ValueConverter:
-    return lambda value: value if math.isfinite(value) else None
+def _nullable_converter(kind: pa.DataType) -> ValueConverter:
+    convert = value_converter(kind)
+    return lambda value: None if value is None else convert(value)
 
 
 def _list_converter(kind: pa.DataType) -> ValueConverter:
-    inner = _nullable_converter(value_converter(kind.value_type))
+    inner = _nullable_converter(kind.value_type)
     return lambda value: [inner(item) for item in value]
 
 
 def _struct_converter(kind: pa.DataType) -> ValueConverter:
-    inner = {field.name: _nullable_converter(value_converter(field.type)) for field in kind}
+    inner = {field.name: _nullable_converter(field.type) for field in kind}
     return lambda value: {name: inner[name](item) for name, item in value.items()}
 
 
 def _map_converter(kind: pa.DataType) -> ValueConverter:
-    key, item = value_converter(kind.key_type), _nullable_converter(value_converter(kind.item_type))
+    key, item = value_converter(kind.key_type), _nullable_converter(kind.item_type)
     return lambda value: {_map_key_text(key(name)): item(held) for name, held in value}
 
 
@@ -194,22 +180,15 @@ def _map_key_text(key: Json) -> str:
     return key if isinstance(key, str) else str(key)
 
 
-def _nullable_converter(convert: ValueConverter) -> ValueConverter:
-    return lambda value: None if value is None else convert(value)
+def _finite_number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
-def _binary_converter(kind: pa.DataType) -> ValueConverter:
-    def text(value: bytes) -> Json:
-        try:
-            return value.decode()
-        except UnicodeDecodeError as error:
-            raise _NotTextError(row_excerpt(value)) from error
-
-    return text
-
-
-def _decimal_converter(kind: pa.DataType) -> ValueConverter:
-    return exact_number
+def _binary_text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise _NotTextError(row_excerpt(value)) from error
 
 
 def exact_number(value: Decimal) -> Json:
@@ -219,12 +198,7 @@ def exact_number(value: Decimal) -> Json:
     return float(value) if Decimal(repr(float(value))) == value else format(value, "f")
 
 
-def _timestamp_converter(kind: pa.DataType) -> ValueConverter:
-    per_second, zone = _UNITS[kind.unit], kind.tz
-    return lambda value: iso_time(value, per_second, "+00:00" if zone else "")
-
-
-def iso_time(value: int, per_second: int, suffix: str) -> str:
+def _iso_time(value: int, per_second: int, suffix: str) -> str:
     """ISO 8601 text of a time counted from 1970 (UTC where `suffix` says so)."""
     seconds, part = divmod(value, per_second)
     try:
@@ -238,45 +212,21 @@ def _fraction_text(part: int, per_second: int) -> str:
     return f".{part:0{len(str(per_second)) - 1}d}".rstrip("0") if part else ""
 
 
-def _clock_converter(kind: pa.DataType) -> ValueConverter:
-    per_second = _UNITS[kind.unit]
-
-    def text(value: int) -> str:
-        seconds, part = divmod(value, per_second)
-        clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-        return clock + _fraction_text(part, per_second)
-
-    return text
+def _clock_text(value: int, per_second: int) -> str:
+    seconds, part = divmod(value, per_second)
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return clock + _fraction_text(part, per_second)
 
 
-def _duration_converter(kind: pa.DataType) -> ValueConverter:
-    per_second = _UNITS[kind.unit]
-
-    def text(value: int) -> str:
-        seconds, part = divmod(abs(value), per_second)
-        return f"{'-' if value < 0 else ''}PT{seconds}{_fraction_text(part, per_second)}S"
-
-    return text
-
-
-def _date_converter(kind: pa.DataType) -> ValueConverter:
-    return lambda value: value.isoformat()
-
-
-def _unwrapped_converter(kind: pa.DataType) -> ValueConverter:
-    return value_converter(
-        kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind.value_type
-    )
+def _duration_text(value: int, per_second: int) -> str:
+    seconds, part = divmod(abs(value), per_second)
+    return f"{'-' if value < 0 else ''}PT{seconds}{_fraction_text(part, per_second)}S"
 
 
 def _is_binary_type(kind: pa.DataType) -> bool:
     types = pa.types
-    return bool(
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_fixed_size_binary(kind)
-        or types.is_binary_view(kind)
-    )
+    plain = types.is_binary(kind) or types.is_large_binary(kind)
+    return bool(plain or types.is_fixed_size_binary(kind) or types.is_binary_view(kind))
 
 
 def _is_list_type(kind: pa.DataType) -> bool:
@@ -284,36 +234,43 @@ def _is_list_type(kind: pa.DataType) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _is_wrapped_type(kind: pa.DataType) -> bool:
-    return isinstance(kind, pa.BaseExtensionType) or bool(
-        pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
-    )
+def _wrapped_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type of the values of an extension type, a dictionary or run ends."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.storage_type
+    encoded = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
+    return kind.value_type if encoded else None
 
 
 _CONVERTERS: tuple[
-    tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], ValueConverter]], ...
+    tuple[Callable[[pa.DataType], object], Callable[[pa.DataType], ValueConverter]], ...
 ] = (
-    (_is_json_native, _same_value_converter),
-    (pa.types.is_string_view, _same_value_converter),
-    (pa.types.is_floating, _finite_converter),
-    (_is_wrapped_type, _unwrapped_converter),
+    (_is_json_native, lambda _: lambda value: value),
+    (pa.types.is_string_view, lambda _: lambda value: value),
+    (pa.types.is_floating, lambda _: _finite_number),
+    (
+        lambda kind: _wrapped_type(kind) is not None,
+        lambda kind: value_converter(_wrapped_type(kind)),
+    ),
     (_is_list_type, _list_converter),
     (pa.types.is_struct, _struct_converter),
     (pa.types.is_map, _map_converter),
-    (_is_binary_type, _binary_converter),
-    (pa.types.is_decimal, _decimal_converter),
-    (pa.types.is_timestamp, _timestamp_converter),
-    (pa.types.is_time, _clock_converter),
-    (pa.types.is_duration, _duration_converter),
-    (pa.types.is_date, _date_converter),
+    (_is_binary_type, lambda _: _binary_text),
+    (pa.types.is_decimal, lambda _: exact_number),
+    (
+        pa.types.is_timestamp,
+        lambda kind: partial(
+            _iso_time, per_second=_UNITS[kind.unit], suffix="+00:00" if kind.tz else ""
+        ),
+    ),
+    (pa.types.is_time, lambda kind: partial(_clock_text, per_second=_UNITS[kind.unit])),
+    (pa.types.is_duration, lambda kind: partial(_duration_text, per_second=_UNITS[kind.unit])),
+    (pa.types.is_date, lambda _: lambda value: value.isoformat()),
 )
 
 
 class ArrowRows(Sequence[Json]):
-    """The rows of a batch, the same values as `rows_of` gives, made on the first look.
-
-    Only for batches in which no row can be broken: see `lazy_rows`.
-    """
+    """The rows of a batch none of which can be broken, made on the first look."""
 
     def __init__(self, batch: pa.RecordBatch, names: Sequence[str]) -> None:
         self._batch = batch
@@ -353,9 +310,8 @@ def make_lazy_rows(
 ) -> tuple[ArrowRows, pa.RecordBatch] | None:
     """The rows of a batch, made when needed, and the batch itself without extension types.
 
-    None where the rows have to be looked at one by one, as one of them may be broken: a text that
-    is no UTF-8, binary columns. Views inside other types are left alone too: Arrow cannot yet take
-    rows of them.
+    None where one of them may be broken (a text that is no UTF-8, binary columns), and for views
+    inside other types, of which Arrow cannot yet take rows.
     """
     columns = [storage_array(column) for column in batch.columns]
     if not columns or not all(_is_json_type(column.type) for column in columns):
@@ -363,7 +319,7 @@ def make_lazy_rows(
     try:
         table = pa.RecordBatch.from_arrays(columns, names=list(names))
         table.validate(full=True)
-    except pa.ArrowInvalid:  # texts that are no UTF-8, for one: `rows_of` says where
+    except pa.ArrowInvalid:  # texts that are no UTF-8, for one: `batch_rows` says where
         return None
     return ArrowRows(table, names), table
 
@@ -371,19 +327,20 @@ def make_lazy_rows(
 def _is_json_type(kind: pa.DataType) -> bool:
     """Types whose every value, if it is valid Arrow, is a JSON value: all but binary and views."""
     types = pa.types
-    if isinstance(kind, pa.BaseExtensionType):
-        return _is_json_type(kind.storage_type)
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        return _is_json_type(kind.value_type)
+    if (wrapped := _wrapped_type(kind)) is not None:
+        return _is_json_type(wrapped)
     if types.is_struct(kind):
-        names = [child.name for child in kind]
-        return len(set(names)) == len(names) and all(_is_json_type(child.type) for child in kind)
+        return _has_unique_names(kind) and all(_is_json_type(child.type) for child in kind)
     if types.is_map(kind):
         return _is_json_type(kind.key_type) and _is_json_type(kind.item_type)
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if _is_list_type(kind):
         return _is_json_type(kind.value_type)
     text = types.is_string(kind) or types.is_large_string(kind)
     return bool(text or types.is_primitive(kind) or types.is_null(kind) or types.is_decimal(kind))
+
+
+def _has_unique_names(kind: pa.StructType) -> bool:
+    return len({child.name for child in kind}) == len(kind)
 
 
 BATCH_BYTES = 1 << 20
@@ -440,10 +397,9 @@ def parquet_rows(
 
 
 def _rows_per_batch(metadata: pq.FileMetaData) -> int:
-    """Rows per batch so that a batch has about BATCH_BYTES."""
     groups = [metadata.row_group(number) for number in range(min(metadata.num_row_groups, 8))]
-    rows = sum(group.num_rows for group in groups)
-    return _rows_that_fit(rows, sum(group.total_byte_size for group in groups))
+    size = sum(group.total_byte_size for group in groups)
+    return _rows_that_fit(sum(group.num_rows for group in groups), size)
 
 
 def _rows_that_fit(rows: int, size: int) -> int:
@@ -459,11 +415,8 @@ def open_arrow(stream: BinaryIO, where: str) -> Iterator[tuple[tuple[str, ...], 
             is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
             source.seek(0)
             reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-        yield column_names(reader.schema.names), _read_batches(reader) if is_file else iter(reader)
-
-
-def _read_batches(reader: pa.RecordBatchFileReader) -> _Batches:
-    return (reader.get_batch(number) for number in range(reader.num_record_batches))
+        batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+        yield column_names(reader.schema.names), iter(batches)
 
 
 def arrow_columns(stream: BinaryIO, where: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import orjson
@@ -13,6 +13,7 @@ from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceSpec
 from ingot.converters.sources.formats import arrow, dialect
 from ingot.converters.sources.formats.json_rows import (
+    Element,
     compile_root,
     read_concatenated_values,
     read_elements,
@@ -90,13 +91,8 @@ def parquet_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
     where = str(entry.place)
     with entry.place.open() as raw:
         names, rows = arrow.parquet_facts(open_decompressed(raw, where), where)
-    return FileFacts(
-        format="parquet",
-        compression=seen.compression,
-        columns=names,
-        rows=rows,
-        shape=frozenset(names),
-    )
+    shape, codec = frozenset(names), seen.compression
+    return FileFacts(format="parquet", compression=codec, columns=names, rows=rows, shape=shape)
 
 
 def arrow_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
@@ -106,13 +102,8 @@ def arrow_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
     where = str(entry.place)
     with entry.place.open() as raw:
         names = arrow.arrow_columns(open_decompressed(raw, where), where)
-    return FileFacts(
-        format="arrow", compression=seen.compression, columns=names, shape=frozenset(names)
-    )
-
-
-def _change_facts(facts: FileFacts, **changes: object) -> FileFacts:
-    return replace(facts, **changes)  # type: ignore[arg-type]
+    shape = frozenset(names)
+    return FileFacts(format="arrow", compression=seen.compression, columns=names, shape=shape)
 
 
 def lines_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
@@ -120,7 +111,7 @@ def lines_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
     if spec.format == "jsonl" or (
         spec.format is None and spec.root is None and _is_json_lines(head)
     ):
-        return _change_facts(head.base, format="jsonl", shape=_rows_shape(_parse_head_lines(head)))
+        return replace(head.base, format="jsonl", shape=_rows_shape(_parse_head_lines(head)))
     return None
 
 
@@ -135,7 +126,7 @@ def json_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
         facts = _json_object_facts(head)
     stated = facts is None and spec.format == "json" and head.whole
     if stated and _parse_or_none(head.data) is not None:
-        return _change_facts(head.base, format="json", layout="object")
+        return replace(head.base, format="json", layout="object")
     return facts
 
 
@@ -189,22 +180,21 @@ def _json_list_facts(head: TextHead) -> FileFacts | None:
     values = [value for value in found if value is not None]
     if found and len(values) * 2 < len(found):
         return None
-    layout = "list"
     if not found and not head.whole and not re.match(rb'\s*\[\s*["{\[\dtfn-]', head.data):
         return None
-    return _change_facts(head.base, format="json", layout=layout, shape=_rows_shape(values))
+    return replace(head.base, format="json", layout="list", shape=_rows_shape(values))
 
 
 def _json_object_facts(head: TextHead) -> FileFacts | None:
     in_a_row = _concatenated_values(head)
     if len(in_a_row) >= 2 and sum(value is not None for value in in_a_row) * 2 >= len(in_a_row):
-        return _change_facts(head.base, format="json", layout="values", shape=_rows_shape(in_a_row))
+        return replace(head.base, format="json", layout="values", shape=_rows_shape(in_a_row))
     if head.whole:
         value = _parse_or_none(head.data)
         if isinstance(value, dict):
             one_line = len([line for line in head.lines if line.strip(_SPACE)]) == 1
             shape = _object_shape(value)
-            return _change_facts(
+            return replace(
                 head.base, format="json", layout="object", shape=shape, one_line=one_line
             )
     keys = _first_elements(head, "*")
@@ -213,17 +203,13 @@ def _json_object_facts(head: TextHead) -> FileFacts | None:
     opens = re.match(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:', head.data, re.DOTALL)
     if not opens:
         return None
-    return _change_facts(head.base, format="json", layout="object", shape=_partial_shape(head))
+    return replace(head.base, format="json", layout="object", shape=_partial_shape(head))
 
 
 def _partial_shape(head: TextHead) -> frozenset[str]:
     """The shape of an object from its beginning: as that of a whole one, where its keys are few."""
-    held: dict[str, Json] = {}
-    try:
-        for group in read_elements(iter([head.data]), compile_root("*", head.name), head.name):
-            held |= {one.key or "": _parse_or_none(one.data) for one in group[:_SHAPE_ROWS]}
-    except SourceError:
-        pass
+    elements, _ = _head_elements(_read_root(head, "*"))
+    held = {one.key or "": _parse_or_none(one.data) for one in elements}
     keys = {*held, *(key for key, _ in top_level_containers(head.data))}
     if len(keys) >= _SHAPE_ROWS:
         return frozenset({"*"})
@@ -233,31 +219,33 @@ def _partial_shape(head: TextHead) -> frozenset[str]:
     return frozenset(keys) or frozenset({"*"})
 
 
-def _first_elements(head: TextHead, root: str) -> list[Json] | None:
-    """The values at the head of the outer list or object (None = no JSON); [] where none is whole.
+def _read_root(head: TextHead, root: str) -> Iterator[list[Element]]:
+    return read_elements(iter([head.data]), compile_root(root, head.name), head.name)
 
-    None where something else than JSON follows its end.
-    """
-    values: list[Json] = []
+
+def _head_elements(groups: Iterator[list[Element]]) -> tuple[list[Element], str]:
+    """Some elements, and what is wrong behind them."""
+    elements: list[Element] = []
     try:
-        for group in read_elements(iter([head.data]), compile_root(root, head.name), head.name):
-            for element in group[:_SHAPE_ROWS]:
-                values.append(_parse_or_none(element.data))
+        for group in groups:
+            elements += group[:_SHAPE_ROWS]
     except SourceError as error:
-        if "comes" in error.problem:
-            return None
-        return None if head.whole and not values else values
-    return values
+        return elements, error.problem
+    return elements, ""
+
+
+def _first_elements(head: TextHead, root: str) -> list[Json] | None:
+    """The whole values at the head of the outer list or object; None where it is no JSON."""
+    elements, problem = _head_elements(_read_root(head, root))
+    # Something else than JSON "comes" after its end.
+    if problem and ("comes" in problem or (head.whole and not elements)):
+        return None
+    return [_parse_or_none(element.data) for element in elements]
 
 
 def _concatenated_values(head: TextHead) -> list[Json]:
-    values: list[Json] = []
-    try:
-        for group in read_concatenated_values(iter([head.data]), head.name):
-            values += [_parse_or_none(element.data) for element in group[:_SHAPE_ROWS]]
-    except SourceError:
-        return values
-    return values
+    elements, _ = _head_elements(read_concatenated_values(iter([head.data]), head.name))
+    return [_parse_or_none(element.data) for element in elements]
 
 
 def _rows_shape(values: Iterable[Json]) -> frozenset[str]:
@@ -300,7 +288,7 @@ def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | Non
         problem = f"{len(spec.columns)} names for {table.width} columns"
         raise SourceError(where, problem, "correct `source.columns`")
     guessed = _table_guesses(head, spec, table) | head.base.guessed
-    return _change_facts(
+    return replace(
         head.base,
         format="csv",
         delimiter=table.dialect.delimiter,
@@ -330,7 +318,7 @@ def _table_guesses(head: TextHead, spec: SourceSpec, table: dialect.TableLayout)
 
 def text_facts(head: TextHead, *_: object) -> FileFacts:
     """Return the facts of a file of lines of text."""
-    return _change_facts(head.base, format="text", shape=frozenset({classify_lines(head.lines)}))
+    return replace(head.base, format="text", shape=frozenset({classify_lines(head.lines)}))
 
 
 def classify_lines(lines: Sequence[str]) -> str:

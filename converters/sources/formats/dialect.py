@@ -22,31 +22,13 @@ _LONGEST_NUMBER = 64
 _IDENTIFIER = re.compile(r"[^\W\d][\w .\-/()#:&?%]{0,39}")
 _SENTENCE = re.compile(r"[.!?。！？，,；;]\s|[。！？，；]|[.!?]$")
 _KNOWN_NAMES = frozenset(
-    [
-        *("id", "text", "title", "label", "content", "question", "answer", "query"),
-        *("response", "prompt", "completion", "input", "output", "url", "source"),
-        *("target", "lang", "language", "date", "time", "timestamp", "name"),
-        *("category", "class", "author", "body", "summary", "score", "user"),
-        *("assistant", "instruction", "context", "document", "sentence", "review"),
-        *("rating", "comment", "abstract", "article", "q", "a", "idx", "index", "key"),
-        *("value", "type", "tag", "tags", "train", "sentiment", "message", "messages"),
-        *(
-            "标题",
-            "题目",
-            "内容",
-            "正文",
-            "作者",
-            "朝代",
-            "问题",
-            "答案",
-            "回答",
-            "类别",
-            "标签",
-            "日期",
-            "时间",
-        ),
-        *("来源", "摘要", "编号", "序号", "科室"),
-    ]
+    (  # noqa: SIM905 - a list of 70 literals is no easier to read
+        "id text title label content question answer query response prompt completion input output "
+        "url source target lang language date time timestamp name category class author body "
+        "summary score user assistant instruction context document sentence review rating comment "
+        "abstract article q a idx index key value type tag tags train sentiment message messages "
+        "标题 题目 内容 正文 作者 朝代 问题 答案 回答 类别 标签 日期 时间 来源 摘要 编号 序号 科室"
+    ).split()
 )
 
 
@@ -114,14 +96,8 @@ def _trial_rank(trial: _Trial) -> tuple[float, bool, int, int, int, str]:
     """Regular rows, a delimiter that stands beside quotes, wide rows; then the delimiter itself."""
     mark = trial.dialect.delimiter
     usual = -_SINGLE.index(mark) if mark in _SINGLE else 0
-    return (
-        round(trial.share, 2),
-        trial.dialect.quote == "'",
-        trial.width,
-        len(mark),
-        usual,
-        mark,
-    )
+    share, apostrophes = round(trial.share, 2), trial.dialect.quote == "'"
+    return share, apostrophes, trial.width, len(mark), usual, mark
 
 
 def _delimiter_candidates(lines: Sequence[str]) -> list[str]:
@@ -139,13 +115,7 @@ def _is_long_mark(run: str, sample: Sequence[str]) -> bool:
         return False
     if _END_OF_TEXT.fullmatch(run):
         return False
-    if (
-        signs <= {","}
-        or signs <= {"\t"}
-        or signs <= {"-"}
-        or signs <= {"="}
-        or len(run.strip(" ")) < 2
-    ):
+    if any(signs <= {sign} for sign in ",\t-=") or len(run.strip(" ")) < 2:
         return False
     rest = "".join(line.replace(run, "") for line in sample)
     return not any(sign in rest for sign in signs & set(_SINGLE[1:]))
@@ -154,19 +124,22 @@ def _is_long_mark(run: str, sample: Sequence[str]) -> bool:
 def _best_quote_trial(
     lines: Sequence[str], delimiter: str, quote: str | None, whole: bool
 ) -> _Trial | None:
-    if quote is not None:
+    def attempt(quote: str) -> _Trial | None:
         return _try_dialect(lines, Dialect(delimiter=delimiter, quote=quote), whole)
+
+    if quote is not None:
+        return attempt(quote)
     if _uses_apostrophes(lines, delimiter):
-        return _try_dialect(lines, Dialect(delimiter=delimiter, quote="'"), whole)
-    plain = _try_dialect(lines, Dialect(delimiter=delimiter, quote=""), whole)
+        return attempt("'")
+    plain = attempt("")
     if _quotes_close(lines, delimiter, "'"):
-        single = _try_dialect(lines, Dialect(delimiter=delimiter, quote="'"), whole)
+        single = attempt("'")
         if single is not None and (plain is None or single.share > plain.share):
             return single
     if plain is not None and not any('"' in line for line in lines[:_JUDGED_LINES]):
         usual = Dialect(delimiter=delimiter, quote='"')
         return replace(plain, dialect=usual) if delimiter in ",;" else plain
-    quoted = _try_dialect(lines, Dialect(delimiter=delimiter, quote='"'), whole)
+    quoted = attempt('"')
     if plain is None or quoted is None:
         return quoted or plain
     if quoted.share > plain.share or (
@@ -326,9 +299,8 @@ def _column_points(cell: str, body: Sequence[str]) -> float:
         return 2.0
     if cell in held:
         return -3.0
-    if cell.rstrip().endswith(_QUESTION_MARKS) and sum(
-        v.rstrip().endswith(_QUESTION_MARKS) for v in held
-    ) * 2 > len(held):
+    questions = sum(value.rstrip().endswith(_QUESTION_MARKS) for value in held)
+    if cell.rstrip().endswith(_QUESTION_MARKS) and questions * 2 > len(held):
         return -2.0
     lengths = sorted(len(value) for value in held)
     middle = lengths[len(lengths) // 2]

@@ -9,24 +9,19 @@ import numpy.typing as npt
 import orjson
 
 from ingot.converters import paths
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, truncated_error
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.row_chunks import (
     BATCH_ROWS,
     MAX_ROW_BYTES,
     BrokenRow,
-    JsonTextError,
     RowChunk,
     ends_early,
-    has_long_digits,
-    may_be_deep,
-    parse_json,
+    parse_row,
+    parse_rows,
     row_excerpt,
 )
 from ingot.converters.sources.formats.text import split_line_blocks
-from ingot.converters.sources.storage.read_errors import truncated_error
-
-_WILDCARDS = (paths.Mark("[*]"), paths.Mark("*"), paths.Mark(".*"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,15 +29,14 @@ class RowRoot:
     """Where the rows lie.
 
     Attributes:
-        exact: for each of them, whether it is one key for certain (quoted).
+        keys: the names on the way to the container; for each, whether it is one key (quoted).
         keyed: the container is an object, whose keys name the rows; else it is a list.
         rest: path from an element of the container to the rows, None where elements are rows.
         streams: False where the whole file has to be in memory (`$`, an index on the way).
     """
 
     text: str
-    names: tuple[str, ...] = ()
-    exact: tuple[bool, ...] = ()
+    keys: tuple[tuple[str, bool], ...] = ()
     keyed: bool = False
     rest: str | None = None
     streams: bool = True
@@ -63,30 +57,29 @@ def compile_root(text: str, where: str) -> RowRoot:
         hint = f"for example {error.nearest}" if error.nearest else "for example data[*] or *"
         raise SourceError(where, f"root {text!r}: {error.problem}", hint) from error
     place = path.first_wildcard
-    names = None if place is None else _key_steps(path.steps[:place])
-    if place is None or names is None:
+    keys = None if place is None else _key_steps(path.steps[:place])
+    if place is None or keys is None:
         return RowRoot(text=text, streams=False)
     rest = path.steps[place + 1 :]
     return RowRoot(
         text=text,
-        names=tuple(name for name, _ in names),
-        exact=tuple(exact for _, exact in names),
+        keys=keys,
         keyed=path.steps[place] != paths.Mark("[*]"),
         rest=paths.steps_text(rest) if rest else None,
     )
 
 
-def _key_steps(steps: tuple[paths.Step, ...]) -> list[tuple[str, bool]] | None:
+def _key_steps(steps: tuple[paths.Step, ...]) -> tuple[tuple[str, bool], ...] | None:
     """The keys of a way made of names only, else None."""
-    names: list[tuple[str, bool]] = []
+    keys: list[tuple[str, bool]] = []
     for step in steps:
         if isinstance(step, paths.Names):
-            names += [(name, False) for name in step.names]
+            keys += [(name, False) for name in step.names]
         elif isinstance(step, paths.Key):
-            names.append((step.name, True))
+            keys.append((step.name, True))
         else:
             return None
-    return names
+    return tuple(keys)
 
 
 _QUOTE, _OPEN, _CLOSE, _COMMA = 1, 2, 3, 4
@@ -185,7 +178,7 @@ class _ContainerFinder:
                 return None
             self._level += 1
             start = hit + 1
-            if self._used == len(self._root.names):
+            if self._used == len(self._root.keys):
                 self.missing = (data[int(marks.places[hit])] == ord("{")) != self._root.keyed
                 return None if self.missing else hit
         return None
@@ -203,14 +196,11 @@ class _ContainerFinder:
         """Whether the bracket at `place` opens the next value on the way; takes its names."""
         if self._level == 0:
             return True
-        match = _KEY_BEFORE.search(text, max(0, place - _KEY_BYTES), place)
-        key = _decode_key(match.group(1)) if match else None
-        names, exact = self._root.names, self._root.exact
-        for stop in range(len(names), self._used, -1):
-            joined = stop - self._used > 1
-            if joined and any(exact[self._used : stop]):
-                continue
-            if key == ".".join(names[self._used : stop]):
+        found, keys = _key_before(text, place), self._root.keys
+        for stop in range(len(keys), self._used, -1):
+            run = keys[self._used : stop]
+            quoted = len(run) > 1 and any(exact for _, exact in run)
+            if not quoted and found == ".".join(name for name, _ in run):
                 self._used = stop
                 return True
         return False
@@ -225,19 +215,20 @@ def top_level_containers(data: bytes) -> list[tuple[str, bool]]:
     for block, marks in _MarkFinder().blocks(iter([data])):
         opening = (marks.kinds == _OPEN) & (marks.depths == 2)
         for place in marks.places[opening].tolist():
-            match = _KEY_BEFORE.search(block, max(0, place - _KEY_BYTES), place)
-            key = _decode_key(match.group(1)) if match else None
-            if key is not None:
+            if (key := _key_before(block, place)) is not None:
                 found_here.append((key, block[place] == ord("{")))
     return found_here
 
 
-def _decode_key(quoted: bytes) -> str | None:
+def _key_before(text: bytes, place: int) -> str | None:
+    return _decode_key(_KEY_BEFORE.search(text, max(0, place - _KEY_BYTES), place))
+
+
+def _decode_key(match: re.Match[bytes] | None) -> str | None:
     try:
-        key: str = orjson.loads(quoted)
+        return orjson.loads(match[1]) if match else None
     except orjson.JSONDecodeError:
         return None
-    return key
 
 
 def read_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Iterator[list[Element]]:
@@ -255,7 +246,7 @@ def read_concatenated_values(parts: Iterator[bytes], where: str) -> Iterator[lis
     held: list[bytes] = []
     for data, marks in structure.blocks(parts):
         ends = marks.places[(marks.kinds == _CLOSE) & (marks.depths == 0)] + 1
-        pieces, rest = _cut_pieces(data, 0, ends, held)
+        pieces, rest = _cut_pieces(data, 0, ends.tolist(), held)
         yield from _group_elements([Element(piece.strip(_SPACE + b",")) for piece in pieces])
         held = _append_unfinished(held if not pieces else [], rest, where)
     if b"".join(held).strip(_SPACE + b","):
@@ -268,13 +259,13 @@ def _group_elements(found_elements: list[Element]) -> Iterator[list[Element]]:
 
 
 def _cut_pieces(
-    data: bytes, start: int, ends: Ints, held: list[bytes]
+    data: bytes, start: int, ends: list[int], held: list[bytes], gap: int = 0
 ) -> tuple[list[bytes], bytes]:
     """Cut a block at `ends`, what was held before the first piece; gives pieces and the rest."""
     pieces = []
-    for end in ends.tolist():
+    for end in ends:
         pieces.append(data[start:end])
-        start = end
+        start = end + gap
     if pieces and held:
         pieces[0] = b"".join([*held, pieces[0]])
     return pieces, data[start:]
@@ -323,7 +314,7 @@ class _ElementCutter:
         cuts = places[:stop][commas]
         last = int(places[stop]) if self._done else len(data)
         bounds = np.append(cuts, last) if self._done else cuts
-        pieces, rest = _cut_at_commas(data, start, bounds.tolist(), self._held)
+        pieces, rest = _cut_pieces(data, start, bounds.tolist(), self._held, gap=1)
         self._held = [] if pieces else self._held
         if self._done:
             if not pieces[-1].strip(_SPACE):
@@ -336,7 +327,7 @@ class _ElementCutter:
 
     def _element(self, piece: bytes) -> Element:
         match = _KEY.match(piece)
-        key = _decode_key(match.group(1)) if match else None
+        key = _decode_key(match)
         if match is None or key is None:
             return Element(b"", fault=BrokenRow("no key before the value", row_excerpt(piece)))
         return Element(piece[match.end() :], key)
@@ -366,44 +357,12 @@ class _ElementCutter:
             raise truncated_error(self._where, f"the JSON ends inside element {self._count}")
 
 
-def _cut_at_commas(
-    data: bytes, start: int, bounds: list[int], held: list[bytes]
-) -> tuple[list[bytes], bytes]:
-    """The pieces between `start` and the bounds, without the bound's own byte, and what is left."""
-    pieces = []
-    for bound in bounds:
-        pieces.append(data[start:bound])
-        start = bound + 1
-    if pieces and held:
-        pieces[0] = b"".join([*held, pieces[0]])
-    return pieces, data[start:]
-
-
 def read_json_lines(parts: Iterator[bytes]) -> Iterator[RowChunk]:
     """One value per line that is not blank."""
     for lines in split_line_blocks(parts):
         rows = [line for line in lines if line is None or (line and not line.isspace())]
         for start in range(0, len(rows), BATCH_ROWS):
-            yield RowChunk(values=_parse_rows(rows[start : start + BATCH_ROWS]))
-
-
-def _parse_rows(rows: Sequence[bytes | None]) -> list[Json]:
-    try:
-        plain = not has_long_digits(b"\n".join(rows))  # type: ignore[arg-type] # None: TypeError
-        if plain and not any(map(may_be_deep, rows)):  # type: ignore[arg-type]
-            return [orjson.loads(row) for row in rows]  # type: ignore[arg-type]
-    except (orjson.JSONDecodeError, TypeError):
-        pass
-    return [_parse_row(row) for row in rows]
-
-
-def _parse_row(row: bytes | None) -> Json:
-    if row is None:
-        return BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", "")
-    try:
-        return parse_json(row)
-    except JsonTextError as error:
-        return BrokenRow(str(error), row_excerpt(row))
+            yield RowChunk(values=parse_rows(rows[start : start + BATCH_ROWS]))
 
 
 def read_json_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Iterator[RowChunk]:
@@ -427,8 +386,8 @@ def flatten_elements(group: Sequence[Element], root: RowRoot) -> Iterator[RowChu
 def parse_elements(group: Sequence[Element]) -> list[Json]:
     """The values of elements, `Broken` where one is no JSON."""
     if any(element.fault for element in group):
-        return [element.fault or _parse_row(element.data) for element in group]
-    return _parse_rows([element.data for element in group])
+        return [element.fault or parse_row(element.data) for element in group]
+    return parse_rows([element.data for element in group])
 
 
 def _rows_inside(value: Json, rest: str) -> list[tuple[str | None, Json]]:
@@ -482,13 +441,7 @@ def parse_json_document(
             )
         data.append(part)
     text = b"".join(data)
-    value = _parse_row(text)
+    value = parse_row(text)
     if type(value) is BrokenRow and where is not None and ends_early(text):
         raise truncated_error(where, "the file ends inside its JSON value")
     return value
-
-
-def read_element_values(groups: Iterator[list[Element]]) -> Iterator[RowChunk]:
-    """The values of elements that are rows themselves."""
-    for group in groups:
-        yield RowChunk(values=parse_elements(group))

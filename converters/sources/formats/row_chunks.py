@@ -143,6 +143,27 @@ def row_excerpt(data: bytes | str) -> str:
     return data[:EXCERPT_CHARACTERS].encode("utf-8", "replace").decode().strip()
 
 
+def parse_rows(rows: Sequence[bytes | None]) -> list[Json]:
+    """The values of JSON texts (None = one that is too long), `BrokenRow` for what is no JSON."""
+    try:
+        plain = not has_long_digits(b"\n".join(rows))  # type: ignore[arg-type] # None: TypeError
+        if plain and not any(map(may_be_deep, rows)):  # type: ignore[arg-type]
+            return [orjson.loads(row) for row in rows]  # type: ignore[arg-type]
+    except (orjson.JSONDecodeError, TypeError):
+        pass
+    return [parse_row(row) for row in rows]
+
+
+def parse_row(row: bytes | None) -> Json:
+    """The value of one JSON text, `BrokenRow` where it is too long or no JSON."""
+    if row is None:
+        return BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", "")
+    try:
+        return parse_json(row)
+    except JsonTextError as error:
+        return BrokenRow(str(error), row_excerpt(row))
+
+
 def to_batches(
     name: str, stretches: Iterator[RowChunk], fields: Sequence[str] = (), rows: int = BATCH_ROWS
 ) -> Iterator[Batch]:

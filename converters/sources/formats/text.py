@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import BinaryIO
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
@@ -16,7 +16,6 @@ from ingot.converters.sources.formats.row_chunks import (
     RowChunk,
     row_excerpt,
 )
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 BLOCK = 1 << 20
 _BOM = codecs.BOM_UTF8
@@ -27,10 +26,7 @@ TOO_LONG = None
 
 
 def _replace_undecodable(error: UnicodeError) -> tuple[str, int]:
-    """Error handler: a lone surrogate for bytes that mean nothing, and on with the next byte.
-
-    A surrogate has no UTF-8 form, so the row that holds it is found later and becomes a bad row.
-    """
+    """Error handler: a lone surrogate for bytes that mean nothing, and on with the next byte."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     wide = error.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
@@ -248,7 +244,7 @@ def _is_utf8(samples: Sequence[bytes], whole: bool) -> bool:
         except UnicodeDecodeError:
             lines = sample.split(b"\n")
         inner = lines if whole and number == 0 else lines[:-1] or [_trim_cut_character(lines[0])]
-        verdicts = [_is_valid_utf8(line) for line in inner if not line.isascii()]
+        verdicts = [_decodes(line, "utf-8") for line in inner if not line.isascii()]
         good += sum(verdicts)
         bad += len(verdicts) - sum(verdicts)
     return bad == 0 or good > 9 * bad
@@ -260,14 +256,6 @@ def _trim_cut_character(data: bytes) -> bytes:
         if len(data) >= back and data[-back] >= 0xC0:
             return data[:-back]
     return data
-
-
-def _is_valid_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _non_ascii_lines(samples: Sequence[bytes]) -> bytes:
@@ -365,7 +353,7 @@ def _cjk_points(char: str) -> float:
     if "\u4e00" <= char <= "\u9fa5":
         return _hanzi_points(char)
     if "\uac00" <= char <= "\ud7a3":
-        return 1.6 if _is_encodable(char, "euc_kr") else -1.0
+        return 1.6 if _encode(char, "euc_kr") else -1.0
     if "\u30a0" <= char <= "\u30ff" or char in _CJK_PUNCTUATION or "\uff01" <= char <= "\uff5e":
         return 1.4
     return -4.0 if char == "�" else -1.0
@@ -373,25 +361,16 @@ def _cjk_points(char: str) -> float:
 
 def _hanzi_points(char: str) -> float:
     """Everyday characters stand in the first level of the national standards."""
-    try:
-        code = char.encode("gb2312")
-        simplified = code < b"\xd8"
-    except UnicodeEncodeError:
-        simplified = False
-    try:
-        code = char.encode("big5")
-        traditional = code < b"\xc9"
-    except UnicodeEncodeError:
-        traditional = False
-    return 1.2 if simplified or traditional else -0.4
+    simplified, traditional = _encode(char, "gb2312"), _encode(char, "big5")
+    return 1.2 if b"" < simplified < b"\xd8" or b"" < traditional < b"\xc9" else -0.4
 
 
-def _is_encodable(char: str, name: str) -> bool:
+def _encode(char: str, name: str) -> bytes:
+    """The bytes of a character, none where the encoding does not have it."""
     try:
-        char.encode(name)
+        return char.encode(name)
     except UnicodeEncodeError:
-        return False
-    return True
+        return b""
 
 
 def _score_letters(pieces: Mapping[bytes, int], signs: Mapping[int, int], name: str) -> float:

@@ -52,10 +52,7 @@ def _is_criteo_kind(pattern: re.Pattern[bytes], lines: Sequence[bytes]) -> bool:
 
 
 def _has_hashes(fields: bytes) -> bool:
-    """Whether sparse fields look as hashes do, which dates and numbers of 8 digits do not.
-
-    Of 8 random hex digits 98 in 100 have a letter.
-    """
+    """Whether sparse fields look as hashes do, which dates and numbers of 8 digits do not."""
     whole = [field for field in fields.split(b"\t") if len(field) == 8]
     return len(whole) >= _LEAST_HASHES and 2 * sum(map(bool, map(_LETTER.search, whole))) >= len(
         whole

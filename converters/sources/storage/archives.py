@@ -14,14 +14,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.storage.compression import (
     detect_compression,
     open_decompressed,
     peek_first_bytes,
 )
 from ingot.converters.sources.storage.listing import Entry, Place
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 MAX_MEMBERS = 1_000_000
 # A zip member says how large it becomes; more than this per stored byte, and large, is a trap.
@@ -302,7 +301,21 @@ def _tar_member(
         return info.name, "its name points outside the archive"
     if not info.isreg():
         return info.name, "not a regular file"
-    return _tar_entry(entry, info, number, packed)
+    place = TarMember(
+        archive=entry.place,
+        member=info.name,
+        number=number,
+        size=info.size,
+        offset=None if packed else info.offset_data,
+    )
+    # The times in an archive say nothing, often all are equal: a change of the archive shows.
+    return Entry(
+        name=info.name.removeprefix("./"),
+        place=place,
+        bytes=info.size,
+        mtime_ns=int(info.mtime) * 1_000_000_000 if entry.tells_changes else None,
+        etag=f"tar:{entry.bytes}:{entry.mtime_ns}:{entry.etag}" if entry.tells_changes else None,
+    )
 
 
 def _tar_headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
@@ -314,25 +327,3 @@ def _tar_headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 def _forget_headers(tar: tarfile.TarFile) -> None:
     """Drop the headers read so far, which a tar object keeps: an archive may hold a million."""
     tar.members = []  # type: ignore[attr-defined]
-
-
-def _tar_entry(entry: Entry, info: tarfile.TarInfo, number: int, packed: bool) -> Entry:
-    place = TarMember(
-        archive=entry.place,
-        member=info.name,
-        number=number,
-        size=info.size,
-        offset=None if packed else info.offset_data,
-    )
-    return Entry(
-        name=info.name.removeprefix("./"),
-        place=place,
-        bytes=info.size,
-        mtime_ns=int(info.mtime) * 1_000_000_000 if _shows_changes(entry) else None,
-        etag=f"tar:{entry.bytes}:{entry.mtime_ns}:{entry.etag}" if _shows_changes(entry) else None,
-    )
-
-
-def _shows_changes(archive: Entry) -> bool:
-    """Whether a change of the archive shows: the times in it say nothing, often all are equal."""
-    return archive.mtime_ns is not None or archive.etag is not None

@@ -35,13 +35,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 from fsspec.implementations.arrow import ArrowFSWrapper
 
-from ingot.converters.errors import SourceError, StorageError
-from ingot.converters.sources.storage.read_errors import (
-    HINT,
-    redact_urls,
-    refuse_secrets,
-    silence_timeout,
-)
+from ingot.converters.errors import SourceError, StorageError, redact_urls
+from ingot.converters.sources.storage.remote import HINT, refuse_secrets, silence_timeout
 
 _LISTING_TRIES = 5  # of one request, by the client itself: a listing is many of them
 _CONNECT_SECONDS = 10.0

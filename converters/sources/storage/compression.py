@@ -9,8 +9,7 @@ from typing import Any, BinaryIO, Protocol, cast
 
 import zstandard
 
-from ingot.converters.errors import SourceError
-from ingot.converters.sources.storage.read_errors import translate_read_errors, truncated_error
+from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
 
 _MAGIC = {
     b"\x1f\x8b": "gz",

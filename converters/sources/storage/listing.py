@@ -19,20 +19,16 @@ from typing import Any, BinaryIO, Protocol
 
 import orjson
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, redact_urls, translate_read_errors
 from ingot.converters.rows import Json
-from ingot.converters.sources.storage.read_errors import (
-    FIRST_RETRIES,
-    call_with_retries,
-    redact_urls,
-    translate_read_errors,
-    underlying_error,
-)
 from ingot.converters.sources.storage.remote import (
+    FIRST_RETRIES,
     RemoteFile,
+    call_with_retries,
     connect_file_system,
     entry_etag,
     entry_mtime_ns,
+    underlying_error,
 )
 
 __all__ = ["Entry", "Listing", "LocalFile", "Place", "RemoteFile", "file_stem", "list_location"]
@@ -347,6 +343,7 @@ _MANIFEST = "manifest.json"
 _MOST_BYTES = 256 << 20  # of a manifest, which names every file of the source
 _PROPOSAL = ".proposal"
 _PROPOSAL_FILES = frozenset({"mapping.json", "report.md"})
+_SAMPLE_PARTS = frozenset({"sample.json", "data"})
 _SAMPLE = re.compile(r"(.*\.sample)/(sample\.json|data/.*)", re.DOTALL)
 _LAKE = re.compile(r"(.+)/\.ingot-lake/state\.sqlite", re.DOTALL)
 _UNFINISHED = re.compile(r"\..+\.ingot-.+")
@@ -360,9 +357,7 @@ def drop_own_results(listing: Listing) -> Listing:
     if listing.direct:
         return listing
     entries = listing.entries
-    found = {*_unfinished_folders(entries), *_proposal_folders(entries), *_sample_folders(entries)}
-    found.update(_lake_folders(entries))
-    found.update(_result_folders(entries))
+    found = set(_own_folders(entries))
     if not found:
         return listing
     outer = {folder for folder in found if found.isdisjoint(list(_path_prefixes(folder))[:-1])}
@@ -384,10 +379,24 @@ def _enclosing_folders(entry: Entry) -> list[str]:
     return list(_path_prefixes(entry.name))[:-1]
 
 
-def _result_folders(entries: Sequence[Entry]) -> Iterator[str]:
+def _own_folders(entries: Sequence[Entry]) -> Iterator[str]:
+    """Folders with a manifest, a lake's state, a proposal or a sample, and unfinished ones."""
+    parts: dict[str, set[str]] = {}
     for entry in entries:
         folder, _, base = entry.name.rpartition("/")
         if folder and base == _MANIFEST and _is_own_manifest(entry):
+            yield folder
+        if folder.endswith(_PROPOSAL):
+            parts.setdefault(folder, set()).add(base)
+        if match := _SAMPLE.fullmatch(entry.name):
+            parts.setdefault(match[1], set()).add(match[2].partition("/")[0])
+        if match := _LAKE.fullmatch(entry.name):
+            yield match[1]
+        for above in _enclosing_folders(entry) if ".ingot-" in entry.name else ():
+            if _UNFINISHED.fullmatch(above.rpartition("/")[2]):
+                yield above
+    for folder, names in parts.items():
+        if names >= (_PROPOSAL_FILES if folder.endswith(_PROPOSAL) else _SAMPLE_PARTS):
             yield folder
 
 
@@ -402,33 +411,3 @@ def _is_own_manifest(entry: Entry) -> bool:
         return False
     versions = manifest.get("versions") if isinstance(manifest, dict) else None
     return isinstance(versions, dict) and isinstance(versions.get("ingot"), str)
-
-
-def _proposal_folders(entries: Sequence[Entry]) -> Iterator[str]:
-    held: dict[str, set[str]] = {}
-    for entry in entries:
-        folder, _, base = entry.name.rpartition("/")
-        if folder.endswith(_PROPOSAL):
-            held.setdefault(folder, set()).add(base)
-    return (folder for folder, names in held.items() if names >= _PROPOSAL_FILES)
-
-
-def _lake_folders(entries: Sequence[Entry]) -> Iterator[str]:
-    """Folders that hold a lake's state: with its mappings, catalog and page."""
-    return (match[1] for entry in entries if (match := _LAKE.fullmatch(entry.name)))
-
-
-def _sample_folders(entries: Sequence[Entry]) -> Iterator[str]:
-    """Folders `NAME.sample/` with `sample.json` and something in `data/`."""
-    held: dict[str, set[bool]] = {}
-    for entry in entries:
-        if match := _SAMPLE.fullmatch(entry.name):
-            held.setdefault(match[1], set()).add(match[2] == "sample.json")
-    return (folder for folder, both in held.items() if len(both) == 2)
-
-
-def _unfinished_folders(entries: Sequence[Entry]) -> Iterator[str]:
-    for entry in entries:
-        for folder in _enclosing_folders(entry) if ".ingot-" in entry.name else ():
-            if _UNFINISHED.fullmatch(folder.rpartition("/")[2]):
-                yield folder

@@ -2,26 +2,144 @@
 
 A reader fetches blocks by position: short ones where it jumps about, longer ones the further it
 reads on, the end of a file as one. So a Parquet footer or a range costs little, and a long file has
-about 130 requests per GB. What fails is asked for again (`reaching.persistent`), of a file opened
+about 130 requests per GB. What fails is asked for again (`call_with_retries`), of a file opened
 anew, as long as it is the same file: size, ETag and time of change, as far as the storage tells
 them. A file never ends before its size.
 """
 
 import io
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
+from urllib.parse import urlsplit
 
-from ingot.converters.errors import SourceError
-from ingot.converters.rows import Json
-from ingot.converters.sources.storage.read_errors import (
-    FIRST_RETRIES,
-    call_with_retries,
+from ingot.converters.errors import (
+    SourceError,
+    StorageError,
+    error_text,
     redact_urls,
-    translate_remote_errors,
+    translate_read_errors,
 )
+from ingot.converters.rows import Json
 
 T = TypeVar("T")
+
+RETRIES: Final = "INGOT_STORAGE_RETRIES"
+TIMEOUT: Final = "INGOT_STORAGE_TIMEOUT"
+FIRST_RETRIES: Final = 2  # of what is asked first: a name that is wrong is not worth a long wait
+HINT: Final = "check the network, the name and the credentials"
+_FIRST_WAIT = 0.2
+_GROWTH = 3
+_LONGEST_WAIT = 15
+_TRANSIENT_STATUSES = (408, 425, 429)  # of the statuses that say that the request is wrong
+
+_FINAL_ERRORS = (
+    FileNotFoundError,
+    PermissionError,
+    IsADirectoryError,
+    NotADirectoryError,
+    ValueError,
+    ImportError,
+)
+
+
+def silence_timeout() -> float:
+    """Seconds without a byte after which a storage counts as gone. Raises SourceError."""
+    return _number_setting(TIMEOUT, 30.0, 1.0)
+
+
+def retry_count() -> int:
+    """How often a read that failed is tried again. Raises SourceError."""
+    return int(_number_setting(RETRIES, 5, 0))
+
+
+def _number_setting(name: str, usual: float, least: float) -> float:
+    text = os.environ.get(name)
+    if not text:
+        return usual
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not least <= value <= 86_400:
+        raise SourceError(name, f"{text[:40]!r} is no number from {least:g} to 86400", "correct it")
+    return value
+
+
+def call_with_retries(url: str, act: Callable[[], T], most: int | None = None) -> T:
+    """What `act` gives; it is called again after a failure that may pass."""
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+    again = Retrying(
+        stop=stop_after_attempt(1 + (retry_count() if most is None else min(most, retry_count()))),
+        wait=wait_exponential(multiplier=_FIRST_WAIT, exp_base=_GROWTH, max=_LONGEST_WAIT),
+        retry=retry_if_exception(is_transient),
+        reraise=True,
+    )
+    with translate_remote_errors(url):
+        return again(act)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether an error may be gone the next time."""
+    error = underlying_error(error)
+    if not isinstance(error, Exception) or isinstance(error, (SourceError, *_FINAL_ERRORS)):
+        return False
+    status = _http_status(error)
+    return status is None or not 300 <= status < 500 or status in _TRANSIENT_STATUSES
+
+
+def underlying_error(error: BaseException) -> BaseException:
+    """What an error stands for: fsspec says of whatever ails a web address that it is not there."""
+    cause = error.__cause__
+    if (
+        not isinstance(error, FileNotFoundError)
+        or cause is None
+        or _http_status(cause) in (404, 410)
+    ):
+        return error
+    of_client = type(cause).__module__.partition(".")[0] == "aiohttp"
+    return cause if of_client or isinstance(cause, ConnectionError | TimeoutError) else error
+
+
+def _http_status(error: BaseException) -> int | None:
+    """The HTTP status in an error of a client: they name it differently."""
+    for holder, name in (
+        (error, "status"),
+        (getattr(error, "response", None), "status_code"),
+        (error, "code"),
+    ):
+        if isinstance(value := getattr(holder, name, None), int):
+            return value
+    return None
+
+
+@contextmanager
+def translate_remote_errors(url: str) -> Iterator[None]:
+    """Translate what goes wrong between here and a remote storage, once.
+
+    Every storage has errors of its own without a common base. What says that the data is not there
+    or not allowed is a `SourceError`; all else means that the storage does not answer.
+    """
+    try:
+        yield
+    except SourceError:
+        raise
+    except Exception as error:
+        with translate_read_errors(redact_urls(url), "cannot open it"):
+            raise _translate_error(redact_urls(url), underlying_error(error)) from error
+
+
+def _translate_error(where: str, error: BaseException) -> BaseException:
+    """What an error of a storage is to ingot; what `translate_read_errors` knows stays as it is."""
+    if isinstance(error, _FINAL_ERRORS):
+        return error
+    if _http_status(error) in (401, 403):
+        return SourceError(where, "no permission to read it", "check the credentials")
+    return StorageError(where, f"cannot be reached: {redact_urls(error_text(error))}", HINT)
+
 
 FIRST_BLOCK: Final = 128 << 10  # a small file, or the first glance at a long one
 MOST_BLOCK: Final = 8 << 20
@@ -301,7 +419,7 @@ def connect_file_system(url: str) -> tuple[Any, str]:
 
 
 def find_file_system(url: str) -> tuple[Any, str]:
-    """As `connected`, at the first try; errors are the storage's own."""
+    """As `connect_file_system`, at the first try; errors are the storage's own."""
     scheme = _BUCKET_SCHEMES.get(url.partition("://")[0].lower())
     if scheme and "::" not in url and not _has_package(_OWN_PACKAGES.get(scheme)):
         from ingot.converters.sources.storage.buckets import bucket_file_system
@@ -323,3 +441,10 @@ def _has_package(name: str | None) -> bool:
     import importlib.util
 
     return name is not None and importlib.util.find_spec(name) is not None
+
+
+def refuse_secrets(url: str) -> None:
+    """Refuse keys in the URL of a bucket: they would be seen by all who see the command."""
+    if "@" in urlsplit(url).netloc:
+        hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
+        raise SourceError(redact_urls(url), "keys are not taken from a URL", hint)

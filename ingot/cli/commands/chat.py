@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ingot.agent.chat.conversation import ChatStore, Conversation
     from ingot.agent.chat.responses import Reply
-    from ingot.agent.context import Context
+    from ingot.agent.state import Context
 
 _PROMPT = "> "
 _STAGES = {

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from ingot.agent.chat.responses import Reply
-    from ingot.agent.context import Context
     from ingot.agent.proposing.proposal import Evidence
     from ingot.agent.reporting.mapping_words import Branch, RowCount
-    from ingot.agent.state import Check
+    from ingot.agent.state import Check, Context
     from ingot.converters.errors import Problem
 
 _TYPES, _VALUES, _MOST_LINES = 24, 60, 24
@@ -247,7 +246,7 @@ def _show_problems(console: "Console", reply: "Reply", context: "Context") -> No
 
 
 def _show_gates(console: "Console", reply: "Reply", context: "Context") -> None:
-    from ingot.agent.judging.gates import gates_of_state
+    from ingot.agent.judging.policy import gates_of_state
 
     display.show_gates(console, gates_of_state(reply.conversation.state))
     _show_trouble(console, reply)

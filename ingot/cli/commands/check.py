@@ -16,9 +16,8 @@ from ingot.converters.json_yaml import encode
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
-    from ingot.agent.context import Context
     from ingot.agent.review.golden_rows import GoldenResult
-    from ingot.agent.state import State
+    from ingot.agent.state import Context, State
 
 
 @command_options
@@ -78,8 +77,8 @@ def _run_checks(
     as_json: bool,
 ) -> None:
     """Check the data if there is any, show the result, and raise if there are problems."""
-    from ingot.agent.context import Context
-    from ingot.agent.nodes.without_graph import try_mapping
+    from ingot.agent.nodes.convert import try_mapping
+    from ingot.agent.state import Context
     from ingot.converters.errors import ConversionError
 
     context = Context()
@@ -100,7 +99,7 @@ def _run_checks(
 
 
 def _print_document(state: "State | None", golden: "GoldenResult | None") -> None:
-    from ingot.agent.judging.gates import gates_of_state
+    from ingot.agent.judging.policy import gates_of_state
 
     document: dict[str, Any] = {}
     if state:
@@ -113,7 +112,7 @@ def _print_document(state: "State | None", golden: "GoldenResult | None") -> Non
 
 
 def _show_check(state: "State | None", context: "Context") -> None:
-    from ingot.agent.judging.gates import gates_of_state
+    from ingot.agent.judging.policy import gates_of_state
     from ingot.agent.reporting.preview import preview
 
     console = stdout_console()

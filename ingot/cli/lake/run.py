@@ -81,7 +81,7 @@ def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
 def show_sets(order: LakeOrder, *, as_json: bool) -> None:
     """List the data sets before anything is done with them."""
     from ingot.agent.lake.run import find_sets
-    from ingot.converters.convert.worker_pool import Workers
+    from ingot.converters.output.worker_pool import Workers
 
     with _choose_listener() as listener, Workers(order.jobs) as workers:
         found, files = find_sets(order, workers, listener.show_scan)

@@ -24,8 +24,8 @@ from ingot.converters.settings import Setting
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ingot.converters.output.identity import CommittedResult
     from ingot.converters.recsys.criteo.inspect.figures import Figures, Frequent
-    from ingot.converters.recsys.criteo.preprocess.job import Preprocessed
     from ingot.converters.rows import Json
 
 
@@ -81,7 +81,7 @@ def preprocess_criteo(
         print_grid(stdout_console(), _preprocess_lines(done))
 
 
-def _preprocess_lines(done: "Preprocessed") -> list[tuple[str, str]]:
+def _preprocess_lines(done: "CommittedResult") -> list[tuple[str, str]]:
     stats = done.stats
     lines = [("rows", f"{stats['rows']:,} of {stats['lines']:,} lines")]
     lines += reject_lines(stats["rejects"], done.out)

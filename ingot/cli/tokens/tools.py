@@ -231,7 +231,7 @@ def merge(
 
     They must have the same type and tokenizer. Loss masks are kept if all data sets have them.
     """
-    from ingot.converters.megatron.write.merge import merge_data_sets
+    from ingot.converters.megatron.inspect.merge import merge_data_sets
 
     counts = merge_data_sets([_data_set_prefix(one) for one in prefixes], out, overwrite=overwrite)
     if as_json:

@@ -7,11 +7,10 @@ import pytest
 
 from ingot.agent.chat.operations import begin_conversation
 from ingot.agent.chat.responses import respond
-from ingot.agent.context import Context
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import configured_endpoint
-from ingot.agent.proposing.llm.model_access import ModelAccess
-from ingot.agent.state import Order
+from ingot.agent.proposing.llm.mapper import ModelAccess
+from ingot.agent.state import Context, Order
 
 STAPLES = [
     {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.judging import fixed_texts, gates
+from ingot.agent.judging import model_gates, policy
 from ingot.agent.judging.trial import report_facts
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.state import Gate
@@ -45,12 +45,12 @@ def _told(
     mapping = bind(document, rows)
     report = check_mapping(mapping, sample, source_name="a")
     written = to_document(mapping)
-    problems = [*report.problems, *(fixed_texts.meta_faults(written) if mapper == "llm" else [])]
+    problems = [*report.problems, *(model_gates.meta_faults(written) if mapper == "llm" else [])]
     decision = "pt" if mapping.kind == "pt" else "sft"
     proposal = Proposal(
         mapper=mapper, mapping=written, confidence=0.9, decision=decision, reason="because"
     )
-    found = gates.all_gates(
+    found = policy.all_gates(
         proposal,
         report_facts(report),
         problems,

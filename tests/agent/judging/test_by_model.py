@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.judging import fixed_texts
+from ingot.agent.judging import model_gates
 from ingot.agent.judging.policy import failed_gates
 
 
@@ -64,7 +64,7 @@ def test_a_models_constants_that_say_nothing_fail(
 ) -> None:
     found = told(pair() | {"meta": meta}, ROWS, requested="x" * 129)
     assert found.states("fail") == {gate}
-    assert failed_gates(fixed_texts.meta_faults(pair() | {"meta": meta}))
+    assert failed_gates(model_gates.meta_faults(pair() | {"meta": meta}))
     assert told(pair() | {"meta": meta}, ROWS, mapper="rules").states("fail") == set()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.judging import gates, policy
+from ingot.agent.judging import policy
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.state import Opinion, State
 from ingot.converters.errors import Problem
@@ -31,7 +31,7 @@ def pair(asked: Any = "q", answered: Any = "a") -> dict[str, Any]:
 
 def test_every_other_problem_is_a_gate_too() -> None:
     problem = Problem(pointer="/x", code="bad_path", expected="a path", got="?")
-    found = gates.all_gates(
+    found = policy.all_gates(
         proposal(), None, [problem], least=0.6, source_name=None, requested_source=None
     )
     assert [(one.name, one.state) for one in found] == [
@@ -121,7 +121,7 @@ def test_the_document_lists_the_gates_in_their_order(told: Any, document: dict[s
         "proposal": proposal(mapping=document, confidence=0.9),
         "opinion": Opinion(agrees=False, proposal=proposal(decision="pt", confidence=0.1)),
     }
-    names += [one.name for one in gates.gates_of_state(state)][1:]  # confidence is there already
+    names += [one.name for one in policy.gates_of_state(state)][1:]  # confidence is there already
     rows = listed()
     places = [next(n for n, cell in enumerate(rows) if name in cell) for name in names]
     assert {"confidence", "coverage", "system text", "second opinion"} <= set(names)

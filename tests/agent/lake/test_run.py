@@ -14,9 +14,9 @@ import pytest
 from ingot.agent.lake.file_scan import scan_files
 from ingot.agent.lake.lake_order import LakeOrder
 from ingot.agent.lake.run import run_lake
-from ingot.converters.convert.worker_pool import Workers
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.lake.record_hashes import parse_splits
+from ingot.converters.output.worker_pool import Workers
 from ingot.converters.records.readers import read_records
 from ingot.converters.sources.storage.listing import Entry, LocalFile
 

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from ingot.converters.convert.worker_pool import TaskFailure, Workers
+from ingot.converters.output.worker_pool import TaskFailure, Workers
 
 
 def lives(pid):
@@ -53,7 +53,7 @@ def test_whoever_stops_listening_ends_the_processes():
 
 SCRIPT = """
 from tests.agent.lake.test_workers import pid_and_wait
-from ingot.converters.convert.worker_pool import Workers
+from ingot.converters.output.worker_pool import Workers
 if __name__ == "__main__":
     for _, pid in Workers(1).spread(pid_and_wait, [0, 1]):
         print(pid, flush=True)

@@ -4,8 +4,14 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing import auto
-from ingot.agent.proposing.proposal import Attempt, Proposal, Request, Turn
+from ingot.agent.proposing.proposal import (
+    Attempt,
+    Proposal,
+    Request,
+    Turn,
+    auto_mapper,
+    model_first_mapper,
+)
 from ingot.converters.errors import ModelError, Problem
 
 NOTHING: Any = None
@@ -31,12 +37,12 @@ def turn(mapper: str, confidence: float) -> Turn:
 
 
 def asked(rules: Turn, model: Turn | ModelError | None, history: Any = ()) -> Turn:
-    mapper = auto.auto_mapper(turner(rules), turner(model) if model else None)
+    mapper = auto_mapper(turner(rules), turner(model) if model else None)
     return mapper(NOTHING, NOTHING, Request(), history)
 
 
 def asked_first(model: Turn | ModelError, history: Any = ()) -> Turn:
-    mapper = auto.model_first_mapper(turner(model), turner(turn("rules", 0.9)))
+    mapper = model_first_mapper(turner(model), turner(turn("rules", 0.9)))
     return mapper(NOTHING, NOTHING, Request(), history)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.field_names import (
+from ingot.agent.proposing.columns import (
     alias_tables,
     language_code,
     name_strength,

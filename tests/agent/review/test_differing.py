@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.review.record_matching import Difference
-from ingot.agent.review.review_document import example_differences
+from ingot.agent.review.mapping_review import example_differences
+from ingot.agent.review.replay import Difference
 
 META = dict.fromkeys(
     ("source", "language", "timestamp", "token_count", "quality_score", "original_id")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.agent.review.review_document import nearest_line, pointer_lines, target_text
+from ingot.agent.review.mapping_review import nearest_line, pointer_lines, target_text
 
 TEXT = """{
   "version": 2,

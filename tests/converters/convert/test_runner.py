@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.convert.worker_pool import process_pool, results_in_order
 from ingot.converters.errors import ConversionError
+from ingot.converters.output.worker_pool import Workers, results_in_order
 
 
 class Lazy:
@@ -37,21 +37,21 @@ def test_results_come_in_order_and_no_more_than_the_window_is_submitted_ahead() 
 
 
 def test_a_pool_gives_results_and_raises_the_first_error_of_the_order() -> None:
-    with process_pool(2) as pool:
+    with Workers(2) as pool:
         assert list(results_in_order(pool, abs, [-3, 2, -1], window=8)) == [3, 2, 1]
-    with pytest.raises(ValueError, match="'x'"), process_pool(2) as pool:
+    with pytest.raises(ValueError, match="'x'"), Workers(2) as pool:
         list(results_in_order(pool, int, ["1", "x", "y"], window=8))
 
 
 def test_a_worker_that_dies_is_a_conversion_error() -> None:
-    with pytest.raises(ConversionError, match="a worker process died"), process_pool(2) as pool:
+    with pytest.raises(ConversionError, match="a worker process died"), Workers(2) as pool:
         list(results_in_order(pool, os._exit, [3], window=8))
 
 
 PARENT = """
 import os, sys, time
-from ingot.converters.convert.worker_pool import process_pool
-with process_pool(2) as pool:
+from ingot.converters.output.worker_pool import Workers
+with Workers(2) as pool:
     print(pool.submit(os.getpid).result(), flush=True)
     pool.submit(time.sleep, 60)
     time.sleep(60)

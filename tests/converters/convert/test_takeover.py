@@ -307,7 +307,7 @@ def test_parts_are_linked_or_where_there_are_no_links_copied(
 def test_a_file_without_stamp_gives_no_key(raw: Path) -> None:
     from dataclasses import replace
 
-    from ingot.converters.convert.reuse import shard_key
+    from ingot.converters.convert.shard import shard_key
 
     source = open_source(str(raw))
     bare: list[SourceFile] = [replace(source.files[0], mtime_ns=None)]

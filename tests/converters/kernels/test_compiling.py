@@ -110,6 +110,16 @@ def test_damaged_code_is_compiled_again(kernels: Path):
     assert run_caller(kernels, kernels / "cache")[-1] == "113"
 
 
+@pytest.mark.parametrize("content", [b"cgone_module\nname\n.", b"cos\ngone\n."])
+def test_code_that_names_a_module_of_another_release_is_compiled_again(
+    kernels: Path, content: bytes
+):
+    run_caller(kernels, kernels / "cache")
+    for path in (kernels / "cache" / "ingot").glob("*.nbc"):
+        path.write_bytes(content)
+    assert run_caller(kernels, kernels / "cache")[-1] == "113"
+
+
 def test_kernels_that_cannot_be_cached_are_compiled_all_the_same(kernels: Path):
     nowhere = kernels / "file"
     nowhere.write_text("")

@@ -6,7 +6,7 @@ import pytest
 
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import CheckReport, check_mapping
-from ingot.converters.mapping.walk import path_uses
+from ingot.converters.mapping.language import path_uses
 from ingot.converters.rows import BadRow
 from ingot.converters.sources.sample import Sample, SampledBad, SampledRow
 

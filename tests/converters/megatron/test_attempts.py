@@ -27,7 +27,7 @@ from ingot.converters.megatron.engines.fast_engines import (
     make_verdict_case,
 )
 from ingot.converters.megatron.read.input_files import InputFile
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 from ingot.converters.megatron.write.lanes import lane_file, read_journal
 from ingot.converters.rows import Json
 

@@ -21,8 +21,8 @@ import huggingface_hub.constants
 import pytest
 
 from ingot.converters.errors import ConversionError, StorageError
-from ingot.converters.megatron.tokenizer.hub import fetch_tokenizer
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.tokenizer_files import fetch_tokenizer
 
 GOLDEN_MODEL = Path(__file__).parents[2] / "golden" / "tokenize" / "sp_bpe.model"
 OLD, NEW = "a" * 40, "b" * 40
@@ -30,7 +30,7 @@ OLD, NEW = "a" * 40, "b" * 40
 # As a user would: the settings of the library in the environment of a new process.
 ASK = """
 import json, sys
-from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
+from ingot.converters.megatron.tokenizer import load_tokenizer
 loaded = load_tokenizer(sys.argv[1])
 print(json.dumps([loaded.given, str(loaded.path), loaded.kind, loaded.sha256, loaded.config,
                   loaded.chat_template]))

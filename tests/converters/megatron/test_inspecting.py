@@ -15,7 +15,7 @@ from ingot.converters.megatron import indexed_dataset
 from ingot.converters.megatron.indexed_dataset import index_paths
 from ingot.converters.megatron.inspect import inspection
 from ingot.converters.megatron.inspect.inspection import EodUse, Omissions, inspect_data_set
-from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
+from ingot.converters.megatron.tokenizer import load_tokenizer
 
 Written = Callable[..., Path]
 DOCUMENTS = [[[5, 6, 7], [8, 0]], [], [[0, 9]], [[4]]]

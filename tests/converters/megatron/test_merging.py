@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.megatron import indexed_dataset
 from ingot.converters.megatron.indexed_dataset import open_data_set
-from ingot.converters.megatron.write.merge import merge_data_sets
+from ingot.converters.megatron.inspect.merge import merge_data_sets
 
 Written = Callable[..., Path]
 Documents = list[list[list[int]]]

@@ -20,7 +20,7 @@ from ingot.converters.megatron.read.row_batches import WHITE_SPACE, RowBatch
 from ingot.converters.megatron.text import long_texts
 from ingot.converters.megatron.text.documents import GOES_ON, NEW_DOCUMENT, Shard
 from ingot.converters.megatron.text.long_texts import Cutter
-from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
+from ingot.converters.megatron.tokenizer import load_tokenizer
 
 LIMIT = 64  # characters in one piece
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.tokenizer.tokenizer import (
+from ingot.converters.megatron.tokenizer import (
     TokenizerFile,
     check_special,
     load_tokenizer,

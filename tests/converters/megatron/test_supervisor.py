@@ -22,7 +22,7 @@ from ingot.converters.megatron.engines.fast_engines import (
     make_verdict_case,
     recall_verdict,
 )
-from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
+from ingot.converters.megatron.tokenizer import load_tokenizer
 from ingot.converters.rows import Json
 
 ENDINGS = ("bin", "idx", "meta.json")

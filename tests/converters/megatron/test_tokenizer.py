@@ -17,7 +17,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import Tokenizer, models, processors
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.tokenizer.tokenizer import (
+from ingot.converters.megatron.tokenizer import (
     decode_ids,
     find_eod,
     load_tokenizer,

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.records import writers
 from ingot.converters.records.readers import read_batches, read_records
-from ingot.converters.records.rejects import RejectWriter
 from ingot.converters.records.schema import PT_SCHEMA, SFT_SCHEMA, RecordKind
-from ingot.converters.records.writers import RecordFormat, RecordWriter
+from ingot.converters.records.writers import RecordFormat, RecordWriter, RejectWriter
 from ingot.converters.rows import Reject
 
 META = {

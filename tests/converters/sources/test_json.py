@@ -13,7 +13,7 @@ from ingot.cli.app import app
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sources import SourceSpec, open_source
-from ingot.converters.sources import source as roots
+from ingot.converters.sources import readers as roots
 from ingot.converters.sources.formats.json_rows import (
     compile_root,
     read_concatenated_values,

@@ -11,10 +11,9 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from ingot.converters.errors import SourceError, StorageError
+from ingot.converters.errors import SourceError, StorageError, redact_urls
 from ingot.converters.sources import open_source
 from ingot.converters.sources.storage.listing import list_location
-from ingot.converters.sources.storage.read_errors import redact_urls
 from ingot.converters.sources.storage.remote import FIRST_BLOCK, TAIL, RemoteFile
 
 
@@ -62,7 +61,7 @@ class Failing(io.BytesIO):
 
 @pytest.fixture
 def flaky(monkeypatch: pytest.MonkeyPatch) -> type[Flaky]:
-    monkeypatch.setattr("ingot.converters.sources.storage.read_errors._FIRST_WAIT", 0.0)
+    monkeypatch.setattr("ingot.converters.sources.storage.remote._FIRST_WAIT", 0.0)
     fsspec.register_implementation("flaky", Flaky, clobber=True)
     monkeypatch.setattr(Flaky, "chance", random.Random(1))
     return Flaky

@@ -1,33 +1,28 @@
 """The figures of preprocessed Criteo data as values; what is not known is None."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ingot.converters.output.pages import share_of
 from ingot.converters.rows import Json
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartFigures:
-    """One part, as day_0. Of a shuffled one what stats.json counts is its file, before the shuffle.
-
-    Attributes:
-        zeros: rows with label 0.
-        ones: rows with label 1.
-        other: rows with another label, as -1 where the file has none.
-    """
+    """One part, as day_0. Of a shuffled one stats.json counts the file, before the shuffle."""
 
     name: str
     file: str | None = None
     lines: int | None = None
     rows: int
     rejects: dict[str, int] | None = None
-    zeros: int
-    ones: int
-    other: int
+    zeros: int  # rows with label 0
+    ones: int  # rows with label 1
+    other: int  # rows with another label, as -1 where the file has none
     nonfinite: int
     dense_min: int | None = None
     shuffled: bool | None = None
@@ -35,38 +30,29 @@ class PartFigures:
     @property
     def label_rate(self) -> float | None:
         """Ones of the rows with 0 or 1; None without any."""
-        return ones_rate(self.ones, self.zeros)
+        return share_of(self.ones, self.ones + self.zeros)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DenseFigures:
-    """A dense column: of the raw integers (missing ones are 0), or of the written numbers.
+    """A dense column: of the raw integers (missing ones are 0), or of the written numbers."""
 
-    Attributes:
-        name: int_0 to int_12.
-        missing: empty fields.
-        histogram: from the smallest bucket: its lower bound, and how many values it has.
-    """
-
-    name: str
-    missing: int | None = None
+    name: str  # int_0 to int_12
+    missing: int | None = None  # empty fields
     nonfinite: int
     least: float | None
     most: float | None
     mean: float | None
+    # from the smallest bucket: its lower bound, and how many values it has
     histogram: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frequent:
-    """An id that is among the most frequent.
-
-    Attributes:
-        value: the raw number; None where it is not known, or where several share the id.
-    """
+    """An id that is among the most frequent."""
 
     id: int
-    value: int | None
+    value: int | None  # the raw number; None where it is not known, or where several share the id
     count: int
     share: float
 
@@ -78,28 +64,20 @@ class Frequent:
 
 @dataclass(frozen=True, kw_only=True)
 class SparseFigures:
-    """A sparse column.
+    """A sparse column."""
 
-    Attributes:
-        name: cat_0 to cat_25.
-        missing: empty fields.
-        rare: values with id 1.
-        rare_rows: rows with id 1.
-        largest: that the rows or the vocabulary may have: the vocabulary knows earlier runs, and
-            ids that went through float32 may be rounded up.
-        counted: rows by which the shares are; more than rows where earlier runs count too.
-        coverage: number of most frequent ids, and their share of the rows.
-    """
-
-    name: str
-    missing: int | None = None
+    name: str  # cat_0 to cat_25
+    missing: int | None = None  # empty fields
     distinct: int | None
     vocabulary: int | None = None
-    rare: int | None = None
-    rare_rows: int | None = None
+    rare: int | None = None  # values with id 1
+    rare_rows: int | None = None  # rows with id 1
     max_id: int | None
+    # that the rows or the vocabulary may have: the vocabulary knows earlier runs, and ids that went
+    # through float32 may be rounded up
     largest: int | None
-    counted: int
+    counted: int  # rows by which the shares are; more than rows where earlier runs count too
+    # number of most frequent ids, and their share of the rows
     coverage: tuple[tuple[int, float], ...]
     top: tuple[Frequent, ...]
 
@@ -116,18 +94,13 @@ class SparseFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Everything that is known of a folder.
-
-    Attributes:
-        dense: 13 columns.
-        sparse: 26 columns.
-    """
+    """Everything that is known of a folder."""
 
     folder: str
     source: Literal["stats.json", "arrays"]
     parts: tuple[PartFigures, ...]
-    dense: tuple[DenseFigures, ...]
-    sparse: tuple[SparseFigures, ...]
+    dense: tuple[DenseFigures, ...]  # 13 columns
+    sparse: tuple[SparseFigures, ...]  # 26 columns
     notes: tuple[str, ...]
 
     @property
@@ -138,7 +111,8 @@ class Figures:
     @property
     def label_rate(self) -> float | None:
         """Ones of the rows with 0 or 1, of all parts; None without any."""
-        return ones_rate(sum(one.ones for one in self.parts), sum(one.zeros for one in self.parts))
+        ones = sum(one.ones for one in self.parts)
+        return share_of(ones, ones + sum(one.zeros for one in self.parts))
 
     @property
     def rejects(self) -> dict[str, int] | None:
@@ -166,50 +140,33 @@ class Figures:
             "rejects": self.rejects,
             "num_embeddings": self.num_embeddings,
             "parts": [{**asdict(one), "label_rate": one.label_rate} for one in self.parts],
-            "dense": [_dense_document(one) for one in self.dense],
+            "dense": [{**asdict(one), "histogram": dict(one.histogram)} for one in self.dense],
             "sparse": [_sparse_document(one) for one in self.sparse],
             "notes": list(self.notes),
         }
-
-
-def ones_rate(ones: int, zeros: int) -> float | None:
-    """Ones of both; None without any."""
-    return ones / (ones + zeros) if ones + zeros else None
-
-
-def _dense_document(one: DenseFigures) -> dict[str, Json]:
-    return {**asdict(one), "histogram": dict(one.histogram)}
 
 
 def _sparse_document(one: SparseFigures) -> dict[str, Json]:
     return {
         **asdict(one),
         "num_embeddings": one.num_embeddings,
-        "coverage": _coverage_pairs(one.coverage),
+        "coverage": [{"ids": ids, "share": share} for ids, share in one.coverage],
         "top": [{**asdict(entry), "raw": entry.raw} for entry in one.top],
     }
-
-
-def _coverage_pairs(coverage: Sequence[tuple[int, float]]) -> list[dict[str, Json]]:
-    return [{"ids": ids, "share": share} for ids, share in coverage]
 
 
 _STEPS = (1, 2, 5)
 
 
 class Frequencies:
-    """The ids of a column and how many rows each has.
-
-    `largest`: the largest of all that were given, also with 0 rows.
-    """
+    """The ids of a column and how many rows each has; keeps `top` of the most frequent ids."""
 
     def __init__(self, top: int) -> None:
-        """Keeps so many of the most frequent ids."""
         self._top = top
         self._heads = np.zeros((0, 3), np.int64)  # id, value or -1, count
         self._counts = np.zeros(0, np.int64)
         self._times = np.zeros(0, np.int64)  # how many ids have this count
-        self.largest = 0
+        self.largest = 0  # of all ids that were given, also with 0 rows
 
     def add(
         self,
@@ -273,12 +230,8 @@ class Frequencies:
         found = []
         for number in _coverage_sizes(int(before[-1])):
             at = int(np.searchsorted(before, number, side="right")) - 1
-            more = (
-                (number - int(before[at])) * int(self._counts[::-1][at])
-                if at < len(self._counts)
-                else 0
-            )
-            found.append((number, (int(rows[at]) + more) / whole))
+            each = int(self._counts[::-1][at]) if at < len(self._counts) else 0
+            found.append((number, (int(rows[at]) + (number - int(before[at])) * each) / whole))
         return tuple(found)
 
 

@@ -5,14 +5,28 @@ passes over as many columns, or ranges of a column's ids, as have room.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ingot.converters.recsys.criteo.contract import DENSE_NAMES, KEYS
+from ingot.converters.errors import SourceError
+from ingot.converters.json_yaml import load_json
+from ingot.converters.output.files import MANIFEST
+from ingot.converters.recsys.criteo.contract import (
+    DENSE_NAMES,
+    KEYS,
+    KINDS,
+    RARE_ID,
+    STATS,
+    MappedRows,
+    PartRange,
+    locate_arrays,
+    vocabulary_path,
+)
 from ingot.converters.recsys.criteo.inspect.figures import (
     DenseFigures,
     Figures,
@@ -20,9 +34,8 @@ from ingot.converters.recsys.criteo.inspect.figures import (
     PartFigures,
     SparseFigures,
 )
-from ingot.converters.recsys.criteo.inspect.stored_figures import is_stored, read_stored_figures
-from ingot.converters.recsys.criteo.stored_arrays import KINDS, MappedRows, PartRange, locate_arrays
-from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
+from ingot.converters.rows import Json
+from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_name
 
 _ROWS: Final = 1 << 16
 _COUNTERS: Final = 1 << 26
@@ -36,62 +49,54 @@ _NOTE: Final = (
 )
 
 
+def inspect(root: Path, top: int = 10) -> Figures:
+    """The figures of preprocessed Criteo data.
+
+    Those of stats.json and of the vocabularies; where these are not there, the arrays are counted.
+    """
+    stored = (root / STATS).is_file() and vocabulary_path(root, KEYS[0]).is_file()
+    return _read_stored_figures(root, top) if stored else count_figures(root, top)
+
+
 def count_figures(root: Path, top: int, *, counters: int = _COUNTERS) -> Figures:
     """The figures that the arrays of a folder show."""
-    parts = [_PartArrays(stretch) for stretch in locate_arrays(root, "all").stretches]
-    told = [_Counts(part) for part in parts]
-    spans = _id_spans(told)
+    parts = [_Part(stretch) for stretch in locate_arrays(root, "all").stretches]
+    least = np.min([one.least for one in parts], axis=0)
+    most = np.max([one.most for one in parts], axis=0)
+    spans = [(int(a), int(b)) for a, b in zip(least, most, strict=True)]
     found = _count_ids(parts, spans, top, counters)
-    sparse = tuple(map(_sparse_figures, KEYS, spans, found))
-    odd = [one.name for one in sparse if one.distinct is None and one.max_id is not None]
+    sparse = tuple(map(_counted_sparse, KEYS, spans, found))
+    odd = ", ".join(one.name for one in sparse if one.distinct is None and one.max_id is not None)
+    said = f"no ids that start at 0 or 2, so not counted: {odd}; values of the raw files?"
     return Figures(
         folder=str(root),
         source="arrays",
-        parts=tuple(one.figures() for one in told),
-        dense=tuple(_dense_figures(at, [one.dense for one in told]) for at in range(DENSE)),
+        parts=tuple(one.figures() for one in parts),
+        dense=tuple(_counted_dense(at, parts) for at in range(DENSE)),
         sparse=sparse,
-        notes=(_NOTE, *([_odd_types(odd)] if odd else [])),
+        notes=(_NOTE, said) if odd else (_NOTE,),
     )
 
 
-def _odd_types(names: Sequence[str]) -> str:
-    told = ", ".join(names)
-    return f"no ids that start at 0 or 2, so not counted: {told}; values of the raw files?"
-
-
-@dataclass(kw_only=True)
-class _DenseCounts:
-    """Of the 13 dense columns, each [13]; `histogram` [13, 48]: below 0, 0 to 1, 1 to 2, ..."""
-
-    finite: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DENSE, np.int64))
-    nonfinite: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DENSE, np.int64))
-    least: NDArray[np.float64] = field(default_factory=lambda: np.full(DENSE, np.inf))
-    most: NDArray[np.float64] = field(default_factory=lambda: np.full(DENSE, -np.inf))
-    total: NDArray[np.float64] = field(default_factory=lambda: np.zeros(DENSE))
-    histogram: NDArray[np.int64] = field(
-        default_factory=lambda: np.zeros((DENSE, _BUCKETS), np.int64)
-    )
-
-    def add(self, block: NDArray[Any]) -> None:
-        """Take rows [R, 13]."""
-        values = block.astype(np.float64)
-        fine = np.isfinite(values)
-        self.finite += fine.sum(axis=0)
-        self.nonfinite += (~fine).sum(axis=0)
-        self.least = np.minimum(self.least, np.where(fine, values, np.inf).min(axis=0))
-        self.most = np.maximum(self.most, np.where(fine, values, -np.inf).max(axis=0))
-        self.total += np.where(fine, values, 0).sum(axis=0)
-        for at in range(DENSE):
-            buckets = np.clip(np.floor(values[fine[:, at], at]), -1, _BUCKETS - 2) + 1
-            self.histogram[at] += np.bincount(buckets.astype(np.int64), minlength=_BUCKETS)
-
-
-class _PartArrays:
-    """The arrays of a part."""
+class _Part:
+    """The arrays of a part, and what one pass shows: labels, dense values, the span of the ids."""
 
     def __init__(self, stretch: PartRange) -> None:
         self.name, self.rows = stretch.part, stretch.stop
         self._arrays = dict(zip(KINDS, map(MappedRows, stretch.arrays), strict=True))
+        self._zeros = self._ones = 0
+        self.least = np.full(SPARSE, np.iinfo(np.int64).max)
+        self.most = np.full(SPARSE, np.iinfo(np.int64).min)
+        self.finite, self.nonfinite = np.zeros(DENSE, np.int64), np.zeros(DENSE, np.int64)
+        self.lowest, self.highest = np.full(DENSE, np.inf), np.full(DENSE, -np.inf)
+        self.total = np.zeros(DENSE)
+        self.histogram = np.zeros((DENSE, _BUCKETS), np.int64)  # below 0, 0 to 1, 1 to 2, ...
+        for labels, dense, sparse in self.blocks("labels", "dense", "sparse"):
+            self._zeros += int(np.count_nonzero(labels == 0))
+            self._ones += int(np.count_nonzero(labels == 1))
+            self._add_dense(dense.astype(np.float64))
+            self.least = np.minimum(self.least, sparse.min(axis=0).astype(np.int64))
+            self.most = np.maximum(self.most, sparse.max(axis=0).astype(np.int64))
 
     def blocks(self, *kinds: str) -> Iterator[tuple[NDArray[Any], ...]]:
         """Rows [R, width] of these kinds."""
@@ -99,65 +104,30 @@ class _PartArrays:
             stop = min(self.rows, start + _ROWS)
             yield tuple(self._arrays[kind].span(start, stop) for kind in kinds)
 
-
-class _Counts:
-    """What one pass over a part shows: labels, dense values, and between which ids it lies."""
-
-    def __init__(self, part: _PartArrays) -> None:
-        self.part = part
-        self.zeros = self.ones = 0
-        self.dense = _DenseCounts()
-        self.least = np.full(SPARSE, np.iinfo(np.int64).max)
-        self.most = np.full(SPARSE, np.iinfo(np.int64).min)
-        for labels, dense, sparse in part.blocks("labels", "dense", "sparse"):
-            self._add(labels, dense, sparse)
-
-    def _add(self, labels: NDArray[Any], dense: NDArray[Any], sparse: NDArray[Any]) -> None:
-        self.zeros += int(np.count_nonzero(labels == 0))
-        self.ones += int(np.count_nonzero(labels == 1))
-        self.dense.add(dense)
-        self.least = np.minimum(self.least, sparse.min(axis=0).astype(np.int64))
-        self.most = np.maximum(self.most, sparse.max(axis=0).astype(np.int64))
+    def _add_dense(self, values: NDArray[np.float64]) -> None:
+        fine = np.isfinite(values)
+        self.finite += fine.sum(axis=0)
+        self.nonfinite += (~fine).sum(axis=0)
+        self.lowest = np.minimum(self.lowest, np.where(fine, values, np.inf).min(axis=0))
+        self.highest = np.maximum(self.highest, np.where(fine, values, -np.inf).max(axis=0))
+        self.total += np.where(fine, values, 0).sum(axis=0)
+        for at in range(DENSE):
+            buckets = np.clip(np.floor(values[fine[:, at], at]), -1, _BUCKETS - 2) + 1
+            self.histogram[at] += np.bincount(buckets.astype(np.int64), minlength=_BUCKETS)
 
     def figures(self) -> PartFigures:
-        """Of the part."""
         return PartFigures(
-            name=self.part.name,
-            rows=self.part.rows,
-            zeros=self.zeros,
-            ones=self.ones,
-            other=self.part.rows - self.zeros - self.ones,
-            nonfinite=int(self.dense.nonfinite.sum()),
+            name=self.name,
+            rows=self.rows,
+            zeros=self._zeros,
+            ones=self._ones,
+            other=self.rows - self._zeros - self._ones,
+            nonfinite=int(self.nonfinite.sum()),
         )
-
-
-def _id_spans(told: Sequence[_Counts]) -> list[tuple[int, int]]:
-    least = np.min([one.least for one in told], axis=0)
-    most = np.max([one.most for one in told], axis=0)
-    return [(int(a), int(b)) for a, b in zip(least, most, strict=True)]
 
 
 def _is_countable(span: tuple[int, int]) -> bool:
     return 0 <= span[0] <= span[1] < _LARGEST_ID
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Counters:
-    """Counters of a column's ids from `first` on."""
-
-    column: int
-    first: int
-    counts: NDArray[np.int64]
-
-    def add(self, ids: NDArray[Any]) -> None:
-        """Take ids [R] of the column; those outside are passed over."""
-        own = ids.astype(np.int64) - self.first
-        own = own[(own >= 0) & (own < len(self.counts))]
-        if len(self.counts) <= 4 * len(own):
-            self.counts[:] += np.bincount(own, minlength=len(self.counts))
-        else:
-            some, times = np.unique(own, return_counts=True)
-            self.counts[some] += times
 
 
 def _counter_ranges(
@@ -180,38 +150,45 @@ def _counter_ranges(
 
 
 def _count_ids(
-    parts: Sequence[_PartArrays], spans: Sequence[tuple[int, int]], top: int, counters: int
+    parts: Sequence[_Part], spans: Sequence[tuple[int, int]], top: int, counters: int
 ) -> list[Frequencies]:
     found = [Frequencies(top) for _ in spans]
     for together in _counter_ranges(spans, counters):
-        held = [
-            _Counters(column=column, first=first, counts=np.zeros(number, np.int64))
-            for column, first, number in together
-        ]
+        held = [(column, first, np.zeros(size, np.int64)) for column, first, size in together]
         for part in parts:
             for (rows,) in part.blocks("sparse"):
-                for one in held:
-                    one.add(rows[:, one.column])
-        for one in held:
-            found[one.column].add(np.arange(one.first, one.first + len(one.counts)), one.counts)
+                for column, first, counts in held:
+                    _add_ids(rows[:, column].astype(np.int64) - first, counts)
+        for column, first, counts in held:
+            found[column].add(np.arange(first, first + len(counts)), counts)
     return found
 
 
-def _dense_figures(at: int, told: Sequence[_DenseCounts]) -> DenseFigures:
-    finite = sum(int(one.finite[at]) for one in told)
-    histogram = np.sum([one.histogram[at] for one in told], axis=0).tolist()
+def _add_ids(ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """Count ids that are a place in `counts`."""
+    own = ids[(ids >= 0) & (ids < len(counts))]
+    if len(counts) <= 4 * len(own):
+        counts += np.bincount(own, minlength=len(counts))
+    else:
+        some, times = np.unique(own, return_counts=True)
+        counts[some] += times
+
+
+def _counted_dense(at: int, parts: Sequence[_Part]) -> DenseFigures:
+    finite = sum(int(one.finite[at]) for one in parts)
+    histogram = np.sum([one.histogram[at] for one in parts], axis=0).tolist()
     bounds = ["negative", *map(str, range(_BUCKETS - 1))]
     return DenseFigures(
         name=DENSE_NAMES[at],
-        nonfinite=sum(int(one.nonfinite[at]) for one in told),
-        least=min(float(one.least[at]) for one in told) if finite else None,
-        most=max(float(one.most[at]) for one in told) if finite else None,
-        mean=sum(float(one.total[at]) for one in told) / finite if finite else None,
+        nonfinite=sum(int(one.nonfinite[at]) for one in parts),
+        least=min(float(one.lowest[at]) for one in parts) if finite else None,
+        most=max(float(one.highest[at]) for one in parts) if finite else None,
+        mean=sum(float(one.total[at]) for one in parts) / finite if finite else None,
         histogram=tuple((bound, n) for bound, n in zip(bounds, histogram, strict=True) if n),
     )
 
 
-def _sparse_figures(name: str, span: tuple[int, int], found: Frequencies) -> SparseFigures:
+def _counted_sparse(name: str, span: tuple[int, int], found: Frequencies) -> SparseFigures:
     there = span[0] <= span[1]
     return SparseFigures(
         name=name,
@@ -224,9 +201,176 @@ def _sparse_figures(name: str, span: tuple[int, int], found: Frequencies) -> Spa
     )
 
 
-def inspect(root: Path, top: int = 10) -> Figures:
-    """The figures of preprocessed Criteo data.
+_PIECE: Final = 1 << 18
+_COLUMNS: Final = {"value": pa.uint32(), "id": pa.int32(), "count": pa.int64()}
+_VOCABULARY_HINT: Final = "take vocab/ away to have the ids counted"
+_STATS_HINT: Final = "take it away to have the arrays counted"
+_EARLIER: Final = (
+    "the vocabularies count rows of earlier runs too: the shares of ids are of all these rows"
+)
+_UNSEEN: Final = "values that the vocabularies do not have, id 1, are in no share of ids"
 
-    Those of stats.json and of the vocabularies; where these are not there, the arrays are counted.
-    """
-    return read_stored_figures(root, top) if is_stored(root) else count_figures(root, top)
+
+def _read_frequencies(folder: Path, key: str, top: int) -> Frequencies:
+    """How often the ids of a column occur; all values with id 1 are one id."""
+    path, found, rare = vocabulary_path(folder, key), Frequencies(top), 0
+    try:
+        for values, ids, counts in _read_pieces(path):
+            own = ids != RARE_ID
+            found.add(ids[own], counts[own], values[own])
+            rare += int(counts[~own].sum())
+    except FileNotFoundError as error:
+        raise SourceError(str(path), "this vocabulary does not exist", _VOCABULARY_HINT) from error
+    except (OSError, pa.ArrowException, ValueError) as error:
+        said = f"is not a vocabulary of ingot: {error}"
+        raise SourceError(str(path), said, _VOCABULARY_HINT) from error
+    if rare:
+        found.add(np.array([RARE_ID]), np.array([rare]))
+    return found
+
+
+def _read_pieces(path: Path) -> Iterator[tuple[NDArray[np.int64], ...]]:
+    with pq.ParquetFile(path) as file:
+        for name, kind in _COLUMNS.items():
+            at = file.schema_arrow.get_field_index(name)
+            if at < 0 or file.schema_arrow.field(at).type != kind:
+                raise ValueError(f"the column {name} is not {kind}")
+        for batch in file.iter_batches(_PIECE, columns=list(_COLUMNS)):
+            yield tuple(_column_cells(batch.column(name), name) for name in _COLUMNS)
+
+
+def _column_cells(column: pa.Array, name: str) -> NDArray[np.int64]:
+    if column.null_count:
+        raise ValueError(f"the column {name} has nulls")
+    cells: NDArray[np.int64] = column.to_numpy().astype(np.int64)
+    if len(cells) and cells.min() < 0:
+        raise ValueError(f"the column {name} has a negative number")
+    return cells
+
+
+def _read_stored_figures(root: Path, top: int) -> Figures:
+    """The figures of stats.json and of the vocabularies."""
+    stats = _read_document(root / STATS)
+    how = _read_document(root / MANIFEST) if (root / MANIFEST).is_file() else {}
+    found = [_read_frequencies(root, key, top) for key in KEYS]
+    try:
+        parts = tuple(_part_figures(told) for told in stats["parts"])
+        rows = sum(one.rows for one in parts)
+        dense = tuple(
+            _dense_figures(told, rows) for told in _check_names(stats["dense"], DENSE_NAMES)
+        )
+        rounded = how.get("compat") == "torchrec_f32"
+        sparse = tuple(
+            _sparse_figures(told, one, rounded=rounded)
+            for told, one in zip(_check_names(stats["sparse"], KEYS), found, strict=True)
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        problem = f"is not as a run writes it: {error!r}"
+        raise SourceError(str(root / STATS), problem, _STATS_HINT) from error
+    notes = [_EARLIER] if how.get("vocab_sha256") else []
+    notes += [_UNSEEN] if how.get("unseen") == "1" else []
+    notes += [note for part in parts if (note := _part_difference(root, part))]
+    return Figures(
+        folder=str(root),
+        source="stats.json",
+        parts=parts,
+        dense=dense,
+        sparse=sparse,
+        notes=tuple(notes),
+    )
+
+
+def _read_document(path: Path) -> dict[str, Json]:
+    try:
+        return load_json(path)
+    except (OSError, ValueError) as error:
+        raise SourceError(str(path), f"cannot be read: {error}", _STATS_HINT) from error
+
+
+def _check_names(entries: Json, names: Sequence[str]) -> Sequence[dict[str, Json]]:
+    if [one["name"] for one in entries] != list(names):
+        raise ValueError(f"the columns are not {names[0]} to {names[-1]}")
+    columns: Sequence[dict[str, Json]] = entries
+    return columns
+
+
+def _as_whole(told: Json) -> int:
+    if isinstance(told, bool) or not isinstance(told, int):
+        raise TypeError(f"{told!r} is not an integer")
+    return told
+
+
+def _as_whole_or_none(told: Json) -> int | None:
+    return None if told is None else _as_whole(told)
+
+
+def _as_count(told: Json) -> int:
+    if _as_whole(told) < 0:
+        raise ValueError(f"{told!r} is not a count")
+    return _as_whole(told)
+
+
+def _as_counts(told: dict[str, Json], *names: str) -> dict[str, int]:
+    return {name: _as_count(told[name]) for name in names}
+
+
+def _as_text(told: Json) -> str:
+    if not isinstance(told, str):
+        raise TypeError(f"{told!r} is not a text")
+    return told
+
+
+def _part_figures(told: dict[str, Json]) -> PartFigures:
+    labels = _as_counts(told["labels"], "0", "1", "other")
+    return PartFigures(
+        name=_as_text(told["name"]),
+        file=_as_text(told["file"]),
+        rejects={reason: _as_count(count) for reason, count in told["rejects"].items()},
+        zeros=labels["0"],
+        ones=labels["1"],
+        other=labels["other"],
+        dense_min=_as_whole_or_none(told["dense_min"]),
+        shuffled=bool(told["shuffled"]),
+        **_as_counts(told, "lines", "rows", "nonfinite"),
+    )
+
+
+def _dense_figures(told: dict[str, Json], rows: int) -> DenseFigures:
+    histogram = {bucket: _as_count(count) for bucket, count in told["histogram"].items()}
+    return DenseFigures(
+        name=told["name"],
+        missing=_as_count(told["missing"]),
+        nonfinite=_as_count(told["nonfinite"]),
+        least=_as_whole_or_none(told["min"]),
+        most=_as_whole_or_none(told["max"]),
+        mean=_as_whole(told["sum"]) / rows if rows else None,
+        histogram=tuple(
+            sorted(histogram.items(), key=lambda one: -1 if one[0] == "negative" else int(one[0]))
+        ),
+    )
+
+
+def _sparse_figures(told: dict[str, Json], found: Frequencies, *, rounded: bool) -> SparseFigures:
+    names = ("missing", "distinct", "vocabulary", "rare", "rare_rows", "max_id")
+    counts = _as_counts(told, *names)
+    largest = max(counts["max_id"], found.largest)
+    return SparseFigures(
+        name=told["name"],
+        largest=max(largest, int(np.float32(largest)) if rounded else 0),
+        counted=found.rows,
+        coverage=found.coverage(),
+        top=found.top(),
+        **counts,
+    )
+
+
+def _part_difference(root: Path, part: PartFigures) -> str | None:
+    """How the arrays of a part are other than stats.json has it."""
+    if not part.rows:
+        return None
+    try:
+        written = locate_arrays(root, "all", [part.name]).rows
+    except (SourceError, ValueError) as error:
+        return f"the arrays are not those of stats.json: {error}"
+    told = f"{array_name(part.name, 'sparse')} has {written:,} rows"
+    return None if written == part.rows else f"{told}, stats.json counts {part.rows:,}"

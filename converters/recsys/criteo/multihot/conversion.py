@@ -42,10 +42,7 @@ class Frequencies:
         _add_counts(self.post[feature], after)
 
     def save(self, folder: Path, distribution: str) -> list[Path]:
-        """Write both files as the reference does: a dict of "0", "1", ... to counts, pickled.
-
-        They are read with `numpy.load(path, allow_pickle=True).item()`.
-        """
+        """Write both files as the reference does: a dict of "0", "1", ... to counts, pickled."""
         paths = []
         for when, counts in (("pre", self.pre), ("post", self.post)):
             path = folder / f"stats_{when}_hash_{distribution}.npy"
@@ -189,11 +186,7 @@ class MultiHot:
         return ids.dtype if joined else narrow
 
     def _ids(self, features: KeyedJaggedTensor) -> "torch.Tensor":
-        """[F, B].
-
-        Raises:
-            ConversionError: these features do not fit.
-        """
+        """[F, B]; an error where the features do not fit."""
         rows, values, keys = self.parameters.num_embeddings, features.values(), features.keys()
         if len(keys) != len(rows):
             said = f"{len(keys)} features, and num_embeddings has {len(rows)}"

@@ -1,12 +1,11 @@
 """The tables of a multi-hot conversion: drawn at random, in memory or in mapped files."""
 
-import fcntl
 import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.output.files import encode_json, output_errors, sync_tree
+from ingot.converters.output.files import encode_json, hold_lock, output_errors, sync_tree
 from ingot.converters.recsys.criteo.kjt_fields import check_sizes
 from ingot.converters.recsys.training.environment import check_integer
 from ingot.converters.rows import Json
@@ -31,17 +30,13 @@ MOST_IDS: Final = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """Checked parameters of F features; equal ones make equal tables.
-
-    Attributes:
-        sizes: ids that a cell of each feature gets; 1 leaves it as it is.
-        seeding: feature: the table of feature k is drawn with the seed k; global0: all tables one
-            after another with the seed 0.
-    """
+    """Checked parameters of F features; equal ones make equal tables."""
 
     num_embeddings: tuple[int, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # ids that a cell of each feature gets; 1 leaves it as it is
     distribution: str
+    # feature: the table of feature k is drawn with the seed k; global0: all tables one after
+    # another with the seed 0
     seeding: str
 
     @classmethod
@@ -60,10 +55,9 @@ class Parameters:
             raise ValueError("num_embeddings: give one size for each feature")
         check_one_of("multi_hot_distribution_type", multi_hot_distribution_type, DISTRIBUTIONS)
         check_one_of("seeding", seeding, SEEDINGS)
-        given = (multi_hot_size is not None, multi_hot_min_table_size is not None)
         if multi_hot_sizes is None:
             sizes = _sizes_by_table(rows, multi_hot_size, multi_hot_min_table_size)
-        elif any(given):
+        elif multi_hot_size is not None or multi_hot_min_table_size is not None:
             said = "they say which features get how many ids"
             raise ValueError(f"multi_hot_sizes: {said}: give no other size beside them")
         else:
@@ -129,11 +123,8 @@ _INT_MIN: Final = -(1 << 31)
 
 
 def feature_states(parameters: Parameters) -> Iterator[tuple[int, np.random.RandomState]]:
-    """The features to widen, each with the state that its table is drawn from, in this order.
-
-    With one seed for all, a table is drawn to its end before the next feature is asked for.
-    """
-    shared = np.random.RandomState(0)
+    """The features to widen, each with the state that its table is drawn from, in this order."""
+    shared = np.random.RandomState(0)  # a table is drawn to its end before the next one
     for place in parameters.widened:
         each = parameters.seeding == FEATURE
         yield place, np.random.RandomState(place) if each else shared
@@ -194,16 +185,13 @@ def draw_tables(parameters: Parameters) -> Tables:
 
 
 def open_tables(parameters: Parameters, folder: Path) -> Tables:
-    """The tables, mapped from files that are made where they are not there yet.
-
-    They lie in a folder of their own below `folder`, named after the parameters: those of several
-    conversions do not meet. Who comes while another makes them waits for it.
-    """
+    """The tables, mapped from files that are made where they are not there yet."""
+    # Named after the parameters; who comes while another process makes them waits for it.
     place = folder / f"multihot-{parameters.digest()[:16]}"
     if not place.exists():
         with output_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            with _hold_lock(folder / f".{place.name}.lock"):
+            with hold_lock(folder / f".{place.name}.lock", wait_s=inf):
                 if not place.exists():
                     _make_tables(parameters, place)
     return [
@@ -212,14 +200,6 @@ def open_tables(parameters: Parameters, folder: Path) -> Tables:
             zip(parameters.num_embeddings, parameters.sizes, strict=True)
         )
     ]
-
-
-@contextmanager
-def _hold_lock(path: Path) -> Iterator[None]:
-    """Wait for the lock; the operating system frees it when its holder dies."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _make_tables(parameters: Parameters, place: Path) -> None:

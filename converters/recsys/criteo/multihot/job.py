@@ -1,13 +1,16 @@
 """Widen every id of preprocessed Criteo data to several: `day_0_sparse_multi_hot.npz`, ..."""
 
+import io
 import os
 import shutil
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +21,16 @@ from ingot.converters.errors import OutputError, ParametersError, Problem, Sourc
 from ingot.converters.json_yaml import violations
 from ingot.converters.output.commit import StagedResult, find_finished
 from ingot.converters.output.files import check_unchanged, file_entry, output_errors, sync_path
-from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
+from ingot.converters.output.identity import CommittedResult, RunIdentity, existing_result
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss, usable_cores
+from ingot.converters.recsys.criteo.contract import (
+    KINDS,
+    Selection,
+    StoredArray,
+    locate_arrays,
+    take_modulo,
+    write_all,
+)
 from ingot.converters.recsys.criteo.multihot.conversion import Frequencies
 from ingot.converters.recsys.criteo.multihot.id_tables import (
     FEATURE,
@@ -28,14 +39,6 @@ from ingot.converters.recsys.criteo.multihot.id_tables import (
     Tables,
     check_room,
     open_tables,
-)
-from ingot.converters.recsys.criteo.multihot.npz import NpzWriter
-from ingot.converters.recsys.criteo.stored_arrays import (
-    KINDS,
-    Selection,
-    StoredArray,
-    locate_arrays,
-    take_modulo,
 )
 from ingot.converters.rows import Json
 
@@ -53,17 +56,25 @@ class Config:
 def load_config(path: Path) -> Config:
     """Read a file of parameters; `schemas/multihot.schema.json` is its shape."""
     document = _read_document(path)
-    problems = list(_check_shape(document))
-    if problems:
-        raise ParametersError(str(path), tuple(problems))
+    if problems := tuple(_check_shape(document)):
+        raise ParametersError(str(path), problems)
     try:
-        return _build_config(document)
+        parameters = Parameters.of(
+            document["num_embeddings"],
+            document.get("multi_hot_size"),
+            document.get("multi_hot_min_table_size"),
+            document.get("multi_hot_sizes"),
+            document.get("multi_hot_distribution_type", UNIFORM),
+            document.get("seeding", FEATURE),
+        )
     except ValueError as error:
         name, _, said = str(error).partition(": ")
         pointer = "/" + name.replace("[", "/").removesuffix("]")
-        raise ParametersError(
-            str(path), (Problem(pointer, "contradiction", "what docs/criteo.md says", said),)
-        ) from error
+        problem = Problem(pointer, "contradiction", "what docs/criteo.md says", said)
+        raise ParametersError(str(path), (problem,)) from error
+    return Config(
+        parameters=parameters, collect=document.get("collect_multi_hot_freqs_stats", False)
+    )
 
 
 def _read_document(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
@@ -71,16 +82,11 @@ def _read_document(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
         if path.stat().st_size > _LARGEST:
             raise ValueError(f"larger than {_LARGEST >> 20} MiB: no file of parameters")
         return json_yaml.read_yaml(path.read_text("utf-8"))  # JSON is YAML
-    except UnicodeDecodeError as error:
-        raise _unreadable_error(path, "not UTF-8") from error
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
-        raise _unreadable_error(path, said) from error
-
-
-def _unreadable_error(path: Path, said: str) -> ParametersError:
-    problem = Problem("", "unreadable", "parameters", f"cannot be read: {said}")
-    return ParametersError(str(path), (problem,))
+        said = "not UTF-8" if isinstance(error, UnicodeDecodeError) else said
+        problem = Problem("", "unreadable", "parameters", f"cannot be read: {said}")
+        raise ParametersError(str(path), (problem,)) from error
 
 
 def _check_shape(document: object) -> Iterator[Problem]:
@@ -89,20 +95,6 @@ def _check_shape(document: object) -> Iterator[Problem]:
         return
     for pointer, message in violations("multihot", document):
         yield Problem(pointer, "schema", "what docs/criteo.md says", message[:300])
-
-
-def _build_config(document: dict[str, Any]) -> Config:
-    parameters = Parameters.of(
-        document["num_embeddings"],
-        document.get("multi_hot_size"),
-        document.get("multi_hot_min_table_size"),
-        document.get("multi_hot_sizes"),
-        document.get("multi_hot_distribution_type", UNIFORM),
-        document.get("seeding", FEATURE),
-    )
-    return Config(
-        parameters=parameters, collect=document.get("collect_multi_hot_freqs_stats", False)
-    )
 
 
 FORMAT: Final = 1
@@ -149,11 +141,7 @@ def widening_identity(selection: Selection, config: Config) -> RunIdentity:
 
 
 def link_file(source: Path, target: Path) -> bool:
-    """Give a file a second name, or copy it where the file system has no such thing.
-
-    ingot never writes into a file that is finished, so that two results can share one. Who changes
-    files in place changes both.
-    """
+    """Give a finished file a second name, or copy it where the file system has no such thing."""
     target.unlink(missing_ok=True)
     try:
         os.link(os.path.realpath(source), target)
@@ -166,19 +154,6 @@ def link_file(source: Path, target: Path) -> bool:
 _VALUES: Final = 1 << 23
 """About how many ids are made at a time: 32 MiB."""
 _SPARSE: Final = KINDS.index("sparse")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Materialized:
-    """A finished result: its folder and manifest.
-
-    `already_done`: the folder held this very result before, nothing was done.
-    """
-
-    out: Path
-    manifest: dict[str, Json]
-    already_done: bool = False
-    notes: tuple[str, ...] = ()
 
 
 def multi_hot_name(part: str) -> str:
@@ -196,32 +171,26 @@ def materialize(
     block: int = _VALUES,
     overwrite: bool = False,
     progress: Watch | None = None,
-) -> Materialized:
+) -> CommittedResult:
     """Write a folder of widened data, as the benchmark's sets are shipped.
 
     Ids are taken modulo num_embeddings first. Dense values and labels are linked, or copied where
     the file system has no links. A part that was finished before a run was killed is kept, unless
     ids are counted.
     """
-    _check_apart(folder, out, tables)
-    selection = locate_arrays(folder, "all")
-    identity = widening_identity(selection, config)
-    with identity.stage(out, overwrite=overwrite) as staged:
-        if staged.done:
-            notes = (*staged.notes, ALREADY_DONE)
-            manifest = staged.done.manifest
-            return Materialized(out=staged.out, manifest=manifest, already_done=True, notes=notes)
-        with output_errors(staged.work):
-            workers = threads or usable_cores()
-            run = _Run(selection, config, staged, workers, block, progress)
-            return run.run(identity, tables or staged.work)
-
-
-def _check_apart(folder: Path, out: Path, tables: Path | None) -> None:
     for what, place in (("the data", folder), ("the tables", tables)):
         if place is not None and place.resolve().is_relative_to(out.resolve()):
             said = f"is where {what} are, or a folder around it"
             raise OutputError(str(out), said, "choose another folder")
+    selection = locate_arrays(folder, "all")
+    identity = widening_identity(selection, config)
+    with identity.stage(out, overwrite=overwrite) as staged:
+        if done := existing_result(staged):
+            return done
+        with output_errors(staged.work):
+            workers = threads or usable_cores()
+            run = _Run(selection, config, staged, workers, block, progress)
+            return run.run(identity, tables or staged.work)
 
 
 class _Run:
@@ -247,51 +216,39 @@ class _Run:
         self._clock = Clock()
         self._rows = 0
 
-    def run(self, identity: RunIdentity, tables_folder: Path) -> Materialized:
+    def run(self, identity: RunIdentity, tables_folder: Path) -> CommittedResult:
         self._clock.start("tables")
         tables = open_tables(self._parameters, tables_folder)
         self._clock.start("write")
-        self._check_room()
+        stretches, result = self._selection.stretches, self._staged.result
+        left = [one for one in stretches if not (result / multi_hot_name(one.part)).exists()]
+        rows = sum(one.stop - one.start for one in left)
+        check_room(self._staged.work, 4 * rows * sum(self._parameters.sizes), "ids")
         with ThreadPoolExecutor(1, "hash") as hashing, ThreadPoolExecutor(self._threads) as pool:
             hashes = []
-            for number, one in enumerate(self._selection.stretches):
+            for number, one in enumerate(stretches):
                 self._tell(number)
-                path = self._staged.result / multi_hot_name(one.part)
-                if not path.exists():
+                path = result / multi_hot_name(one.part)
+                if one in left:
                     self._write(path, one.arrays[_SPARSE], tables, pool, number)
-                hashes.append(hashing.submit(file_entry, self._staged.result, Path(path.name)))
-            self._link()
+                hashes.append(hashing.submit(file_entry, result, Path(path.name)))
+            for array in (array for one in stretches for array in one.arrays[:_SPARSE]):
+                link_file(array.path, result / array.path.name)
+            if self._frequencies is not None:
+                self._frequencies.save(result, self._parameters.distribution)
             self._clock.start("hash")
             known = [*(entry.result() for entry in hashes), *known_files(self._selection)]
             return self._commit(identity, known)
 
-    def _check_room(self) -> None:
-        rows = sum(
-            one.stop - one.start
-            for one in self._selection.stretches
-            if not (self._staged.result / multi_hot_name(one.part)).exists()
-        )
-        check_room(self._staged.work, 4 * rows * sum(self._parameters.sizes), "ids")
-
     def _tell(self, done: int) -> None:
         if self._watch is not None:
+            shards, rows = len(self._selection.stretches), self._rows
             self._watch(
-                Progress(
-                    stage="write",
-                    shards_done=done,
-                    shards=len(self._selection.stretches),
-                    rows=self._rows,
-                    records=self._rows,
-                )
+                Progress(stage="write", shards_done=done, shards=shards, rows=rows, records=rows)
             )
 
     def _write(
-        self,
-        path: Path,
-        array: StoredArray,
-        tables: Tables,
-        pool: ThreadPoolExecutor,
-        number: int,
+        self, path: Path, array: StoredArray, tables: Tables, pool: ThreadPoolExecutor, number: int
     ) -> None:
         sizes = self._parameters.sizes
         step = max(1, self._block // sum(sizes))
@@ -301,12 +258,20 @@ class _Run:
             file.seek(array.offset)
 
             def widen(place: int) -> None:
-                self._widen(place, columns[place], tables[place], npz)
+                ids, table = columns[place], tables[place]
+                cells = ids.astype(np.int32, copy=False) if table is None else table.take(ids, 0)
+                npz.write(place, cells)
+                if self._frequencies is not None:
+                    self._frequencies.add(place, ids, cells.reshape(-1))
 
             for start in range(0, array.shape[0], step):
                 count = min(step, array.shape[0] - start)
                 rows = np.fromfile(file, array.dtype, count * array.shape[1])
-                columns = self._columns(array, rows, count)
+                if len(rows) < count * array.shape[1]:
+                    hint = "run again when nothing writes to it"
+                    raise SourceError(str(array.path), "got shorter while it was read", hint)
+                columns = np.array(rows.reshape(count, -1).T, order="C")
+                take_modulo(columns, self._parameters.num_embeddings)
                 for _ in pool.map(widen, order):
                     pass
                 self._rows += count
@@ -314,47 +279,142 @@ class _Run:
         sync_path(unfinished)  # under its name it is taken for finished, also after a power cut
         unfinished.rename(path)
 
-    def _columns(
-        self, array: StoredArray, rows: NDArray[np.integer], count: int
-    ) -> NDArray[np.integer]:
-        if len(rows) < count * array.shape[1]:
-            hint = "run again when nothing writes to it"
-            raise SourceError(str(array.path), "got shorter while it was read", hint)
-        columns = np.array(rows.reshape(count, -1).T, order="C")
-        take_modulo(columns, self._parameters.num_embeddings)
-        return columns
-
-    def _widen(
-        self,
-        place: int,
-        ids: NDArray[np.integer],
-        table: NDArray[np.int32] | None,
-        npz: NpzWriter,
-    ) -> None:
-        cells = ids.astype(np.int32, copy=False) if table is None else table.take(ids, axis=0)
-        npz.write(place, cells)
-        if self._frequencies is not None:
-            self._frequencies.add(place, ids, cells.reshape(-1))
-
-    def _link(self) -> None:
-        for one in self._selection.stretches:
-            for array in one.arrays[:_SPARSE]:
-                link_file(array.path, self._staged.result / array.path.name)
-        if self._frequencies is not None:
-            self._frequencies.save(self._staged.result, self._parameters.distribution)
-
-    def _commit(self, identity: RunIdentity, known: list[dict[str, Json]]) -> Materialized:
+    def _commit(self, identity: RunIdentity, known: list[dict[str, Json]]) -> CommittedResult:
         staged, selection = self._staged, self._selection
         check_unchanged(identity.stamps, array_stamps(locate_arrays(selection.where, "all")))
         parts = [{"name": one.part, "rows": one.stop - one.start} for one in selection.stretches]
+        inputs = identity.entries() if identity.entries else []
+        facts = {"threads": self._threads, "seconds": self._clock.seconds()}
         manifest, _ = identity.commit(
             staged,
-            {"inputs": identity.entries() if identity.entries else [], "parts": parts},
-            {
-                "threads": self._threads,
-                "seconds": self._clock.seconds(),
-                "peak_rss_bytes": peak_rss(),
-            },
+            {"inputs": inputs, "parts": parts},
+            {**facts, "peak_rss_bytes": peak_rss()},
             known,
         )
-        return Materialized(out=staged.out, manifest=manifest, notes=staged.notes)
+        return CommittedResult(out=staged.out, manifest=manifest, notes=staged.notes)
+
+
+# The archives have the bytes of `numpy.savez`, in the form that Python wrote before 3.11.4, which
+# the published sets of the benchmark have. Members are stored as they are, one behind another.
+_LIMIT: Final = (1 << 31) - 1
+"""The largest size and offset that are written with 32 bits, as Python has it."""
+_BEYOND: Final = 0xFFFFFFFF
+_PLAIN, _ZIP64 = 20, 45  # versions of the format that a reader needs
+_DATE: Final = 1 << 5 | 1  # 1980-01-01
+_UNIX: Final = 3
+_RIGHTS: Final = 0o600 << 16
+_LOCAL: Final = struct.Struct("<4sBBHHHHLLLHH")
+_CENTRAL: Final = struct.Struct("<4s4B4HL2L5H2L")
+_END64: Final = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR: Final = struct.Struct("<4sLQL")
+_END: Final = struct.Struct("<4s4H2LH")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A matrix in an archive."""
+
+    name: str
+    offset: int
+    size: int
+    npy: bytes
+
+    @property
+    def data(self) -> int:
+        """The offset of the .npy file."""
+        return self.offset + len(self.local_header(0))
+
+    @property
+    def version(self) -> int:
+        """Of the format that its local header needs."""
+        return _ZIP64 if self.size > _LIMIT else _PLAIN
+
+    def local_header(self, crc: int) -> bytes:
+        """What stands before the content."""
+        name, size = self.name.encode(), _BEYOND if self.size > _LIMIT else self.size
+        extra = struct.pack("<HHQQ", 1, 16, self.size, self.size)
+        fixed = (b"PK\3\4", self.version, 0, 0, 0, 0, _DATE, crc, size, size)
+        return _LOCAL.pack(*fixed, len(name), len(extra)) + name + extra
+
+    def central_header(self, crc: int) -> bytes:
+        """What stands in the directory."""
+        name, size, offset, wide = self.name.encode(), self.size, self.offset, []
+        if size > _LIMIT:
+            wide += [size, size]
+            size = _BEYOND
+        if offset > _LIMIT:
+            wide.append(offset)
+            offset = _BEYOND
+        extra = struct.pack(f"<HH{len(wide)}Q", 1, 8 * len(wide), *wide) if wide else b""
+        version = max(self.version, _ZIP64 if wide else _PLAIN)
+        fixed = (b"PK\1\2", version, _UNIX, version, 0, 0, 0, 0, _DATE, crc, size, size)
+        rest = (len(name), len(extra), 0, 0, 0, _RIGHTS, offset)
+        return _CENTRAL.pack(*fixed, *rest) + name + extra
+
+
+def place_members(rows: int, widths: Sequence[int]) -> list[Member]:
+    """The members "0.npy", "1.npy", ... of int32 matrices [rows, width], in their places."""
+    placed: list[Member] = []
+    offset = 0
+    for place, width in enumerate(widths):
+        npy = _npy_header(rows, width)
+        size = len(npy) + 4 * rows * width
+        placed.append(Member(name=f"{place}.npy", offset=offset, size=size, npy=npy))
+        offset = placed[-1].data + size
+    return placed
+
+
+def _npy_header(rows: int, width: int) -> bytes:
+    told = {"descr": "<i4", "fortran_order": False, "shape": (rows, width)}
+    text = io.BytesIO()
+    np.lib.format.write_array_header_1_0(text, told)
+    return text.getvalue()
+
+
+def archive_directory(placed: Sequence[Member], crcs: Sequence[int], start: int) -> bytes:
+    """The end of an archive, which lies at `start`."""
+    central = b"".join(one.central_header(crc) for one, crc in zip(placed, crcs, strict=True))
+    count, size, end = len(placed), len(central), b""
+    if start > _LIMIT:
+        sizes = (count, count, size, start)
+        end = _END64.pack(b"PK\6\6", 44, _ZIP64, _ZIP64, 0, 0, *sizes)
+        end += _LOCATOR.pack(b"PK\6\7", 0, start + size, 1)
+    return central + end + _END.pack(b"PK\5\6", 0, 0, count, count, size, min(start, _BEYOND), 0)
+
+
+class NpzWriter:
+    """Writes matrices from their first rows to their last, also in different threads."""
+
+    def __init__(self, path: Path, rows: int, widths: Sequence[int]) -> None:
+        self._members = place_members(rows, widths)
+        self._crcs = [crc32(one.npy) for one in self._members]
+        self._at = [one.data + len(one.npy) for one in self._members]
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            os.close(self._file)
+
+    def write(self, place: int, rows: NDArray[np.int32]) -> None:
+        """Append rows [n, width] to a matrix."""
+        block = np.ascontiguousarray(rows, "<i4")
+        self._crcs[place] = crc32(block.data, self._crcs[place])
+        write_all(self._file, block, self._at[place])
+        self._at[place] += block.nbytes
+
+    def _finish(self) -> None:
+        for one, crc, at in zip(self._members, self._crcs, self._at, strict=True):
+            if at != one.data + one.size:
+                raise ValueError(f"{one.name}: {at - one.data} of {one.size} bytes were written")
+            beginning = one.local_header(crc) + one.npy
+            write_all(self._file, np.frombuffer(beginning, np.uint8), one.offset)
+        last = self._members[-1]
+        end = last.data + last.size
+        tail = archive_directory(self._members, self._crcs, end)
+        write_all(self._file, np.frombuffer(tail, np.uint8), end)

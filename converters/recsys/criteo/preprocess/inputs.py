@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, cast
 
 from ingot import __version__
-from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.errors import ConversionError, SourceError, translate_read_errors
 from ingot.converters.output.commit import FinishedResult
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
 from ingot.converters.recsys.criteo.preprocess.vocabulary import vocabulary_digest
 from ingot.converters.rows import Json
-from ingot.converters.sources.inputs import absolute_location, input_entry, input_stamp
+from ingot.converters.sources.facts import absolute_location, input_entry, input_stamp
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, list_location
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 _ENDS: Final = r"(?:\.(?:tsv|txt))?(?:\.(?:gz|zst|bz2|xz))?"
 _DAY: Final = re.compile(rf"day_(0|[1-9][0-9]{{0,3}}){_ENDS}")
@@ -66,10 +65,7 @@ class Inputs:
     def stamps(self) -> list[dict[str, Json]]:
         """Return part, name, size and time of change of every file."""
         stamps = [input_stamp(part.entry, part=part.name) for part in self.parts]
-        return [
-            {name: value for name, value in stamp.items() if name != "etag" or value}
-            for stamp in stamps
-        ]
+        return [{k: v for k, v in stamp.items() if k != "etag" or v} for stamp in stamps]
 
     def listed_entries(self) -> list[dict[str, Json]]:
         """Return part, name, size and SHA-256 of every file, as the manifest lists them."""
@@ -170,7 +166,7 @@ class OpenedPart:
 
     def __init__(self, raw: BinaryIO, where: str) -> None:
         self._hashed = _HashedFile(raw, where)
-        self._raw = cast(BinaryIO, io.BufferedReader(self._hashed, _HASHED))
+        self._raw = cast("BinaryIO", io.BufferedReader(self._hashed, _HASHED))
         self.stream = open_decompressed(self._raw, where)
 
     def sha256(self) -> str:

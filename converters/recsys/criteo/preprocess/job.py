@@ -3,60 +3,56 @@
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.json_yaml import load_json
 from ingot.converters.output.commit import StagedResult, stage
 from ingot.converters.output.files import check_unchanged, encode_json, file_entry, output_errors
-from ingot.converters.output.identity import ALREADY_DONE, RunIdentity, json_digest
+from ingot.converters.output.identity import (
+    CommittedResult,
+    RunIdentity,
+    existing_result,
+    json_digest,
+)
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
 from ingot.converters.recsys.criteo.preprocess.part_reader import (
     PROBLEMS,
-    DenseSums,
+    PartCounts,
     ReadPhase,
     part_entry,
     stats_document,
 )
 from ingot.converters.recsys.criteo.preprocess.raw_lines import parse_block
-from ingot.converters.recsys.criteo.preprocess.row_kernels import (
+from ingot.converters.recsys.criteo.preprocess.settings import Settings
+from ingot.converters.recsys.criteo.preprocess.shuffle import (
+    PartRows,
+    Shuffle,
     count_buckets,
     put_in_order,
     sort_into_buckets,
+    write_part,
 )
-from ingot.converters.recsys.criteo.preprocess.settings import Settings
-from ingot.converters.recsys.criteo.preprocess.shuffle import PartRows, Shuffle, write_part
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
 from ingot.converters.rows import Json
-from ingot.converters.sources.inputs import input_entry
+from ingot.converters.sources.facts import input_entry
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 _ROWS = 2
 
 
 def compile_kernels() -> None:
-    """Compile in this thread what pools of threads will call; nothing where that is done.
-
-    numba fails at times where several threads compile for the first time.
-    """
-    _compile_reading()
-    _compile_shuffling()
-
-
-def _compile_reading() -> None:
+    """Compile in this thread what pools of threads will call; nothing where that is done."""
+    # numba fails at times where several threads compile for the first time.
     block = parse_block(np.frombuffer(b"\t" * 39 + b"\n", np.uint8), labelled=True)
-    DenseSums().add(block.dense)
+    PartCounts().add_dense(block.dense)
     for grows in (True, False):
         Ids("", grows=grows).ids(block.sparse[0])
-
-
-def _compile_shuffling() -> None:
     places = np.arange(_ROWS, dtype=np.uint32)
     sparse = np.zeros((SPARSE, _ROWS), np.uint32)
     dense, labels = np.zeros((_ROWS, DENSE), np.uint32), np.zeros((_ROWS, 1), np.uint32)
@@ -64,20 +60,6 @@ def _compile_shuffling() -> None:
     count_buckets(places, _ROWS, np.zeros(1, np.int64))
     sort_into_buckets(places, _ROWS, labels[:, 0].copy(), dense, sparse, np.zeros(1, int), records)
     put_in_order(records, 0, labels, dense, np.zeros((_ROWS, SPARSE), np.uint32))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Preprocessed:
-    """A finished run: its folder, its manifest and what it counted.
-
-    `already_done`: the folder held this very run before, nothing was done.
-    """
-
-    out: Path
-    manifest: dict[str, Json]
-    stats: dict[str, Json]
-    already_done: bool = False
-    notes: tuple[str, ...] = ()
 
 
 def preprocess(
@@ -88,7 +70,7 @@ def preprocess(
     resume: bool = True,
     overwrite: bool = False,
     progress: Watch | None = None,
-) -> Preprocessed:
+) -> CommittedResult:
     """Write a folder of preprocessed Criteo data, see `contract`.
 
     Memory: the maps (15 to 27 bytes a distinct value, and while one is doubled half of its slots
@@ -120,32 +102,16 @@ def preprocess(
         overwrite=overwrite,
         keep_work=True,
     ) as staged:
-        if staged.done:
-            notes = (*staged.notes, ALREADY_DONE)
-            stats = read_stats(staged.done.folder)
-            manifest = staged.done.manifest
-            return Preprocessed(
-                out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
-            )
+        if done := existing_result(staged):
+            return done
         with output_errors(staged.work):
-            run = _Run(
-                inputs, settings, identity, staged, progress or (lambda _: None), resume=resume
-            )
+            watch = progress or (lambda _: None)
+            run = _Run(inputs, settings, identity, staged, watch, resume=resume)
             try:
                 return run.run()
             except (SourceError, ConversionError):
                 run.keep_parts()
                 raise
-
-
-def read_stats(folder: Path) -> dict[str, Json]:
-    """The stats.json of a result."""
-    path = folder / STATS
-    try:
-        return load_json(path)
-    except (OSError, ValueError) as error:
-        hint = "is it a folder of preprocessed data?"
-        raise SourceError(str(path), f"cannot be read: {error}", hint) from error
 
 
 class _Run:
@@ -164,28 +130,20 @@ class _Run:
         self._inputs, self._settings, self._identity = inputs, settings, identity
         self._staged, self._watch = staged, watch
         # The first so many parts are shuffled together.
-        self._shuffled = 0 if self._settings.shuffle_seed is None else self._inputs.shuffled
+        self._shuffled = 0 if settings.shuffle_seed is None else inputs.shuffled
         self._work = WorkFolder(staged.work)
         self._clock = Clock()
         self._rows: dict[str, int] = {}
-        self._notes = [*staged.notes, *self._inputs.notes]
-        self._reading = ReadPhase(
-            self._inputs, self._settings, self._work, staged.result, self._tell
-        )
-        self._resume_run(resume=resume)
-
-    def _resume_run(self, *, resume: bool) -> None:
-        """Keep of a broken-off run what serves this one."""
-        known, parts = self._reading.resumed_parts(), len(self._inputs.parts)
+        self._notes = [*staged.notes, *inputs.notes]
+        self._reading = ReadPhase(inputs, settings, self._work, staged.result, self._tell)
+        # What serves this run of one that was broken off stays.
+        known, parts = self._reading.resumed_parts(), len(inputs.parts)
         if not resume or (known < parts and self._reading.begun()):
-            self._clear()
+            for folder in (staged.work, staged.result):
+                shutil.rmtree(folder)
+                folder.mkdir()
         elif known:
             self._notes.append(f"went on with a run that had read {known} of {parts} files")
-
-    def _clear(self) -> None:
-        for folder in (self._staged.work, self._staged.result):
-            shutil.rmtree(folder)
-            folder.mkdir()
 
     def keep_parts(self) -> None:
         """After a fault of the input: keep what was read of other files, if anything."""
@@ -193,7 +151,7 @@ class _Run:
         if not any(one["rows"] for one in read):
             shutil.rmtree(self._staged.work)
 
-    def run(self) -> Preprocessed:
+    def run(self) -> CommittedResult:
         """Do what is left of the run."""
         compile_kernels()
         self._clock.start("read")
@@ -222,18 +180,15 @@ class _Run:
         if len(empty) == len(facts):
             lines = sum(one["lines"] for one in facts)
             said = f"all {lines:,} lines are rejects" if lines else "the files are empty"
-            said = f"no row can be written: {said}{self._first_reject()}"
-            raise ConversionError(self._inputs.where, said, "are these the files?")
+            for path in self._rejects()[:1]:
+                with path.open(encoding="utf-8") as rejects:
+                    first = json.loads(next(rejects))
+                said += f"; {first['file']} line {first['line']}: "
+                said += f"{PROBLEMS[first['reason']]}: {first['found']}"
+            problem = f"no row can be written: {said}"
+            raise ConversionError(self._inputs.where, problem, "are these the files?")
         if empty:
             self._notes.append(f"without a row: {', '.join(empty)}")
-
-    def _first_reject(self) -> str:
-        for path in self._rejects():
-            with path.open(encoding="utf-8") as lines:
-                first = json.loads(next(lines))
-            where = f"{first['file']} line {first['line']}"
-            return f"; {where}: {PROBLEMS[first['reason']]}: {first['found']}"
-        return ""
 
     def _arrange(self) -> None:
         """Write the arrays: training days shuffled, others as they are."""
@@ -248,11 +203,10 @@ class _Run:
             self._work.drop(source.name)
 
     def _sources(self) -> list[PartRows]:
-        columns = self._reading.columns()
-        remapped = frozenset(
-            key for key, facts in zip(KEYS, columns, strict=True) if facts["remapped"]
-        )
+        columns = zip(KEYS, self._reading.columns(), strict=True)
+        remapped = frozenset(key for key, facts in columns if facts["remapped"])
         rounded = self._settings.compat == "torchrec_f32"
+        parts = zip(self._inputs.parts, self._reading.facts(), strict=True)
         return [
             PartRows(
                 work=self._work,
@@ -261,9 +215,7 @@ class _Run:
                 remapped=remapped,
                 rounded=rounded and number < self._shuffled,
             )
-            for number, (part, facts) in enumerate(
-                zip(self._inputs.parts, self._reading.facts(), strict=True)
-            )
+            for number, (part, facts) in enumerate(parts)
         ]
 
     def _shuffle(self, sources: list[PartRows]) -> None:
@@ -287,19 +239,28 @@ class _Run:
         shuffle.gather(lambda rows: self._tell("write", 0, rows))
         self._work.done("gathered", {})
 
-    def _commit(self) -> Preprocessed:
-        facts = self._reading.facts()
-        stats = self._stats(facts)
-        self._write_rejects()
-        (self._staged.result / STATS).write_bytes(encode_json(stats, sort_keys=False))
-        parts = zip(self._inputs.parts, facts, strict=True)
+    def _commit(self) -> CommittedResult:
+        result, facts = self._staged.result, self._reading.facts()
+        read = list(zip(self._inputs.parts, facts, strict=True))
+        parts = [
+            part_entry(part.name, part.entry.name, one, shuffled=number < self._shuffled)
+            for number, (part, one) in enumerate(read)
+        ]
+        columns = self._reading.columns()
+        for column in columns:
+            del column["remapped"]
+        stats = stats_document(parts, facts, columns)
+        if rejects := self._rejects():
+            with (result / REJECTS).open("wb") as whole:
+                for path in rejects:
+                    with path.open("rb") as part_rejects:
+                        shutil.copyfileobj(part_rejects, whole)
+        (result / STATS).write_bytes(encode_json(stats, sort_keys=False))
         staged = replace(self._staged, notes=tuple(self._notes))
         manifest, _ = self._identity.commit(
             staged,
             {
-                "inputs": [
-                    input_entry(part.entry, read["sha256"], part=part.name) for part, read in parts
-                ],
+                "inputs": [input_entry(p.entry, one["sha256"], part=p.name) for p, one in read],
                 "rows": stats["rows"],
                 "rejects": stats["rejects"],
             },
@@ -311,27 +272,7 @@ class _Run:
             },
             self._array_entries(),
         )
-        return Preprocessed(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
-
-    def _stats(self, facts: list[dict[str, Json]]) -> dict[str, Json]:
-        parts = [
-            part_entry(part.name, part.entry.name, one, shuffled=number < self._shuffled)
-            for number, (part, one) in enumerate(zip(self._inputs.parts, facts, strict=True))
-        ]
-        columns = [
-            {name: value for name, value in one.items() if name != "remapped"}
-            for one in self._reading.columns()
-        ]
-        return stats_document(parts, facts, columns)
-
-    def _write_rejects(self) -> None:
-        there = self._rejects()
-        if not there:
-            return
-        with (self._staged.result / REJECTS).open("wb") as whole:
-            for path in there:
-                with path.open("rb") as part:
-                    shutil.copyfileobj(part, whole)
+        return CommittedResult(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
 
     def _rejects(self) -> list[Path]:
         paths = [self._work.part(part.name) / REJECTS for part in self._inputs.parts]

@@ -3,7 +3,6 @@
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -13,8 +12,6 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.recsys.criteo.contract import DENSE_NAMES, HEADER, KEYS
-from ingot.converters.recsys.criteo.preprocess.column_ids import Column, finish_column
-from ingot.converters.recsys.criteo.preprocess.column_kernels import BUCKETS, measure_dense
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, Part, open_part
 from ingot.converters.recsys.criteo.preprocess.raw_lines import (
     LONGEST,
@@ -27,7 +24,9 @@ from ingot.converters.recsys.criteo.preprocess.raw_lines import (
     read_blocks,
     too_long_error,
 )
+from ingot.converters.recsys.criteo.preprocess.row_kernels import BUCKETS, measure_dense
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
+from ingot.converters.recsys.criteo.preprocess.vocabulary import Column, finish_column
 from ingot.converters.recsys.criteo.preprocess.work_folder import (
     PartFiles,
     WorkFolder,
@@ -41,33 +40,20 @@ from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 _INT64: Final = np.iinfo(np.int64)
 
 
-@dataclass(kw_only=True)
-class DenseSums:
-    """Sums over raw dense values, each int64[13]; `histogram` int64[13, 34], see `measure`."""
-
-    least: NDArray[np.int64] = field(default_factory=lambda: np.full(DENSE, _INT64.max))
-    most: NDArray[np.int64] = field(default_factory=lambda: np.full(DENSE, _INT64.min))
-    total: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DENSE, np.int64))
-    nonfinite: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DENSE, np.int64))
-    histogram: NDArray[np.int64] = field(
-        default_factory=lambda: np.zeros((DENSE, BUCKETS), np.int64)
-    )
-
-    def add(self, raw: NDArray[np.int32]) -> None:
-        """Add rows; int32[R, 13]."""
-        measure_dense(raw, self.least, self.most, self.total, self.histogram)
-
-
-@dataclass(kw_only=True)
 class PartCounts:
-    """What was counted of a part."""
+    """What was counted of a part; of raw dense values by column."""
 
-    rows: int = 0
-    lines: int = 0
-    rejects: Counter[str] = field(default_factory=Counter)
-    labels: Counter[str] = field(default_factory=Counter)
-    missing: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DENSE + SPARSE, np.int64))
-    dense: DenseSums = field(default_factory=DenseSums)
+    def __init__(self) -> None:
+        self.rows = self.lines = 0
+        self.rejects, self.labels = Counter[str](), Counter[str]()
+        self.missing = np.zeros(DENSE + SPARSE, np.int64)
+        self.least, self.most = np.full(DENSE, _INT64.max), np.full(DENSE, _INT64.min)
+        self.total, self.nonfinite = np.zeros(DENSE, np.int64), np.zeros(DENSE, np.int64)
+        self.histogram = np.zeros((DENSE, BUCKETS), np.int64)
+
+    def add_dense(self, raw: NDArray[np.int32]) -> None:
+        """Measure values; int32[R, 13]."""
+        measure_dense(raw, self.least, self.most, self.total, self.histogram)
 
     def add_labels(self, labels: NDArray[np.int32]) -> None:
         """Count labels; int32[R]."""
@@ -76,18 +62,17 @@ class PartCounts:
 
     def facts(self) -> dict[str, Json]:
         """As the marker of a finished part holds them."""
-        dense = self.dense
         return {
             "rows": self.rows,
             "lines": self.lines,
             "rejects": dict(sorted(self.rejects.items())),
             "labels": {name: self.labels[name] for name in ("0", "1", "other")},
-            "nonfinite": dense.nonfinite.tolist(),
+            "nonfinite": self.nonfinite.tolist(),
             "missing": self.missing.tolist(),
-            "least": dense.least.tolist() if self.rows else None,
-            "most": dense.most.tolist() if self.rows else None,
-            "total": [int(one) for one in dense.total],
-            "histogram": dense.histogram.tolist(),
+            "least": self.least.tolist() if self.rows else None,
+            "most": self.most.tolist() if self.rows else None,
+            "total": self.total.tolist(),
+            "histogram": self.histogram.tolist(),
         }
 
 
@@ -96,10 +81,7 @@ def part_entry(name: str, file: str, facts: dict[str, Json], *, shuffled: bool) 
     return {
         "name": name,
         "file": file,
-        "lines": facts["lines"],
-        "rows": facts["rows"],
-        "rejects": facts["rejects"],
-        "labels": facts["labels"],
+        **{key: facts[key] for key in ("lines", "rows", "rejects", "labels")},
         "nonfinite": sum(facts["nonfinite"]),
         "dense_min": min(facts["least"]) if facts["rows"] else None,
         "shuffled": shuffled,
@@ -185,17 +167,13 @@ class PartReader:
             self._work.forget_part(part.name)
             raise
         if self._settings.dense == "min2" and counts.rows:
-            least = int(counts.dense.least.min())
+            least = int(counts.least.min())
             bad = min2_in_place(folder / "dense.npy", counts.rows, HEADER, least)
-            counts.dense.nonfinite += bad
+            counts.nonfinite += bad
         return {**counts.facts(), "sha256": sha256}
 
     def _pump(
-        self,
-        part: Part,
-        texts: Iterator[NDArray[np.uint8]],
-        files: PartFiles,
-        counts: PartCounts,
+        self, part: Part, texts: Iterator[NDArray[np.uint8]], files: PartFiles, counts: PartCounts
     ) -> None:
         """Parse blocks in several threads, take them in order."""
         workers = self._settings.workers
@@ -238,12 +216,12 @@ class PartReader:
     def _write_dense(self, block: Block, files: PartFiles, counts: PartCounts) -> None:
         counts.add_labels(block.labels)
         append_values(files.labels, block.labels)
-        counts.dense.add(block.dense)
+        counts.add_dense(block.dense)
         if self._settings.dense == "min2":
             append_values(files.dense, block.dense)
             return
         values = ln3(block.dense)
-        counts.dense.nonfinite += count_nonfinite(values)
+        counts.nonfinite += count_nonfinite(values)
         append_values(files.dense, values)
 
     def _check(self, part: Part, block: Block, counts: PartCounts) -> None:
@@ -309,11 +287,13 @@ class ReadPhase:
 
     def facts(self) -> list[dict[str, Json]]:
         """What was counted of each part."""
-        return [cast(dict[str, Json], self._work.facts(_read_step(p))) for p in self._inputs.parts]
+        return [
+            cast("dict[str, Json]", self._work.facts(_read_step(p))) for p in self._inputs.parts
+        ]
 
     def columns(self) -> list[dict[str, Json]]:
         """What was counted of each column."""
-        return [cast(dict[str, Json], self._work.facts(_finish_step(key))) for key in KEYS]
+        return [cast("dict[str, Json]", self._work.facts(_finish_step(key))) for key in KEYS]
 
     def run(self) -> None:
         """Do what is left of both steps."""
@@ -388,8 +368,8 @@ class ReadPhase:
         path = self._work.column(part.name, column.key, "ids")
         with path.open("wb", buffering=0) as file:
             for start in range(0, len(raw), _ROWS):
-                values = cast(NDArray[np.uint32], raw[start : start + _ROWS])
-                append_values(cast(Any, file), column.encode(values))
+                values = cast("NDArray[np.uint32]", raw[start : start + _ROWS])
+                append_values(cast("Any", file), column.encode(values))
                 self._tell("columns", at, len(values))
         self._work.sync(path)
 

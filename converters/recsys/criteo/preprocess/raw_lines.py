@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.criteo.contract import DENSE_NAMES, KEYS
 from ingot.converters.recsys.criteo.preprocess.row_kernels import (
     BAD_COLUMNS,
     LINE,
@@ -89,15 +90,10 @@ class Reject:
 
 @dataclass(frozen=True, kw_only=True)
 class Rejects:
-    """The lines of a block that are no rows, 20 bytes each.
+    """The lines of a block that are no rows, 20 bytes each."""
 
-    Attributes:
-        text: uint8[n], of the block.
-        told: uint32[m, 5], see `kernels.parsing.parse`.
-    """
-
-    text: NDArray[np.uint8]
-    told: NDArray[np.uint32]
+    text: NDArray[np.uint8]  # uint8[n], of the block
+    told: NDArray[np.uint32]  # uint32[m, 5], see `kernels.parsing.parse`
     labelled: bool
 
     def __len__(self) -> int:
@@ -105,15 +101,14 @@ class Rejects:
 
     def __getitem__(self, number: int) -> Reject:
         line, reason, begin, end, column = self.told[number].tolist()
-        field = self.text[begin : end - self._returns(begin, end)][: _SHOWN + 1].tobytes()
-        shown = field[:_SHOWN].decode("utf-8", "backslashreplace") + "..." * (len(field) > _SHOWN)
-        what = f"{column} columns" if reason == BAD_COLUMNS else _column_name(column, self.labelled)
-        return Reject(line=line, reason=REASONS[reason], found=f"{what}: {shown}")
-
-    def _returns(self, begin: int, end: int) -> bool:
-        """Whether a field ends with the carriage return of its line's end."""
         last = end == len(self.text) or self.text[end] == _NEWLINE
-        return last and end > begin and self.text[end - 1] == _RETURN
+        if last and end > begin and self.text[end - 1] == _RETURN:
+            end -= 1
+        field = self.text[begin:end][: _SHOWN + 1].tobytes()
+        shown = field[:_SHOWN].decode("utf-8", "backslashreplace") + "..." * (len(field) > _SHOWN)
+        names = ("label", *DENSE_NAMES, *KEYS)[not self.labelled :]
+        what = f"{column} columns" if reason == BAD_COLUMNS else names[column]
+        return Reject(line=line, reason=REASONS[reason], found=f"{what}: {shown}")
 
     def __iter__(self) -> Iterator[Reject]:
         return (self[number] for number in range(len(self)))
@@ -131,30 +126,24 @@ class Rejects:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Lines as numbers.
-
-    Attributes:
-        longest: bytes of the longest line.
-        labels: int32[R].
-        dense: int32[R, 13], missing values 0.
-        sparse: uint32[26, R], missing values 0.
-        missing: int64[39], empty fields of rows, dense then sparse.
-    """
+    """Lines as numbers."""
 
     lines: int
-    longest: int
-    labels: NDArray[np.int32]
-    dense: NDArray[np.int32]
-    sparse: NDArray[np.uint32]
-    missing: NDArray[np.int64]
+    longest: int  # bytes of the longest line
+    labels: NDArray[np.int32]  # int32[R]
+    dense: NDArray[np.int32]  # int32[R, 13], missing values 0
+    sparse: NDArray[np.uint32]  # uint32[26, R], missing values 0
+    missing: NDArray[np.int64]  # int64[39], empty fields of rows, dense then sparse
     rejects: Rejects
 
 
 def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
     """Parse whole lines."""
     columns = int(labelled) + DENSE + SPARSE
-    fields = _split_lines(text)
-    breaks = fields.breaks
+    words = words_of(text)
+    ends, breaks = np.empty(len(text) + 1, np.uint32), np.empty(len(text) + 1, np.uint32)
+    breaks = breaks[: find_breaks(text, words, ends, breaks)]
+    fields = TextFields(text, words, ends, breaks)
     # A row has at least a tab or an end a column. Pages that no row is written to cost nothing.
     room = min(len(breaks), len(text) // columns + 1)
     arrays = RowArrays(
@@ -171,35 +160,16 @@ def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
         parse_lines(fields, arrays, rejects, state)
         found.append(rejects[: state[REJECTS]])
     rows = int(state[ROWS])
+    newlines = ends[breaks - 1].astype(np.int64)
     return Block(
         lines=len(breaks),
-        longest=_longest_line(fields),
+        longest=int(np.diff(newlines, prepend=-1).max(initial=0)) - 1,
         labels=arrays.labels[:rows] if labelled else np.full(rows, NO_LABEL, np.int32),
         dense=arrays.dense[:rows],
         sparse=arrays.sparse[:, :rows],
         missing=arrays.missing[int(labelled) :],
         rejects=Rejects(text=text, told=np.concatenate(found), labelled=labelled),
     )
-
-
-def _split_lines(text: NDArray[np.uint8]) -> TextFields:
-    words = words_of(text)
-    ends = np.empty(len(text) + 1, np.uint32)
-    breaks = np.empty(len(text) + 1, np.uint32)
-    lines = find_breaks(text, words, ends, breaks)
-    return TextFields(text, words, ends, breaks[:lines])
-
-
-def _longest_line(fields: TextFields) -> int:
-    newlines = fields.ends[fields.breaks - 1].astype(np.int64)
-    return int(np.diff(newlines, prepend=-1).max(initial=0)) - 1
-
-
-def _column_name(number: int, labelled: bool) -> str:
-    number -= int(labelled)
-    if number < 0:
-        return "label"
-    return f"int_{number}" if number < DENSE else f"cat_{number - DENSE}"
 
 
 _ROWS: Final = 1 << 18
@@ -230,7 +200,4 @@ def min2_in_place(path: Path, rows: int, offset: int, least: int) -> NDArray[np.
 def count_nonfinite(values: NDArray[np.float32]) -> NDArray[np.int64]:
     """int64[13], infinities and NaNs by column."""
     bad: NDArray[np.bool_] = ~np.isfinite(values)
-    if not bad.any():
-        return np.zeros(DENSE, np.int64)
-    counts: NDArray[np.int64] = bad.sum(axis=0, dtype=np.int64)
-    return counts
+    return bad.sum(axis=0, dtype=np.int64) if bad.any() else np.zeros(DENSE, np.int64)

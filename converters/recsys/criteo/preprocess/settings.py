@@ -80,8 +80,7 @@ class Settings:
         ),
     ] = None
     unseen: Annotated[
-        Unseen,
-        Setting("With `vocab`: give other values new ids, or id 1.", section=_VALUES),
+        Unseen, Setting("With `vocab`: give other values new ids, or id 1.", section=_VALUES)
     ] = "new"
     strict: Annotated[bool, Setting("Stop at the first line that is not a row.", section=RUN)] = (
         False

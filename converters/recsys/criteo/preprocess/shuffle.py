@@ -11,19 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.criteo.contract import (
     FIRST_ID,
     HEADER,
     KEYS,
+    KINDS,
     create_array,
     row_bytes,
     write_all,
-)
-from ingot.converters.recsys.criteo.preprocess.row_kernels import (
-    count_buckets,
-    invert_permutation,
-    put_in_order,
-    sort_into_buckets,
 )
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder, map_values
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_name
@@ -31,19 +27,82 @@ from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_nam
 _LEAST: Final = -(1 << 31)
 
 
+@kernel
+def invert_permutation(permutation: NDArray[np.uint32], done: NDArray[np.uint8]) -> None:
+    """Replace a permutation by its inverse, cycle by cycle."""
+    for start in range(len(permutation)):
+        if done[start >> 3] >> (start & 7) & 1:
+            continue
+        before, at = np.int64(start), np.int64(permutation[start])
+        while at != start:
+            following = np.int64(permutation[at])
+            permutation[at] = before
+            done[at >> 3] |= np.uint8(1 << (at & 7))
+            before = at
+            at = following
+        permutation[start] = before
+
+
+@kernel
+def count_buckets(places: NDArray[np.uint32], size: int, counts: NDArray[np.int64]) -> None:
+    """Add the rows of each bucket of `size` places to `counts`."""
+    for place in places:
+        counts[np.int64(place) // size] += 1
+
+
+@kernel
+def sort_into_buckets(
+    places: NDArray[np.uint32],
+    size: int,
+    labels: NDArray[np.uint32],
+    dense: NDArray[np.uint32],
+    sparse: NDArray[np.uint32],
+    ends: NDArray[np.int64],
+    records: NDArray[np.uint32],
+) -> None:
+    """Make records of rows, those of a bucket side by side."""
+    width = dense.shape[1]
+    for row in range(len(places)):
+        bucket = np.int64(places[row]) // size
+        record = records[ends[bucket]]
+        ends[bucket] += 1
+        record[0] = places[row]
+        record[1] = labels[row]
+        for column in range(width):
+            record[2 + column] = dense[row, column]
+        for column in range(len(sparse)):
+            record[2 + width + column] = sparse[column, row]
+
+
+@kernel
+def put_in_order(
+    records: NDArray[np.uint32],
+    first: int,
+    labels: NDArray[np.uint32],
+    dense: NDArray[np.uint32],
+    sparse: NDArray[np.uint32],
+) -> None:
+    """Put the records of a bucket, which begins at place `first`, where they belong."""
+    width = dense.shape[1]
+    for number in range(len(records)):
+        record = records[number]
+        row = np.int64(record[0]) - first
+        labels[row, 0] = record[1]
+        for column in range(width):
+            dense[row, column] = record[2 + column]
+        for column in range(sparse.shape[1]):
+            sparse[row, column] = record[2 + width + column]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PartRows:
-    """A part that was read.
-
-    Attributes:
-        rounded: whether ids and labels go through float32.
-    """
+    """A part that was read."""
 
     work: WorkFolder
     name: str
     rows: int
     remapped: frozenset[str]
-    rounded: bool
+    rounded: bool  # whether ids and labels go through float32
 
     def read(
         self, start: int, stop: int
@@ -68,15 +127,15 @@ class PartRows:
 
     def _final(self, key: str, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Ids by number; those below the first one stay, they are of unseen values."""
-        remap = cast(NDArray[np.uint32], map_values(self.work.remap(key), np.uint32))
+        remap = cast("NDArray[np.uint32]", map_values(self.work.remap(key), np.uint32))
         own = ids >= FIRST_ID
         final = ids.copy()
         final[own] = remap[ids[own] - FIRST_ID]
         return final
 
 
-def _read_slice(path: "object", offset: int, start: int, stop: int) -> NDArray[np.uint32]:
-    return np.fromfile(str(path), np.uint32, stop - start, offset=offset + 4 * start)
+def _read_slice(path: Path, offset: int, start: int, stop: int) -> NDArray[np.uint32]:
+    return np.fromfile(path, np.uint32, stop - start, offset=offset + 4 * start)
 
 
 def _round_to_float32(values: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -93,14 +152,9 @@ def write_part(source: PartRows, work: WorkFolder, result: Path) -> None:
     """Write the arrays of a part; they are on the disk afterwards. May be done again."""
     path = result / array_name(source.name, "sparse")
     create_array(path, "sparse", source.rows)
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        for start in range(0, source.rows, _ROWS):
-            columns = source.sparse(start, min(start + _ROWS, source.rows))
-            rows = np.ascontiguousarray(columns.T)
-            write_all(descriptor, rows, HEADER + start * row_bytes("sparse"))
-    finally:
-        os.close(descriptor)
+    for start in range(0, source.rows, _ROWS):
+        columns = source.sparse(start, min(start + _ROWS, source.rows))
+        _write_at(path, np.ascontiguousarray(columns.T), HEADER + start * row_bytes("sparse"))
     for kind in ("dense", "labels"):
         ready = work.part(source.name) / f"{kind}.npy"
         if ready.exists():
@@ -180,11 +234,7 @@ class Shuffle:
         return self._places[self._read - rows : self._read]
 
     def _scatter(
-        self,
-        source: PartRows,
-        start: int,
-        places: NDArray[np.uint32],
-        begins: NDArray[np.int64],
+        self, source: PartRows, start: int, places: NDArray[np.uint32], begins: NDArray[np.int64]
     ) -> None:
         counts = np.zeros(self.buckets, np.int64)
         count_buckets(places, self._bucket, counts)
@@ -197,31 +247,22 @@ class Shuffle:
             _write_at(self._work.bucket(number), own, int(begins[number]) * _RECORD)
 
     def gather(self, tell: Callable[[int], None]) -> None:
-        """Write the arrays of the shuffled parts, and delete each bucket that is in them.
-
-        A bucket that is not there was written by a run that was broken off.
-        """
+        """Write the arrays of the shuffled parts, and delete each bucket that is in them."""
+        arrays = [(name, kind) for name, _ in self._parts for kind in KINDS]
         for name, rows in self._parts:
-            for kind in ("dense", "labels", "sparse"):
+            for kind in KINDS:
                 create_array(self._result / array_name(name, kind), kind, rows)
+        # A bucket that is not there was written by a run that was broken off.
         numbers = [at for at in range(self.buckets) if self._work.bucket(at).exists()]
         with ThreadPoolExecutor(self._threads, "shuffle") as pool:
             for first in range(0, len(numbers), _TOGETHER):
                 some = numbers[first : first + _TOGETHER]
                 for rows in pool.map(self._gather, some):
                     tell(rows)
-                self._drop(some)
-
-    def _drop(self, numbers: Sequence[int]) -> None:
-        # On the disk before what they were made of is gone: a power cut must not lose rows.
-        arrays = [
-            self._result / array_name(name, kind)
-            for name, _ in self._parts
-            for kind in ("dense", "labels", "sparse")
-        ]
-        self._work.sync(*arrays)
-        for number in numbers:
-            self._work.bucket(number).unlink()
+                # On the disk before what they were made of is gone: a power cut must not lose rows.
+                self._work.sync(*(self._result / array_name(*one) for one in arrays))
+                for number in some:
+                    self._work.bucket(number).unlink()
 
     def _gather(self, number: int) -> int:
         first = number * self._bucket

@@ -58,7 +58,7 @@ class WorkFolder:
     def facts(self, step: str) -> dict[str, Json] | None:
         """What a finished step left, None where it is not done."""
         try:
-            return cast(dict[str, Json], json.loads(self._marker(step).read_bytes()))
+            return cast("dict[str, Json]", json.loads(self._marker(step).read_bytes()))
         except FileNotFoundError:
             return None
 
@@ -135,12 +135,8 @@ class PartFiles:
         if len(rejects) and self._rejects is None:
             self._rejects = self._open.enter_context((self._folder / REJECTS).open("wb"))
         for one in rejects:
-            told = {
-                "file": self._file,
-                "line": lines_before + one.line + 1,
-                "reason": one.reason,
-                "found": one.found,
-            }
+            told = {"file": self._file, "line": lines_before + one.line + 1}
+            told |= {"reason": one.reason, "found": one.found}
             text = json.dumps(told, ensure_ascii=False) + "\n"
             self._rejects.write(text.encode(errors="backslashreplace"))  # type: ignore[union-attr]
 

@@ -38,16 +38,12 @@ _Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where a kind of line has what.
-
-    Attributes:
-        sample: column of the sample's id; None for common features.
-    """
+    """Where a kind of line has what."""
 
     commas: int
     entity: int
     labels: tuple[int, ...] = ()
-    sample: int | None = None
+    sample: int | None = None  # column of the sample's id; None for common features
 
 
 SKELETON: Final = Layout(commas=5, entity=3, labels=(1, 2), sample=0)
@@ -56,14 +52,10 @@ COMMON: Final = Layout(commas=2, entity=0)
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """The raw fields that count, in the order of their numbers.
-
-    Attributes:
-        numbers: int16, the place of each in `FeatureMap.sources`.
-    """
+    """The raw fields that count, in the order of their numbers."""
 
     names: tuple[str, ...]
-    numbers: NDArray[np.int16]
+    numbers: NDArray[np.int16]  # int16, the place of each in `FeatureMap.sources`
 
     def flat(self) -> FieldNames:
         """Join all names."""
@@ -84,8 +76,8 @@ def read_rows(
     """The rows of a file, block by block."""
     first = 0
     for block in _blocks(stream, name, size):
-        lines = _scan_block(block, layout)
-        yield _Block(block, name, layout, first, lines).rows(fields, interner, entities)
+        lines = _Block(block, name, layout, first)
+        yield lines.rows(fields, interner, entities)
         first += len(lines.starts)
 
 
@@ -107,34 +99,23 @@ def _blocks(stream: BinaryIO, name: str, size: int) -> Iterator[_Bytes]:
         yield np.frombuffer(rest, np.uint8)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Lines:
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    cuts: NDArray[np.int64]
-    plain: NDArray[np.bool_]
-
-
-def _scan_block(block: _Bytes, layout: Layout) -> _Lines:
-    room = int(np.count_nonzero(block == _NEWLINE)) + 1
-    starts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
-    cuts, plain = np.empty((room, layout.commas), np.int64), np.empty(room, np.bool_)
-    count = scan_lines(block, len(block), layout.commas, starts, ends, cuts, plain)
-    return _Lines(starts=starts[:count], ends=ends[:count], cuts=cuts[:count], plain=plain[:count])
-
-
 class _Block:
     """One block of lines on its way to rows."""
 
-    def __init__(self, block: _Bytes, name: str, layout: Layout, first: int, lines: _Lines) -> None:
-        self._block, self._name, self._layout = block, name, layout
-        self._first, self._lines = first, lines
+    def __init__(self, block: _Bytes, name: str, layout: Layout, first: int) -> None:
+        self._block, self._name, self._layout, self._first = block, name, layout, first
+        room = int(np.count_nonzero(block == _NEWLINE)) + 1
+        starts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
+        cuts, plain = np.empty((room, layout.commas), np.int64), np.empty(room, np.bool_)
+        count = scan_lines(block, len(block), layout.commas, starts, ends, cuts, plain)
+        self.starts, self._ends = starts[:count], ends[:count]
+        self._cuts, self._plain = cuts[:count], plain[:count]
         self._problems: dict[int, tuple[str, bytes]] = {}
 
     def rows(self, fields: Fields, interner: Interner, entities: Interner) -> Rows:
         labels = self._labels()
         self._check_texts()
-        kept = np.ones(len(self._lines.starts), np.bool_)
+        kept = np.ones(len(self.starts), np.bool_)
         kept[list(self._problems)] = False
         good = np.flatnonzero(kept)
         tokens, counts = self._tokens(good, fields, interner)
@@ -154,8 +135,8 @@ class _Block:
     def _column(
         self, column: int, lines: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        cuts = self._lines.cuts[lines]
-        starts = cuts[:, column - 1] + 1 if column else self._lines.starts[lines]
+        cuts = self._cuts[lines]
+        starts = cuts[:, column - 1] + 1 if column else self.starts[lines]
         return starts, (cuts[:, column] - starts).astype(np.int32)
 
     def _text(self, line: int, column: int) -> bytes:
@@ -164,8 +145,8 @@ class _Block:
 
     def _labels(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Click and purchase of every line; 0 where the line is none, which is noted."""
-        count = len(self._lines.starts)
-        short = self._lines.cuts[:, -1] < 0
+        count = len(self.starts)
+        short = self._cuts[:, -1] < 0
         for line in np.flatnonzero(short).tolist():
             self._problems[line] = ("columns", self._whole(line))
         found = [np.zeros(count, np.uint8), np.zeros(count, np.uint8)]
@@ -181,17 +162,17 @@ class _Block:
 
     def _check_texts(self) -> None:
         """Note lines whose entity is empty, or whose columns before the list are no UTF-8."""
-        whole = np.flatnonzero(self._lines.cuts[:, -1] >= 0)
+        whole = np.flatnonzero(self._cuts[:, -1] >= 0)
         lengths = self._column(self._layout.entity, whole)[1]
         for line in whole[lengths == 0].tolist():
             self._problems.setdefault(line, ("entity_id", b""))
-        for line in whole[~self._lines.plain[whole]].tolist():
+        for line in whole[~self._plain[whole]].tolist():
             entity = self._text(line, self._layout.entity)
             if not _is_utf8(entity):
                 self._problems.setdefault(line, ("entity_id", entity))
 
     def _whole(self, line: int) -> bytes:
-        return self._block[self._lines.starts[line] : self._lines.ends[line]][:_SHOWN].tobytes()
+        return self._block[self.starts[line] : self._ends[line]][:_SHOWN].tobytes()
 
     def _rejects(self) -> tuple[Reject, ...]:
         return tuple(
@@ -212,8 +193,8 @@ class _Block:
     def _tokens(
         self, lines: NDArray[np.int64], fields: Fields, interner: Interner
     ) -> tuple[tuple[Tokens, ...], Counter[str]]:
-        starts = self._lines.cuts[lines, -1] + 1
-        ends = np.maximum(self._lines.ends[lines], starts)
+        starts = self._cuts[lines, -1] + 1
+        ends = np.maximum(self._ends[lines], starts)
         parsed = _ParsedTokens(self._block, starts, ends, fields)
         parsed.settle(len(fields.names))
         expected = self._stated_token_counts(lines)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingot.converters.output.files import output_errors
-from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, Tokens
+from ingot.converters.recsys.ctr.build.row_collector import Collector, Tokens
 from ingot.converters.recsys.ctr.build.selection_kernels import (
     AUTO,
     AUTO_MIX,
@@ -42,13 +42,7 @@ from ingot.converters.rows import Json
 _NAMES: Final = ("missing", "tokens", "distinct_before", "cut_rows", "oov", "tail")
 """The columns of `FeatureSums.counts`, as the kernels number them."""
 
-TOKENS: Final = (
-    "read",
-    *MALFORMED,
-    "unmapped",
-    "not_finite",
-    "wrong_count",
-)
+TOKENS: Final = ("read", *MALFORMED, "unmapped", "not_finite", "wrong_count")
 """The keys of `tokens`: pieces read, those dropped by reason, those of fields that no feature
 reads, values that were NaN or infinite, lines whose stated number of tokens is another."""
 
@@ -143,17 +137,11 @@ _STRATEGIES: Final = {"auto": AUTO, "auto_mix": AUTO_MIX, "topk_by_freq": TOPK}
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """A feature's cells over n rows.
+    """A feature's cells over n rows."""
 
-    Attributes:
-        offsets: int32[n + 1] of the lists; None for single values.
-        ids: int64[n] or of all lists.
-        values: float32, as ids; may be empty for a feature without `use_value`.
-    """
-
-    offsets: NDArray[np.int32] | None
-    ids: NDArray[np.int64]
-    values: NDArray[np.float32]
+    offsets: NDArray[np.int32] | None  # int32[n + 1] of the lists; None for single values
+    ids: NDArray[np.int64]  # int64[n] or of all lists
+    values: NDArray[np.float32]  # float32, as ids; may be empty for a feature without `use_value`
 
     def columns(self, feature: Feature) -> list[pa.Array]:
         """The contract's columns of the feature."""
@@ -188,11 +176,12 @@ class Encoder:
             missing_value=MISSING_VALUE,
         )
         select, longest = feature.token_select, feature.max_len or 0
+        strategy = _STRATEGIES[select.strategy]
         self._choice = Choice(
             longest=longest,
             # rounded, so that 2 / 3 of 3 is 2, not more
             first=math.ceil(round(longest * select.value_fraction, 9)),
-            strategy=_strategy(feature),
+            strategy=TOPK if strategy == AUTO and not feature.use_value else strategy,
             ratio=select.non_one_ratio_gte,
             deviation=select.value_std_gte,
         )
@@ -218,11 +207,6 @@ class Encoder:
         )
         sums.add_lengths(before, splits, weights)
         return Encoded(offsets=out, ids=ids, values=values)
-
-
-def _strategy(feature: Feature) -> int:
-    strategy = _STRATEGIES[feature.token_select.strategy]
-    return TOPK if strategy == AUTO and not feature.use_value else strategy
 
 
 _UNKNOWN: Final = len(SPLITS)
@@ -295,8 +279,13 @@ class EntityStore:
         unknown = entities.lines < 0
         weights = [entities.rows[unknown & (entities.splits == at)].sum() for at in range(_UNKNOWN)]
         splits = np.arange(_UNKNOWN, dtype=np.uint8)
+        no_tokens = Tokens(
+            offsets=np.zeros(_UNKNOWN + 1, np.int32),
+            codes=np.empty(0, np.int32),
+            values=np.empty(0, np.float32),
+        )
         for encoder, _ in self._encoders:
-            cells = encoder.encode(_empty_rows(), places, splits, np.array(weights, np.int64))
+            cells = encoder.encode(no_tokens, places, splits, np.array(weights, np.int64))
             self._columns[encoder.feature.name].add(cells)
         by_line = collector.weights()
         first = 0
@@ -304,7 +293,10 @@ class EntityStore:
             part = by_line[:, first : first + len(rows.rows)]
             first += len(rows.rows)
             # A line serves the rows of one entity, and they are all in one split.
-            self._add(rows, places, part.argmax(axis=0).astype(np.uint8), part.max(axis=0))
+            splits, times = part.argmax(axis=0).astype(np.uint8), part.max(axis=0)
+            for encoder, field in self._encoders:
+                cells = encoder.encode(rows.tokens[field], places, splits, times)
+                self._columns[encoder.feature.name].add(cells)
         for column in self._columns.values():
             column.finish()
         self._lines = entities.lines + _UNKNOWN
@@ -316,25 +308,6 @@ class EntityStore:
             for column in self._columns.values():
                 files.callback(column.close)
 
-    def _add(
-        self,
-        rows: Rows,
-        places: NDArray[np.uint32],
-        splits: NDArray[np.uint8],
-        weights: NDArray[np.int64],
-    ) -> None:
-        for encoder, field in self._encoders:
-            cells = encoder.encode(rows.tokens[field], places, splits, weights)
-            self._columns[encoder.feature.name].add(cells)
-
     def take(self, feature: Feature, entities: NDArray[np.int32]) -> Encoded:
         """The cells of a feature for rows with these entities."""
         return self._columns[feature.name].take(self._lines[entities])
-
-
-def _empty_rows() -> Tokens:
-    return Tokens(
-        offsets=np.zeros(_UNKNOWN + 1, np.int32),
-        codes=np.empty(0, np.int32),
-        values=np.empty(0, np.float32),
-    )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,38 +28,18 @@ from ingot.converters.recsys.ctr.contract import Profile
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, load, to_document
 from ingot.converters.recsys.ctr.table.table_rows import read_table
 from ingot.converters.rows import Json
-from ingot.converters.sources.inputs import hash_input, input_entry, input_stamp
+from ingot.converters.sources.facts import hash_input, input_entry, input_stamp
 from ingot.converters.sources.storage.compression import open_decompressed
-from ingot.converters.sources.storage.listing import Entry, list_location
-
-
-class Inputs(Protocol):
-    """Raw files of a kind."""
-
-    def places(self) -> dict[str, str]:
-        """Where each role's file is."""
-        ...
-
-    def check(self, featuremap: FeatureMap) -> None:
-        """See that a featuremap is for such files."""
-        ...
-
-    def feed(self, collector: Collector, featuremap: FeatureMap) -> Iterator[tuple[str, Rows]]:
-        """Read everything into a collector; gives a stage and the rows after each block."""
-        ...
+from ingot.converters.sources.storage.listing import list_location
 
 
 @dataclass(frozen=True, kw_only=True)
 class Aliccp:
-    """The raw files of Ali-CCP.
-
-    Attributes:
-        block_bytes: about how much is read at a time; the result does not depend on it.
-    """
+    """The raw files of Ali-CCP."""
 
     skeleton: str
     common: str
-    block_bytes: int = BLOCK
+    block_bytes: int = BLOCK  # about how much is read at a time; the result does not depend on it
 
     def places(self) -> dict[str, str]:
         """Where each role's file is."""
@@ -85,12 +65,13 @@ class Aliccp:
     def _rows(
         self, place: str, layout: Layout, fields: Fields, collector: Collector
     ) -> Iterator[Rows]:
-        entry = find_single_file(place)
-        tokens, entities = collector.tokens, collector.entities.names
-        with entry.place.open() as raw, open_decompressed(raw, place) as stream:
-            yield from read_rows(
-                stream, entry.name, layout, fields, tokens, entities, self.block_bytes
-            )
+        entries = list_location(place).entries
+        if len(entries) != 1:
+            problem = f"{len(entries)} files are there, one is read"
+            raise SourceError(place, problem, "name the file itself")
+        codes, size = (collector.tokens, collector.entities.names), self.block_bytes
+        with entries[0].place.open() as raw, open_decompressed(raw, place) as stream:
+            yield from read_rows(stream, entries[0].name, layout, fields, *codes, size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +98,9 @@ class PlainTable:
             yield "rows", rows
 
 
+Inputs = Aliccp | PlainTable
+
+
 def _contradiction_error(pointer: str, expected: str, got: str) -> FeaturemapError:
     return FeaturemapError("featuremap", (Problem(pointer, "contradiction", expected, got),))
 
@@ -125,15 +109,6 @@ def _fields(featuremap: FeatureMap, src: int) -> Fields:
     places = [at for at, (of, _) in enumerate(featuremap.sources) if of == src]
     names = tuple(featuremap.sources[at][1] for at in places)
     return Fields(names=names, numbers=np.array(places, np.int16))
-
-
-def find_single_file(place: str) -> Entry:
-    """The one file that a place names."""
-    entries = list_location(place).entries
-    if len(entries) != 1:
-        problem = f"{len(entries)} files are there, one is read"
-        raise SourceError(place, problem, "name the file itself")
-    return entries[0]
 
 
 def file_stamps(inputs: Inputs) -> list[dict[str, Json]]:

@@ -2,12 +2,9 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
@@ -15,11 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.json_yaml import load_json
+from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.files import check_unchanged, encode_json, output_errors
-from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
+from ingot.converters.output.identity import STATS, CommittedResult, RunIdentity, existing_result
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.ctr.build.encoder import (
     TOKENS,
@@ -71,12 +67,7 @@ class SplitWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             with self._pool:
                 if kind is None:
@@ -125,7 +116,6 @@ class SplitWriter:
 
 
 FEATUREMAP: Final = "featuremap.yaml"
-STATS: Final = "stats.json"
 VOCAB_FOLDER: Final = "vocab"
 _ENOUGH: Final = 1_000
 """Rejects without one good row after which a file is another than it should be."""
@@ -133,20 +123,6 @@ _CELLS: Final = 32 << 20
 """The most elements of lists that are made at a time,"""
 _FEWEST: Final = 256
 """but for this number of rows."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Built:
-    """A finished build: its folder, its manifest and what it counted.
-
-    `already_done`: the folder held this very build before, nothing was done.
-    """
-
-    out: Path
-    manifest: dict[str, Json]
-    stats: dict[str, Json]
-    already_done: bool = False
-    notes: tuple[str, ...] = ()
 
 
 def build(
@@ -157,7 +133,7 @@ def build(
     vocab: Path | None = None,
     overwrite: bool = False,
     progress: Watch | None = None,
-) -> Built:
+) -> CommittedResult:
     """Write a folder of the processed contract.
 
     Args:
@@ -178,14 +154,12 @@ def build(
     known = load_vocabularies(vocab, featuremap) if vocab is not None else None
     identity = build_identity(inputs, featuremap, known, out)
     with identity.stage(out, overwrite=overwrite) as staged:
-        if staged.done:
-            stats = read_stats(staged.done.folder)
-            notes = (*staged.notes, ALREADY_DONE)
-            manifest = staged.done.manifest
-            return Built(
-                out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
-            )
-        _clear_staged(staged)
+        if done := existing_result(staged):
+            return done
+        with output_errors(staged.out):  # a killed build left nothing that could be resumed
+            for folder in (staged.work, staged.result):
+                shutil.rmtree(folder)
+                folder.mkdir()
         watch = progress or (lambda _: None)
         try:
             return _Build(inputs, featuremap, known, identity, staged, watch).run()
@@ -194,24 +168,6 @@ def build(
             for folder in (staged.work, staged.result):
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-
-
-def _clear_staged(staged: StagedResult) -> None:
-    """Begin anew: a killed build left nothing that could be gone on with."""
-    with output_errors(staged.out):
-        for folder in (staged.work, staged.result):
-            shutil.rmtree(folder)
-            folder.mkdir()
-
-
-def read_stats(folder: Path) -> dict[str, Json]:
-    """The stats.json of a build."""
-    path = folder / STATS
-    try:
-        return load_json(path)
-    except (OSError, ValueError) as error:
-        hint = "is it a build's folder?"
-        raise SourceError(str(path), f"cannot be read: {error}", hint) from error
 
 
 class _Build:
@@ -235,23 +191,19 @@ class _Build:
         self._files = ExitStack()
         self._files.callback(self._collector.close)
 
-    def run(self) -> Built:
-        with hash_in_background(self._inputs) as hashes, self._close_files_at_end():
-            self._read()
-            self._check_rows()
-            self._clock.start("rank")
-            self._encode()
-            stats = self._stats()
-            self._clock.start("hash")
-            return self._commit(stats, hashes.result())
-
-    @contextmanager
-    def _close_files_at_end(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            with suppress(OutputError):  # it failed before, and that is told
-                self._files.close()
+    def run(self) -> CommittedResult:
+        with hash_in_background(self._inputs) as hashes:
+            try:
+                self._read()
+                self._check_rows()
+                self._clock.start("rank")
+                self._encode()
+                stats = self._stats()
+                self._clock.start("hash")
+                return self._commit(stats, hashes.result())
+            finally:
+                with suppress(OutputError):  # it failed before, and that is told
+                    self._files.close()
 
     def _read(self) -> None:
         rows: Counter[str] = Counter()
@@ -261,17 +213,16 @@ class _Build:
             rows[stage_name] += block.read
             good[stage_name] += len(block.rows)
             if not good[stage_name] and rows[stage_name] >= _ENOUGH:
-                raise ConversionError(self._where(), *self._only_rejects_error(rows[stage_name]))
+                said = f"none of the first {rows[stage_name]:,} rows of a file can be read"
+                said += _first_rejects(self._collector)
+                hint = "is each file given under its own option?"
+                raise ConversionError(self._where(), said, hint)
             self._tell(stage_name, rows[stage_name], 0)
         self._clock.start("count")
         self._collector.finish()
 
     def _where(self) -> str:
         return ", ".join(self._inputs.places().values())
-
-    def _only_rejects_error(self, rows: int) -> tuple[str, str]:
-        said = f"none of the first {rows:,} rows of a file can be read"
-        return said + _first_rejects(self._collector), "is each file given under its own option?"
 
     def _tell(self, stage_name: str, rows: int, total: int) -> None:
         done = rows if total else 0
@@ -287,9 +238,8 @@ class _Build:
             raise ConversionError(where, *_no_rows_error(collector))
         if self._known is None and not rows[TRAIN]:
             problem = "no row is in the train split, and vocabularies are fitted on it"
-            raise ConversionError(
-                where, problem, "raise `train_fraction`, or give a `vocab` folder"
-            )
+            hint = "raise `train_fraction`, or give a `vocab` folder"
+            raise ConversionError(where, problem, hint)
 
     def _encode(self) -> None:
         """Rank the tokens, encode the common features, then write the rows."""
@@ -322,11 +272,10 @@ class _Build:
             vocabulary = by_source[feature.source]
             path = folder / f"{feature.name}.parquet"
             if self._known is None:
-                save_vocabulary(
-                    path, vocabulary_table(vocabulary, self._encoders[feature.name].ids)
-                )
+                table = vocabulary_table(vocabulary, self._encoders[feature.name].ids)
             else:
-                save_vocabulary(path, self._known[feature.name])
+                table = self._known[feature.name]
+            save_vocabulary(path, table)
             self._vocab_stats[feature.name] = vocabulary_entry(feature, vocabulary)
 
     def _fill_store(self, places: NDArray[np.uint32]) -> EntityStore:
@@ -344,14 +293,11 @@ class _Build:
         total = sum(one.rows for one in self._collector.spools)
         before = sum(one.rows for one in self._collector.spools[:split])
         with SplitWriter(folder, self._schema) as writer:
-            for rows in spool.read(self._encode_batch_rows()):
+            # Few at a time where lists may be long: a row can name an entity with very many tokens.
+            longest = sum(one.max_len or 0 for one in self._featuremap.features)
+            for rows in spool.read(min(GROUP_ROWS, max(_FEWEST, _CELLS // max(1, longest)))):
                 writer.write(self._batch(split, rows, places))
                 self._tell("write", before + writer.rows, total)
-
-    def _encode_batch_rows(self) -> int:
-        """Few where lists may be long: a short row can name an entity with very many tokens."""
-        longest = sum(one.max_len or 0 for one in self._featuremap.features)
-        return min(GROUP_ROWS, max(_FEWEST, _CELLS // max(1, longest)))
 
     def _batch(self, split: int, rows: Rows, places: NDArray[np.uint32]) -> pa.RecordBatch:
         labels = self._label_columns(rows)
@@ -411,7 +357,7 @@ class _Build:
             "vocab": self._vocab_stats,
         }
 
-    def _commit(self, stats: dict[str, Json], inputs: list[dict[str, Json]]) -> Built:
+    def _commit(self, stats: dict[str, Json], inputs: list[dict[str, Json]]) -> CommittedResult:
         staged, result = self._staged, self._staged.result
         check_unchanged(self._identity.stamps, file_stamps(self._inputs))
         with output_errors(staged.out):
@@ -422,7 +368,7 @@ class _Build:
             {"inputs": inputs, "rows": stats["rows"], "rejects": stats["rejects"]},
             {"seconds": self._clock.seconds(), "peak_rss_bytes": peak_rss()},
         )
-        return Built(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
+        return CommittedResult(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
 
 
 def _first_features_by_source(featuremap: FeatureMap) -> list[str]:

@@ -2,11 +2,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
@@ -24,35 +23,22 @@ from ingot.converters.rows import Json
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """The tokens of one field over n rows.
+    """The tokens of one field over n rows."""
 
-    Attributes:
-        offsets: int32[n + 1]; row i has tokens offsets[i]:offsets[i + 1].
-        codes: int32[m], of the build's interner.
-        values: float32[m], finite.
-    """
-
-    offsets: NDArray[np.int32]
-    codes: NDArray[np.int32]
-    values: NDArray[np.float32]
+    offsets: NDArray[np.int32]  # int32[n + 1]; row i has tokens offsets[i]:offsets[i + 1]
+    codes: NDArray[np.int32]  # int32[m], of the build's interner
+    values: NDArray[np.float32]  # float32[m], finite
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Rows of a skeleton or a table, or lines of the common features.
+    """Rows of a skeleton or a table, or lines of the common features."""
 
-    Attributes:
-        rows: int64[n], their numbers in the file from 0.
-        clicks: uint8[n], 0 or 1; all 0 for common features.
-        purchases: uint8[n], 0 or 1; all 0 for common features.
-        entities: int32[n], codes of the build's entities.
-        samples: uint64[n], hashes of the samples' ids; None where there are none.
-    """
-
-    rows: NDArray[np.int64]
-    clicks: NDArray[np.uint8]
-    purchases: NDArray[np.uint8]
-    entities: NDArray[np.int32]
+    rows: NDArray[np.int64]  # int64[n], their numbers in the file from 0
+    clicks: NDArray[np.uint8]  # uint8[n], 0 or 1; all 0 for common features
+    purchases: NDArray[np.uint8]  # uint8[n], 0 or 1; all 0 for common features
+    entities: NDArray[np.int32]  # int32[n], codes of the build's entities
+    # uint64[n], hashes of the samples' ids; None where there are none
     samples: NDArray[np.uint64] | None
     tokens: tuple[Tokens, ...]
     counts: Counter[str] = field(default_factory=Counter)
@@ -86,14 +72,9 @@ def encode_block(block: RawBlock, interner: Interner, entities: Interner) -> Row
 
 
 _CODES, _VALUES = pa.list_(pa.int32()), pa.list_(pa.float32())
-
-
-def _schema(fields: int) -> pa.Schema:
-    names = [("row_id", pa.int64()), ("click", pa.uint8()), ("purchase", pa.uint8())]
-    names.append(("entity", pa.int32()))
-    for at in range(fields):
-        names += [(f"c{at}", _CODES), (f"v{at}", _VALUES)]
-    return pa.schema(names)
+_COLUMNS: Final = pa.schema(
+    {"row_id": pa.int64(), "click": pa.uint8(), "purchase": pa.uint8(), "entity": pa.int32()}
+)
 
 
 class Spool:
@@ -102,7 +83,8 @@ class Spool:
     def __init__(self, path: Path, fields: int) -> None:
         self.rows = 0
         self._path, self._fields = path, fields
-        self._schema = _schema(fields)
+        lists = [pair for at in range(fields) for pair in ((f"c{at}", _CODES), (f"v{at}", _VALUES))]
+        self._schema = pa.schema([*_COLUMNS, *lists])
         with output_errors(path):
             self._sink = pa.OSFile(str(path), "wb")
             self._writer = pa.ipc.new_file(self._sink, self._schema)
@@ -110,12 +92,7 @@ class Spool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def write(self, rows: Rows, kept: NDArray[np.bool_] | None = None) -> Rows:
@@ -159,8 +136,12 @@ class Spool:
             batch.column(at).to_numpy(zero_copy_only=False) for at in range(4)
         )
         tokens = tuple(
-            _tokens(batch.column(4 + 2 * at), batch.column(5 + 2 * at))
-            for at in range(self._fields)
+            Tokens(
+                offsets=batch.column(at).offsets.to_numpy(),
+                codes=batch.column(at).values.to_numpy(),
+                values=batch.column(at + 1).values.to_numpy(),
+            )
+            for at in range(4, 4 + 2 * self._fields, 2)
         )
         return Rows(
             rows=row_ids,
@@ -172,22 +153,11 @@ class Spool:
         )
 
 
-def _tokens(codes: pa.ListArray, values: pa.ListArray) -> Tokens:
-    return Tokens(
-        offsets=codes.offsets.to_numpy(),
-        codes=codes.values.to_numpy(),
-        values=values.values.to_numpy(),
-    )
-
-
 PART: Final = 1 << 22  # hashes that are sorted at a time: 32 MiB
 
 
 class Repeats:
-    """Hashes of 64 bits, on disk, sorted part by part in the end.
-
-    Two different ids have the same hash by chance once in 2^64 pairs: 5e-5 for 42 million rows.
-    """
+    """Hashes of 64 bits, on disk, sorted part by part in the end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -332,7 +302,9 @@ class Collector:
             written = spool.write(rows, kept & (splits == split))
             self.entities.add_rows(written.entities)
             if split == TRAIN:
-                self._count(written)
+                self._grow_counts()
+                for one in written.tokens:
+                    count_codes(one.codes[one.offsets[0] : one.offsets[-1]], self.token_counts)
 
     def close(self) -> None:
         """Close the files; again is no harm."""
@@ -345,7 +317,7 @@ class Collector:
         """Close what was written and count the tokens of common features."""
         self.close()
         self.entities.settle()
-        self._grow()
+        self._grow_counts()
         weights = self.weights()[TRAIN]
         first = 0
         for rows in self.common.read():
@@ -362,13 +334,7 @@ class Collector:
         weights[entities.splits[known], entities.lines[known]] = entities.rows[known]
         return weights
 
-    def _count(self, rows: Rows) -> None:
-        self._grow()
-        for one in rows.tokens:
-            first, last = one.offsets[0], one.offsets[-1]
-            count_codes(one.codes[first:last], self.token_counts)
-
-    def _grow(self) -> None:
+    def _grow_counts(self) -> None:
         if len(self.token_counts) < self.tokens.count:
             self.token_counts = grow_array(self.token_counts, 2 * self.tokens.count)
 
@@ -397,10 +363,7 @@ class Collector:
         reasons.update(reject.reason for reject in rows.rejects)
         missing = _FIRST_REJECTS - len(self.first_rejects)
         self.first_rejects += rows.rejects[:missing] if missing > 0 else ()
-        self._write(rows.rejects)
-
-    def _write(self, rejects: Iterable[Reject]) -> None:
-        lines = [json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in rejects]
+        lines = [json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in rows.rejects]
         if lines:
             with output_errors(self._rejects), self._rejects.open("a", encoding="utf-8") as file:
                 file.writelines(lines)

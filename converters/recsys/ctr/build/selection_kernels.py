@@ -32,18 +32,12 @@ class TokenLists(NamedTuple):
 
 
 class TokenIds(NamedTuple):
-    """What becomes of the tokens of a field, by their places in its sorted texts.
+    """What becomes of the tokens of a field, by their places in its sorted texts."""
 
-    Attributes:
-        ids: int64, see `ids_of`.
-        priorities: uint32, the place in the order of (rank, text).
-        oov: the id of unknown tokens, -1 for none.
-    """
-
-    ids: NDArray[np.int64]
-    priorities: NDArray[np.uint32]
+    ids: NDArray[np.int64]  # int64, see `ids_of`
+    priorities: NDArray[np.uint32]  # uint32, the place in the order of (rank, text)
     tails: NDArray[np.bool_]
-    oov: int
+    oov: int  # the id of unknown tokens, -1 for none
     missing_id: int
     missing_value: float
 

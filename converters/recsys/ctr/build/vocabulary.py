@@ -130,18 +130,12 @@ _UNSEEN = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """The tokens of one field, sorted by text.
-
-    Attributes:
-        counts: int64[n], occurrences in train rows; 0 where there are none.
-        ranks: int64[n], from 0; `_UNSEEN` for tokens that are in no train row.
-        priorities: uint32[n], the place of each in the order of (rank, text).
-    """
+    """The tokens of one field, sorted by text."""
 
     texts: pa.LargeBinaryArray
-    counts: NDArray[np.int64]
-    ranks: NDArray[np.int64]
-    priorities: NDArray[np.uint32]
+    counts: NDArray[np.int64]  # int64[n], occurrences in train rows; 0 where there are none
+    ranks: NDArray[np.int64]  # int64[n], from 0; `_UNSEEN` for tokens that are in no train row
+    priorities: NDArray[np.uint32]  # uint32[n], the place of each in the order of (rank, text)
 
     @property
     def ranked(self) -> NDArray[np.int64]:
@@ -205,10 +199,7 @@ def tail_start(feature: Feature, tail_ids: str) -> int:
 
 
 def ids_of(
-    feature: Feature,
-    featuremap: FeatureMap,
-    texts: pa.LargeBinaryArray,
-    ranks: NDArray[np.int64],
+    feature: Feature, featuremap: FeatureMap, texts: pa.LargeBinaryArray, ranks: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The id of each token under a feature's encoding."""
     head = ranks < (feature.vocab_num_tokens or 0)

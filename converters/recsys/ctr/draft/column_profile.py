@@ -123,23 +123,17 @@ _NEARLY_ALL = 0.98
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """How the cells of a column look.
-
-    Attributes:
-        separator: between the tokens of a text cell, None where it holds one.
-        value_separator: between a token and its value, None where there are no values, "" where
-            they are objects of both.
-        unread: why they are no tokens, "" where they are.
-        doubt: what should be looked at, "" where nothing.
-    """
+    """How the cells of a column look."""
 
     nested: bool = False
-    separator: str | None = None
+    separator: str | None = None  # between the tokens of a text cell, None where it holds one
+    # between a token and its value, None where there are no values, "" where they are objects of
+    # both
     value_separator: str | None = None
     number: bool = False
     fraction: bool = False
-    unread: str = ""
-    doubt: str = ""
+    unread: str = ""  # why they are no tokens, "" where they are
+    doubt: str = ""  # what should be looked at, "" where nothing
 
     @property
     def many(self) -> bool:
@@ -244,12 +238,7 @@ _LONGEST = 4096  # lengths of lists are counted up to here
 
 @dataclass(kw_only=True)
 class Profile:
-    """A column.
-
-    Attributes:
-        lengths: int64[k]; cells by their number of tokens.
-        labels: cells that are 0, that are 1, and others.
-    """
+    """A column."""
 
     name: str
     shape: Shape
@@ -257,8 +246,9 @@ class Profile:
     missing: int = 0
     missing_texts: Counter[str] = field(default_factory=Counter)
     tokens: Distinct = field(default_factory=Distinct)
+    # int64[k]; cells by their number of tokens
     lengths: NDArray[np.int64] = field(default_factory=lambda: np.zeros(_LONGEST + 1, np.int64))
-    labels: tuple[int, int, int] = (0, 0, 0)
+    labels: tuple[int, int, int] = (0, 0, 0)  # cells that are 0, that are 1, and others
     odd: int = 0
 
     @property
@@ -290,10 +280,10 @@ class Profile:
             self.labels = (before[0] + zeros, before[1] + ones, before[2] + rest)
         found = read.read_tokens(column, self._reading(), where)
         self.odd += sum(found.malformed.values())
-        lengths = np.diff(found.tokens.offsets)
+        lengths = np.diff(found.offsets)
         self.missing += int((lengths == 0).sum())
         self.lengths += np.bincount(np.minimum(lengths, _LONGEST), minlength=_LONGEST + 1)
-        self.tokens.add(found.tokens.tokens)
+        self.tokens.add(found.tokens)
 
     def _reading(self) -> read.CellFormat:
         shape = self.shape
@@ -312,16 +302,12 @@ def _spelled_texts(texts: Sequence[str]) -> tuple[bytes, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """The beginning of a table, or all of it.
-
-    Attributes:
-        total: rows of the table where the files say it, else None.
-    """
+    """The beginning of a table, or all of it."""
 
     profiles: tuple[Profile, ...]
     rows: int
     whole: bool
-    total: int | None
+    total: int | None  # rows of the table where the files say it, else None
     rejects: int
     head: tuple[pa.RecordBatch, ...]
 

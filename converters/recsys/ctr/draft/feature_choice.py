@@ -13,48 +13,20 @@ from ingot.converters.recsys.ctr.draft.column_profile import Profile, Sample, wo
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What becomes of a column.
-
-    Attributes:
-        feature: as the featuremap has it, None where it is none.
-    """
+    """What becomes of a column."""
 
     column: str
     role: str
     why: str
-    feature: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A key of `table` with its value, and why."""
-
-    key: str
-    value: Any
-    why: str
+    feature: dict[str, Any] | None = None  # as the featuremap has it, None where it is none
 
 
 def draft_yaml(
-    path: str, sample: Sample, table: Sequence[Line], decisions: Sequence[Decision]
+    path: str, sample: Sample, table: Sequence[tuple[str, Any, str]], decisions: Sequence[Decision]
 ) -> str:
-    """The YAML of a draft."""
+    """The YAML of a draft; `table` has its keys, with their values and why."""
     features = [one for one in decisions if one.feature is not None]
     left_out = [one for one in decisions if one.role == "left_out"]
-    lines = [*_heading_text(path, sample), "table:"]
-    lines += [
-        _line_with_reason(f"  {one.key}: {dump_yaml_line(one.value)}", one.why) for one in table
-    ]
-    lines.append("features:")
-    lines += [_line_with_reason(f"  - {dump_yaml_line(one.feature)}", one.why) for one in features]
-    if left_out:
-        lines += [
-            "# Left out:",
-            *(f"#   {_comment_text(o.column)}: {_comment_text(o.why)}" for o in left_out),
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _heading_text(path: str, sample: Sample) -> list[str]:
     part = "all of its" if sample.whole else "its first"
     name = path.rstrip("/").rpartition("/")[2]
     lines = [
@@ -63,11 +35,14 @@ def _heading_text(path: str, sample: Sample) -> list[str]:
     ]
     if sample.rejects:
         lines.append(f"# {sample.rejects:,} lines have another number of cells: rejects.")
-    return lines
-
-
-def _line_with_reason(line: str, why: str) -> str:
-    return f"{line}  # {_comment_text(why)}"
+    lines.append("table:")
+    lines += [f"  {key}: {dump_yaml_line(one)}  # {_comment_text(why)}" for key, one, why in table]
+    lines.append("features:")
+    lines += [f"  - {dump_yaml_line(one.feature)}  # {_comment_text(one.why)}" for one in features]
+    if left_out:
+        lines.append("# Left out:")
+        lines += [f"#   {_comment_text(o.column)}: {_comment_text(o.why)}" for o in left_out]
+    return "\n".join(lines) + "\n"
 
 
 def _comment_text(text: str) -> str:
@@ -130,11 +105,10 @@ def find_click(profiles: Sequence[Profile]) -> tuple[Profile | None, str]:
     return found, f"{found.name} is taken as the click"
 
 
-def find_conversion(profiles: Sequence[Profile], click: Profile) -> tuple[Profile | None, str]:
-    """The column of the conversion, and what is doubtful about it."""
+def find_conversion(profiles: Sequence[Profile], click: Profile) -> Profile | None:
+    """The column of the conversion."""
     others = [one for one in profiles if one.only_labels and one is not click]
-    found, _ = _first_match(_CONVERSIONS, others)
-    return found, ""
+    return _first_match(_CONVERSIONS, others)[0]
 
 
 def find_entity(profiles: Sequence[Profile]) -> tuple[Profile | None, str]:
@@ -143,9 +117,8 @@ def find_entity(profiles: Sequence[Profile]) -> tuple[Profile | None, str]:
     able = [one for one in able if not one.shape.unread and not one.shape.fraction]
     found, group = _first_match(_ENTITIES, able)
     if found is None:
-        found = next(
-            (one for one in able if re.search(r"(?:^|_)(?:user|uid)", _plain_profiles(one))), None
-        )
+        named = (one for one in able if re.search(r"(?:^|_)(?:user|uid)", words_of(one.name)))
+        found = next(named, None)
         group = 0 if found else group
     if found is None:
         return None, ""
@@ -167,12 +140,7 @@ def find_sample(profiles: Sequence[Profile], entity: Profile) -> Profile | None:
         and not one.shape.fraction
         and one.tokens.once == one.tokens.distinct >= 2
     ]
-    found, _ = _first_match(_SAMPLES, unique)
-    return found
-
-
-def _plain_profiles(profile: Profile) -> str:
-    return words_of(profile.name)
+    return _first_match(_SAMPLES, unique)[0]
 
 
 def _first_match(
@@ -334,16 +302,12 @@ def _choose_encoding(one: Profile, sample: Sample) -> tuple[dict[str, Any], str]
 
 
 def _expected_tokens(one: Profile, sample: Sample) -> int:
-    """Distinct tokens of the whole table, as far as the sample tells.
-
-    The share of tokens that occurred once is the share that the next token is a new one with (Good
-    and Turing); it falls as more are seen, so this is rather too many than too few.
-    """
+    """Distinct tokens of the whole table as the sample tells; rather too many than too few."""
     distinct = one.tokens.distinct
     if sample.whole or not one.tokens.occurrences:
         return distinct
     longer = sample.total / sample.rows if sample.total else _GROWTH
-    new = one.tokens.once / one.tokens.occurrences
+    new = one.tokens.once / one.tokens.occurrences  # how likely the next one is new (Good, Turing)
     return round(distinct + new * one.tokens.occurrences * math.log(max(1.0, longer)))
 
 

@@ -3,7 +3,7 @@
 import difflib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,6 @@ from ingot.converters.recsys.ctr.draft import feature_choice as roles
 from ingot.converters.recsys.ctr.draft.column_profile import Profile, Sample, take_sample
 from ingot.converters.recsys.ctr.draft.feature_choice import (
     Decision,
-    Line,
     Separators,
     cardinality,
     choose_features,
@@ -78,10 +77,7 @@ class Draft:
         return {
             "rows": self.rows,
             "whole": self.whole,
-            "columns": [
-                {"column": one.column, "role": one.role, "why": one.why, "feature": one.feature}
-                for one in self.decisions
-            ],
+            "columns": [asdict(one) for one in self.decisions],
             "doubts": list(self.doubts),
         }
 
@@ -108,7 +104,7 @@ def draft(path: str, *, rows: int | None = ROWS, chosen: ChosenColumns = _NO_COL
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Roles:
     click: Profile
     conversion: Profile | None
@@ -125,9 +121,8 @@ def _find_roles(path: str, sample: Sample, chosen: ChosenColumns) -> tuple[_Role
     if click is None or entity is None:
         raise _not_found_error(path, profiles, click, entity)
     doubts.append(said)
-    conversion, said = _named_profile(path, profiles, chosen.conversion) or roles.find_conversion(
-        profiles, click
-    )
+    given = _named_profile(path, profiles, chosen.conversion)
+    conversion = given[0] if given else roles.find_conversion(profiles, click)
     if conversion is None:
         doubts.append("no column is plainly a conversion: y_cvr is 0 in every row (--conversion)")
     given = _named_profile(path, profiles, chosen.sample)
@@ -142,14 +137,8 @@ def _find_roles(path: str, sample: Sample, chosen: ChosenColumns) -> tuple[_Role
     if unique:
         why = f"{cardinality(unique)}, none of them twice" if not given else "as it was said"
         decisions.append(Decision(column=unique.name, role="sample", why=why))
-    held = _Roles(
-        click=click,
-        conversion=conversion,
-        entity=entity,
-        sample=unique,
-        decisions=tuple(decisions),
-    )
-    return held, [one for one in doubts if one]
+    found = _Roles(click, conversion, entity, unique, tuple(decisions))
+    return found, [one for one in doubts if one]
 
 
 def _mark_leaks(sample: Sample, decisions: Sequence[Decision], click: Profile) -> list[str]:
@@ -206,24 +195,27 @@ def _label_reason(label: Profile) -> str:
     return f"{100 * label.labels[1] / max(1, label.rows):.3g} % are 1"
 
 
-def _table_lines(sample: Sample, found: _Roles, separators: Separators) -> list[Line]:
+def _table_lines(
+    sample: Sample, found: _Roles, separators: Separators
+) -> list[tuple[str, Any, str]]:
+    """The keys of `table` with their values, and why."""
     why = {one.role: one.why for one in found.decisions}
     conversion = found.conversion.name if found.conversion else None
-    lines = [
-        Line(key="entity_id", value=found.entity.name, why=why["entity"]),
-        Line(key="y_ctr", value=found.click.name, why=why["click"]),
-        Line(key="y_cvr", value=conversion, why=why.get("conversion", "no column is one")),
+    lines: list[tuple[str, Any, str]] = [
+        ("entity_id", found.entity.name, why["entity"]),
+        ("y_ctr", found.click.name, why["click"]),
+        ("y_cvr", conversion, why.get("conversion", "no column is one")),
     ]
     if found.sample:
-        lines.append(Line(key="sample_id", value=found.sample.name, why=why["sample"]))
+        lines.append(("sample_id", found.sample.name, why["sample"]))
     if separators.token:
-        lines.append(Line(key="token_separator", value=separators.token, why="in lists"))
+        lines.append(("token_separator", separators.token, "in lists"))
     if separators.value:
-        lines.append(Line(key="value_separator", value=separators.value, why="before a value"))
+        lines.append(("value_separator", separators.value, "before a value"))
     missing = Counter[str]()
     for one in sample.profiles:
         missing.update({text: count for text, count in one.missing_texts.items() if count})
     if missing:
         shown = ", ".join(f"{text} {count:,}" for text, count in sorted(missing.items()))
-        lines.append(Line(key="missing", value=["", *sorted(missing)], why=f"cells: {shown}"))
+        lines.append(("missing", ["", *sorted(missing)], f"cells: {shown}"))
     return lines

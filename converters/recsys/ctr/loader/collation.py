@@ -106,12 +106,9 @@ def _feature_of_columns(columns: Any, feature: StoredFeature, jagged: bool) -> B
 def _feature_of_rows(rows: Sequence[Row], feature: StoredFeature) -> Batch:
     index, value = f"{feature.name}{_INDEX}", f"{feature.name}{_VALUE}"
     if not feature.is_multi_hot:
+        ids = _to_tensor(_scalar_cells(rows, index, np.int64))
         values = _to_tensor(_scalar_cells(rows, value, np.float32)) if feature.use_value else None
-        return {
-            "type": "single",
-            "idx": _to_tensor(_scalar_cells(rows, index, np.int64)),
-            "val": values,
-        }
+        return {"type": "single", "idx": ids, "val": values}
     ids, sizes = _list_cells(rows, index, np.int64)
     if not feature.use_value:
         return _list_feature(ids, sizes, None, False)

@@ -57,19 +57,15 @@ class RowGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """The files of a split, as their footers tell.
-
-    Attributes:
-        sizes: their bytes.
-        fingerprint: of every file's name, size, rows and footer, which holds the sizes and
-            statistics of all its parts; the folder's own place does not enter.
-    """
+    """The files of a split, as their footers tell."""
 
     where: str
     files: tuple[Path, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # their bytes
     groups: tuple[RowGroup, ...]
     features: tuple[StoredFeature, ...]
+    # of every file's name, size, rows and footer, which holds the sizes and statistics of all its
+    # parts; the folder's own place does not enter
     fingerprint: str
 
     @property
@@ -104,12 +100,12 @@ def locate_split(data: str | os.PathLike[str], split: str | None = None) -> Spli
     digest = hashlib.sha256()
     first: _Layout | None = None
     for number, path in enumerate(files):
-        footer = _read_footer(path)
-        _check_same(first, footer.layout, path, files[0])
-        first = first or footer.layout
-        groups.extend(_row_groups(number, footer.metadata, groups[-1] if groups else None))
-        sizes.append(footer.size)
-        told = f"{path.name}\0{footer.size}\0{footer.metadata.num_rows}\0{footer.digest}\n"
+        layout, metadata, size, footer_hash = _read_footer(path)
+        _check_same(first, layout, path, files[0])
+        first = first or layout
+        groups.extend(_row_groups(number, metadata, groups[-1] if groups else None))
+        sizes.append(size)
+        told = f"{path.name}\0{size}\0{metadata.num_rows}\0{footer_hash}\n"
         digest.update(told.encode("utf-8", "surrogateescape"))
     if first is None or not groups:
         raise SourceError(str(folder), "holds no rows", "build the split again")
@@ -161,17 +157,8 @@ class _Layout:
     profile: bytes | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Footer:
-    """What a file's end tells; `size` are the bytes of the file, `digest` a hash of the footer."""
-
-    layout: _Layout
-    metadata: Any
-    digest: str
-    size: int
-
-
-def _read_footer(path: Path) -> _Footer:
+def _read_footer(path: Path) -> tuple[_Layout, Any, int, str]:
+    """Return the layout of a file, its metadata, its bytes and a hash of its footer."""
     try:
         with path.open("rb") as stream:
             size = stream.seek(0, os.SEEK_END)
@@ -179,14 +166,14 @@ def _read_footer(path: Path) -> _Footer:
             opened = pq.ParquetFile(stream)
             schema, metadata = opened.schema_arrow, opened.metadata
     except FileNotFoundError as error:
-        raise missing_error(path) from error
+        raise changed_error(path, "removed") from error
     except OSError as error:
         raise SourceError(str(path), f"cannot be read: {error.strerror or error}") from error
     except pa.ArrowException as error:
         raise SourceError(str(path), f"is not a Parquet file: {error}") from error
     profile = (schema.metadata or {}).get(METADATA_KEY)
     layout = _Layout(features=_stored_features(schema, path), profile=profile)
-    return _Footer(layout=layout, metadata=metadata, digest=digest, size=size)
+    return layout, metadata, size, digest
 
 
 def _footer_hash(stream: BinaryIO, end: int) -> str:
@@ -196,15 +183,9 @@ def _footer_hash(stream: BinaryIO, end: int) -> str:
     return hashlib.sha256(stream.read(length)).hexdigest()
 
 
-def changed_error(path: Path) -> SourceError:
-    """The error of a file that is another one now."""
-    said = "was changed after the split was opened"
-    return SourceError(str(path), said, "leave the files as they are while they are read")
-
-
-def missing_error(path: Path) -> SourceError:
-    """The error of a file that is not there any more."""
-    said = "was removed after the split was opened"
+def changed_error(path: Path, what: str = "changed") -> SourceError:
+    """The error of a file that is another one now, or is `removed`."""
+    said = f"was {what} after the split was opened"
     return SourceError(str(path), said, "leave the files as they are while they are read")
 
 

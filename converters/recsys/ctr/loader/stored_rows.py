@@ -6,12 +6,10 @@ whatever the size of a row group.
 
 import fcntl
 import json
-import os
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,27 +17,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.output.files import whole_file
 from ingot.converters.recsys.ctr.contract import ENTITY_ID, LABELS, ROW_ID
 from ingot.converters.recsys.ctr.loader.split_files import (
     Split,
     StoredFeature,
     changed_error,
     columns_of,
-    missing_error,
 )
 from ingot.converters.recsys.training.batch_order import RowSequence, Span
 
 PIECE: Final = 8192
 """Rows that are decoded at a time."""
 _BUFFER: Final = 1 << 20  # bytes of a column that are read ahead: a row group may be large
-
-
-class Rows(Protocol):
-    """Where record batches come from."""
-
-    def pieces(self, span: Span) -> Iterator[Any]:
-        """Record batches with the rows of a span, in order."""
-        ...
 
 
 class ParquetRows:
@@ -91,18 +81,13 @@ class ParquetRows:
         except (OSError, pa.ArrowException) as error:
             raise _unreadable_error(path, error) from error
         self._metadata[group.file] = file.metadata
-        self._coming = self._decode_row_group(file, group.number)
-        self._group = number
-
-    def _decode_row_group(self, file: Any, number: int) -> Iterator[Any]:  # noqa: ANN401
-        return iter(
-            file.iter_batches(
-                batch_size=self._piece,
-                row_groups=[number],
-                columns=columns_of(self._features),
-                use_threads=self._threads,
-            )
+        self._coming = file.iter_batches(
+            batch_size=self._piece,
+            row_groups=[group.number],
+            columns=columns_of(self._features),
+            use_threads=self._threads,
         )
+        self._group = number
 
     def _next(self) -> Any:  # noqa: ANN401
         number, self._group = self._group, -1  # an error leaves nothing to read on from
@@ -122,7 +107,7 @@ class ParquetRows:
 
 def _unreadable_error(path: Path, error: Exception) -> SourceError:
     if isinstance(error, FileNotFoundError):
-        return missing_error(path)
+        return changed_error(path, "removed")
     return SourceError(str(path), f"cannot be read: {' '.join(str(error).split())[:300]}")
 
 
@@ -168,12 +153,16 @@ def list_lengths(column: Any) -> Any:  # noqa: ANN401
     return np.diff(column.offsets.to_numpy()).astype(np.int64, copy=False)
 
 
-def read_rows(rows: Rows, sequence: RowSequence, start: int, stop: int) -> Any:  # noqa: ANN401
+def read_rows(
+    rows: "ParquetRows | CachedRows", sequence: RowSequence, start: int, stop: int
+) -> Any:  # noqa: ANN401
     """One record batch with the rows at positions start..stop-1 of a sequence."""
     return join_batches(list(read_pieces(rows, sequence, start, stop)))
 
 
-def read_pieces(rows: Rows, sequence: RowSequence, start: int, stop: int) -> Iterator[Any]:
+def read_pieces(
+    rows: "ParquetRows | CachedRows", sequence: RowSequence, start: int, stop: int
+) -> Iterator[Any]:
     """The rows at positions start..stop-1 of a sequence, as record batches."""
     for span in sequence.spans(start, stop):
         yield from rows.pieces(span)
@@ -261,11 +250,7 @@ def cache_file(split: Split, folder: Path) -> Path:
 
 
 def ensure_cache(split: Split, folder: Path) -> Path:
-    """Make the cache of a split unless it is there.
-
-    Processes that ask for it at the same time wait for the one that makes it; where the storage
-    knows no locks each makes its own and the last one stays, which holds the same.
-    """
+    """Make the cache of a split unless it is there; one process makes it, the others wait."""
     target = cache_file(split, folder)
     if _is_cache_of(target, split):
         return target
@@ -273,8 +258,8 @@ def ensure_cache(split: Split, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with _hold_lock(target.with_suffix(".lock")) as locked:
             if not _is_cache_of(target, split):
-                if locked:
-                    _remove_leftovers(target)
+                for left in folder.glob(f".{target.name}.*") if locked else ():
+                    left.unlink(missing_ok=True)  # of killed processes: nobody else writes now
                 write_cache(split, target)
     except OSError as error:
         said = f"cannot be written: {error.strerror or error}"
@@ -288,44 +273,25 @@ def _hold_lock(lock: Path) -> Iterator[bool]:
     with lock.open("ab") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX)
-        except OSError:  # a storage without locks
+        except OSError:  # a storage without locks: each makes its own, and the last one stays
             yield False
             return
         yield True
 
 
-def _remove_leftovers(target: Path) -> None:
-    """Remove what killed processes left: nobody else writes now."""
-    for left in target.parent.glob(f".{target.name}.*"):
-        left.unlink(missing_ok=True)
-
-
 def write_cache(split: Split, target: Path, *, block: int = BLOCK) -> None:
     """Write the cache of a split, under another name until it is whole."""
-    temporary = target.parent / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}"
-    try:
-        with temporary.open("xb") as stream:
-            _write_blocks(split, stream, block)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _write_blocks(split: Split, stream: Any, size: int) -> None:  # noqa: ANN401
-    schema = rows_schema(split.features).with_metadata(
-        {_KEY: _cache_stamp(split), _BLOCK_KEY: b"%d" % size}
-    )
+    stamps = {_KEY: _cache_stamp(split), _BLOCK_KEY: b"%d" % block}
+    schema = rows_schema(split.features).with_metadata(stamps)
     rows = ParquetRows(split, split.features, threads=True)
     pieces = (
         piece
         for number, group in enumerate(split.groups)
         for piece in rows.pieces(Span(group=number, start=0, stop=group.rows))
     )
-    with pa.ipc.new_file(stream, schema) as writer:
-        for block in _regroup_rows(pieces, size):
-            writer.write_batch(block)
+    with whole_file(target, exclusive=False) as stream, pa.ipc.new_file(stream, schema) as writer:
+        for whole in _regroup_rows(pieces, block):
+            writer.write_batch(whole)
 
 
 def _regroup_rows(pieces: Iterable[Any], size: int) -> Iterator[Any]:

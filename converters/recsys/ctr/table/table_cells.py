@@ -20,49 +20,34 @@ number, bytes that are no UTF-8."""
 
 @dataclass(frozen=True, kw_only=True)
 class Reject:
-    """A row that is not written.
-
-    Attributes:
-        row: its number from 0 in the file.
-    """
+    """A row that is not written."""
 
     file: str
-    row: int
+    row: int  # its number from 0 in the file
     reason: str
     found: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class RawTokens:
-    """The tokens of one field over n rows, in the rows' order, as the data has them.
+    """The tokens of one field over n rows, in the rows' order, as the data has them."""
 
-    Attributes:
-        offsets: int32[n + 1]; row i has tokens offsets[i]:offsets[i + 1].
-        tokens: Arrow large_binary[m], the token texts in UTF-8.
-        values: float32[m], finite; what was NaN or infinite is 0.0.
-    """
-
-    offsets: NDArray[np.int32]
-    tokens: pa.LargeBinaryArray
-    values: NDArray[np.float32]
+    offsets: NDArray[np.int32]  # int32[n + 1]; row i has tokens offsets[i]:offsets[i + 1]
+    tokens: pa.LargeBinaryArray  # Arrow large_binary[m], the token texts in UTF-8
+    values: NDArray[np.float32]  # float32[m], finite; what was NaN or infinite is 0.0
+    malformed: dict[str, int] = field(default_factory=dict)  # tokens that were dropped, by reason
+    not_finite: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class RawBlock:
-    """Rows of a table.
+    """Rows of a table."""
 
-    Attributes:
-        rows: int64[n], the numbers of the rows in the file, from 0.
-        clicks: uint8[n], 0 or 1.
-        purchases: uint8[n], 0 or 1.
-        entities: Arrow large_binary[n], UTF-8.
-        samples: uint64[n], a hash of each sample's id, or None where there is none.
-    """
-
-    rows: NDArray[np.int64]
-    clicks: NDArray[np.uint8]
-    purchases: NDArray[np.uint8]
-    entities: pa.LargeBinaryArray
+    rows: NDArray[np.int64]  # int64[n], the numbers of the rows in the file, from 0
+    clicks: NDArray[np.uint8]  # uint8[n], 0 or 1
+    purchases: NDArray[np.uint8]  # uint8[n], 0 or 1
+    entities: pa.LargeBinaryArray  # Arrow large_binary[n], UTF-8
+    # uint64[n], a hash of each sample's id, or None where there is none
     samples: NDArray[np.uint64] | None
     tokens: tuple[RawTokens, ...]
     malformed: dict[str, int] = field(default_factory=dict)
@@ -72,6 +57,16 @@ class RawBlock:
 
 FALSE: Final = ("0", "0.0", "false", "False", "FALSE")
 TRUE: Final = ("1", "1.0", "true", "True", "TRUE")
+_LISTS: Final = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_map,
+)
+_BYTES: Final = (
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_binary),
+    *(pa.types.is_large_binary, pa.types.is_fixed_size_binary),
+)
 _IDS: Final = ("token", "id", "key")
 _VALUES: Final = ("value", "weight", "score")
 _EXACT = 1 << 53  # below it a float is a whole number exactly, and JSON writes it without exponent
@@ -90,20 +85,11 @@ class CellFormat:
     missing: tuple[bytes, ...] = (b"",)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tokens:
-    """What the cells of a column held."""
-
-    tokens: RawTokens
-    malformed: dict[str, int]
-    not_finite: int
-
-
 def cell_texts(column: pa.Array, where: str) -> pa.LargeBinaryArray:
     """The cells as text in UTF-8, null where there is none."""
     column = storage_array(column)
     kind = column.type
-    if _is_bytes(kind):
+    if any(is_kind(kind) for is_kind in _BYTES):
         return column.cast(pa.large_binary())
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return column.cast(pa.large_string()).cast(pa.large_binary())
@@ -113,16 +99,6 @@ def cell_texts(column: pa.Array, where: str) -> pa.LargeBinaryArray:
         problem, hint = f"cells of type {kind} cannot be tokens", "leave the column out"
         raise SourceError(where, problem, hint)
     return _other_texts(column)
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return bool(
-        text
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    )
 
 
 def _float_texts(column: pa.Array) -> pa.LargeBinaryArray:
@@ -227,7 +203,7 @@ class _FoundTokens:
         return _FoundTokens(parents=self.parents[kept], ids=ids, numbers=numbers)
 
 
-def read_tokens(column: pa.Array, how: CellFormat, where: str) -> Tokens:
+def read_tokens(column: pa.Array, how: CellFormat, where: str) -> RawTokens:
     """The tokens of n cells.
 
     A list's elements are tokens, or objects of a token and its value (`token`, `id` or `key`, and
@@ -237,34 +213,29 @@ def read_tokens(column: pa.Array, how: CellFormat, where: str) -> Tokens:
     alone. Nothing is stripped.
     """
     column, dropped = storage_array(column), Counter[str]()
-    if _is_list(column.type):
+    is_list = any(is_kind(column.type) for is_kind in _LISTS)
+    if is_list:
         found = _list_tokens(column, how, where, dropped)
-        alone = False
     else:
-        cells = cell_texts(column, where)
-        alone = not how.many
-        found = _text_tokens(cells, how)
+        found = _text_tokens(cell_texts(column, where), how)
     if how.valued and found.numbers is None:
-        found = _split_values(found, how, alone, dropped)
+        found = _split_values(found, how, not (is_list or how.many), dropped)
     good = is_text(found.ids)
     dropped["not_utf8"] += int((~good).sum())
     return _finish_tokens(found.where(good), len(column), dropped)
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    plain = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    return bool(plain or pa.types.is_fixed_size_list(kind) or pa.types.is_map(kind))
-
-
-def _finish_tokens(found: _FoundTokens, rows: int, dropped: Counter[str]) -> Tokens:
+def _finish_tokens(found: _FoundTokens, rows: int, dropped: Counter[str]) -> RawTokens:
     offsets = np.zeros(rows + 1, dtype=np.int32)
     np.cumsum(np.bincount(found.parents, minlength=rows), out=offsets[1:])
     if found.numbers is None:
         values, odd = np.ones(len(found.parents), dtype=np.float32), 0
     else:
         values, odd = round_to_finite(found.numbers)
-    return Tokens(
-        tokens=RawTokens(offsets=offsets, tokens=found.ids, values=values),
+    return RawTokens(
+        offsets=offsets,
+        tokens=found.ids,
+        values=values,
         malformed={reason: count for reason, count in dropped.items() if count},
         not_finite=odd,
     )

@@ -6,15 +6,16 @@ lines from good ones. Both have one meaning, so where a block ends does not matt
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.recsys.ctr.table.table_cells import Reject
 from ingot.converters.sources import Source, SourceFile, SourceSpec, open_source
 from ingot.converters.sources.formats import arrow
@@ -25,7 +26,6 @@ from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.recognizers.aliccp import ALICCP_HEAD, recognize_aliccp
 from ingot.converters.sources.storage.archives import keep_archive_open
 from ingot.converters.sources.storage.compression import open_decompressed
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 TABLES = ("csv", "parquet", "arrow")
 _ROWS = 8192  # of a batch of a columnar file: lists of hundreds of tokens stay small
@@ -48,13 +48,9 @@ class TableFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """Consecutive rows of a file.
+    """Consecutive rows of a file."""
 
-    Attributes:
-        rows: int64[n], the numbers in the file of the rows that could be read.
-    """
-
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # int64[n], the numbers in the file of the rows that could be read
     columns: pa.RecordBatch
     read: int
     rejects: tuple[Reject, ...] = ()
@@ -130,17 +126,13 @@ def read_pieces(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
     with keep_archive_open():
         if table.file.facts.format == "csv":
             yield from _read_delimited(table, wanted)
-        else:
-            yield from _read_columnar(table, wanted)
-
-
-def _read_columnar(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
-    first = 0
-    for batch in _columnar_batches(table, wanted):
-        columns = pa.RecordBatch.from_arrays(list(batch.columns), names=list(wanted))
-        rows = np.arange(first, first + len(columns), dtype=np.int64)
-        yield Piece(rows=rows, columns=columns, read=len(columns))
-        first += len(columns)
+            return
+        first = 0
+        for batch in _columnar_batches(table, wanted):
+            columns = pa.RecordBatch.from_arrays(list(batch.columns), names=list(wanted))
+            rows = np.arange(first, first + len(columns), dtype=np.int64)
+            yield Piece(rows=rows, columns=columns, read=len(columns))
+            first += len(columns)
 
 
 def _columnar_batches(table: TableFile, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -179,10 +171,8 @@ def _read_each(batches: Iterator[pa.RecordBatch], where: str) -> Iterator[pa.Rec
 def _read_delimited(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
     facts, where = table.file.facts, str(table.file.place)
     dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
-    quick, careful = (
-        _ArrowCsvReader(table.columns, dialect, wanted),
-        _CarefulCsvReader(table, dialect, wanted),
-    )
+    quick = _ArrowCsvReader(table.columns, dialect, wanted)
+    careful = partial(_read_carefully, table, dialect, wanted)
     first = -1 if table.header else 0  # the header is the record before row 0
     with table.file.place.open() as raw:
         stream = open_decompressed(raw, where)
@@ -194,7 +184,10 @@ def _read_delimited(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
 
 
 def _read_blocks(
-    blocks: Iterator[bytes], first: int, quick: "_ArrowCsvReader", careful: "_CarefulCsvReader"
+    blocks: Iterator[bytes],
+    first: int,
+    quick: "_ArrowCsvReader",
+    careful: Callable[[bytes, int, bool], Piece | None],
 ) -> Iterator[Piece]:
     """Blocks of lines to rows; one that ends inside of a quoted cell is read with the next."""
     held = b""
@@ -203,12 +196,12 @@ def _read_blocks(
         enough = len(held) > _OPEN
         if quick.is_open(held) and not enough:
             continue
-        piece = quick(held, first) or careful(held, first, last=enough)
+        piece = quick(held, first) or careful(held, first, enough)
         if piece is not None:
             yield piece
             first, held = first + piece.read, b""
-    if held:
-        yield from filter(None, [quick(held, first) or careful(held, first, last=True)])
+    if held and (piece := quick(held, first) or careful(held, first, True)):
+        yield piece
 
 
 def _line_blocks(parts: Iterator[bytes], where: str) -> Iterator[bytes]:
@@ -295,39 +288,33 @@ class _ArrowCsvReader:
         return bool(self._quote) and self._quote in block
 
 
-class _CarefulCsvReader:
-    """Blocks of a CSV by the readers' own rules, which tell broken lines from good ones."""
+def _read_carefully(
+    table: TableFile, dialect: Dialect, wanted: Sequence[str], block: bytes, first: int, last: bool
+) -> Piece | None:
+    """The rows of a block by the readers' own rules, which tell broken lines from good ones.
 
-    def __init__(self, table: TableFile, dialect: Dialect, wanted: Sequence[str]) -> None:
-        self._table, self._dialect, self._wanted = table, dialect, list(wanted)
-
-    def __call__(self, block: bytes, first: int, *, last: bool) -> Piece | None:
-        """The rows of a block; None where it ends in a cell that may go on, unless it is `last`."""
-        names = self._table.columns
-        reader = TableReader(names, self._dialect, len(names))
-        text = block.decode("utf-8", "surrogateescape").removesuffix("\n")
-        found = reader.rows(text)
-        rest = reader.finish()
-        if rest and not last:
-            return None
-        found += rest
-        good = [place for place, row in enumerate(found) if type(row) is not BrokenRow]
-        arrays = [self._array([found[place][name] for place in good]) for name in self._wanted]
-        return Piece(
-            rows=np.array(good, dtype=np.int64) + first,
-            columns=pa.RecordBatch.from_arrays(arrays, names=self._wanted),
-            read=len(found),
-            rejects=tuple(
-                self._reject(first + place, row)
-                for place, row in enumerate(found)
-                if type(row) is BrokenRow
-            ),
-        )
-
-    def _array(self, cells: Sequence[str]) -> pa.LargeBinaryArray:
-        values = [cell.encode("utf-8", "surrogateescape") for cell in cells]
-        return pa.array(values, pa.large_binary())
-
-    def _reject(self, row: int, broken: BrokenRow) -> Reject:
-        found = f"{broken.detail}: {broken.found}"[:EXCERPT_CHARACTERS]
-        return Reject(file=self._table.file.name, row=row, reason="columns", found=found)
+    None where it ends in a cell that may go on, unless it is `last`.
+    """
+    reader = TableReader(table.columns, dialect, len(table.columns))
+    found = reader.rows(block.decode("utf-8", "surrogateescape").removesuffix("\n"))
+    rest = reader.finish()
+    if rest and not last:
+        return None
+    good, rejects = [], []
+    for place, row in enumerate(found + rest):
+        if type(row) is BrokenRow:
+            said = f"{row.detail}: {row.found}"[:EXCERPT_CHARACTERS]
+            name, number = table.file.name, first + place
+            rejects.append(Reject(file=name, row=number, reason="columns", found=said))
+        else:
+            good.append((place, row))
+    columns = []
+    for name in wanted:
+        cells = [row[name].encode("utf-8", "surrogateescape") for _, row in good]
+        columns.append(pa.array(cells, pa.large_binary()))
+    return Piece(
+        rows=np.array([place for place, _ in good], dtype=np.int64) + first,
+        columns=pa.RecordBatch.from_arrays(columns, names=list(wanted)),
+        read=len(found) + len(rest),
+        rejects=tuple(rejects),
+    )

@@ -152,12 +152,7 @@ class _Labels:
     clicks: NDArray[np.int8]
     purchases: NDArray[np.int8]
     entities: pa.LargeBinaryArray
-    known: NDArray[np.bool_]
-
-    @property
-    def kept(self) -> NDArray[np.bool_]:
-        """bool[n]: whether a row has all of them."""
-        return (self.clicks >= 0) & (self.purchases >= 0) & self.known
+    kept: NDArray[np.bool_]  # whether a row has all of them
 
 
 def _raw_block(piece: Piece, table: TableFile, plan: _Plan, first: int) -> RawBlock:
@@ -178,7 +173,7 @@ def _raw_block(piece: Piece, table: TableFile, plan: _Plan, first: int) -> RawBl
         purchases=held.purchases[kept].astype(np.uint8),
         entities=held.entities.filter(pa.array(kept)),
         samples=_sample_hashes(columns, plan.sample, rows, where),
-        tokens=tuple(one.tokens for one in read),
+        tokens=tuple(read),
         malformed=_sum_counts([one.malformed for one in read]),
         not_finite=sum(one.not_finite for one in read),
         rejects=tuple(sorted(rejects, key=lambda one: one.row)),
@@ -189,13 +184,13 @@ def _read_required(columns: pa.RecordBatch, plan: _Plan, where: str) -> _Labels:
     clicks = cells.read_labels(columns[plan.click], f"{where}: column {plan.click}")
     purchases = np.zeros_like(clicks)
     if plan.conversion is not None:
-        purchases = cells.read_labels(
-            columns[plan.conversion], f"{where}: column {plan.conversion}"
-        )
+        place = f"{where}: column {plan.conversion}"
+        purchases = cells.read_labels(columns[plan.conversion], place)
     entities = cells.cell_texts(columns[plan.entity], f"{where}: column {plan.entity}")
     known = entities.is_valid().to_numpy(zero_copy_only=False) & cells.is_text(entities)
     known &= ~cells.is_among(entities, (b"", *plan.missing))
-    return _Labels(clicks=clicks, purchases=purchases, entities=entities, known=known)
+    kept = (clicks >= 0) & (purchases >= 0) & known
+    return _Labels(clicks=clicks, purchases=purchases, entities=entities, kept=kept)
 
 
 def _find_rejects(piece: Piece, plan: _Plan, held: _Labels, file: str) -> Iterator[Reject]:

@@ -47,18 +47,14 @@ _SHARED_TAIL: Final = "tail_ids is contract: ids of a hybrid's tail cannot be to
 
 @dataclass(frozen=True, kw_only=True)
 class SplitFigures:
-    """A split. Shares are None where there is nothing to divide by.
-
-    Attributes:
-        entities: distinct ones, None where they were not counted.
-    """
+    """A split. Shares are None where there is nothing to divide by."""
 
     rows: int
     clicks: int
     conversions: int
     clicked_conversions: int
     funnel_anomalies: int
-    entities: int | None
+    entities: int | None  # distinct ones, None where they were not counted
     ctr: float | None
     cvr_of_clicks: float | None
     cvr_of_impressions: float | None
@@ -67,19 +63,14 @@ class SplitFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureFigures:
-    """A feature in a split.
-
-    Attributes:
-        oov: share of them out of the vocabulary; None where the encoding has no such id.
-        hashed: share of them that are hashes; None where it is not known.
-        lengths: min, mean, p50, p90, p99, max of the lists before tokens were selected (of the
-            written lists where that is not known); None for a single value.
-    """
+    """A feature in a split."""
 
     missing: float | None
     tokens: int
-    oov: float | None
-    hashed: float | None
+    oov: float | None  # share of them out of the vocabulary; None where the encoding has no such id
+    hashed: float | None  # share of them that are hashes; None where it is not known
+    # min, mean, p50, p90, p99, max of the lists before tokens were selected (of the written lists
+    # where that is not known); None for a single value
     lengths: dict[str, float] | None
     cut_rows: float | None
     tokens_kept: float | None
@@ -181,23 +172,17 @@ def _feature_figures(one: Feature, told: dict[str, Json], rows: int) -> FeatureF
     """A feature from an entry of stats.json, or of the same keys; absent ones are not known."""
     tokens = _as_count(told["tokens"])
     hashed = {HASH: tokens, HYBRID: told.get("tail")}.get(one.encoding, 0)
-    has_oov = one.encoding == featuremap.VOCAB
-    unknown = one.encoding == UNKNOWN
+    lengths = told.get("lengths")
     return FeatureFigures(
         missing=_share_of(told["missing"], rows),
         tokens=tokens,
-        oov=_share_of(told["oov"], tokens) if has_oov else None,
-        hashed=None if unknown else _share_of(hashed, tokens),
-        lengths=_length_numbers(told.get("lengths")),
+        oov=_share_of(told["oov"], tokens) if one.encoding == VOCAB else None,
+        hashed=None if one.encoding == UNKNOWN else _share_of(hashed, tokens),
+        lengths=None if lengths is None else {key: lengths[key] + 0 for key in LENGTHS},
         cut_rows=_share_of(told.get("cut_rows"), rows) if one.is_multi_hot else None,
         tokens_kept=_share_of(tokens, told.get("distinct_before")) if one.is_multi_hot else None,
         value_kept=_share_of(told.get("value_kept"), 1),
     )
-
-
-def _length_numbers(told: dict[str, Json] | None) -> dict[str, float] | None:
-    """The lengths' figures; TypeError or KeyError where they are not."""
-    return None if told is None else {key: told[key] + 0 for key in LENGTHS}
 
 
 _ODD: Final = {
@@ -248,12 +233,11 @@ def _figures_of_stats(files: Folder, used: FeatureMap | None, stats: dict[str, J
 def _figures_of_rows(files: Folder, used: FeatureMap | None) -> Figures:
     if not files.all_parts:
         raise SourceError(str(files.root), "no Parquet file in train/ or valid/")
-    features = (
-        used.features
-        if used
-        else tuple(_guess_features(processed_folder.read_schema(files.all_parts[0])))
-    )
-    tail_ids = used.tail_ids if used else "contract"
+    if used:
+        features, tail_ids = used.features, used.tail_ids
+    else:
+        first = processed_folder.read_schema(files.all_parts[0])
+        features, tail_ids = tuple(_guess_features(first)), "contract"
     counts = {split: _count_split(files, split, features, tail_ids) for split in files.parts}
     shared = used is not None and tail_ids == "contract"
     notes = [_COUNTED]
@@ -287,14 +271,9 @@ def _guess_features(schema: pa.Schema) -> Iterable[Feature]:
     """The features that the columns of a file show, without their encodings."""
     for one in schema:
         if one.name.endswith("_idx"):
-            multi = pa.types.is_list(parquet_type(one.type))
-            yield Feature(
-                name=one.name.removesuffix("_idx"),
-                src=0,
-                field="",
-                encoding=UNKNOWN,
-                max_len=1 if multi else None,
-            )
+            name, multi = one.name.removesuffix("_idx"), pa.types.is_list(parquet_type(one.type))
+            longest = 1 if multi else None
+            yield Feature(name=name, src=0, field="", encoding=UNKNOWN, max_len=longest)
 
 
 def _count_split(
@@ -320,29 +299,21 @@ def _count_split(
 
 def _stats_entry(counts: FeatureCounts) -> dict[str, Json]:
     """What stats.json would hold of these counts, as far as rows show it."""
-    return {
+    lengths, there = counts.lengths, counts.lengths.nonzero()[0]
+    entry: dict[str, Json] = {
         "missing": counts.missing,
         "tokens": counts.tokens,
         "oov": counts.oov,
         "tail": counts.tail if counts.has_tail else None,
-        "lengths": _length_entry(counts) if counts.feature.is_multi_hot else None,
     }
-
-
-def _length_entry(counts: FeatureCounts) -> dict[str, float] | None:
-    lengths = counts.lengths
-    there = lengths.nonzero()[0]
-    if not len(there):
-        return None
-    total = int(lengths.sum())
-    return {
-        "min": int(there[0]),
-        "mean": float((lengths * range(len(lengths))).sum() / total),
-        "p50": quantile(lengths, 0.5),
-        "p90": quantile(lengths, 0.9),
-        "p99": quantile(lengths, 0.99),
-        "max": int(there[-1]),
-    }
+    if counts.feature.is_multi_hot and len(there):
+        entry["lengths"] = {
+            "min": int(there[0]),
+            "mean": float((lengths * range(len(lengths))).sum() / int(lengths.sum())),
+            **{f"p{share}": quantile(lengths, share / 100) for share in (50, 90, 99)},
+            "max": int(there[-1]),
+        }
+    return entry
 
 
 def render_stats_page(told: Figures) -> str:
@@ -351,11 +322,25 @@ def render_stats_page(told: Figures) -> str:
         "ingot.converters.recsys.ctr.validation",
         "stats.html.j2",
         told=told,
-        missing=_figures_by_split(told, "missing"),
+        missing=[
+            {
+                "name": one.name,
+                "splits": [
+                    {"split": split, "share": figures.missing}
+                    for split, figures in told.by_feature[one.name].items()
+                ],
+            }
+            for one in told.features
+        ],
         ids=[_id_shares(one, _main_split_figures(told, one)) for one in told.features],
         lengths=_length_axis(told),
         kept=[
-            _kept_shares(one, _main_split_figures(told, one))
+            {
+                "name": one.name,
+                "tokens": (figures := _main_split_figures(told, one)).tokens_kept,
+                "value": figures.value_kept,
+                "cut_rows": figures.cut_rows,
+            }
             for one in told.features
             if one.is_multi_hot
         ],
@@ -382,29 +367,14 @@ def _main_split_figures(told: Figures, one: Feature) -> FeatureFigures:
     return next(iter(told.by_feature[one.name].values()))
 
 
-def _figures_by_split(told: Figures, name: str) -> list[dict[str, Json]]:
-    return [
-        {
-            "name": one.name,
-            "splits": [
-                {"split": split, "share": getattr(figures, name)}
-                for split, figures in told.by_feature[one.name].items()
-            ],
-        }
-        for one in told.features
-    ]
-
-
 def _id_shares(one: Feature, figures: FeatureFigures) -> dict[str, Json]:
     """How the ids of tokens divide into vocabulary, hash and OOV; `known` false if unknown."""
     hashed, oov = figures.hashed, figures.oov or 0.0
-    known = hashed is not None and bool(figures.tokens)
-    own = 1 - (hashed or 0.0) - oov
-    parts = [("own", own), ("hashed", hashed or 0.0), ("oov", oov)]
+    parts = {"own": 1 - (hashed or 0.0) - oov, "hashed": hashed or 0.0, "oov": oov}
     return {
         "name": one.name,
-        "known": known,
-        "parts": [{"kind": kind, "share": share} for kind, share in parts],
+        "known": hashed is not None and bool(figures.tokens),
+        "parts": [{"kind": kind, "share": share} for kind, share in parts.items()],
     }
 
 
@@ -428,23 +398,12 @@ def _length_axis(told: Figures) -> dict[str, Json]:
     return {"rows": rows, "ticks": [{"label": f"{t:,}", "at": place(t)} for t in ticks]}
 
 
-def _kept_shares(one: Feature, figures: FeatureFigures) -> dict[str, Json]:
-    return {
-        "name": one.name,
-        "tokens": figures.tokens_kept,
-        "value": figures.value_kept,
-        "cut_rows": figures.cut_rows,
-    }
-
-
 def _vocabulary_shares(told: Figures) -> list[dict[str, Json]]:
     """Vocabularies, with the share of occurrences whose token has an id of its own."""
     found = []
     for one in told.features:
-        held = told.vocab.get(one.name)
-        if held is None:
-            continue
-        every, kept = held.get("occurrences", 0), held.get("occurrences_kept", 0)
-        share = kept / every if every and one.encoding != HASH else None
-        found.append({"name": one.name, "encoding": one.encoding, "covered": share, **held})
+        if (held := told.vocab.get(one.name)) is not None:
+            every, kept = held.get("occurrences", 0), held.get("occurrences_kept", 0)
+            share = kept / every if every and one.encoding != HASH else None
+            found.append({"name": one.name, "encoding": one.encoding, "covered": share, **held})
     return found

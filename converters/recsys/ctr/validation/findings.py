@@ -18,15 +18,12 @@ from ingot.converters.rows import Json
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One rule.
-
-    Attributes:
-        decided: whether the contract's text leaves it open, so that it holds for files that carry
-            a profile, and is not checked in other writers' files.
-    """
+    """One rule."""
 
     number: str
     wants: str
+    # whether the contract's text leaves it open, so that it holds for files that carry a profile,
+    # and is not checked in other writers' files
     decided: bool = False
 
 
@@ -91,16 +88,11 @@ STATES: Final = (PASSED, BROKEN, SKIPPED)
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a rule is broken.
-
-    Attributes:
-        row: its number from 0 in the file, None where it is about no row.
-        column: its name, None where it is about no column.
-    """
+    """Where a rule is broken."""
 
     file: str
-    row: int | None = None
-    column: str | None = None
+    row: int | None = None  # its number from 0 in the file, None where it is about no row
+    column: str | None = None  # its name, None where it is about no column
     found: str = ""
 
     def __post_init__(self) -> None:
@@ -166,14 +158,10 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a validation says.
-
-    Attributes:
-        profile: what the files say of themselves, None where they say nothing.
-    """
+    """What a validation says."""
 
     folder: str
-    profile: dict[str, Json] | None
+    profile: dict[str, Json] | None  # what the files say of themselves, None where they say nothing
     rows: dict[str, int]
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...]
@@ -190,21 +178,20 @@ class Report:
             "profile": self.profile,
             "rows": self.rows,
             "broken": [one.rule.number for one in self.broken],
-            "rules": [_verdict_document(one) for one in self.verdicts],
+            "rules": [
+                {
+                    "rule": one.rule.number,
+                    "wants": one.rule.wants,
+                    "state": one.state,
+                    "count": one.count,
+                    "why": one.why,
+                    "places": [asdict(place) for place in one.places],
+                }
+                for one in self.verdicts
+            ],
             "notes": list(self.notes),
             "not_checkable": list(NOT_CHECKED),
         }
-
-
-def _verdict_document(one: Verdict) -> dict[str, Json]:
-    return {
-        "rule": one.rule.number,
-        "wants": one.rule.wants,
-        "state": one.state,
-        "count": one.count,
-        "why": one.why,
-        "places": [asdict(place) for place in one.places],
-    }
 
 
 def rule_verdicts(found: Findings) -> tuple[Verdict, ...]:

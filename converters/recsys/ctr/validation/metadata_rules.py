@@ -1,9 +1,8 @@
 """The rules on vocabularies, stats.json and manifest.json."""
 
-import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -15,18 +14,13 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import load_json
-from ingot.converters.output.files import MANIFEST, RUN
+from ingot.converters.output.files import MANIFEST, hash_file
 from ingot.converters.recsys.ctr import contract
 from ingot.converters.recsys.ctr.contract import token_hashes
 from ingot.converters.recsys.ctr.featuremap import HASH, VOCAB, Feature, FeatureMap
 from ingot.converters.recsys.ctr.validation import processed_folder
 from ingot.converters.recsys.ctr.validation.findings import BatchStart, Findings, Mask, Place
-from ingot.converters.recsys.ctr.validation.processed_folder import (
-    FeatureCounts,
-    Part,
-    SplitCounts,
-    parquet_type,
-)
+from ingot.converters.recsys.ctr.validation.processed_folder import Part, SplitCounts, parquet_type
 from ingot.converters.rows import Json
 
 _BATCH: Final = 1 << 16
@@ -36,14 +30,10 @@ _RULE: Final = "R7.3"
 
 @dataclass(frozen=True, kw_only=True)
 class VocabularyCounts:
-    """What the vocabulary of a feature holds.
-
-    Attributes:
-        kept: those that have an id of their own; 0 for a hash.
-    """
+    """What the vocabulary of a feature holds."""
 
     distinct: int
-    kept: int
+    kept: int  # those that have an id of their own; 0 for a hash
     occurrences: int
     occurrences_kept: int
 
@@ -93,15 +83,13 @@ class _VocabularyCheck:
             hashes.append(_token_hashes(texts))
             counts.append(numbers)
         self._distinct(np.concatenate(hashes) if hashes else np.zeros(0, np.uint64))
-        return self._held(np.concatenate(counts) if counts else np.zeros(0, np.int64))
-
-    def _held(self, counts: NDArray[np.int64]) -> VocabularyCounts:
-        kept = min(len(counts), self.feature.vocab_num_tokens or 0)
+        every = np.concatenate(counts) if counts else np.zeros(0, np.int64)
+        kept = min(len(every), self.feature.vocab_num_tokens or 0)
         return VocabularyCounts(
-            distinct=len(counts),
+            distinct=len(every),
             kept=kept,
-            occurrences=int(counts.sum()),
-            occurrences_kept=int(counts[:kept].sum()),
+            occurrences=int(every.sum()),
+            occurrences_kept=int(every[:kept].sum()),
         )
 
     def _columns(self) -> bool:
@@ -139,16 +127,7 @@ class _VocabularyCheck:
         self._last = int(counts[-1]), tokens[-1].as_py()
 
     def _ids(self, texts: list[bytes], ids: NDArray[np.int64], start: int) -> None:
-        wanted = self._wanted(texts, start)
-        self._rows(
-            "id",
-            ids != wanted,
-            start,
-            lambda i: f"{ids[i]}, not {wanted[i]}: {_token_text(texts[i])}",
-        )
-
-    def _wanted(self, texts: list[bytes], start: int) -> NDArray[np.int64]:
-        """The ids that the feature's encoding gives to the tokens of these ranks."""
+        """Ids are those that the feature's encoding gives to the tokens of these ranks."""
         ranks = np.arange(start, start + len(texts))
         size = self.feature.vocab_num_tokens or 0
         wanted = contract.VOCAB_FIRST + ranks
@@ -160,7 +139,9 @@ class _VocabularyCheck:
             first = contract.VOCAB_FIRST + size if tail else contract.HASH_FIRST
             others = texts[max(0, size - start) :]
             wanted[rest] = first + token_hashes(others, self.feature, self.featuremap.hash_seed)
-        return wanted
+        said = "{}, not {}: {}".format
+        bad = ids != wanted
+        self._rows("id", bad, start, lambda i: said(ids[i], wanted[i], _token_text(texts[i])))
 
     def _distinct(self, hashes: NDArray[np.uint64]) -> None:
         ordered = np.sort(hashes)
@@ -243,26 +224,17 @@ def _row_figures(counts: dict[str, SplitCounts], entities: dict[str, int]) -> _F
             yield (*at, name), ones
         yield (*at, "funnel_anomalies"), count.funnel_anomalies
         for name, feature in count.features.items():
-            yield from _count_figures((*at, "features", name), feature)
+            keys = ("missing", "tokens", "oov", "tail")
+            for key in keys if feature.tail_ids == "disjoint" else keys[:-1]:
+                yield (*at, "features", name, key), getattr(feature, key)
     for split, distinct in entities.items():
         yield ("entities", split), distinct
 
 
-def _count_figures(at: tuple[str, ...], feature: FeatureCounts) -> _Figures:
-    yield (*at, "missing"), feature.missing
-    yield (*at, "tokens"), feature.tokens
-    yield (*at, "oov"), feature.oov
-    if feature.tail_ids == "disjoint":
-        yield (*at, "tail"), feature.tail
-
-
 def _vocabulary_figures(vocabularies: dict[str, VocabularyCounts]) -> _Figures:
     for name, one in vocabularies.items():
-        at = ("vocab", name)
-        yield (*at, "distinct"), one.distinct
-        yield (*at, "kept"), one.kept
-        yield (*at, "occurrences"), one.occurrences
-        yield (*at, "occurrences_kept"), one.occurrences_kept
+        for key, count in asdict(one).items():
+            yield ("vocab", name, key), count
 
 
 def _is_fitted_here(root: Path) -> bool:
@@ -333,8 +305,7 @@ def _file_difference(path: Path, entry: dict[str, Json]) -> str:
     try:
         if (size := path.stat().st_size) != entry.get("bytes"):
             return f"{size} bytes, {MANIFEST} says {entry.get('bytes')}"
-        with path.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = hash_file(path)
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     return "" if digest == entry.get("sha256") else f"{MANIFEST} says another SHA-256"
@@ -347,5 +318,5 @@ def _own_files(root: Path) -> Iterator[str]:
             if path.name[0] != ".":
                 yield f"{part}/{path.name}"
     for name in (processed_folder.FEATUREMAP, processed_folder.STATS, processed_folder.REJECTS):
-        if name not in (MANIFEST, RUN) and (root / name).is_file():
+        if (root / name).is_file():
             yield name

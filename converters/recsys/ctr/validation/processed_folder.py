@@ -111,15 +111,10 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class Scalars:
-    """A scalar column of n rows.
+    """A scalar column of n rows."""
 
-    Attributes:
-        values: [n]; where a cell is null, 0.
-        null: bool[n], or None where no cell is null.
-    """
-
-    values: NDArray[Any]
-    null: Mask | None
+    values: NDArray[Any]  # [n]; where a cell is null, 0
+    null: Mask | None  # bool[n], or None where no cell is null
 
     def present(self, bad: Mask) -> Mask:
         """The mask without cells that are null."""
@@ -128,20 +123,13 @@ class Scalars:
 
 @dataclass(frozen=True, kw_only=True)
 class Lists:
-    """A list column of n rows with m elements.
+    """A list column of n rows with m elements."""
 
-    Attributes:
-        values: [m], the elements of all lists; where one is null, 0.
-        offsets: int64[n + 1]; row i has the elements offsets[i]:offsets[i + 1], none where it is
-            null.
-        null: bool[n], rows that are null, or None.
-        holes: bool[m], elements that are null, or None.
-    """
-
-    values: NDArray[Any]
+    values: NDArray[Any]  # [m], the elements of all lists; where one is null, 0
+    # int64[n + 1]; row i has the elements offsets[i]:offsets[i + 1], none where it is null
     offsets: NDArray[np.int64]
-    null: Mask | None
-    holes: Mask | None
+    null: Mask | None  # bool[n], rows that are null, or None
+    holes: Mask | None  # bool[m], elements that are null, or None
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -189,21 +177,15 @@ _LONGEST = 1 << 20  # of a list whose length is told apart; max_len is at most 1
 
 @dataclass(kw_only=True)
 class FeatureCounts:
-    """What the ids of a feature say.
-
-    Attributes:
-        tail_ids: disjoint or contract: then a hybrid's tail cannot be told from its head.
-        oov: ids 2 of a vocabulary.
-        tail: ids of a hybrid's tail, where they are told apart.
-        lengths: how many rows have lists of 0, 1, 2, ... tokens; empty for a single value.
-    """
+    """What the ids of a feature say."""
 
     feature: Feature
-    tail_ids: str
+    tail_ids: str  # disjoint or contract: then a hybrid's tail cannot be told from its head
     missing: int = 0
     tokens: int = 0
-    oov: int = 0
-    tail: int = 0
+    oov: int = 0  # ids 2 of a vocabulary
+    tail: int = 0  # ids of a hybrid's tail, where they are told apart
+    # how many rows have lists of 0, 1, 2, ... tokens; empty for a single value.
     lengths: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
@@ -236,17 +218,13 @@ class FeatureCounts:
 
 @dataclass(kw_only=True)
 class SplitCounts:
-    """What the rows of a split say.
-
-    Attributes:
-        labels: sums of the four labels, of cells that are 1.
-        funnel_anomalies: rows with y_cvr 1 and y_ctr 0.
-    """
+    """What the rows of a split say."""
 
     features: dict[str, FeatureCounts]
     rows: int = 0
+    # sums of the four labels, of cells that are 1
     labels: dict[str, int] = field(default_factory=lambda: dict.fromkeys(contract.LABELS, 0))
-    funnel_anomalies: int = 0
+    funnel_anomalies: int = 0  # rows with y_cvr 1 and y_ctr 0
 
     def add(self, rows: int, columns: dict[str, Scalars | Lists]) -> None:
         """Takes a batch: its number of rows, and the columns that can be looked into."""
@@ -285,45 +263,30 @@ _LISTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredColumn:
-    """A column as the contract declares it.
-
-    Attributes:
-        kind: its type, as `parquet_type` gives it.
-        shape: the rule that a list in place of a scalar breaks, or the other way round.
-        type: the rule that another type of the scalars or elements breaks.
-    """
+    """A column as the contract declares it."""
 
     name: str
-    kind: pa.DataType
+    kind: pa.DataType  # its type, as `parquet_type` gives it
     missing: str
-    shape: str
-    type: str
+    shape: str  # the rule that a list in place of a scalar breaks, or the other way round
+    type: str  # the rule that another type of the scalars or elements breaks
 
 
-def declared_columns(featuremap: FeatureMap | None) -> tuple[DeclaredColumn, ...]:
+def declared_columns(featuremap: FeatureMap | None) -> Iterator[DeclaredColumn]:
     """Every column of the contract; the six of section 1 alone where no featuremap is known."""
-    columns = [_required_column(name) for name in contract.REQUIRED]
-    for feature in featuremap.features if featuremap else ():
-        columns += _feature_columns(feature)
-    return tuple(columns)
-
-
-def _required_column(name: str) -> DeclaredColumn:
-    labels = name in contract.LABELS
     kinds = {contract.ROW_ID: pa.int64(), contract.ENTITY_ID: pa.string()}
-    rule = "R1.2" if labels else "R1.3"
-    kind = kinds.get(name, pa.float32())
-    return DeclaredColumn(name=name, kind=kind, missing="R1.1", shape=rule, type=rule)
-
-
-def _feature_columns(feature: Feature) -> Iterator[DeclaredColumn]:
-    wanted = [(contract.index_column(feature), contract.index_type(feature), "R2.1")]
-    if feature.use_value:
-        wanted.append((contract.value_column(feature), contract.value_type(feature), "R2.2"))
-    for name, kind, missing in wanted:
-        yield DeclaredColumn(
-            name=name, kind=parquet_type(kind), missing=missing, shape="R2.4", type="R2.5"
-        )
+    for name in contract.REQUIRED:
+        rule = "R1.2" if name in contract.LABELS else "R1.3"
+        kind = kinds.get(name, pa.float32())
+        yield DeclaredColumn(name=name, kind=kind, missing="R1.1", shape=rule, type=rule)
+    for feature in featuremap.features if featuremap else ():
+        wanted = [(contract.index_column(feature), contract.index_type(feature), "R2.1")]
+        if feature.use_value:
+            wanted.append((contract.value_column(feature), contract.value_type(feature), "R2.2"))
+        for name, kind, missing in wanted:
+            yield DeclaredColumn(
+                name=name, kind=parquet_type(kind), missing=missing, shape="R2.4", type="R2.5"
+            )
 
 
 def parquet_type(kind: pa.DataType) -> pa.DataType:
@@ -341,8 +304,16 @@ def check_columns(
     """Checks names and types of a file's columns."""
     wanted = {one.name: one for one in declared_columns(featuremap)}
     times = Counter(schema.names)
-    for name in times:
-        _check_name(name, times[name], featuremap, wanted, Place(file=file, column=name), found)
+    spare = {contract.value_column(one) for one in featuremap.features} if featuremap else set()
+    for name, count in times.items():
+        if count > 1:
+            found.add("R0.3", Place(file=file, column=name, found=f"{count} columns of this name"))
+        if name in wanted or featuremap is None:
+            continue
+        rule, said = "R0.3", "a column that is not declared"
+        if name in spare:
+            rule, said = "R2.3", "a column; the featuremap says use_value: false"
+        found.add(rule, Place(file=file, column=name, found=said))
     usable = {}
     for name, one in wanted.items():
         if times[name] == 0:
@@ -350,28 +321,6 @@ def check_columns(
         elif times[name] == 1 and _check_type(schema.field(name).type, one, file, found):
             usable[name] = one.kind
     return usable
-
-
-def _check_name(
-    name: str,
-    times: int,
-    featuremap: FeatureMap | None,
-    wanted: dict[str, DeclaredColumn],
-    place: Place,
-    found: Findings,
-) -> None:
-    def add(rule: str, said: str) -> None:
-        found.add(rule, Place(file=place.file, column=place.column, found=said))
-
-    if times > 1:
-        add("R0.3", f"{times} columns of this name")
-    if name in wanted or featuremap is None:
-        return
-    spare = {contract.value_column(one) for one in featuremap.features}
-    if name in spare:
-        add("R2.3", "a column; the featuremap says use_value: false")
-    else:
-        add("R0.3", "a column that is not declared")
 
 
 def _check_type(kind: pa.DataType, one: DeclaredColumn, file: str, found: Findings) -> bool:

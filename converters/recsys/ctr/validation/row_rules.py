@@ -27,88 +27,46 @@ Columns = dict[str, Scalars | Lists]
 
 @dataclass(kw_only=True)
 class RowRules:
-    """Checks the labels and row numbers of one split.
+    """Checks the labels and row numbers of one split."""
 
-    Attributes:
-        profile: what the files say of themselves, None where they say nothing.
-    """
-
-    profile: Profile | None
+    profile: Profile | None  # what the files say of themselves, None where they say nothing
     found: Findings
     _last: int = field(default=-1, init=False)
 
     def check(self, columns: Columns, at: BatchStart) -> None:
         """Checks a batch; batches come in the order of the split."""
-        self._nulls(columns, at)
-        self._check_binary(columns, at)
-        self._check_products(columns, at)
-        self._click_mask(columns, at)
-        self._funnel(columns, at)
-        row_ids = _scalar_columns(columns, contract.ROW_ID)
-        if self.profile and row_ids is not None and len(row_ids.values):
-            self._check_rising(row_ids, at)
-
-    def _nulls(self, columns: Columns, at: BatchStart) -> None:
         for name in contract.REQUIRED:
             one = columns.get(name)
             if one is not None and one.null is not None:
                 self.found.rows("R5.1", at, name, one.null, lambda _: "null")
-
-    def _check_binary(self, columns: Columns, at: BatchStart) -> None:
         for name in contract.LABELS:
-            one = _scalar_columns(columns, name)
-            if one is not None:
-                values = one.values
-                self.found.rows(
-                    "R1.4", at, name, one.present(~_is_binary(values)), values.__getitem__
-                )
+            label = _scalar_columns(columns, name)
+            if label is not None:
+                bad = label.present(~_is_binary(label.values))
+                self.found.rows("R1.4", at, name, bad, label.values.__getitem__)
+        self._check_labels(columns, at)
+        row_ids = _scalar_columns(columns, contract.ROW_ID)
+        if self.profile and row_ids is not None and len(row_ids.values):
+            self._check_rising(row_ids, at)
 
-    def _check_products(self, columns: Columns, at: BatchStart) -> None:
-        names = ("y_ctr", "y_cvr", "y_ctcvr")
-        if (labels := _binary_labels(columns, *names)) is None:
-            return
-        (ctr, cvr, both), good = labels
-        self.found.rows(
-            "R1.5",
-            at,
-            "y_ctcvr",
-            good & (both != ctr * cvr),
-            lambda i: f"{both[i]:g} at y_ctr {ctr[i]:g}, y_cvr {cvr[i]:g}",
-        )
-
-    def _click_mask(self, columns: Columns, at: BatchStart) -> None:
-        if (
-            self.profile is None
-            or (labels := _binary_labels(columns, "y_ctr", "click_mask")) is None
-        ):
-            return
-        (ctr, mask), good = labels
-        exposed = self.profile.click_mask == "exposed"
-        self.found.rows(
-            "R1.6",
-            at,
-            "click_mask",
-            good & (mask != (1 if exposed else ctr)),
-            lambda i: (
-                f"{mask[i]:g} at y_ctr {ctr[i]:g}, the profile is "
-                f"{'exposed' if exposed else 'clicked'}"
-            ),
-        )
-
-    def _funnel(self, columns: Columns, at: BatchStart) -> None:
-        if self.profile is None or self.profile.funnel == "keep":
-            return
-        if (labels := _binary_labels(columns, "y_ctr", "y_cvr")) is None:
-            return
-        (ctr, cvr), good = labels
-        policy = self.profile.funnel
-        self.found.rows(
-            "R1.7",
-            at,
-            "y_cvr",
-            good & (cvr == 1) & (ctr == 0),
-            lambda _: f"1 at y_ctr 0, the profile says {policy}",
-        )
+    def _check_labels(self, columns: Columns, at: BatchStart) -> None:
+        """Check each row's labels against each other, where they are 0 or 1."""
+        note, profile = self.found.rows, self.profile
+        if labels := _binary_labels(columns, "y_ctr", "y_cvr", "y_ctcvr"):
+            (ctr, cvr, both), good = labels
+            bad = good & (both != ctr * cvr)
+            said = "{:g} at y_ctr {:g}, y_cvr {:g}"
+            note("R1.5", at, "y_ctcvr", bad, lambda i: said.format(both[i], ctr[i], cvr[i]))
+        if profile and (labels := _binary_labels(columns, "y_ctr", "click_mask")):
+            (ctr, mask), good = labels
+            bad = good & (mask != (1 if profile.click_mask == "exposed" else ctr))
+            of_mask = f"{{:g}} at y_ctr {{:g}}, the profile is {profile.click_mask}"
+            note("R1.6", at, "click_mask", bad, lambda i: of_mask.format(mask[i], ctr[i]))
+        funnel = profile.funnel if profile else "keep"
+        if funnel != "keep" and (labels := _binary_labels(columns, "y_ctr", "y_cvr")):
+            (ctr, cvr), good = labels
+            bad = good & (cvr == 1) & (ctr == 0)
+            note("R1.7", at, "y_cvr", bad, lambda _: f"1 at y_ctr 0, the profile says {funnel}")
 
     def _check_rising(self, row_ids: Scalars, at: BatchStart) -> None:
         ids: NDArray[np.int64] = row_ids.values
@@ -143,45 +101,23 @@ def _binary_labels(
     return tuple(one.values for one in there), good
 
 
-@dataclass(frozen=True, kw_only=True)
-class IdRanges:
-    """Which ids of a feature can occur.
-
-    Attributes:
-        head_end: one more than the largest id that a vocabulary of full size has; 3 for a hash.
-        given_end: one more than the largest id that the vocabulary at hand gives, or None.
-        two: whether id 2 stands for anything.
-    """
-
-    end: int
-    head_end: int
-    given_end: int | None
-    two: bool
-    own: bool
-
-
-def id_ranges(feature: Feature, profile: Profile | None, given: int | None) -> IdRanges:
-    """The ids of a feature."""
-    tails = [profile.tail_ids] if profile else ["disjoint", "contract"]
-    head_end = contract.VOCAB_FIRST + (feature.vocab_num_tokens or 0)
-    hashes_low = feature.encoding == HASH or (feature.encoding == HYBRID and "contract" in tails)
-    return IdRanges(
-        end=max(feature.num_embeddings(one) for one in tails),
-        head_end=head_end,
-        given_end=None if given is None or hashes_low else contract.VOCAB_FIRST + given,
-        two=feature.encoding == VOCAB or hashes_low,
-        own=feature.encoding != HASH and not hashes_low,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class FeatureRules:
     """Checks the columns of one feature."""
 
-    feature: Feature
-    ranges: IdRanges
-    decided: bool
-    found: Findings
+    def __init__(
+        self, feature: Feature, profile: Profile | None, given: int | None, found: Findings
+    ) -> None:
+        """Take `given`, how many ids of its own the vocabulary at hand gives, if that is known."""
+        self.feature, self._found = feature, found
+        tails = [profile.tail_ids] if profile else ["disjoint", "contract"]
+        low = feature.encoding == HASH or (feature.encoding == HYBRID and "contract" in tails)
+        self._end = max(feature.num_embeddings(one) for one in tails)
+        # One more than the largest id of a vocabulary of full size, and of the one at hand.
+        self._head_end = contract.VOCAB_FIRST + (feature.vocab_num_tokens or 0)
+        self._given_end = None if given is None or low else contract.VOCAB_FIRST + given
+        self._two = feature.encoding == VOCAB or low  # whether id 2 stands for anything
+        self._own = feature.encoding != HASH and not low
+        self._decided = profile is not None
 
     def check(
         self, ids: Scalars | Lists | None, values: Scalars | Lists | None, at: BatchStart
@@ -190,12 +126,13 @@ class FeatureRules:
         names = contract.index_column(self.feature), contract.value_column(self.feature)
         for name, one in zip(names, (ids, values), strict=True):
             if one is not None:
-                _Column(self.found, at, name, one).nulls()
+                _Column(self._found, at, name, one).nulls()
         if ids is not None:
-            self._ids(_Column(self.found, at, names[0], ids))
+            self._ids(_Column(self._found, at, names[0], ids))
         if values is not None:
-            column = _Column(self.found, at, names[1], values)
-            self._values(column)
+            column = _Column(self._found, at, names[1], values)
+            if self._decided and not np.isfinite(values.values).all():
+                column.elements("R3.7", ~np.isfinite(values.values))
             if isinstance(values, Scalars) and isinstance(ids, Scalars):
                 self._missing(column, column.cells.present(ids.present(ids.values == 1)))
             elif isinstance(values, Lists) and isinstance(ids, Lists):
@@ -207,16 +144,16 @@ class FeatureRules:
             self._lengths(column, one)
         if not len(ids):
             return
-        ranges = self.ranges
-        if ids.min() <= 0 or ids.max() >= ranges.end:
+        if ids.min() <= 0 or ids.max() >= self._end:
             column.elements("R3.4", ids == 0)
-            outside = (ids < 0) | (ids >= ranges.end)
-            column.elements("R3.5", outside, f", ids are below {ranges.end}")
-        if not ranges.two:
+            outside = (ids < 0) | (ids >= self._end)
+            column.elements("R3.5", outside, f", ids are below {self._end}")
+        if not self._two:
             column.elements("R3.6", ids == contract.OOV, ", which stands for nothing here")
-        if self.decided and ranges.given_end is not None and ranges.given_end < ranges.head_end:
-            unknown = (ids >= ranges.given_end) & (ids < ranges.head_end)
-            column.elements("R3.9", unknown, f", the vocabulary ends at {ranges.given_end - 1}")
+        given_end = self._given_end
+        if self._decided and given_end is not None and given_end < self._head_end:
+            unknown = (ids >= given_end) & (ids < self._head_end)
+            column.elements("R3.9", unknown, f", the vocabulary ends at {given_end - 1}")
 
     def _lengths(self, column: "_Column", one: Lists) -> None:
         lengths, most = one.lengths, self.feature.max_len or 0
@@ -230,12 +167,12 @@ class FeatureRules:
             if missing.any():
                 alone = np.repeat(lengths == 1, lengths)
                 column.elements("R3.2", missing & ~alone)
-            if self.decided and self.ranges.own:
+            if self._decided and self._own:
                 column.elements("R3.8", self._repeated(one), ", as before in the list")
 
     def _repeated(self, one: Lists) -> Mask:
         """Elements whose id of the head stands in their list already."""
-        end = self.ranges.head_end
+        end = self._head_end
         head = np.flatnonzero((one.values >= contract.VOCAB_FIRST) & (one.values < end))
         rows = np.repeat(np.arange(len(one.offsets) - 1), one.lengths)[head]
         keys = rows * end + one.values[head]
@@ -248,11 +185,6 @@ class FeatureRules:
             again = keys[order][1:] == keys[order][:-1]
             repeated[head[order[1:][again]]] = True
         return repeated
-
-    def _values(self, column: "_Column") -> None:
-        values = column.cells.values
-        if self.decided and len(values) and not np.isfinite(values).all():
-            column.elements("R3.7", ~np.isfinite(values))
 
     def _pairs(self, column: "_Column", ids: Lists, values: Lists) -> None:
         """Lists of ids and values side by side."""

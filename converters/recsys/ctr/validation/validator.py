@@ -9,7 +9,7 @@ per distinct token of a vocabulary.
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -37,9 +37,7 @@ from ingot.converters.recsys.ctr.validation.metadata_rules import (
 from ingot.converters.recsys.ctr.validation.processed_folder import (
     FeatureCounts,
     Folder,
-    Lists,
     Part,
-    Scalars,
     SplitCounts,
     cell_arrays,
     check_columns,
@@ -49,7 +47,6 @@ from ingot.converters.recsys.ctr.validation.row_rules import (
     FeatureRules,
     RowRules,
     check_row_ids,
-    id_ranges,
 )
 
 Watch = Callable[[int, int], None]
@@ -80,8 +77,7 @@ def validate(
         found.skip("R7.1", "another featuremap was given")
     profile = _check_profiles(schemas, used, found)
     _note_skipped(used, profile, found)
-    check = _Validation(files=files, featuremap=used, profile=profile, found=found, watch=watch)
-    counts = check.run(schemas)
+    counts = _Validation(files, used, profile, found, watch).run(schemas)
     return Report(
         folder=str(root),
         profile=asdict(profile) if profile else None,
@@ -183,141 +179,93 @@ def _note_skipped(used: FeatureMap | None, profile: Profile | None, found: Findi
         found.skip("R1.7", "the profile says keep")
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Validation:
     """The look into the rows of a folder, and then at what lies beside them."""
 
-    files: Folder
-    featuremap: FeatureMap | None
-    profile: Profile | None
-    found: Findings
-    watch: Watch
+    def __init__(
+        self,
+        files: Folder,
+        used: FeatureMap | None,
+        profile: Profile | None,
+        found: Findings,
+        watch: Watch,
+    ) -> None:
+        self._files, self._featuremap, self._profile = files, used, profile
+        self._found, self._watch = found, watch
+        self._entities = Entities(featuremap=used or FeatureMap(features=()), found=found)
+        self._features: list[FeatureRules] = []
+        self._done = self._total = 0
 
     def run(self, schemas: dict[Part, pa.Schema]) -> dict[str, SplitCounts]:
+        root, found = self._files.root, self._found
+        featuremap, profile = self._featuremap, self._profile
         vocabularies: dict[str, VocabularyCounts] = {}
-        if self.featuremap and self.profile:
-            vocabularies = check_vocabularies(self.files.root, self.featuremap, self.found)
+        if featuremap and profile:
+            vocabularies = check_vocabularies(root, featuremap, found)
         usable = {
-            part: check_columns(schema, self.featuremap, part.name, self.found)
+            part: check_columns(schema, featuremap, part.name, found)
             for part, schema in schemas.items()
         }
-        features = tuple(self._features(vocabularies))
-        entities = Entities(featuremap=self.featuremap or FeatureMap(features=()), found=self.found)
-        rows = _RowWalk(
-            check=self, features=features, entities=entities, total=_total_rows(schemas)
-        )
-        counts = {split: rows.look(split, usable) for split in contract.SPLITS}
-        self._across(usable, entities)
-        if self.profile:
-            self._beside(counts, entities, vocabularies)
+        for one in featuremap.features if featuremap else ():
+            held = vocabularies.get(one.name)
+            kept = held.kept if held else None
+            self._features.append(FeatureRules(one, profile, kept, found))
+        self._total = sum(processed_folder.read_row_count(part) for part in schemas)
+        counts = {split: self._check_split(split, usable) for split in contract.SPLITS}
+        check_row_ids([one for one in usable if contract.ROW_ID in usable[one]], found)
+        if featuremap and profile:
+            entities = self._entities
+            entities.check_splits(one for one in usable if contract.ENTITY_ID in usable[one])
+            distinct = {split: entities.distinct(split) for split in counts}
+            check_stats(root, counts, distinct, vocabularies, found)
+        if profile:
+            check_manifest(root, found)
         return counts
 
-    def _features(self, vocabularies: dict[str, VocabularyCounts]) -> "list[FeatureRules]":
-        rules = []
-        for one in self.featuremap.features if self.featuremap else ():
-            held = vocabularies.get(one.name)
-            ranges = id_ranges(one, self.profile, held.kept if held else None)
-            rules.append(
-                FeatureRules(
-                    feature=one,
-                    ranges=ranges,
-                    decided=self.profile is not None,
-                    found=self.found,
-                )
-            )
-        return rules
-
-    def _across(self, usable: dict[Part, dict[str, pa.DataType]], entities: Entities) -> None:
-        check_row_ids([one for one in usable if contract.ROW_ID in usable[one]], self.found)
-        if self.featuremap and self.profile:
-            entities.check_splits(one for one in usable if contract.ENTITY_ID in usable[one])
-
-    def _beside(
-        self,
-        counts: dict[str, SplitCounts],
-        entities: Entities,
-        vocabularies: dict[str, VocabularyCounts],
-    ) -> None:
-        if self.featuremap:
-            distinct = {split: entities.distinct(split) for split in counts}
-            check_stats(self.files.root, counts, distinct, vocabularies, self.found)
-        check_manifest(self.files.root, self.found)
-
-
-def _total_rows(schemas: dict[Part, pa.Schema]) -> int:
-    return sum(processed_folder.read_row_count(part) for part in schemas)
-
-
-@dataclass(kw_only=True)
-class _RowWalk:
-    """Walks over the rows of the splits."""
-
-    check: _Validation
-    features: tuple[FeatureRules, ...]
-    entities: Entities
-    total: int
-    done: int = 0
-
-    def look(self, split: str, usable: dict[Part, dict[str, pa.DataType]]) -> SplitCounts:
-        """Checks all rows of a split, and counts them."""
-        profile = self.check.profile
-        tail_ids = profile.tail_ids if profile else "contract"
+    def _check_split(self, split: str, usable: dict[Part, dict[str, pa.DataType]]) -> SplitCounts:
+        """Check all rows of a split, and count them."""
+        tail_ids = self._profile.tail_ids if self._profile else "contract"
         counts = SplitCounts(
             features={
                 one.feature.name: FeatureCounts(feature=one.feature, tail_ids=tail_ids)
-                for one in self.features
+                for one in self._features
             }
         )
-        rules = RowRules(profile=profile, found=self.check.found)
-        for part in self.check.files.parts.get(split, ()):
+        rules = RowRules(profile=self._profile, found=self._found)
+        for part in self._files.parts.get(split, ()):
             if part in usable:
-                self._part(part, usable[part], rules, counts)
+                self._check_part(part, usable[part], rules, counts)
         return counts
 
-    def _part(
+    def _check_part(
         self, part: Part, usable: dict[str, pa.DataType], rules: RowRules, counts: SplitCounts
     ) -> None:
         row = 0
         try:
             for first, batch in processed_folder.read_batches(part, list(usable)):
                 at = BatchStart(file=part.name, row=first)
-                self._batch(part.split, batch, usable, rules, counts, at)
+                cells = {
+                    name: cell_arrays(batch.column(name), kind)
+                    for name, kind in usable.items()
+                    if name != contract.ENTITY_ID
+                }
+                columns = {name: one for name, one in cells.items() if one is not None}
+                rules.check(columns, at)
+                for one in self._features:
+                    ids = columns.get(contract.index_column(one.feature))
+                    one.check(ids, columns.get(contract.value_column(one.feature)), at)
+                if contract.ENTITY_ID in usable:
+                    self._check_entities(part.split, batch.column(contract.ENTITY_ID), at)
+                counts.add(batch.num_rows, columns)
+                self._done += batch.num_rows
+                self._watch(self._done, self._total)
                 row = first + batch.num_rows
         except SourceError as error:
             found = f"from here on it {error.problem}"
-            self.check.found.add("R0.2", Place(file=part.name, row=row, found=found))
-
-    def _batch(
-        self,
-        split: str,
-        batch: pa.RecordBatch,
-        usable: dict[str, pa.DataType],
-        rules: RowRules,
-        counts: SplitCounts,
-        at: BatchStart,
-    ) -> None:
-        columns = {}
-        for name, kind in usable.items():
-            if name != contract.ENTITY_ID:
-                one = cell_arrays(batch.column(name), kind)
-                if one is not None:
-                    columns[name] = one
-        rules.check(columns, at)
-        self._check_features(columns, at)
-        if contract.ENTITY_ID in usable:
-            self._check_entities(split, batch.column(contract.ENTITY_ID), at)
-        counts.add(batch.num_rows, columns)
-        self.done += batch.num_rows
-        self.check.watch(self.done, self.total)
-
-    def _check_features(self, columns: dict[str, Scalars | Lists], at: BatchStart) -> None:
-        for one in self.features:
-            ids = columns.get(contract.index_column(one.feature))
-            values = columns.get(contract.value_column(one.feature))
-            one.check(ids, values, at)
+            self._found.add("R0.2", Place(file=part.name, row=row, found=found))
 
     def _check_entities(self, split: str, column: pa.Array, at: BatchStart) -> None:
-        found, name = self.check.found, contract.ENTITY_ID
+        found, name = self._found, contract.ENTITY_ID
         texts = column.cast(pa.binary())
         if column.null_count:
             null = column.is_null().to_numpy(zero_copy_only=False)
@@ -325,8 +273,8 @@ class _RowWalk:
         if (broken := _first_not_utf8(texts)) is not None:
             said = f"no UTF-8: {texts[broken].as_py()!r}"
             found.add("R1.3", Place(file=at.file, row=at.row + broken, column=name, found=said))
-        if self.check.featuremap and self.check.profile:
-            self.entities.check(split, texts, at)
+        if self._featuremap and self._profile:
+            self._entities.check(split, texts, at)
 
 
 def _first_not_utf8(texts: pa.Array) -> int | None:

@@ -30,7 +30,7 @@ from ingot.converters.recsys.monolith.streams import (
     standard_input,
 )
 from ingot.converters.rows import Json
-from ingot.converters.sources.inputs import absolute_location, input_entry, input_stamp
+from ingot.converters.sources.facts import absolute_location, input_entry, input_stamp
 from ingot.converters.sources.storage.listing import Entry
 
 FORMAT: Final = 1

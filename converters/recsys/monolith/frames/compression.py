@@ -5,10 +5,14 @@ import zlib
 from collections.abc import Callable
 from typing import Any, BinaryIO, Final, Protocol, cast
 
-from ingot.converters.errors import ConversionError, SourceError, StorageError
+from ingot.converters.errors import (
+    ConversionError,
+    SourceError,
+    StorageError,
+    translate_read_errors,
+)
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
 from ingot.converters.sources.storage.compression import ByteReader, Deflate, Zstd, open_unpacked
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 
 def peek_bytes(raw: BinaryIO, where: str, size: int) -> tuple[bytes, BinaryIO]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.errors import ConversionError, SourceError, translate_read_errors
 from ingot.converters.recsys.monolith.frames.compression import open_compressed
 from ingot.converters.recsys.monolith.frames.framing import (
     HEAD,
@@ -25,7 +25,6 @@ from ingot.converters.recsys.monolith.frames.framing import (
 )
 from ingot.converters.recsys.monolith.record_index import Bad, Bytes, Records, frozen
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 if TYPE_CHECKING:
     from ingot.converters.recsys.monolith.frames.kernels import Frames

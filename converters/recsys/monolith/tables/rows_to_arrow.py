@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ingot.converters.errors import ConversionError
+from ingot.converters.errors import ConversionError, translate_read_errors
 from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL
 from ingot.converters.recsys.monolith.features import (
     BYTES,
@@ -45,7 +45,6 @@ from ingot.converters.recsys.monolith.tables.schema import (
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
 from ingot.converters.recsys.monolith.wire.row_assembly import gather_spans
 from ingot.converters.sources.formats.arrow import open_parquet, open_random_access
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 ROW_GROUP_ROWS: Final = 65_536
 ROW_GROUP_BYTES: Final = 64 << 20

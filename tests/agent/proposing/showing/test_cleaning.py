@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.agent.privacy.sharing import (
+from ingot.agent.privacy.redaction import (
     bound_text,
     clean_text,
     cut_middle,

@@ -11,7 +11,7 @@ from ingot.agent.proposing.llm.data_block import (
     file_lines,
     look_at_files,
 )
-from ingot.agent.proposing.llm.example_rows import size_ladder
+from ingot.agent.proposing.llm.inventory import size_ladder
 from ingot.converters.sources import open_source
 
 SIZE = size_ladder(small=False)[0]

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from ingot.agent.proposing.llm.example_rows import size_ladder
-from ingot.agent.proposing.llm.inventory import inventory_lines, role_values
+from ingot.agent.proposing.llm.inventory import inventory_lines, role_values, size_ladder
 from ingot.converters.sources.profile import profile_values
 
 SIZE = size_ladder(small=False)[0]

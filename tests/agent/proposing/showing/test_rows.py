@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.llm.example_rows import choose_rows, cut_value, render_value, size_ladder
+from ingot.agent.proposing.llm.inventory import choose_rows, cut_value, render_value, size_ladder
 
 SIZE = size_ladder(small=False)[0]
 SMALL = size_ladder(small=True)[0]

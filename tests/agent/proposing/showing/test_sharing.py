@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingot.agent.privacy.sharing import share_line, share_path, share_text, share_value
+from ingot.agent.privacy.redaction import share_line, share_path, share_text, share_value
 
 MAIL = "jo@mail.example.com"
 

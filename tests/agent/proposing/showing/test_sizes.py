@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from ingot.agent.proposing.llm.example_rows import size_ladder
+from ingot.agent.proposing.llm.inventory import size_ladder
 
 
 @pytest.mark.parametrize("small", [True, False])

@@ -8,7 +8,7 @@ import pytest
 
 from ingot.agent.review.diff.change_rules import CLASSES, RULES
 from ingot.agent.review.diff.mapping_changes import compare_mappings, worst_class
-from ingot.agent.review.diff.normal_form import file_pointer, normal_form
+from ingot.agent.review.diff.normal_form import normal_form
 
 Document = dict[str, Any]
 USER = {"role": "user", "content": "q"}
@@ -752,21 +752,6 @@ def test_no_words_are_json() -> None:
     for _, old, new, *_ in CASES:
         for one in compare_mappings(normal_form(old), normal_form(new)):
             assert not any(words.startswith(("{", "[")) for words in (one.old, one.new) if words)
-
-
-def test_a_place_in_the_file_counts_messages_without_content() -> None:
-    new = chat({"role": "system", "content": None}, USER, {**ANSWER, "content": "b"})
-    (one,) = compare_mappings(normal_form(chat(USER, ANSWER)), normal_form(new))
-    assert one.pointer == "/messages/1/content"
-    assert file_pointer(new, one.pointer) == "/messages/2/content"
-
-
-def test_a_place_that_the_file_does_not_spell_out_is_what_holds_it() -> None:
-    new = {"text": ["a", "b"], "meta": {"language": "en"}}
-    assert file_pointer(new, "/meta/language/literal") == "/meta/language"
-    assert file_pointer(new, "/text/1/path") == "/text/1"
-    assert file_pointer(new, "/messages/3") == ""
-    assert file_pointer(doc(**{"a~/b": 1}), "/a~0~1b") == "/a~0~1b"
 
 
 def test_thousands_of_messages_are_compared() -> None:

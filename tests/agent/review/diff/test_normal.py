@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingot.agent.review.diff.mapping_changes import compare_mappings
-from ingot.agent.review.diff.normal_form import file_pointer, normal_form
+from ingot.agent.review.diff.normal_form import normal_form
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.rows.executor import RowExecutor
@@ -138,13 +138,3 @@ def test_the_mappings_of_the_reference_are_what_they_are(text: str) -> None:
     form = normal_form(document)
     assert normal_form(form) == form
     assert compare_mappings(form, form) == ()
-
-
-def test_every_place_of_a_file_is_its_own_place() -> None:
-    document = {
-        "version": 2,
-        "where": [{"path": "a", "in": [1]}],
-        "any_of": [{"messages": [{"role": "user", "content": None}]}, {"text": "b"}],
-    }
-    for pointer in ("", "/where/0", "/where/0/in", "/any_of/1/text"):
-        assert file_pointer(document, pointer) == pointer

@@ -19,7 +19,7 @@ from ingot.converters.megatron.chat.templates import (
     TemplateError,
     load_template,
 )
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer import TokenizerFile
 
 CONFIG = {"bos_token": {"content": "<s>"}, "eos_token": "</s>", "add_bos_token": True}
 HEADERS = "{% for m in messages %}<|{{ m.role }}|>\n{{ CONTENT }}{{ eos_token }}\n{% endfor %}"

@@ -18,7 +18,7 @@ from ingot.converters.megatron.text.cut_rules import CutRules, read_rules
 from ingot.converters.megatron.text.long_texts import CutPiece, Cutter, UncuttableError
 from ingot.converters.megatron.text.pre_tokenization import is_plain
 from ingot.converters.megatron.text.regex_syntax import UnprovableError, regex_pattern
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "tokenize"
 

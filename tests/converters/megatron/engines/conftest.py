@@ -14,7 +14,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, tr
 
 from ingot.converters.megatron.engines.engine import Encoded, Engine, open_reference
 from ingot.converters.megatron.engines.fast_engines import FAST_ENGINES, FastEngine
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "tokenize"
 CORPUS = [

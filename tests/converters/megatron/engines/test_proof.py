@@ -21,7 +21,7 @@ from ingot.converters.megatron.engines.fast_engines import (
     probe_engine,
 )
 from ingot.converters.megatron.engines.guard import RoutedEngine, make_routing_rules
-from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
+from ingot.converters.megatron.tokenizer import load_tokenizer
 from tests.converters.megatron.engines.trials import trial_texts
 
 NAMES = ("gpt2", "byte_level", "composing", "byte_fallback", "sp_bpe")

@@ -9,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from ingot.converters.megatron.engines.engine import open_reference
-from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
+from ingot.converters.megatron.tokenizer import load_tokenizer
 
 LITERAL = "a<|endoftext|>b <added>c <|im_end|>"
 
@@ -73,9 +73,9 @@ def test_slices_and_nothing(zoo, documents):
 def test_one_thread_starts_no_others(zoo):
     program = (
         "import sys, psutil, pyarrow as pa\n"
-        "from ingot.converters.megatron.engines.engine import reference\n"
+        "from ingot.converters.megatron.engines.engine import open_reference\n"
         "from ingot.converters.megatron.tokenizer import load_tokenizer\n"
-        "engine = reference(load_tokenizer(sys.argv[1]), threads=int(sys.argv[2]))\n"
+        "engine = open_reference(load_tokenizer(sys.argv[1]), threads=int(sys.argv[2]))\n"
         "before = psutil.Process().num_threads()\n"
         "engine.encode(pa.array(['a b c'] * 100, pa.large_string()))\n"
         "print(psutil.Process().num_threads() - before)\n"

@@ -28,7 +28,7 @@ from ingot.converters.megatron.engines.fast_engines import (
     recall_verdict,
 )
 from ingot.converters.megatron.run import build as attempts
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
 FILES, WRONG, ROWS = 6, 2, 40
 MARKER = "a text of the third file"

@@ -14,8 +14,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from ingot.converters.megatron.tokenizer.libraries import load_huggingface, load_sentencepiece
-from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer_files import load_huggingface, load_sentencepiece
 
 _RUN_CHARACTERS: Final = 256 << 10
 _PACK: Final = 64

@@ -3,7 +3,8 @@
 from typing import Any
 
 from ingot.converters.megatron.metrics.messages import MessageTotals
-from ingot.converters.megatron.metrics.watch import AlarmLimits, Alarms
+from ingot.converters.megatron.metrics.watch import Alarms
+from ingot.converters.megatron.options import WatchOptions
 
 BATCH = {"kind": "batch", "ms": 1.0}
 
@@ -14,7 +15,7 @@ class Build:
     def __init__(self) -> None:
         self.now = 0.0
         self.totals = MessageTotals(0.0)
-        self.alarms = Alarms(AlarmLimits(stall_seconds=60, error_streak=3), 0.0)
+        self.alarms = Alarms(WatchOptions(stall_seconds=60, error_streak=3), 0.0)
         self.said: list[dict[str, Any]] = []
 
     def tell(self, **message: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.megatron.metrics.messages import COUNTER_NAMES, MessageTotals, Rates
+from ingot.converters.megatron.metrics.messages import COUNTERS, MessageTotals, Rates
 
 
 def totals_of(*messages: dict[str, Any]) -> MessageTotals:
@@ -18,11 +18,11 @@ def totals_of(*messages: dict[str, Any]) -> MessageTotals:
 def test_amounts_add_up_over_workers() -> None:
     one = {
         "kind": "count",
-        **{name: n for n, name in enumerate(COUNTER_NAMES, 1)},
+        **{name: n for n, name in enumerate(COUNTERS, 1)},
         "error.bad_utf8": 2,
     }
     totals = totals_of(one, {**one, "worker": 3}, {"kind": "count", "error.too_long": 1})
-    assert totals.counts == {name: 2 * n for n, name in enumerate(COUNTER_NAMES, 1)}
+    assert totals.counts == {name: 2 * n for n, name in enumerate(COUNTERS, 1)}
     assert totals.errors == {"bad_utf8": 4, "too_long": 1}
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ingot.converters.output.identity import CommittedResult
 from ingot.converters.recsys.criteo.contract import KEYS
 from ingot.converters.recsys.criteo.preprocess.inputs import find_inputs
-from ingot.converters.recsys.criteo.preprocess.job import Preprocessed, preprocess
+from ingot.converters.recsys.criteo.preprocess.job import preprocess
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
 from tests.converters.recsys.criteo.reference import Raw, Result, Vocabulary
 
@@ -26,7 +27,7 @@ def write(folder: Path, parts: Iterable[Raw]) -> Path:
     return folder
 
 
-def run(raw: Path, out: Path, **settings: Any) -> Preprocessed:
+def run(raw: Path, out: Path, **settings: Any) -> CommittedResult:
     return preprocess(find_inputs(str(raw)), Settings(**settings), out)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.criteo.stored_arrays import take_modulo
+from ingot.converters.recsys.criteo.contract import take_modulo
 
 MOST = (1 << 31) - 1
 

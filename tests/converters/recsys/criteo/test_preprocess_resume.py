@@ -20,9 +20,10 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.output.identity import CommittedResult
 from ingot.converters.progress import Progress
 from ingot.converters.recsys.criteo.preprocess.inputs import find_inputs
-from ingot.converters.recsys.criteo.preprocess.job import Preprocessed, preprocess
+from ingot.converters.recsys.criteo.preprocess.job import preprocess
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
 from tests.converters.recsys.criteo.lines import content
 from tests.converters.recsys.criteo.preprocessed import hidden, run, tree, write
@@ -53,7 +54,9 @@ class Scene:
         self.folder, self.settings = folder, {**SMALL, **settings}
         self.raw, self.out = write(folder / "raw", PARTS), folder / "out"
 
-    def run(self, watch: Callable[[Progress], None] | None = None, **options: Any) -> Preprocessed:
+    def run(
+        self, watch: Callable[[Progress], None] | None = None, **options: Any
+    ) -> CommittedResult:
         settings = Settings(**self.settings)
         inputs = find_inputs(str(self.raw))
         return preprocess(inputs, settings, self.out, progress=watch, **options)
@@ -89,7 +92,7 @@ class Scene:
         with pytest.raises(Stopped):
             self.run(watch)
 
-    def check(self, expected: dict[str, bytes]) -> Preprocessed:
+    def check(self, expected: dict[str, bytes]) -> CommittedResult:
         """The next run makes it whole, and leaves nothing else."""
         done = self.run()
         assert tree(self.out) == expected

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from ingot.converters.output.identity import CommittedResult
 from ingot.converters.recsys.ctr.build.inputs import Aliccp
-from ingot.converters.recsys.ctr.build.job import Built, build
+from ingot.converters.recsys.ctr.build.job import build
 from ingot.converters.recsys.ctr.featuremap import load
 
 GOLDEN = Path(__file__).parents[3] / "golden/ctr"
@@ -18,7 +19,7 @@ def golden() -> Path:
 
 
 @pytest.fixture(scope="session")
-def golden_build(tmp_path_factory: pytest.TempPathFactory) -> Built:
+def golden_build(tmp_path_factory: pytest.TempPathFactory) -> CommittedResult:
     """The golden raw files, built."""
     skeleton, common = GOLDEN / "sample_skeleton_train.csv", GOLDEN / "common_features_train.csv"
     inputs = Aliccp(skeleton=str(skeleton), common=str(common))

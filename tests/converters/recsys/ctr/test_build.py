@@ -17,9 +17,10 @@ import pytest
 import zstandard
 
 from ingot.converters.errors import ConversionError, FeaturemapError, OutputError, SourceError
+from ingot.converters.output.identity import CommittedResult
 from ingot.converters.progress import Progress
 from ingot.converters.recsys.ctr.build.inputs import Aliccp, PlainTable
-from ingot.converters.recsys.ctr.build.job import Built, build, read_stats
+from ingot.converters.recsys.ctr.build.job import build
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, Table
 from tests.converters.recsys.ctr.reference import token_hash
 
@@ -77,7 +78,9 @@ class Place:
     def inputs(self) -> Aliccp:
         return Aliccp(skeleton=str(self.skeleton), common=str(self.common))
 
-    def build(self, featuremap: FeatureMap = MAP, out: str = "out", **options: Any) -> Built:
+    def build(
+        self, featuremap: FeatureMap = MAP, out: str = "out", **options: Any
+    ) -> CommittedResult:
         return build(self.inputs, featuremap, self.folder / out, **options)
 
     def hidden(self) -> list[str]:
@@ -96,7 +99,7 @@ def tree(folder: Path, *but: str) -> dict[str, bytes]:
     return {name: content for name, content in found.items() if name not in ("run.json", *but)}
 
 
-def rows_of(built: Built, split: str) -> list[dict[str, Any]]:
+def rows_of(built: CommittedResult, split: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(built.out / split).to_pylist()
     return rows
 
@@ -137,7 +140,7 @@ def test_nothing_is_done_twice(place: Place) -> None:
     again = place.build()
     assert not first.already_done
     assert again.already_done
-    assert again.stats == first.stats == read_stats(place.out)
+    assert again.stats == first.stats == json.loads((place.out / "stats.json").read_bytes())
     assert again.manifest == first.manifest
     assert "nothing to do" in again.notes[-1]
     assert {path: path.stat().st_mtime_ns for path in place.out.rglob("*")} == before

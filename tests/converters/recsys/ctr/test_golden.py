@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.recsys.ctr.build.job import Built
+from ingot.converters.output.identity import CommittedResult
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, load
 from tests.converters.recsys.ctr.reference import Builder
 from tests.converters.recsys.ctr.test_reference import check_folder
@@ -41,7 +41,7 @@ def read(folder: Path, split: str) -> pa.Table:
     return pq.read_table(folder / split)
 
 
-def test_every_cell(golden: Path, golden_build: Built, split: str) -> None:
+def test_every_cell(golden: Path, golden_build: CommittedResult, split: str) -> None:
     ours = read(golden_build.out, split).to_pydict()
     theirs = pq.read_table(golden / f"upstream_fullrank_{split}.parquet").to_pydict()
     assert sorted(ours) == sorted(theirs)
@@ -57,7 +57,7 @@ def bits(column: pa.ChunkedArray) -> list[int]:
     return numbers
 
 
-def test_every_value_has_its_bits(golden: Path, golden_build: Built, split: str) -> None:
+def test_every_value_has_its_bits(golden: Path, golden_build: CommittedResult, split: str) -> None:
     ours = read(golden_build.out, split)
     theirs = pq.read_table(golden / f"upstream_fullrank_{split}.parquet")
     values = [name for name in ours.column_names if name.endswith("_val")]
@@ -68,7 +68,7 @@ def test_every_value_has_its_bits(golden: Path, golden_build: Built, split: str)
         assert 1 << 31 in {number for name in values for number in bits(ours[name])}
 
 
-def test_types_are_the_contracts(golden: Path, golden_build: Built, split: str) -> None:
+def test_types_are_the_contracts(golden: Path, golden_build: CommittedResult, split: str) -> None:
     schema = pq.read_schema(golden_build.out / split / "part-00000.parquet")
     assert schema.names[:6] == [*LABELS, "row_id", "entity_id"]
     assert [schema.field(name).type for name in LABELS] == [pa.float32()] * 4
@@ -85,7 +85,9 @@ def test_types_are_the_contracts(golden: Path, golden_build: Built, split: str) 
     assert sorted(schema.names[6:]) == sorted(features)
 
 
-def test_order_of_columns_and_rows(featuremap: FeatureMap, golden_build: Built, split: str) -> None:
+def test_order_of_columns_and_rows(
+    featuremap: FeatureMap, golden_build: CommittedResult, split: str
+) -> None:
     table = read(golden_build.out, split)
     columns = []
     for feature in featuremap.features:
@@ -96,7 +98,7 @@ def test_order_of_columns_and_rows(featuremap: FeatureMap, golden_build: Built, 
     assert sum(column.null_count for column in table.columns) == 0
 
 
-def test_splits_share_no_entity_and_miss_no_row(golden_build: Built) -> None:
+def test_splits_share_no_entity_and_miss_no_row(golden_build: CommittedResult) -> None:
     tables = [read(golden_build.out, split) for split in SPLITS]
     rows = [row for table in tables for row in table["row_id"].to_pylist()]
     assert sorted(rows) == list(range(1500))
@@ -104,13 +106,13 @@ def test_splits_share_no_entity_and_miss_no_row(golden_build: Built) -> None:
     assert not train & valid
 
 
-def test_metadata_holds_the_profile(golden_build: Built, split: str) -> None:
+def test_metadata_holds_the_profile(golden_build: CommittedResult, split: str) -> None:
     metadata = pq.read_schema(golden_build.out / split / "part-00000.parquet").metadata
     profile = {"click_mask": "clicked", "funnel": "keep", "tail_ids": "disjoint"}
     assert json.loads(metadata[b"ingot.ctr"]) == {**profile, "schema_version": 2}
 
 
-def test_vocabularies(golden: Path, featuremap: FeatureMap, golden_build: Built) -> None:
+def test_vocabularies(golden: Path, featuremap: FeatureMap, golden_build: CommittedResult) -> None:
     document = json.loads((golden / "upstream_fullrank_vocab.json").read_bytes())
     assert sorted(document["fields"]) == sorted(one.name for one in featuremap.features)
     for feature in featuremap.features:
@@ -126,7 +128,9 @@ def test_vocabularies(golden: Path, featuremap: FeatureMap, golden_build: Built)
         assert table["count"] == sorted(table["count"], reverse=True)
 
 
-def test_counts_of_rows(upstream: dict[str, Any], golden_build: Built, split: str) -> None:
+def test_counts_of_rows(
+    upstream: dict[str, Any], golden_build: CommittedResult, split: str
+) -> None:
     ours, theirs = golden_build.stats["splits"][split], upstream["split_stats"][split]
     assert ours["rows"] == upstream["rows"][split] == theirs["rows"]
     assert ours["y_ctr"] / ours["rows"] == pytest.approx(theirs["ctr"])
@@ -136,7 +140,7 @@ def test_counts_of_rows(upstream: dict[str, Any], golden_build: Built, split: st
 
 
 def test_counts_of_features(
-    upstream: dict[str, Any], featuremap: FeatureMap, golden_build: Built, split: str
+    upstream: dict[str, Any], featuremap: FeatureMap, golden_build: CommittedResult, split: str
 ) -> None:
     """What both count.
 
@@ -165,7 +169,7 @@ def test_sizes_of_embeddings(upstream: dict[str, Any], featuremap: FeatureMap) -
     assert ours == {**upstream["total_num_embeddings"], "f1_124": 7}
 
 
-def test_counts_of_files(golden_build: Built) -> None:
+def test_counts_of_files(golden_build: CommittedResult) -> None:
     stats = golden_build.stats
     assert stats["rows"] == {
         "read": 1500,
@@ -178,7 +182,7 @@ def test_counts_of_files(golden_build: Built) -> None:
     assert (entities["rows_of_common"], entities["repeated"], entities["unknown"]) == (147, 1, 4)
 
 
-def test_malformed_tokens(golden: Path, golden_build: Built) -> None:
+def test_malformed_tokens(golden: Path, golden_build: CommittedResult) -> None:
     """The 403 of the golden README: there a line of common features counts once per row."""
     skeleton = (golden / "sample_skeleton_train.csv").read_bytes().splitlines()
     common = (golden / "common_features_train.csv").read_bytes().splitlines()
@@ -220,7 +224,7 @@ def kind_of(piece: bytes) -> str | None:
 
 
 def test_the_plain_rules_say_the_same(
-    golden: Path, featuremap: FeatureMap, golden_build: Built
+    golden: Path, featuremap: FeatureMap, golden_build: CommittedResult
 ) -> None:
     """The reference of the other tests is held to the golden set too, statistics included."""
     skeleton = (golden / "sample_skeleton_train.csv").read_bytes()

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.training.batch_order import EpochPlan
 from ingot.converters.recsys.training.loader import (
     BatchMaker,
     BatchPlan,
     TrainingLoader,
     WorkerOptions,
 )
-from ingot.converters.recsys.training.position import EpochPlan
 
 # torch warns of more workers than processors; here they are meant.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.criteo.loader.batch_plan import Plan
+from ingot.converters.recsys.criteo.criteo_dataset import Plan
 
 PLANS = st.fixed_dictionaries(
     {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ingot.converters.errors import SourceError
-from ingot.converters.recsys.criteo.stored_arrays import locate_arrays
+from ingot.converters.recsys.criteo.contract import locate_arrays
 from tests.converters.recsys.criteo.loading.arrays import made_up, write, write_days
 
 

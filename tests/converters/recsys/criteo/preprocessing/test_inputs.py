@@ -13,7 +13,7 @@ from ingot.converters.recsys.criteo.preprocess.inputs import (
     open_part,
     parse_days,
 )
-from ingot.converters.sources.inputs import input_entry
+from ingot.converters.sources.facts import input_entry
 
 
 def folder(root: Path, *names: str) -> Path:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.criteo.multihot.npz import NpzWriter, archive_directory, place_members
+from ingot.converters.recsys.criteo.multihot.job import NpzWriter, archive_directory, place_members
 
 
 def older(archive: bytes) -> bytes:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import SourceError
-from ingot.converters.recsys.ctr.build.job import Built
+from ingot.converters.output.identity import CommittedResult
 from ingot.converters.recsys.ctr.build.vocabulary import (
     SCHEMA,
     Interner,
@@ -133,7 +133,7 @@ def test_hashes_of_tokens_of_every_length() -> None:
     assert hashes(tokens, HASH, 17) == [plain_hash(17, HASH, one) for one in tokens]
 
 
-def test_hashes_of_the_golden_set(golden: Path, golden_build: Built) -> None:
+def test_hashes_of_the_golden_set(golden: Path, golden_build: CommittedResult) -> None:
     """Ids of hash features, as the public project wrote them, lead back to tokens."""
     featuremap = load_featuremap(golden / "featuremap_small.yaml")
     document = json.loads((golden / "upstream_fullrank_vocab.json").read_bytes())["fields"]

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import SourceError
+from ingot.converters.output.identity import CommittedResult
 from ingot.converters.output.pages import format_percent
 from ingot.converters.recsys.ctr import contract, featuremap
-from ingot.converters.recsys.ctr.build.job import Built
 from ingot.converters.recsys.ctr.validation.figures import (
     FeatureFigures,
     read_figures,
@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).parents[4] / "golden/ctr"
 
 
 @pytest.fixture
-def built(golden_build: Built) -> Path:
+def built(golden_build: CommittedResult) -> Path:
     """The golden raw files, built."""
     return golden_build.out
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.ctr.loader.batches import Plan
+from ingot.converters.recsys.ctr.loader.dataloader import Plan
 
 PLANS = st.fixed_dictionaries(
     {

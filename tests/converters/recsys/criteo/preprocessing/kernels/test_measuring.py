@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ingot.converters.recsys.criteo.preprocess.column_kernels import (
+from ingot.converters.recsys.criteo.preprocess.row_kernels import (
     BUCKETS,
     bit_length,
     measure_dense,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.criteo.preprocess.row_kernels import count_buckets, invert_permutation
+from ingot.converters.recsys.criteo.preprocess.shuffle import count_buckets, invert_permutation
 
 
 @given(st.integers(0, 200).flatmap(lambda n: st.permutations(range(n))))

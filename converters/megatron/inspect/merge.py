@@ -3,12 +3,11 @@
 Nothing is decoded and nothing is held: memory does not grow with the data sets.
 """
 
-import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.megatron.indexed_dataset import (
@@ -24,11 +23,10 @@ from ingot.converters.megatron.indexed_dataset import (
     open_data_set,
     write_index,
 )
+from ingot.converters.megatron.write.staging import copy_stretch
 from ingot.converters.output.files import encode_json, hash_file, output_errors, sync_path
 from ingot.converters.rows import Json
 
-_PIECE: Final = 1 << 24  # bytes that are copied at once
-_NO_RANGES: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 _SAME_FACTS: Final = ("kind", "eod_id", "bos", "eos", "tokenizer", "columns", "chat_template")
 
 
@@ -147,26 +145,10 @@ def _copy_files(sources: Iterable[Path], target: Path) -> None:
     with target.open("wb", buffering=0) as out:
         for source in sources:
             with source.open("rb", buffering=0) as file:
-                left = os.fstat(file.fileno()).st_size
-                while left and (done := _copy_piece(file, out, min(left, _PIECE))):
-                    left -= done
-                if left:
+                size = os.fstat(file.fileno()).st_size
+                if copy_stretch(file.fileno(), out.fileno(), 0, size):
                     raise ConversionError(str(source), "became shorter while it was read")
         os.fsync(out.fileno())
-
-
-def _copy_piece(source: Any, target: Any, size: int) -> int:  # noqa: ANN401 - raw files
-    """Copy from where both files stand, in the kernel if it can; the bytes copied."""
-    try:
-        return os.copy_file_range(source.fileno(), target.fileno(), size)
-    except OSError as error:
-        if error.errno not in _NO_RANGES:
-            raise
-    piece = source.read(size)
-    rest = memoryview(piece)
-    while rest:
-        rest = rest[target.write(rest) :]
-    return len(piece)
 
 
 def _merged_meta(sets: Sequence[IndexedDataSet], counts: IndexCounts) -> dict[str, Json]:

@@ -1,14 +1,14 @@
-"""Module paths of ingot 0.1 that documents showed, kept for one release: each import warns once."""
+"""Imports: names of a package that are imported when they are first used, and paths that moved."""
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
+# Module paths of ingot 0.1 that documents showed, kept for one release: each import warns once.
 MOVED: Final = {
     "ingot.agent.preview": "ingot.agent.reporting.preview",
     "ingot.converters.criteo": "ingot.converters.recsys.criteo",
@@ -18,14 +18,19 @@ MOVED: Final = {
 }
 
 
-class _MovedModules(MetaPathFinder, Loader):
+# Python asks for these methods only: importing its base classes costs as much as all of ingot.
+class _MovedModules:
     """Finds a module, or one inside a package, where it stands now."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the spec of a module that has moved, None for any other."""
-        return ModuleSpec(fullname, self) if _new_name(fullname) else None
+        loader: Any = self
+        return ModuleSpec(fullname, loader) if _new_name(fullname) else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let Python make the empty module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the module itself in the place of the empty one that stands under its old name."""
@@ -44,6 +49,24 @@ def _new_name(name: str) -> str:
     return ""
 
 
-def install() -> None:
-    """Let old paths be imported."""
-    sys.meta_path.insert(0, _MovedModules())
+def install_moved() -> None:
+    """Let paths that moved be imported."""
+    finder: Any = _MovedModules()
+    sys.meta_path.insert(0, finder)
+
+
+def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a package's `__getattr__`.
+
+    Args:
+        package: its `__name__`.
+        modules: for every name the module, relative to the package, that defines it.
+    """
+
+    def load(name: str) -> Any:  # noqa: ANN401 - any of them
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = import_module(f"{package}.{modules[name]}")
+        return module if modules[name] == name else getattr(module, name)
+
+    return load

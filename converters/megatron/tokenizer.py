@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.tokenizer.libraries import (
+from ingot.converters.megatron.tokenizer_files import (
     TOKENIZER_HINT,
     UnloadableError,
     common_frame,
+    fetch_tokenizer,
     is_unicode,
     load_huggingface,
     load_sentencepiece,
@@ -105,8 +106,6 @@ def load_tokenizer(given: str | Path) -> TokenizerFile:
 
 def _locate_file(given: str | Path) -> Path:
     if isinstance(given, str) and given.startswith(HUB_SCHEME):
-        from ingot.converters.megatron.tokenizer.hub import fetch_tokenizer
-
         return fetch_tokenizer(given)
     path = Path(given)
     if not path.is_dir():

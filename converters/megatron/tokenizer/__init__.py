@@ -1,1 +1,0 @@
-"""Tokenizers from files and the Hub."""

@@ -1,0 +1,271 @@
+"""Spread work over processes; one that dies takes its own task with it, and no other.
+
+A process is a fresh Python that gets what it has to do through a pipe. It leaves the keyboard to
+its parent and ends on the spot when the parent does, so no orphan goes on writing. A runner is
+anything with `submit`; nothing that a job writes depends on which runner it had.
+"""
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+import ingot
+from ingot.converters.errors import ConversionError
+
+Task = TypeVar("Task")
+Done = TypeVar("Done")
+_ORPHANED: Final = 1
+_START: Final = "import os; from ingot.converters.output.worker_pool import main; os._exit(main())"
+_PACKAGES: Final = Path(ingot.__file__).parents[1]
+
+
+class Inbox:
+    """What the parent sends; a thread receives it, so that the parent's end is heard at once."""
+
+    def __init__(self, received: "Connection[None, Any]") -> None:
+        self._received = received
+        self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, name="parent", daemon=True).start()
+
+    def _listen(self) -> None:
+        try:
+            while (item := self._received.recv()) is not None:
+                self._items.put(item)
+        except (EOFError, OSError):
+            os._exit(_ORPHANED)  # without clean-up: a successor finds nobody writing
+        except Exception:  # noqa: BLE001 - without the item the parent would wait for ever
+            traceback.print_exc()
+            os._exit(1)
+        self.close()
+
+    def close(self) -> None:
+        """End the iteration after what has come."""
+        self._items.put(None)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items.get, None)
+
+
+class Send(Protocol):
+    """Sends to the parent, from any thread."""
+
+    def __call__(self, message: Any) -> None:  # noqa: ANN401
+        """Send one message."""
+
+
+Serve: TypeAlias = Callable[[Inbox, Send], int]  # what a process does; returns its exit status
+
+
+def main() -> int:
+    """Serve the parent until it has nothing more to do; return the exit status."""
+    out: Connection[Any, None] = Connection(os.dup(1), readable=False)
+    os.dup2(2, 1)  # whatever a library prints goes to standard error from now on
+    received: Connection[None, Any] = Connection(os.dup(0), writable=False)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    lock = threading.Lock()
+
+    def send(message: object) -> None:
+        try:
+            with lock:
+                out.send(message)
+        except BrokenPipeError:
+            os._exit(_ORPHANED)
+
+    try:
+        serve: Serve = received.recv()
+    except (EOFError, OSError):
+        return _ORPHANED
+    return serve(Inbox(received), send)
+
+
+class WorkerProcess:
+    """A process that does `serve`; it inherits the descriptors `pass_fds`."""
+
+    def __init__(self, serve: Serve, *, pass_fds: Sequence[int] = ()) -> None:
+        # This very package, whatever lies in the folder that the parent was started in.
+        found = os.pathsep.join([str(_PACKAGES), os.environ.get("PYTHONPATH", "")])
+        own_input, sent = os.pipe()
+        received, own_output = os.pipe()
+        # It never hears an interrupt from the terminal: its parent does.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _START],
+                stdin=own_input,
+                stdout=own_output,
+                pass_fds=tuple(pass_fds),
+                env={**os.environ, "PYTHONPATH": found.rstrip(os.pathsep)},
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            os.close(own_input)
+            os.close(own_output)
+        self._sent: Connection[Any, None] = Connection(sent, readable=False)
+        self.received: Connection[None, Any] = Connection(received, writable=False)
+        self.send(serve)
+
+    def send(self, message: object) -> None:
+        """Send a message; a process that is gone is found out by the end of what it sends."""
+        with contextlib.suppress(OSError):
+            self._sent.send(message)
+
+    def end(self, seconds: float = 0) -> None:
+        """End the process, after so many seconds if it does not end by itself."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._sent.close()
+        self.received.close()
+
+
+class Runner(Protocol):
+    """What a job needs to spread its work; `concurrent.futures.Executor` is one."""
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any) -> "Future[Any]":  # noqa: ANN401
+        """Have `work(*arguments)` done, here and now or elsewhere and later."""
+
+
+def results_in_order(
+    runner: Runner, work: Callable[[Task], Done], tasks: Iterable[Task], *, window: int
+) -> Iterator[Done]:
+    """The result of `work` for each task, in the order of the tasks.
+
+    At most `window` tasks are under way or waiting to be taken, so memory does not grow with their
+    number. The first error in the order of the tasks is raised, whichever happened first.
+    """
+    waiting: deque[Future[Done]] = deque()
+    for task in tasks:
+        waiting.append(runner.submit(work, task))
+        if len(waiting) >= window:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+class WorkerDiedError(ConversionError):
+    """The process of a task died. Further field: how."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__("workers", "a worker process died", "check the free memory")
+        self.how = how
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskFailure:
+    """A task without a result, and why: its process died, or its work raised an error."""
+
+    why: str
+    details: str = ""
+
+
+class Workers:
+    """A runner of processes that work at one task each; they are started as they are needed."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._threads = ThreadPoolExecutor(jobs, "worker")
+        self._lock = threading.Lock()
+        self._processes: set[WorkerProcess] = set()
+        self._idle: list[WorkerProcess] = []
+        self._ended = False
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._ended = True
+            for one in self._processes:
+                one.process.kill()
+        self._threads.shutdown(cancel_futures=True)
+        for one in self._processes:
+            one.end()
+        self._processes.clear()
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any) -> "Future[Any]":  # noqa: ANN401
+        """Have `work(*arguments)` done in a process."""
+        return self._threads.submit(self._do, work, arguments)
+
+    def _do(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401
+        with self._lock:
+            if self._ended:
+                raise WorkerDiedError("before its work")
+            one = self._idle.pop() if self._idle else WorkerProcess(_serve_tasks)
+            self._processes.add(one)
+        one.send((work, arguments))
+        try:
+            result, error, details = one.received.recv()
+        except (EOFError, OSError):
+            code = one.process.wait()
+            with self._lock:
+                if not self._ended:
+                    self._processes.remove(one)
+                    one.end()
+            how = f"by signal {-code}" if code < 0 else f"with status {code}"
+            raise WorkerDiedError(how) from None
+        self._idle.append(one)
+        if error is not None:
+            error.add_note(details)
+            raise error
+        return result
+
+    def spread(
+        self, work: Callable[[Task], Done], tasks: Sequence[Task], *, jobs: int | None = None
+    ) -> Iterator[tuple[Task, Done | TaskFailure]]:
+        """Yield every task with its result as it comes; at most `jobs` are under way at a time.
+
+        The processes end at once where the caller stops taking results.
+        """
+        pending, done = iter(tasks), False
+        try:
+            first = islice(pending, jobs or self.jobs)
+            busy: dict[Future[Done], Task] = {self.submit(work, task): task for task in first}
+            while busy:
+                future = wait(busy, return_when=FIRST_COMPLETED).done.pop()
+                task = busy.pop(future)
+                busy.update((self.submit(work, new), new) for new in islice(pending, 1))
+                result = _task_result(future)
+                yield task, result
+            done = True
+        finally:
+            if not done:
+                self.__exit__()
+
+
+def _task_result(future: "Future[Done]") -> Done | TaskFailure:
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, WorkerDiedError):
+        return TaskFailure(why=f"the worker process ended {error.how}: is there enough memory?")
+    why = f"a mistake in ingot: {type(error).__name__}: {error}"
+    return TaskFailure(why=why, details=error.__notes__[-1])
+
+
+def _serve_tasks(inbox: Inbox, send: Send) -> int:
+    reply: tuple[Any, Exception | None, str]
+    for work, arguments in inbox:
+        try:
+            reply = work(*arguments), None, ""
+        except Exception as error:  # noqa: BLE001 - a mistake at one task must not end the others
+            reply = None, error, traceback.format_exc()
+        try:
+            send(reply)
+        except Exception as error:  # noqa: BLE001 - what cannot be sent is a mistake, too
+            send((None, RuntimeError(f"cannot send the result: {error}"), traceback.format_exc()))
+    return 0

@@ -1,1 +1,0 @@
-"""Batches of preprocessed Criteo arrays."""
