@@ -1,4 +1,7 @@
-"""convert: the deterministic part, into a folder that appears whole or not at all."""
+"""convert: the deterministic part, into a folder that appears whole or not at all.
+
+`try_mapping` and `convert_mapping` do without the graph what `ingot check` and `ingot convert` do.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,8 @@
-"""propose: one turn of the mapper, or the mapping that the user gave."""
+"""propose: one turn of the mapper, or the mapping that the user gave.
+
+repair: what was wrong goes into the history, and the mapper is asked again.
+look: an answer that converts is put to the model once more, with the records that it makes.
+"""
 
 from dataclasses import asdict, replace
 

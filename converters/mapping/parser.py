@@ -136,7 +136,8 @@ class Parser:
     def _text(self, document: Json, pointer: str, empty: bool = False) -> str | None:
         expected = "a text" if empty else "a text that is not empty"
         fits = isinstance(document, str) and (document or empty)
-        return self._take(document, fits, pointer, expected)  # type: ignore[no-any-return]
+        text: str | None = self._take(document, fits, pointer, expected)
+        return text
 
     def _lists(self, one: Read, least: int = 1) -> Read:
         """What reads a list of at least `least`."""

@@ -254,7 +254,8 @@ def _task_result(future: "Future[Done]") -> Done | TaskFailure:
     if isinstance(error, WorkerDiedError):
         return TaskFailure(why=f"the worker process ended {error.how}: is there enough memory?")
     why = f"a mistake in ingot: {type(error).__name__}: {error}"
-    return TaskFailure(why=why, details=error.__notes__[-1])
+    # A process notes its traceback; what cannot be sent or received has none.
+    return TaskFailure(why=why, details="\n".join(getattr(error, "__notes__", ())))
 
 
 def _serve_tasks(inbox: Inbox, send: Send) -> int:

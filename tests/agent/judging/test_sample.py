@@ -23,6 +23,13 @@ def test_a_sound_mapping_passes_every_gate(told: Any) -> None:
     )
     assert found["trained on"].figure.startswith("40/40 (100.0 %) records, ")
     assert found["confidence"].figure == "0.900"
+    assert found["paths"].figure == "2/2"
+
+
+def test_paths_count_where_the_data_has_them(told: Any) -> None:
+    meta = {"quality_score": "score", "original_id": "id"}
+    found = told({**pair(), "meta": meta}, [{**row, "score": None} for row in ROWS])
+    assert found["paths"].figure == "3/4"
 
 
 @pytest.mark.parametrize(("bad_rows", "state"), [(1, "pass"), (2, "fail")])

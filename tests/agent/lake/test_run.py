@@ -8,6 +8,7 @@ import shutil
 import tarfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -313,3 +314,12 @@ def test_where_nothing_tells_a_changed_file_it_is_looked_at_again(tmp_path):
         for entry in (known, known, dataclasses.replace(known, mtime_ns=None)) * 2:
             list(scan_files(order, [entry], workers, lambda _, new: looked.append(new)))
     assert looked == [1, 1, 1, 1]  # the first, the one without, and both again behind it
+
+
+@pytest.mark.parametrize(
+    ("changes", "corpus"),
+    [({}, False), ({"dedup": True}, True), ({"splits": parse_splits("train=0.5,valid=0.5")}, True)],
+)
+def test_a_corpus_is_written_where_it_is_asked_for(changes: dict[str, Any], corpus: bool) -> None:
+    order = LakeOrder(root="lake", out=Path("out"), mappings=Path("mappings"), mapper="rules")
+    assert dataclasses.replace(order, **changes).has_corpus is corpus

@@ -4,6 +4,7 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,9 +19,11 @@ from ingot.agent.model.budget import (
     estimate_tokens,
     list_price,
 )
+from ingot.agent.model.settings import ModelSettings
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached
 from ingot.converters.json_yaml import decode, encode
+from ingot.converters.settings import list_settings
 
 PRICE = Price(usd_per_million_in=2.0, usd_per_million_out=10.0)
 
@@ -150,3 +153,12 @@ def test_about_how_many_tokens(text: str, least: int, most: int) -> None:
 @given(st.text(), st.text())
 def test_more_text_has_no_fewer_tokens(one: str, other: str) -> None:
     assert estimate_tokens(one + other) >= estimate_tokens(one) - 1
+
+
+def test_a_price_is_two_amounts_of_at_least_nothing() -> None:
+    (price,) = (one for one in list_settings(ModelSettings) if one.name == "llm_price")
+    read: Any = price.setting.parse
+    assert read("0.15,0") == Price(usd_per_million_in=0.15, usd_per_million_out=0)
+    for text in ("0.15,-0.1", "-1,1", "inf,1", "nan,1", "1"):
+        with pytest.raises(ValueError, match="USD per million tokens"):
+            read(text)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.output.worker_pool import Workers, results_in_order
+from ingot.converters.output.worker_pool import TaskFailure, Workers, results_in_order
 
 
 class Lazy:
@@ -46,6 +46,15 @@ def test_a_pool_gives_results_and_raises_the_first_error_of_the_order() -> None:
 def test_a_worker_that_dies_is_a_conversion_error() -> None:
     with pytest.raises(ConversionError, match="a worker process died"), Workers(2) as pool:
         list(results_in_order(pool, os._exit, [3], window=8))
+
+
+def test_a_task_that_cannot_be_sent_is_a_failure_and_ends_no_other() -> None:
+    with Workers(2) as pool:
+        results = dict(pool.spread(len, [(1, 2), (print, lambda: 1)]))
+    assert results.pop((1, 2)) == 2
+    (failure,) = results.values()
+    assert isinstance(failure, TaskFailure)
+    assert "pickle" in failure.why
 
 
 PARENT = """

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from ingot.converters.errors import MappingError
+from ingot.converters.mapping.bind import parse
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 
 Unify = Callable[..., UnifiedBatch]
@@ -118,3 +120,20 @@ def test_a_picked_option_keeps_its_letter(unify: Unify, answer: Any, text: str |
     assert done.records[0]["text"] == (f"{text}\nx" if text else "x")
     expected = {"B": 6, 0: 5, "C": 7, None: None}[answer]
     assert done.records[0]["meta"]["token_count"] == expected
+
+
+def test_an_alternative_keeps_the_outer_each_or_has_its_own(unify: Unify) -> None:
+    document = {
+        "version": 2,
+        "each": "x[*]",
+        "any_of": [{"each": "y[*]", "text": "t"}, {"text": "u"}],
+    }
+    done = unify(document, [{"x": [{"u": "of x"}]}, {"y": [{"t": "of y"}]}])
+    assert [record["text"] for record in done.records] == ["of x", "of y"]
+
+
+@pytest.mark.parametrize("table", [{"a": 1}, {"": "a"}, {}, ["a"], {"a": None}])
+def test_only_texts_replace_texts(table: Any) -> None:
+    document = {"version": 2, "text": {"path": "t", "replace": table}}
+    with pytest.raises(MappingError, match=r"/text/replace.*an object of text to text"):
+        parse(document, where="m.json")
