@@ -43,7 +43,7 @@ _BEGINNING_ELEMENTS = 40  # elements of the beginning that the others are compar
 _JUDGED = 5
 _LEAST_RECORDS = 3
 _HEAD_LINES = 200  # that the first records of a place are judged by
-_ROW_GROUPS_ENOUGH = 64  # rows of a run that are read at most
+_MOST_RUN_ROWS = 64  # rows of a run that are read at most
 _LEAST_BYTES = 64 << 10
 _MOST_BYTES = 4 << 20
 _ELEMENT_BREAK = {
@@ -221,10 +221,10 @@ def _parquet_runs(file: SourceFile, count: int, chance: random.Random) -> list[R
     with file.place.open() as stream, arrow.open_parquet(stream, str(file.place)) as opened:
         groups = range(opened.metadata.num_row_groups)
         sizes = [opened.metadata.row_group(number).num_rows for number in groups]
-    firsts = [sum(sizes[:number]) for number in groups] if len(sizes) < 10_000 else None
+    firsts = [0, *accumulate(sizes)]
     return [
         RowRun(
-            first_row=None if firsts is None else firsts[group],
+            first_row=firsts[group],
             stretches=partial(_group_rows, file, group, len(sizes) < count),
         )
         for group in _pick_evenly(len(sizes), count, chance)
@@ -232,7 +232,7 @@ def _parquet_runs(file: SourceFile, count: int, chance: random.Random) -> list[R
 
 
 def _group_rows(file: SourceFile, group: int, whole: bool) -> Iterator[RowChunk]:
-    left = _ROW_GROUPS_ENOUGH
+    left = _MOST_RUN_ROWS
     with file.place.open() as stream:
         for chunk in arrow.parquet_rows(stream, str(file.place), [group]):
             if whole:
@@ -260,7 +260,7 @@ def _arrow_runs(file: SourceFile, count: int, chance: random.Random) -> list[Row
     def rows(row: int) -> Iterator[RowChunk]:
         number = bisect_right(starts, row) - 1
         with translate_read_errors(where):
-            piece = batches[number].slice(row - starts[number], _ROW_GROUPS_ENOUGH)
+            piece = batches[number].slice(row - starts[number], _MOST_RUN_ROWS)
             yield RowChunk(values=batch_rows(piece, names)[0])
 
     picked = _pick_evenly(starts[-1], count, chance)
