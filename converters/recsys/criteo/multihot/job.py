@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
@@ -20,7 +20,13 @@ from ingot.converters import json_yaml
 from ingot.converters.errors import OutputError, ParametersError, Problem, SourceError
 from ingot.converters.json_yaml import violations
 from ingot.converters.output.commit import StagedResult, find_finished
-from ingot.converters.output.files import check_unchanged, file_entry, output_errors, sync_path
+from ingot.converters.output.files import (
+    FinishedBlock,
+    check_unchanged,
+    file_entry,
+    output_errors,
+    sync_path,
+)
 from ingot.converters.output.identity import CommittedResult, RunIdentity, existing_result
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss, usable_cores
 from ingot.converters.recsys.criteo.contract import (
@@ -382,7 +388,7 @@ def archive_directory(placed: Sequence[Member], crcs: Sequence[int], start: int)
     return central + end + _END.pack(b"PK\5\6", 0, 0, count, count, size, min(start, _BEYOND), 0)
 
 
-class NpzWriter:
+class NpzWriter(FinishedBlock):
     """Writes matrices from their first rows to their last, also in different threads."""
 
     def __init__(self, path: Path, rows: int, widths: Sequence[int]) -> None:
@@ -391,16 +397,6 @@ class NpzWriter:
         self._at = [one.data + len(one.npy) for one in self._members]
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self._finish()
-        finally:
-            os.close(self._file)
-
     def write(self, place: int, rows: NDArray[np.int32]) -> None:
         """Append rows [n, width] to a matrix."""
         block = np.ascontiguousarray(rows, "<i4")
@@ -408,7 +404,12 @@ class NpzWriter:
         write_all(self._file, block, self._at[place])
         self._at[place] += block.nbytes
 
-    def _finish(self) -> None:
+    def abandon(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def close(self) -> None:
+        """Write what stands around the matrices; they have to be whole."""
         for one, crc, at in zip(self._members, self._crcs, self._at, strict=True):
             if at != one.data + one.size:
                 raise ValueError(f"{one.name}: {at - one.data} of {one.size} bytes were written")

@@ -5,7 +5,7 @@ from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.output.commit import StagedResult
-from ingot.converters.output.files import check_unchanged, encode_json, output_errors
+from ingot.converters.output.files import FinishedBlock, check_unchanged, encode_json, output_errors
 from ingot.converters.output.identity import STATS, CommittedResult, RunIdentity, existing_result
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.ctr.build.encoder import (
@@ -48,7 +48,7 @@ GROUP_ROWS: Final = 16_384
 GROUPS_PER_FILE: Final = 64
 
 
-class SplitWriter:
+class SplitWriter(FinishedBlock):
     """Writes `part-00000.parquet`, ... of a split, however its rows come."""
 
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
@@ -64,19 +64,6 @@ class SplitWriter:
         with output_errors(folder):
             folder.mkdir()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            with self._pool:
-                if kind is None:
-                    self._finish()
-        finally:
-            if self._writer is not None:
-                with output_errors(self._folder):
-                    self._writer.close()
-
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows of the split's schema."""
         self.rows += batch.num_rows
@@ -85,10 +72,18 @@ class SplitWriter:
         while self._held_rows >= GROUP_ROWS:
             self._write_group(GROUP_ROWS)
 
-    def _finish(self) -> None:
+    def close(self) -> None:
+        """Write the last rows."""
         if self._held_rows or not self.rows:  # an empty split is an empty file, not an empty folder
             self._write_group(self._held_rows)
         self._wait()
+
+    def abandon(self) -> None:
+        """Close the file, once nothing writes to it."""
+        self._pool.shutdown()
+        if self._writer is not None:
+            with output_errors(self._folder):
+                self._writer.close()
 
     def _write_group(self, rows: int) -> None:
         held = pa.Table.from_batches(self._held, schema=self._schema)
