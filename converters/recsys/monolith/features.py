@@ -115,8 +115,8 @@ def _rewrite_odd_features(rows: Rows, found: Payloads) -> tuple[Bytes, NDArray[n
     more = np.frombuffer(b"".join(piece for piece, _ in pieces), np.uint8)
     data = frozen(np.concatenate([rows.data, more]))
     again = _measure_payloads(data, begins, ends, np.zeros(len(which), np.bool_))
-    for whole, part in zip(found, again, strict=True):
-        whole[which] = part
+    for name, part in again._asdict().items():
+        getattr(found, name)[which] = part
     unknown[which] |= again.odd  # what stays odd is no Feature at all
     return data, unknown
 
