@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ingot.agent.lake.lake_state import LakeState
+from ingot.agent.lake.shared_model import LakeLedger
+from ingot.agent.model.budget import Limits, Spent
+from ingot.converters.errors import BudgetReached
 from tests.agent.lake.truth import Lake, command, generated, script, surroundings
 
 
@@ -72,3 +76,16 @@ def test_what_a_model_cannot_say_is_asked_once_and_waits(lake, tmp_path):
         asked = len(model.calls)
         assert ran(lake, tmp_path / "out", "--jobs", "2", url=model.url)["worked"] == []
         assert len(model.calls) == asked
+
+
+def test_what_a_request_spent_counts_for_its_data_set_and_for_the_run(tmp_path):
+    state = LakeState(tmp_path)
+    ledger = LakeLedger(state, run=Limits(calls=5), data_set=Limits(calls=1), price=None)
+    ledger.open_set(Spent())
+    ledger.check(10, 10)
+    ledger.add(Spent(calls=1, tokens_in=10, tokens_out=10))
+    assert (ledger.data_set.calls, ledger.run.calls) == (1, 1)
+    with pytest.raises(BudgetReached, match="1 of 1 calls"):
+        ledger.check(10, 10)
+    ledger.open_set(Spent())
+    ledger.check(10, 10)

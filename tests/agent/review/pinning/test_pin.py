@@ -27,7 +27,7 @@ from ingot.agent.judging.trial import spec_of_document, state_guesses
 from ingot.agent.privacy import is_secret
 from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.pinning.pinned_sample import find_pinned, pinned_folder
-from ingot.agent.review.pinning.sample_redaction import named_values
+from ingot.agent.review.pinning.sample_redaction import SampleRedactor, named_values
 from ingot.agent.session import run_once
 from ingot.agent.state import Context, Order
 from ingot.converters.errors import OutputError, SourceError
@@ -740,3 +740,9 @@ def test_nothing_that_is_a_secret_is_left(kind: str, tmp_path: Path) -> None:
         inner = [json.loads(row["log"])["in"][0] for row in left]
         assert [text for text in inner if is_secret(text)] == []
         assert inner == [row["text"] for row in left]
+
+
+def test_a_text_that_holds_json_is_written_anew_only_where_something_was_hidden():
+    redactor = SampleRedactor("redacted")
+    assert redactor.text('{"a":1,  "b":"c"}') == '{"a":1,  "b":"c"}'
+    assert redactor.text('{"a":1,  "b":"bob@example.com"}') == '{"a": 1, "b": "[email]"}'
