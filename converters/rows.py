@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 Json: TypeAlias = Any
 
 
-def shorten_text(text: str, limit: int) -> str:
-    """Return a text for display: at most `limit` characters, the last of them `…` if it was cut."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+def shorten_text(text: str, limit: int, mark: str = "…") -> str:
+    """Return a text for display: at most `limit` characters, `mark` at its end if it was cut."""
+    return text if len(text) <= limit else f"{text[: limit - len(mark)]}{mark}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ingot.agent.state import Check
 from ingot.converters.mapping.check import PathCoverage
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, shorten_text
 
 Document = dict[str, Json]
 
@@ -219,7 +219,7 @@ def plain_text(value: Json) -> str:
     """Show a value of any kind in one short line: names bare, all else as JSON, cut at 120."""
     bare = isinstance(value, str) and value.isidentifier()
     text = value if bare else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 120 else f"{text[:117]}..."
+    return shorten_text(text, 120, "...")
 
 
 def cut_text(text: str, most: int = LONGEST) -> str:

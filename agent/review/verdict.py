@@ -19,6 +19,7 @@ from ingot.agent.review.revisions import shrunken_sample
 from ingot.agent.state import Change as ShapeChange
 from ingot.agent.state import Gate
 from ingot.converters.mapping.rows.executor import Record
+from ingot.converters.rows import shorten_text
 
 Level = Literal["pass", "warn", "block"]
 LEVELS: tuple[Level, ...] = ("pass", "warn", "block")
@@ -131,7 +132,7 @@ def _change_text(one: Change) -> str:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    return shorten_text(text, _SHOWN, "...")
 
 
 def change_place(one: Change) -> str:

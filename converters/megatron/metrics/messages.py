@@ -25,7 +25,7 @@ from typing import IO, Final, Literal, Protocol, get_args
 import orjson
 
 from ingot.converters.megatron.options import Level
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, shorten_text
 
 Component = Literal["scanner", "reader", "tokenizer", "writer", "pipeline"]
 Stage = Literal["reader", "preprocess", "tokenize", "write", "index"]
@@ -324,8 +324,7 @@ def _tidy_value(value: Json, text: int, members: int, depth: int) -> Json:
 
 def _cut_text(text: str, limit: int) -> str:
     """The text without lone surrogates, cut with a mark."""
-    cut = text if len(text) <= limit else text[: limit - 1] + _CUT
-    return cut.encode("utf-8", "backslashreplace").decode()
+    return shorten_text(text, limit).encode("utf-8", "backslashreplace").decode()
 
 
 def _escape_line(line: bytes) -> bytes:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, shorten_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +96,7 @@ class Place:
     found: str = ""
 
     def __post_init__(self) -> None:
-        if len(self.found) > _LONGEST:
-            object.__setattr__(self, "found", self.found[: _LONGEST - 1] + "…")
+        object.__setattr__(self, "found", shorten_text(self.found, _LONGEST))
 
 
 @dataclass(kw_only=True)
