@@ -357,8 +357,7 @@ def _edit_mapping(
     if not is_interactive():
         console.print(plain_text("an editor needs a terminal"))
         return conversation
-    answer = questions.edit_mapping(conversation.mapping)
-    mapping = answer["decisions"][0]["edited_action"]["args"]["mapping"]
+    mapping = questions.edit_mapping(conversation.mapping)
     reply = reply_to_change(
         conversation, "edit", replace_mapping(conversation.state, mapping, context)
     )
