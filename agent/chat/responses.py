@@ -58,7 +58,7 @@ class Reply:
 
     Attributes:
         heard: words of a model, which the person may have seen as they came.
-        show: names of `ingot.cli.commands.chat_display.VIEWS`, in order.
+        show: names of `ingot.cli.commands.chat_terminal.VIEWS`, in order.
         before: the conversation before a change, None if nothing was changed.
         text: what a view is about, or the argument of `do`.
         do: what the command line has to do: `convert`, `edit`, `save`, `quit`; "" = nothing.
