@@ -26,7 +26,7 @@ from ingot.agent.review.pinning.row_choice import PinnedContent
 from ingot.agent.review.pinning.sample_redaction import SampleRedactor
 from ingot.converters.errors import OutputError, SourceError, translate_read_errors
 from ingot.converters.json_yaml import violations
-from ingot.converters.output.commit import exchange_folders
+from ingot.converters.output.commit import replace_folder
 from ingot.converters.output.files import encode_json, output_errors, sync_path, sync_tree
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
@@ -274,11 +274,10 @@ def commit_sample(stage: Path, about: dict[str, Json], folder: Path) -> None:
     with output_errors(folder):
         (stage / ABOUT).write_bytes(encode_json(about, sort_keys=False))
         sync_tree(stage)
-        if folder.exists() and not exchange_folders(stage, folder):
-            old = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.old")
-            folder.rename(old)
-            stage.rename(folder)
+        if folder.exists():
+            aside = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.old")
+            old = replace_folder(stage, folder, aside=aside)
             shutil.rmtree(old, ignore_errors=True)
-        elif stage.exists() and not folder.exists():
+        else:
             stage.rename(folder)
-        sync_path(folder.parent)
+            sync_path(folder.parent)
