@@ -43,9 +43,9 @@ from ingot.converters.lake.catalog import SetFacts, Status
 from ingot.converters.lake.statistics import measure_records
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
-from ingot.converters.output.commit import FinishedResult, find_finished
+from ingot.converters.mapping.language import MappingDocument
+from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import output_errors
-from ingot.converters.rows import Json
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.readers import root_candidates
 
@@ -56,7 +56,7 @@ _SPENT: Final = ("calls", "chars_sent", "tokens_in", "tokens_out", "cost")
 def _known_facts(data_set: DataSet) -> SetFacts:
     """Return what is known before anything is read."""
     source = data_set.source
-    beside = find_card(data_set.cards) if data_set.cards else None
+    card = find_card(data_set.cards) if data_set.cards else None
     return SetFacts(
         name=data_set.name,
         place=redact(data_set.place),
@@ -68,83 +68,12 @@ def _known_facts(data_set: DataSet) -> SetFacts:
             {"name": redact(one.name), "why": redact(one.why)} for one in source.left_out[:_SHOWN]
         ),
         left_out_count=len(source.left_out),
-        card=beside.facts() if beside else {},
+        card=card.facts() if card else {},
     )
 
 
-def _unreadable_facts(facts: SetFacts, faults: Sequence[LeftOut]) -> SetFacts:
-    told = "; ".join(f"{one.name}: {one.why}" for one in faults[:3])
-    why = f"{len(faults)} file{'s' * (len(faults) != 1)} cannot be read: {told}"
-    hint = "repair or move what cannot be read; it is tried again when its files change"
-    return replace(facts, status="failed", why=redact(why), hint=hint)
-
-
-def _other_command_facts(facts: SetFacts, data_set: DataSet, root: str) -> SetFacts:
-    """Return the facts of what another command reads; its paths are relative to the root."""
-    assert isinstance(data_set.said, Proposal)
-    hint = f"{redact(data_set.said.reason)} (paths below {redact(root)})"
-    why = "it is read by another command"
-    return replace(facts, status="other", decision="irrelevant", why=why, hint=hint)
-
-
-def _with_former_result(order: LakeOrder, facts: SetFacts) -> SetFacts:
-    """Add the result of an earlier run, which stays although it is outdated."""
-    if facts.result or find_finished(order.result(facts.name)) is None:
-        return facts
-    why = f"{facts.why} (the result of an earlier run is still there: it is not in the corpus)"
-    return replace(facts, result=f"{SETS}/{facts.name}", why=why)
-
-
-def _failed_facts(facts: SetFacts, status: Status, error: IngotError) -> SetFacts:
-    hint = str(getattr(error, "hint", ""))
-    why = str(error) if not hint else str(type(error)(*error.args[:2]))
-    return replace(facts, status=status, why=redact(why), hint=redact(hint))
-
-
-def _proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:
-    check, usage = outcome.check, outcome.usage
-    provenance = (outcome.mapping or {}).get("provenance") or {}
-    of_file = outcome.mapper == "file" and "mapper" in provenance
-    return replace(
-        facts,
-        decision=outcome.decision,
-        mapper=provenance["mapper"] if of_file else outcome.mapper,
-        model=(usage.model if usage else "") or provenance.get("model"),
-        confidence=provenance.get("confidence") if of_file else outcome.confidence,
-        coverage=check.coverage if check else None,
-        spent={key: getattr(usage, key) for key in _SPENT} if usage else {},
-        mapping=outcome.mapping,
-        fingerprint=provenance.get("fingerprint"),
-        why="by its approved mapping" if of_file else redact(outcome.reason or ""),
-    )
-
-
-def _result_facts(order: LakeOrder, facts: SetFacts, done: FinishedResult) -> SetFacts:
-    """Add what the result holds; its records are measured."""
-    name, manifest = facts.name, done.manifest
-    tokens = manifest["tokens"] or {}
-    made = replace(
-        facts,
-        status="nothing",
-        decision=manifest["decision"],
-        rows=manifest["rows"],
-        records=manifest["records"],
-        rejects=manifest["rejects"],
-        tokens=tokens.get("tokens"),
-        sequences=tokens.get("sequences"),
-        figures=measure_records(done.folder, order.hashes(name), redact),
-        mapping=None,
-        mapping_file=None,
-        result=f"{SETS}/{name}",
-    )
-    if manifest["decision"] == "irrelevant":
-        return made
-    return replace(
-        made,
-        status="converted",
-        mapping=load_json(done.folder / MAPPING),
-        mapping_file=_relative_name(order.mapping(name), order.out),
-    )
+def _first_reasons(files: Sequence[LeftOut]) -> str:
+    return "; ".join(f"{one.name}: {one.why}" for one in files[:3])
 
 
 def _relative_name(file: Path, lake: Path) -> str:
@@ -193,57 +122,63 @@ class SetResult:
 
 def work_on_set(task: SetTask) -> SetResult:
     """Map, gate and convert one data set; what goes wrong is in its facts."""
-    done = _attempt_task(task)
-    if done.facts is None:
-        return done
-    return replace(done, facts=_with_former_result(task.order, done.facts).as_text())
-
-
-def _attempt_task(task: SetTask) -> SetResult:
     known = _known_facts(task.data_set)
     try:
-        return _process_set(task, known)
+        done = _process_set(task, known)
     except PostponedError as error:
         return SetResult(shape=error.shape)
-    except ModelError as error:
-        return SetResult(facts=_failed_facts(known, "resting", error), again=True)
-    except (ReviewNeeded, DriftError) as error:
-        return SetResult(facts=_failed_facts(known, "waiting", error))
     except IngotError as error:
-        return SetResult(
-            facts=_failed_facts(known, "failed", error), again=isinstance(error, _PASSING)
-        )
+        facts = _failed_facts(known, error)
+        done = SetResult(facts=facts, again=isinstance(error, _PASSING))
+    facts = done.facts or known
+    if not facts.result and find_finished(task.order.result(facts.name)) is not None:
+        why = f"{facts.why} (the result of an earlier run is still there: it is not in the corpus)"
+        facts = replace(facts, result=f"{SETS}/{facts.name}", why=why)
+    return replace(done, facts=facts.as_text())
+
+
+def _failed_facts(facts: SetFacts, error: IngotError) -> SetFacts:
+    status: Status = "waiting" if isinstance(error, ReviewNeeded | DriftError) else "failed"
+    if isinstance(error, ModelError):
+        status = "resting"
+    hint = str(getattr(error, "hint", ""))
+    why = str(type(error)(*error.args[:2])) if hint else str(error)
+    return replace(facts, status=status, why=redact(why), hint=redact(hint))
 
 
 def _process_set(task: SetTask, known: SetFacts) -> SetResult:
-    data_set, source = task.data_set, task.data_set.source
-    if data_set.said is not None:
-        return SetResult(facts=_other_command_facts(known, data_set, task.order.root))
-    if data_set.faults:
-        return SetResult(facts=_unreadable_facts(known, data_set.faults))
-    if not source.files:
-        told = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
-        facts = replace(known, decision="irrelevant", why=redact(f"no data file: {told}"))
+    data_set, source, order = task.data_set, task.data_set.source, task.order
+    if isinstance(said := data_set.said, Proposal):  # its paths are relative to the root
+        hint = f"{redact(said.reason)} (paths below {redact(order.root)})"
+        why = "it is read by another command"
+        facts = replace(known, status="other", decision="irrelevant", why=why, hint=hint)
         return SetResult(facts=facts)
-    order, context = _open_data_set(task)
-    file = task.order.mapping(data_set.name)
+    if faults := data_set.faults:
+        count = f"{len(faults)} file{'s' * (len(faults) != 1)} cannot be read"
+        why = redact(f"{count}: {_first_reasons(faults)}")
+        hint = "repair or move what cannot be read; it is tried again when its files change"
+        return SetResult(facts=replace(known, status="failed", why=why, hint=hint))
+    if not source.files:
+        why = redact(f"no data file: {_first_reasons(source.left_out)}")
+        return SetResult(facts=replace(known, decision="irrelevant", why=why))
+    context = data_set_context(data_set)
+    context.asking = _open_model(order)
+    if data_set.cards and (card := find_card(data_set.cards)) is not None:
+        context.cards = {source.location: card}
+    file = order.mapping(data_set.name)
     if file.is_file():
-        return SetResult(
-            facts=_convert_by_mapping(task, known, replace(order, mapper="file"), context, file)
-        )
-    return _convert_by_graph(task, known, order, context)
+        return SetResult(facts=_convert_by_mapping(task, known, context, file))
+    return _convert_by_graph(task, known, context)
 
 
-def _open_data_set(task: SetTask) -> tuple[Order, Context]:
-    source = task.data_set.source
-    context = Context(asking=_make_asking(task.order))
+def data_set_context(data_set: DataSet) -> Context:
+    """Return the working set of one data set, with its files as they were found."""
+    context, source = Context(), data_set.source
     context.use_source(replace(source, roots=root_candidates(source.files)))
-    if task.data_set.cards and (beside := find_card(task.data_set.cards)) is not None:
-        context.cards = {source.location: beside}
-    return task.order.data_set_order(task.data_set), context
+    return context
 
 
-def _make_asking(order: LakeOrder) -> ModelAccess | None:
+def _open_model(order: LakeOrder) -> ModelAccess | None:
     asked: AskSettings | None = order.asking
     if asked is None or order.mapper == "rules":
         return None
@@ -256,19 +191,18 @@ def _make_asking(order: LakeOrder) -> ModelAccess | None:
     )
 
 
-def _convert_by_mapping(
-    task: SetTask, known: SetFacts, order: Order, context: Context, file: Path
-) -> SetFacts:
+def _convert_by_mapping(task: SetTask, known: SetFacts, context: Context, file: Path) -> SetFacts:
     """Convert by the approved mapping: no model is asked, rows that do not fit it are rejected."""
-    given = replace(order, mapping=load_mapping(file), mapping_file=str(file))
-    facts = _settled_facts(task, known, given, convert_mapping(given, context))
-    return _pin_rows(task, facts, context)
+    order = task.order.data_set_order(task.data_set)
+    order = replace(order, mapper="file", mapping=load_mapping(file), mapping_file=str(file))
+    return _settled_facts(task, known, order, convert_mapping(order, context), context)
 
 
-def _convert_by_graph(task: SetTask, known: SetFacts, order: Order, context: Context) -> SetResult:
+def _convert_by_graph(task: SetTask, known: SetFacts, context: Context) -> SetResult:
     """Ask for a proposal; convert if it may be approved, else leave it for review."""
-    call = _open_shared_model(task, context)
+    order, call = task.order.data_set_order(task.data_set), _open_shared_model(task, context)
     context.turns = call.turns() if call else {}
+    shape, waits_for = "", ""
     folder = task.order.run_folder(task.data_set.name)
     with open_session(order, context, home=folder) as current:
         try:
@@ -276,28 +210,24 @@ def _convert_by_graph(task: SetTask, known: SetFacts, order: Order, context: Con
         finally:
             if call:
                 call.close()
-        state, why = _review_by_gates(task, current, state, call)
+                shape, waits_for = call.shape, call.waits_for
+        state, why = _review_by_gates(task, current, state, waits_for)
         unasked = "turn" in state and state["turn"].fallback.startswith(NOT_ASKED)
         if unasked or not (current.is_waiting() or current.is_at_rest()):
             current.forget()
     if why or state["outcome"].status not in ("done", "already_done", "irrelevant"):
         facts = _waiting_facts(task, known, order, state, why, resting=unasked)
-        return SetResult(
-            facts=facts,
-            shape=call.shape if call else "",
-            waits_for=call.waits_for if call else "",
-            again=facts.status == "resting",
-        )
+        again = facts.status == "resting"
+        return SetResult(facts=facts, shape=shape, waits_for=waits_for, again=again)
     shutil.rmtree(folder, ignore_errors=True)
-    facts = _pin_rows(task, _settled_facts(task, known, order, state), context)
-    return SetResult(facts=facts, shape=call.shape if call else "")
+    return SetResult(facts=_settled_facts(task, known, order, state, context), shape=shape)
 
 
 def _open_shared_model(task: SetTask, context: Context) -> SharedModel | None:
     if context.asking is None:
         return None
 
-    def approved(name: str) -> dict[str, Json] | None:
+    def approved(name: str) -> MappingDocument | None:
         file = task.order.mapping(name)
         return load_json(file) if file.is_file() else None
 
@@ -314,73 +244,99 @@ def _open_shared_model(task: SetTask, context: Context) -> SharedModel | None:
 
 
 def _review_by_gates(
-    task: SetTask, current: Session, state: RunState, call: SharedModel | None
+    task: SetTask, current: Session, state: RunState, waits_for: str
 ) -> tuple[RunState, str]:
-    """Approve what may be approved; return the state, and why it waits."""
+    """Approve what may be approved; return the state, and why it waits for a person."""
     if current.is_at_rest():
         stopped = state.get("stopped")
         return state, f"a budget is exhausted: {stopped.why if stopped else ''}"
     if not current.is_waiting():
         return state, ""
-    why = _review_reason(task, state, call)
-    if why:
-        return state, why
-    return current.answer({"decisions": [{"type": "approve"}]}), ""
-
-
-def _review_reason(task: SetTask, state: RunState, call: SharedModel | None) -> str:
-    """Say why a proposal waits for a person, "" if it does not."""
-    if call and call.waits_for:
-        return f"{call.waits_for} has the same shape and waits for a person: settle it first"
     decided = review_by_gates(state)
+    if waits_for:
+        return state, f"{waits_for} has the same shape and waits for a person: settle it first"
     if decided.decision != "approve":
-        return decided.why
-    if "turn" in state and state["turn"].fallback:
-        return f"the rules stand in for a model: {state['turn'].fallback}"
-    return "" if task.order.yes else "no person has approved the proposal yet"
+        return state, decided.why
+    if "turn" in state and (fallback := state["turn"].fallback):
+        return state, f"the rules stand in for a model: {fallback}"
+    if not task.order.yes:
+        return state, "no person has approved the proposal yet"
+    return current.answer({"decisions": [{"type": "approve"}]}), ""
 
 
 def _waiting_facts(
     task: SetTask, known: SetFacts, order: Order, state: RunState, why: str, *, resting: bool
 ) -> SetFacts:
     """Write the proposal for a person, and return the facts."""
-    told = run_outcome(state)
-    resting = resting or told.status == "budget"
-    if not resting:
-        write_proposal(state, order.out or "")
-    folder = proposal_path(order.out or "") / MAPPING
-    stopped = state.get("stopped")
-    more = stopped.hint if stopped else ""
-    hint = more if resting else "decide it: ingot lake review DIR"
+    outcome, stopped, out = run_outcome(state), state.get("stopped"), order.out or ""
+    facts = _proposal_facts(known, outcome)
+    why = redact(why or outcome.why or "no mapper found a mapping that can be run")
+    if resting or outcome.status == "budget":
+        return replace(facts, status="resting", why=why, hint=stopped.hint if stopped else "")
+    write_proposal(state, out)
+    file = _relative_name(proposal_path(out) / MAPPING, task.order.out)
+    hint = "decide it: ingot lake review DIR"
+    return replace(facts, status="waiting", why=why, hint=hint, mapping_file=file)
+
+
+def _proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:
+    check, usage = outcome.check, outcome.usage
+    provenance = (outcome.mapping or {}).get("provenance") or {}
+    of_file = outcome.mapper == "file" and "mapper" in provenance
     return replace(
-        _proposal_facts(known, told),
-        status="resting" if resting else "waiting",
-        why=redact(why or told.why or _NO_MAPPING),
-        hint=hint,
-        mapping_file=None if resting else _relative_name(folder, task.order.out),
+        facts,
+        decision=outcome.decision,
+        mapper=provenance["mapper"] if of_file else outcome.mapper,
+        model=(usage.model if usage else "") or provenance.get("model"),
+        confidence=provenance.get("confidence") if of_file else outcome.confidence,
+        coverage=check.coverage if check else None,
+        spent={key: getattr(usage, key) for key in _SPENT} if usage else {},
+        mapping=outcome.mapping,
+        fingerprint=provenance.get("fingerprint"),
+        why="by its approved mapping" if of_file else redact(outcome.reason or ""),
     )
 
 
-_NO_MAPPING = "no mapper found a mapping that can be run"
-
-
-def _settled_facts(task: SetTask, known: SetFacts, order: Order, state: RunState) -> SetFacts:
-    folder = task.order.result(task.data_set.name)
-    done = find_finished(folder)
+def _settled_facts(
+    task: SetTask, known: SetFacts, order: Order, state: RunState, context: Context
+) -> SetFacts:
+    """Return the facts of a result, whose records are measured, and pin rows beside its mapping."""
+    lake, name = task.order, known.name
+    done = find_finished(lake.result(name))
     if done is None:
-        raise OutputError(str(folder), "was removed meanwhile", "run again")
+        raise OutputError(str(lake.result(name)), "was removed meanwhile", "run again")
     remove_proposal(order)
-    return _result_facts(task.order, _proposal_facts(known, run_outcome(state)), done)
-
-
-def _pin_rows(task: SetTask, facts: SetFacts, context: Context) -> SetFacts:
-    """Pin a sample of the rows beside the mapping; the hint says why if that fails."""
-    if not task.order.pin or facts.status != "converted" or facts.mapping is None:
+    manifest = done.manifest
+    tokens = manifest["tokens"] or {}
+    facts = replace(
+        _proposal_facts(known, run_outcome(state)),
+        status="nothing",
+        decision=manifest["decision"],
+        rows=manifest["rows"],
+        records=manifest["records"],
+        rejects=manifest["rejects"],
+        tokens=tokens.get("tokens"),
+        sequences=tokens.get("sequences"),
+        figures=measure_records(done.folder, lake.hashes(name), redact),
+        mapping=None,
+        mapping_file=None,
+        result=f"{SETS}/{name}",
+    )
+    if manifest["decision"] == "irrelevant":
         return facts
+    mapping, file = load_json(done.folder / MAPPING), _relative_name(lake.mapping(name), lake.out)
+    facts = replace(facts, status="converted", mapping=mapping, mapping_file=file)
+    return _pin_rows(task, facts, mapping, context) if lake.pin else facts
+
+
+def _pin_rows(
+    task: SetTask, facts: SetFacts, mapping: MappingDocument, context: Context
+) -> SetFacts:
+    """Pin a sample of the rows beside the mapping; the hint says why if that fails."""
     file = task.order.mapping(facts.name)
-    spec = spec_of_document(facts.mapping, where=str(file))
+    spec = spec_of_document(mapping, where=str(file))
     source, sample = context.source_and_sample(task.data_set.source.location, spec)
-    share, kept = task.order.share_values, named_values(facts.mapping)
+    share, kept = task.order.share_values, named_values(mapping)
     try:
         with output_errors(file):
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,22 +1,25 @@
-"""Inspect every file of a lake once, and again when it has changed."""
+"""Inspect every file of a lake once, and again when it has changed; find the data sets."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from ingot import __version__
 from ingot.agent.lake.lake_order import LakeOrder
-from ingot.agent.lake.lake_state import facts_from_json, facts_json
+from ingot.agent.nodes.discover import raw_data_proposal
+from ingot.agent.proposing.proposal import Proposal
 from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.lake.survey import SeenFile
+from ingot.converters.json_yaml import decode, encode
+from ingot.converters.lake.survey import SeenFile, Survey, survey_lake
 from ingot.converters.output.worker_pool import TaskFailure, Workers
 from ingot.converters.rows import Json
-from ingot.converters.sources import SourceFile
-from ingot.converters.sources.facts import LeftOut
+from ingot.converters.sources import Source, SourceFile
+from ingot.converters.sources.facts import FileFacts, LeftOut
 from ingot.converters.sources.readers import side_file_reason
 from ingot.converters.sources.source import EntryFiles, head_size, inspect_entry
 from ingot.converters.sources.storage import archives
@@ -32,6 +35,8 @@ from ingot.converters.sources.storage.listing import (
 
 _CHUNK: Final = 200
 _THREADS: Final = 8  # of a process that reads from afar
+
+_RAW: Final = "recognised"
 
 Counted = Callable[[int, int], None]
 
@@ -175,44 +180,72 @@ def _scan_entry(entry: Entry, head: int) -> SeenFile:
         return SeenFile(entry=entry, fault=error.problem)
 
 
-# --- kept as JSON
-
-
 def _seen_json(seen: SeenFile) -> Json:
-    return {
-        "files": [_file_json(one) for one in seen.looked.files],
-        "left_out": [[one.name, one.why] for one in seen.looked.left_out],
-    }
-
-
-def _file_json(file: SourceFile) -> Json:
-    place = file.place
-    member: Json = None
-    if isinstance(place, ZipMember):
-        member = {"zip": place.member}
-    elif isinstance(place, TarMember):
-        member = {"tar": [place.member, place.number, place.size, place.offset]}
-    stamps = [file.name, file.bytes, file.mtime_ns, file.etag]
-    return {"stamps": stamps, "member": member, "facts": facts_json(file.facts)}
+    files = []
+    for file in seen.looked.files:
+        place, facts = file.place, file.facts
+        member: Json = None
+        if isinstance(place, ZipMember):
+            member = {"zip": place.member}
+        elif isinstance(place, TarMember):
+            member = {"tar": [place.member, place.number, place.size, place.offset]}
+        sets = {"shape": sorted(facts.shape), "guessed": sorted(facts.guessed)}
+        stamps = [file.name, file.bytes, file.mtime_ns, file.etag]
+        files.append({"stamps": stamps, "member": member, "facts": asdict(facts) | sets})
+    return {"files": files, "left_out": [[one.name, one.why] for one in seen.looked.left_out]}
 
 
 def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
-    files = [_file_from_json(one, entry) for one in document["files"]]
+    files = []
+    for one in document["files"]:
+        name, size, mtime_ns, etag = one["stamps"]
+        facts = {**one["facts"], "columns": tuple(one["facts"]["columns"])}
+        facts |= {key: frozenset(facts[key]) for key in ("shape", "guessed")}
+        place = _member_place(one["member"] or {}, entry.place)
+        file = SourceFile.of(entry, FileFacts(**facts))
+        files.append(
+            replace(file, name=name, bytes=size, mtime_ns=mtime_ns, etag=etag, place=place)
+        )
     left_out = [LeftOut(name=name, why=why) for name, why in document["left_out"]]
     return SeenFile(entry=entry, looked=EntryFiles(files, left_out))
 
 
-def _file_from_json(document: Json, entry: Entry) -> SourceFile:
-    name, size, mtime_ns, etag = document["stamps"]
-    made = SourceFile.of(entry, facts_from_json(document["facts"]))
-    place = _member_place(document["member"], entry.place)
-    return replace(made, name=name, bytes=size, mtime_ns=mtime_ns, etag=etag, place=place)
-
-
 def _member_place(member: Json, archive: Place) -> Place:
-    if member is None:
-        return archive
     if "zip" in member:
         return ZipMember(archive=archive, member=member["zip"])
-    name, number, size, offset = member["tar"]
-    return TarMember(archive=archive, member=name, number=number, size=size, offset=offset)
+    if "tar" in member:
+        name, number, size, offset = member["tar"]
+        return TarMember(archive=archive, member=name, number=number, size=size, offset=offset)
+    return archive
+
+
+# --- data sets
+
+
+def find_sets(order: LakeOrder, listed: LakeListing, workers: Workers, hear: Counted) -> Survey:
+    """Put the files of a lake together to data sets.
+
+    What another command reads is recognised again only where the files have changed.
+    """
+    known, recognised = order.state.note(_RAW) or {}, dict[str, Json]()
+
+    def recognise(source: Source) -> Proposal | None:
+        stamps = [[e.name, e.bytes, e.mtime_ns, e.etag] for e in source.listing.entries]
+        digest = hashlib.sha256(json.dumps([__version__, stamps]).encode()).hexdigest()
+        former = known.get(source.location)
+        if former and former[0] == digest:
+            recognised[source.location] = former
+            return None if former[1] is None else decode(Proposal, former[1])
+        try:
+            proposal = raw_data_proposal(source)
+        except SourceError:  # the data set that it belongs to says what cannot be read
+            return None
+        recognised[source.location] = [digest, proposal and encode(proposal)]
+        return proposal
+
+    scanned = scan_files(order, listed.entries, workers, hear)
+    seen = sorted([*scanned, *listed.lost], key=lambda one: one.entry.name)
+    found = survey_lake(order.root, seen, order.state.members(), recognise)
+    if recognised != known:
+        order.state.keep_note(_RAW, recognised)
+    return replace(found, left_out=(*found.left_out, *listed.left_out))

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -42,11 +41,7 @@ def _read_splits(text: str) -> "Splits":
 
 @dataclass(frozen=True, kw_only=True)
 class LakeOrder:
-    """A run over a lake.
-
-    Attributes:
-        asking: how a model may be asked, None = none is.
-    """
+    """A run over a lake; `asking` is how a model may be asked, None = none is."""
 
     root: Annotated[
         str,
@@ -136,38 +131,46 @@ class LakeOrder:
         )
 
 
-def files_key(data_set: "DataSet") -> str:
-    """Return a hash of the files of a data set; a rejected one is ignored until it changes."""
+def _file_stamps(data_set: "DataSet") -> dict[str, Json]:
+    """Return what tells the files of a data set from those of another time."""
     from ingot.converters.sources.facts import input_stamp
 
     source = data_set.source
-    document: list[Json] = [
-        [input_stamp(file) for file in source.files],
-        [[one.name, one.bytes, one.mtime_ns, one.etag] for one in source.listing.entries],
-        [[one.name, one.why] for one in data_set.faults],
-    ]
+    return {
+        "files": [input_stamp(file) for file in source.files],
+        "entries": [[e.name, e.bytes, e.mtime_ns, e.etag] for e in source.listing.entries],
+        "faults": [[one.name, one.why] for one in data_set.faults],
+    }
+
+
+def files_key(data_set: "DataSet") -> str:
+    """Return a hash of the files of a data set; a rejected one is ignored until it changes."""
+    document = list(_file_stamps(data_set).values())
     return hashlib.sha256(json.dumps(document).encode()).hexdigest()
 
 
 def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: Path | None = None) -> str:
-    """A hash of all that a data set's state depends on: equal = there is nothing to do for it."""
+    """Return a hash of all that a data set's state depends on: equal = nothing is to be done."""
     from ingot.converters.convert.result import VERSIONS
-    from ingot.converters.sources.facts import input_stamp
 
-    source, mapping = data_set.source, mapping or order.mapping(data_set.name)
-    document: dict[str, Json] = {
+    mapping = mapping or order.mapping(data_set.name)
+    document = {
         "versions": VERSIONS,
-        "files": [input_stamp(file) for file in source.files],
-        "entries": [[e.name, e.bytes, e.mtime_ns, e.etag] for e in source.listing.entries],
-        "faults": [[one.name, one.why] for one in data_set.faults],
+        **_file_stamps(data_set),
         "options": [order.records, order.language, order.has_corpus or _tokenizer_identity(order)],
         "pin": order.pin,
     }
     if mapping.is_file():
         document["mapping"] = hashlib.sha256(mapping.read_bytes()).hexdigest()
         document["allow_drift"] = order.allow_drift
-    else:
-        document["asking"] = _asking_identity(order)
+    else:  # what a proposal and its approval depend on
+        asking = order.asking
+        document["asking"] = [
+            *(order.mapper, order.mode, order.yes, order.min_confidence, order.share_values),
+            order.prompt_tokens,
+            [asking.endpoint.url, asking.endpoint.model] if asking else None,
+            [asdict(asking.data_set), asdict(asking.run)] if asking else None,
+        ]
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
@@ -178,12 +181,3 @@ def _tokenizer_identity(order: LakeOrder) -> Json:
     files = [path] if path.is_file() else sorted(one for one in path.iterdir() if one.is_file())
     stamps = [[one.name, one.stat().st_size, one.stat().st_mtime_ns] for one in files]
     return [order.tokenizer, *stamps]
-
-
-def _asking_identity(order: LakeOrder) -> Sequence[Json]:
-    """Return what a proposal and its approval depend on."""
-    asking = order.asking
-    model = [asking.endpoint.url, asking.endpoint.model] if asking else None
-    limits = [asdict(asking.data_set), asdict(asking.run)] if asking else None
-    kept = (order.mapper, order.mode, order.yes, order.min_confidence, order.share_values)
-    return [*kept, order.prompt_tokens, model, limits]

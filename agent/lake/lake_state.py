@@ -7,7 +7,6 @@ asked about, and what the present run has spent. Deleting it costs time and call
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from sqlite3 import Connection, Error
 from typing import Any, Final, NamedTuple
@@ -16,7 +15,6 @@ from ingot.converters.errors import OutputError
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.output.sqlite_file import disk_full_hint, open_database
 from ingot.converters.rows import Json
-from ingot.converters.sources.facts import FileFacts
 
 FOLDER: Final = ".ingot-lake"
 _FILE: Final = "state.sqlite"
@@ -159,15 +157,3 @@ class LakeState:
             put = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
             connection.execute(put, (key, json.dumps(made)))
             return made
-
-
-def facts_json(facts: FileFacts) -> dict[str, Json]:
-    """Return what is known of a file as plain JSON, sets sorted."""
-    document = asdict(facts)
-    return document | {"shape": sorted(facts.shape), "guessed": sorted(facts.guessed)}
-
-
-def facts_from_json(document: dict[str, Json]) -> FileFacts:
-    """Restore the facts from `facts_json`."""
-    sets = {key: frozenset(document[key]) for key in ("shape", "guessed")}
-    return FileFacts(**{**document, **sets, "columns": tuple(document["columns"])})

@@ -6,11 +6,12 @@ run finds it; a rejected proposal is left alone until the files of its data chan
 
 import shlex
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from ingot.agent.lake.data_set import data_set_context
+from ingot.agent.lake.file_scan import find_sets, list_files
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.nodes import convert
@@ -31,10 +32,9 @@ from ingot.converters.json_yaml import decode
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
+from ingot.converters.mapping.language import MappingDocument
 from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.output.worker_pool import Workers
-from ingot.converters.rows import Json
-from ingot.converters.sources.readers import root_candidates
 
 APPROVED: Final = "its mapping is approved: the next run over the lake converts it"
 REJECTED: Final = "a person has rejected the proposal"
@@ -55,12 +55,8 @@ def known_order(lake: Path, mappings: Path | None = None) -> LakeOrder:
 def waiting_sets(order: LakeOrder, *, rejected: bool = False) -> list[SetFacts]:
     """List the data sets that wait for a person, by name, and those rejected before if wanted."""
     statuses = ("waiting", "rejected") if rejected else ("waiting",)
-    kept = [one.facts for one in order.state.sets().values()]
-    return [one for one in kept if one.status in statuses and not _is_settled(order, one)]
-
-
-def _is_settled(order: LakeOrder, facts: SetFacts) -> bool:
-    return facts.why == APPROVED and order.mapping(facts.name).is_file()
+    known = [one.facts for one in order.state.sets().values() if one.facts.status in statuses]
+    return [one for one in known if one.why != APPROVED or not order.mapping(one.name).is_file()]
 
 
 def proposal_file(order: LakeOrder, name: str) -> Path:
@@ -71,7 +67,7 @@ def proposal_file(order: LakeOrder, name: str) -> Path:
 # --- decisions
 
 
-def approve(order: LakeOrder, facts: SetFacts, document: dict[str, Json] | None = None) -> Path:
+def approve(order: LakeOrder, facts: SetFacts, document: MappingDocument | None = None) -> Path:
     """Put an approved mapping where the next run finds it."""
     file, proposal = order.mapping(facts.name), proposal_file(order, facts.name)
     if document is None and file.exists():
@@ -86,8 +82,17 @@ def approve(order: LakeOrder, facts: SetFacts, document: dict[str, Json] | None 
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, mapping_bytes(reviewed))
     order.state.keep("", replace(facts, status="waiting", why=APPROVED, hint=""))
-    _remove_proposal(order, facts.name)
-    _wake_same_shape(order, facts)
+    shutil.rmtree(order.run_folder(facts.name), ignore_errors=True)
+    folder = proposal.parent
+    with output_errors(folder):
+        for one in (MAPPING, OTHER, REPORT):
+            (folder / one).unlink(missing_ok=True)
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+    for kept in order.state.sets().values():  # the next run looks again at those of the same shape
+        same = kept.facts.fingerprint == facts.fingerprint is not None
+        if same and kept.facts.status == "waiting" and kept.facts.name != facts.name:
+            order.state.keep("", kept.facts)
     return file
 
 
@@ -99,34 +104,13 @@ def reject(order: LakeOrder, facts: SetFacts, data_set: DataSet) -> None:
     order.state.keep(files_key(data_set), told)
 
 
-def _remove_proposal(order: LakeOrder, name: str) -> None:
-    """Remove the proposal, which is decided."""
-    shutil.rmtree(order.run_folder(name), ignore_errors=True)
-    folder = proposal_file(order, name).parent
-    with output_errors(folder):
-        for one in (MAPPING, OTHER, REPORT):
-            (folder / one).unlink(missing_ok=True)
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
-
-
-def _wake_same_shape(order: LakeOrder, facts: SetFacts) -> None:
-    """Have the next run look again at what waits and has the same shape."""
-    for kept in order.state.sets().values():
-        same = kept.facts.fingerprint == facts.fingerprint is not None
-        if same and kept.facts.status == "waiting" and kept.facts.name != facts.name:
-            order.state.keep("", kept.facts)
-
-
 # --- to look at
 
 
 def find_data_sets(order: LakeOrder) -> dict[str, DataSet]:
     """Find the data sets as they are now, by name."""
-    from ingot.agent.lake.run import find_sets  # brings catalog and page along
-
     with Workers(order.jobs) as workers:
-        found, _ = find_sets(order, workers, lambda *_: None)
+        found = find_sets(order, list_files(order), workers, lambda *_: None)
     return {one.name: one for one in found.sets}
 
 
@@ -140,7 +124,7 @@ class ShownProposal:
 
     state: State
     context: Context
-    document: dict[str, Json] | None
+    document: MappingDocument | None
     moved: bool = False
 
 
@@ -149,56 +133,47 @@ def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
 
     If the shape of the data has changed it is the approved mapping on the new data.
     """
-    context, approved = _source_context(data_set), order.mapping(data_set.name)
+    approved = order.mapping(data_set.name)
     if approved.is_file():
         document = load_mapping(approved)
         made = document.get("provenance") or {}
-        return replace(try_mapping(order, data_set, document, context, provenance=made), moved=True)
+        return replace(try_mapping(order, data_set, document, provenance=made), moved=True)
     folder = proposal_file(order, data_set.name).parent
     file = folder / MAPPING
-    held = _waiting_state(order, data_set)
-    if file.is_file() and (held is None or file in edited_mappings(folder)):
-        return try_mapping(order, data_set, load_mapping(file), context)
-    if held is None:
+    state = _waiting_state(order, data_set)
+    if file.is_file() and (state is None or file in edited_mappings(folder)):
+        return try_mapping(order, data_set, load_mapping(file))
+    if state is None:
         raise SourceError(str(folder), "holds no proposal", "run again: ingot lake run")
-    return ShownProposal(
-        state=held, context=context, document=held["proposal"].mapping if held["proposal"] else None
-    )
+    proposed = state["proposal"].mapping if state["proposal"] else None
+    return ShownProposal(state=state, context=data_set_context(data_set), document=proposed)
 
 
 def try_mapping(
     order: LakeOrder,
     data_set: DataSet,
-    document: dict[str, Json],
-    context: Context | None = None,
+    document: MappingDocument,
     *,
-    provenance: Mapping[str, Json] | None = None,
+    provenance: MappingDocument | None = None,
 ) -> ShownProposal:
-    """Try a mapping on the sample."""
-    context = context or _source_context(data_set)
-    file = str(proposal_file(order, data_set.name))
+    """Try a mapping on the sample; one with a new provenance is stored with the shape as it is."""
+    context = data_set_context(data_set)
     wanted = Order(
         source=data_set.source.location,
         mapper="file",
         mapping=document,
-        mapping_file=file,
+        mapping_file=str(proposal_file(order, data_set.name)),
         allow_drift=True,
     )
     state = convert.try_mapping(wanted, context)
     bound = (state["proposal"] and state["proposal"].mapping) or {}
-    told = document.get("provenance")
+    made = document.get("provenance")
     if provenance is not None:
         now = source_shape(*context.source_and_sample(wanted.source, spec_of_order(wanted)))
-        told = {**provenance, "fingerprint": shape_fingerprint(now), "shape": now}
-    if told:
-        bound = {**bound, "provenance": told}
+        made = {**provenance, "fingerprint": shape_fingerprint(now), "shape": now}
+    if made:
+        bound = {**bound, "provenance": made}
     return ShownProposal(state=state, context=context, document=bound)
-
-
-def _source_context(data_set: DataSet) -> Context:
-    context, source = Context(), data_set.source
-    context.use_source(replace(source, roots=root_candidates(source.files)))
-    return context
 
 
 def _waiting_state(order: LakeOrder, data_set: DataSet) -> State | None:

@@ -3,64 +3,76 @@
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple
 
-from ingot import __version__
-from ingot.agent.lake import finish, shared_model
+from ingot.agent.lake import shared_model
 from ingot.agent.lake.data_set import SetResult, SetTask, work_on_set
-from ingot.agent.lake.file_scan import Counted, LakeListing, list_files, scan_files
-from ingot.agent.lake.lake_order import HASHES, MAPPINGS, LakeOrder, data_set_key, files_key
+from ingot.agent.lake.file_scan import find_sets, list_files
+from ingot.agent.lake.lake_order import (
+    CORPUS,
+    HASHES,
+    MAPPINGS,
+    LakeOrder,
+    data_set_key,
+    files_key,
+)
 from ingot.agent.lake.lake_state import KnownSet
-from ingot.agent.lake.shared_model import GONE, QueuedSet, TurnQueue, shape_keys
+from ingot.agent.lake.shared_model import GONE, TurnQueue, shape_keys
 from ingot.agent.model.budget import Spent
-from ingot.agent.nodes.discover import raw_data_proposal
 from ingot.agent.privacy import redact
-from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.proposal_folder import MAPPING
-from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.json_yaml import decode, encode
-from ingot.converters.lake.catalog import SetFacts, encodable_value
-from ingot.converters.lake.record_hashes import WIDTH
-from ingot.converters.lake.survey import DataSet, Survey, survey_lake
+from ingot.converters.errors import IngotError, OutputError
+from ingot.converters.lake import corpus
+from ingot.converters.lake.catalog import SetFacts, Split, encodable_value, write_catalog
+from ingot.converters.lake.duplicates import Duplicates, find_or_recall
+from ingot.converters.lake.page import render_lake_page
+from ingot.converters.lake.record_hashes import ALL, WIDTH
+from ingot.converters.lake.survey import DataSet, Survey
 from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import LockedError, output_errors, take_lock, write_file
 from ingot.converters.output.worker_pool import TaskFailure, Workers
-from ingot.converters.rows import Json
-from ingot.converters.sources import Source
+from ingot.converters.records.schema import json_line
 
 _ROOT: Final = "root"
-_RAW: Final = "recognised"
+_DROPS: Final = "drops"
+_REPEATS: Final = "repeats.json"
+CATALOG: Final = "catalog.parquet"
+PAGE: Final = "index.html"
+LEFT_OUT: Final = "left_out.jsonl"
 
 
-class LakeListener(Protocol):
-    """Shows the progress of a run over a lake."""
+@dataclass(frozen=True, slots=True)
+class LakeProgress:
+    """How far a run over a lake is.
 
-    def show_scan(self, done: int, files: int) -> None:
-        """Show how many of the new files were inspected."""
+    Attributes:
+        stage: `files` (inspected, of those that are new), `data sets` (done, of those that are new
+            or changed), or the name of a step at the end.
+        sets: all data sets, where their number became known.
+        facts: the data set that was done last.
+    """
 
-    def show_sets(self, sets: int, todo: int) -> None:
-        """Show how many data sets there are, and how many of them are new or have changed."""
+    stage: str
+    done: int = 0
+    whole: int = 1
+    sets: int | None = None
+    facts: SetFacts | None = None
 
-    def show_done(self, facts: SetFacts, done: int, todo: int) -> None:
-        """Show a data set that is done."""
 
-    def show_step(self, what: str) -> None:
-        """Show which step at the end begins."""
+Listener = Callable[[LakeProgress], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LakeReport:
-    """What a run over a lake did.
-
-    `sets` are all data sets by name, also those of earlier runs, `worked` the names of those that
-    this run worked on, `left_out` the files that are not read (name, why).
-    """
+    """All data sets by name, the names of those worked on, the files not read (name, why)."""
 
     sets: tuple[SetFacts, ...]
     worked: tuple[str, ...]
@@ -70,77 +82,32 @@ class LakeReport:
     seconds: float = 0.0
 
 
-def find_sets(order: LakeOrder, workers: Workers, hear: Counted) -> tuple[Survey, int]:
-    """Find the data sets of the lake, and count its files."""
-    listed = list_files(order)
-    return _survey_files(order, listed, workers, hear), len(listed.entries)
-
-
-def _survey_files(order: LakeOrder, listed: LakeListing, workers: Workers, hear: Counted) -> Survey:
-    recognised = _RawDataRecognizer(order)
-    looked = scan_files(order, listed.entries, workers, hear)
-    seen = sorted([*looked, *listed.lost], key=lambda one: one.entry.name)
-    found = survey_lake(order.root, seen, order.state.members(), recognised)
-    recognised.keep()
-    return replace(found, left_out=(*found.left_out, *listed.left_out))
-
-
-class _RawDataRecognizer:
-    """Recognises what another command reads; looks again only where the files have changed."""
-
-    def __init__(self, order: LakeOrder) -> None:
-        self._state = order.state
-        self._known = self._state.note(_RAW) or {}
-        self._told: dict[str, Json] = {}
-
-    def __call__(self, source: Source) -> Proposal | None:
-        stamps = [[e.name, e.bytes, e.mtime_ns, e.etag] for e in source.listing.entries]
-        digest = hashlib.sha256(json.dumps([__version__, stamps]).encode()).hexdigest()
-        known = self._known.get(source.location)
-        if known and known[0] == digest:
-            self._told[source.location] = known
-            return None if known[1] is None else decode(Proposal, known[1])
-        try:
-            said = raw_data_proposal(source)
-        except SourceError:  # what cannot be read is told by the data set it belongs to
-            return None
-        self._told[source.location] = [digest, said and encode(said)]
-        return said
-
-    def keep(self) -> None:
-        """Remember what was recognised, and what was not."""
-        if self._told != self._known:
-            self._state.keep_note(_RAW, self._told)
-
-
 def run_lake(
-    order: LakeOrder, listener: LakeListener, *, settle: float = 0.0, watching: bool = False
+    order: LakeOrder, listen: Listener, *, settle: float = 0.0, watching: bool = False
 ) -> LakeReport:
     """Bring the lake's folder up to date with its data; an interrupted run is resumed."""
-    begun, now = time.monotonic(), time.time_ns()
+    begun, now, state = time.monotonic(), time.time_ns(), order.state
     listed = list_files(order)
     with _lock_folder(order), Workers(order.jobs) as workers:
-        found = _survey_files(order, listed, workers, listener.show_scan)
-        order.state.keep_note(_ROOT, _lake_place(order))
-        order.state.keep_note(MAPPINGS, str(order.mappings))
-        order.state.keep_members(_set_by_file(found))
-        shared_model.begin_run(order.state)
-        order.state.keep_note(GONE, None)
+        found = find_sets(
+            order, listed, workers, lambda *counts: listen(LakeProgress("files", *counts))
+        )
+        state.keep_note(_ROOT, _lake_place(order))
+        state.keep_note(MAPPINGS, str(order.mappings))
+        state.keep_members(_set_by_file(found))
+        shared_model.begin_run(state)
+        state.keep_note(GONE, None)
         written = {one.name for one in found.sets if _is_written(one, now, settle)}
-        worked = _work_through(order, found, workers, listener, written)
-        sets = _facts_with_gone(order, found)
-        told = {
-            "files": len(listed.entries),
-            "left_out": len(found.all_left_out()),
-            "dedup": "exact" if order.dedup else None,
-            "split": order.splits.to_json() if order.splits else None,
-        }
+        worked = _work_through(order, found, workers, listen, written)
         left_out = [
             (encodable_value(redact(one.name)), redact(one.why)) for one in found.all_left_out()
         ]
-        finish.write_left_out(order, left_out)
-        sets = finish.finish_run(order, sets, told, workers, listener.show_step)
-        spent = (shared_model.count_spending if watching else shared_model.end_run)(order.state)
+        with output_errors(order.out):
+            lines = [json_line({"name": name, "why": why}) for name, why in left_out]
+            write_file(order.out / LEFT_OUT, b"".join(lines))
+        counts = {"files": len(listed.entries), "left_out": len(left_out)}
+        sets = _finish_run(order, _facts_with_gone(order, found), counts, workers, listen)
+        spent = (shared_model.count_spending if watching else shared_model.end_run)(state)
     return LakeReport(
         sets=tuple(sets),
         worked=tuple(worked),
@@ -162,7 +129,7 @@ def _set_by_file(found: Survey) -> dict[str, str]:
 
 
 def _work_through(
-    order: LakeOrder, found: Survey, workers: Workers, listener: LakeListener, written: set[str]
+    order: LakeOrder, found: Survey, workers: Workers, listen: Listener, written: set[str]
 ) -> list[str]:
     """Work on what is new or changed, and return its names."""
     kept = order.state.sets()
@@ -171,10 +138,21 @@ def _work_through(
         for one in sorted(found.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
         if _is_due(order, one, kept.get(one.name)) and one.name not in written
     ]
-    listener.show_sets(len(found.sets), len(todo))
+    listen(LakeProgress("data sets", 0, len(todo), sets=len(found.sets)))
     turns, done, alike = TurnQueue(todo), 0, Counter(map(shape_keys, found.sets))
     while turns:
-        tasks = [_make_task(order, one, alike) for one in turns.next()]
+        tasks = [
+            SetTask(
+                order=order,
+                data_set=one,
+                has_mapping=order.mapping(one.name).is_file(),
+                key=data_set_key(order, one),
+                pending=pending,
+                after=after,
+                alone=alike[shape_keys(one)] == 1,
+            )
+            for one, after, pending in turns.next()
+        ]
         ended: dict[str, str] = {}
         put_off: dict[str, str] = {}
         for task, result in workers.spread(
@@ -185,51 +163,36 @@ def _work_through(
             whose[task.data_set.name] = result.shape if isinstance(result, SetResult) else ""
             if facts is not None:
                 done += 1
-                listener.show_done(facts, done, len(todo))
+                listen(LakeProgress("data sets", done, len(todo), facts=facts))
         turns.settle(ended, put_off)
     return [one.name for one in todo]
-
-
-def _make_task(order: LakeOrder, turn: QueuedSet, alike: Counter[frozenset[str]]) -> SetTask:
-    one = turn.data_set
-    return SetTask(
-        order=order,
-        data_set=one,
-        has_mapping=order.mapping(one.name).is_file(),
-        key=data_set_key(order, one),
-        pending=turn.pending,
-        after=turn.after,
-        alone=alike[shape_keys(one)] == 1,
-    )
 
 
 def _keep_result(
     order: LakeOrder, task: SetTask, result: SetResult | TaskFailure
 ) -> SetFacts | None:
     """Keep and return the facts of a data set that is done; None if it was put off."""
+    name, state = task.data_set.name, order.state
     if isinstance(result, TaskFailure):
-        name = task.data_set.name
-        facts = SetFacts(name=name, place=redact(task.data_set.place), status="failed")
-        facts = replace(
-            facts, why=redact(result.why), hint=_write_traceback(order, name, result.details)
-        )
-        order.state.keep("", facts)
+        hint, place = _write_traceback(order, name, result.details), redact(task.data_set.place)
+        why = redact(result.why)
+        facts = SetFacts(name=name, place=place, status="failed", why=why, hint=hint)
+        state.keep("", facts)
         return facts
-    if result.facts is not None:
-        key = "" if result.again else _key_after(order, task, result.facts)
-        order.state.keep(_key_with_first(order, key, result.waits_for), result.facts)
-        _keep_mapping(order, result.facts)
+    if result.facts is None:
+        return None
+    converted = result.facts.status == "converted"
+    executed, file = order.result(name) / MAPPING, order.mapping(name)
+    key = "" if result.again else task.key
+    if key and converted and not task.has_mapping:
+        # Of the executed mapping: its file may have been edited since, a change of its own.
+        key = data_set_key(order, task.data_set, mapping=executed)
+    state.keep(_key_with_first(order, key, result.waits_for), result.facts)
+    if converted and not file.exists():  # last: a set of a run that is killed before is not done
+        with output_errors(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_file(file, executed.read_bytes())
     return result.facts
-
-
-def _key_after(order: LakeOrder, task: SetTask, facts: SetFacts) -> str:
-    """Return the key of the mapping that was executed.
-
-    The mapping file itself may have been edited in the meantime, which is a change of its own.
-    """
-    if task.has_mapping or facts.status != "converted":
-        return task.key
-    return data_set_key(order, task.data_set, mapping=order.result(facts.name) / MAPPING)
 
 
 def _key_with_first(order: LakeOrder, key: str, first: str) -> str:
@@ -239,19 +202,6 @@ def _key_with_first(order: LakeOrder, key: str, first: str) -> str:
     file = order.mapping(first)
     stamp = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
     return json.dumps([key, first, stamp])
-
-
-def _keep_mapping(order: LakeOrder, facts: SetFacts) -> None:
-    """Keep the executed mapping as the approved one, unless there is one.
-
-    It comes last: a data set of a run that is killed before is not done.
-    """
-    executed, file = order.result(facts.name) / MAPPING, order.mapping(facts.name)
-    if facts.status != "converted" or file.exists():
-        return
-    with output_errors(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, executed.read_bytes())
 
 
 def _write_traceback(order: LakeOrder, name: str, details: str) -> str:
@@ -274,15 +224,11 @@ def _is_due(order: LakeOrder, one: DataSet, kept: KnownSet | None) -> bool:
     first = json.loads(kept.key)[1] if kept.key.startswith("[") else ""
     if kept.key != _key_with_first(order, data_set_key(order, one), first):
         return True
-    if kept.facts.status == "converted" and not _is_measured(order, kept.facts):
-        return True
+    if kept.facts.status == "converted":
+        hashes = order.hashes(one.name)  # there, as far as their size tells
+        if not hashes.is_file() or hashes.stat().st_size < WIDTH * kept.facts.figures.records:
+            return True
     return bool(kept.facts.result) and find_finished(order.result(one.name)) is None
-
-
-def _is_measured(order: LakeOrder, facts: SetFacts) -> bool:
-    """Check that the hashes of a data set's records are there, as far as their size tells."""
-    file = order.hashes(facts.name)
-    return file.is_file() and file.stat().st_size >= WIDTH * facts.figures.records
 
 
 def _is_written(one: DataSet, listed: int, settle: float) -> bool:
@@ -320,20 +266,110 @@ def _lock_folder(order: LakeOrder) -> Iterator[None]:
             hint = "wait for it or choose another folder"
             raise OutputError(str(order.out), "another run is working there", hint) from error
     try:
-        _check_root(order)
+        if (known := order.state.note(_ROOT)) not in (None, _lake_place(order)):
+            problem = f"is the folder of another lake: {known}"
+            raise OutputError(str(order.out), problem, "choose another folder for this one")
         yield
     finally:
         os.close(descriptor)
-
-
-def _check_root(order: LakeOrder) -> None:
-    known = order.state.note(_ROOT)
-    if known not in (None, _lake_place(order)):
-        problem = f"is the folder of another lake: {known}"
-        raise OutputError(str(order.out), problem, "choose another folder for this one")
 
 
 def _lake_place(order: LakeOrder) -> str:
     """Return where the lake lies, however its root was named."""
     local = "://" not in order.root
     return str(Path(order.root).expanduser().resolve()) if local else order.root.rstrip("/")
+
+
+# --- what needs all data sets to be done
+
+
+def _finish_run(
+    order: LakeOrder,
+    sets: Sequence[SetFacts],
+    counts: dict[str, int],
+    workers: Workers,
+    listen: Listener,
+) -> list[SetFacts]:
+    """Find duplicates, write corpus, catalog and page; return the facts of all data sets."""
+    listen(LakeProgress("repeats"))
+    files = {one.name: order.hashes(one.name) for one in sets if one.status == "converted"}
+    drops = order.state.folder / _DROPS
+    if not order.dedup:
+        shutil.rmtree(drops, ignore_errors=True)
+    repeats = order.state.folder / _REPEATS
+    found = find_or_recall(files, repeats, drops if order.dedup else None)
+    sets = [_with_repeats(one, found) for one in sets]
+    if order.has_corpus:
+        listen(LakeProgress("corpus"))
+        sets = _write_corpus(order, sets, found.drops, workers)
+    elif (order.out / CORPUS).is_dir():
+        corpus.sweep_corpus(order.out / CORPUS, ())
+    listen(LakeProgress("catalog"))
+    write_catalog(sets, order.out / CATALOG)
+    told = {
+        **counts,
+        "dedup": "exact" if order.dedup else None,
+        "split": order.splits.to_json() if order.splits else None,
+    }
+    page = render_lake_page(sets, title=order.out.name, told=told)
+    with output_errors(order.out):
+        write_file(order.out / PAGE, page)
+    return sets
+
+
+def _with_repeats(one: SetFacts, found: Duplicates) -> SetFacts:
+    repeats = found.sets.get(one.name)
+    if repeats is None:
+        return replace(one, across=0, overlaps={}, splits=())
+    return replace(one, across=repeats.across, overlaps=dict(repeats.overlaps), splits=())
+
+
+class _Part(NamedTuple):
+    """The part of a data set in the corpus: its result, its hashes, and what of it is dropped."""
+
+    name: str
+    result: Path
+    hashed: Path
+    drops: Path | None
+
+
+def _write_corpus(
+    order: LakeOrder, sets: Sequence[SetFacts], drops: Mapping[str, Path], workers: Workers
+) -> list[SetFacts]:
+    """Write the corpus of all results; a data set that fails is left out of it."""
+    folder = order.out / CORPUS
+    options = corpus.CorpusOptions(splits=order.splits or ALL, tokenizer=order.tokenizer)
+    parts = [
+        _Part(one.name, order.result(one.name), order.hashes(one.name), drops.get(one.name))
+        for one in sets
+        if one.status == "converted"
+    ]
+    written: dict[str, tuple[Split, ...]] = {}
+    failed: dict[str, str] = {}
+    for part, splits in workers.spread(partial(_write_part, folder, options), parts):
+        if isinstance(splits, str | TaskFailure):
+            failed[part.name] = splits if isinstance(splits, str) else splits.why
+        else:
+            written[part.name] = splits
+    kept = [(split.name, name) for name, splits in written.items() for split in splits]
+    corpus.sweep_corpus(folder, kept)
+    return [_with_splits(one, written.get(one.name, ()), failed.get(one.name)) for one in sets]
+
+
+def _write_part(
+    folder: Path, options: corpus.CorpusOptions, part: _Part
+) -> tuple[Split, ...] | str:
+    """Return what went into which split; a text if it failed."""
+    name, result, hashed, drops = part
+    try:
+        hashed_drops = hashed if drops else None
+        return corpus.write_corpus(result, folder, name, options, drops=drops, hashed=hashed_drops)
+    except IngotError as error:
+        return str(error)
+
+
+def _with_splits(one: SetFacts, splits: tuple[Split, ...], problem: str | None) -> SetFacts:
+    if problem is not None:
+        return replace(one, status="failed", why=f"its part of the corpus: {problem}")
+    tokens = [split.tokens for split in splits if split.tokens is not None]
+    return replace(one, splits=splits, tokens=sum(tokens) if tokens else one.tokens)

@@ -6,10 +6,9 @@ a run of the lake ends.
 """
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from ingot.agent.lake.lake_state import LakeState
@@ -33,6 +32,7 @@ from ingot.agent.proposing.proposal import (
 from ingot.converters.errors import ModelError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.survey import DataSet
+from ingot.converters.mapping.language import MappingDocument
 from ingot.converters.output.files import LockedError, hold_lock
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
@@ -40,6 +40,28 @@ from ingot.converters.sources.sample import Sample
 
 _NOTE: Final = "spent"
 _RUN: Final = "run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SpentNote:
+    """What the run has spent, and what its processes have reserved, by the process."""
+
+    spent: Spent = field(default_factory=Spent)
+    reserved: dict[str, Spent] = field(default_factory=dict)
+
+    @property
+    def total(self) -> Spent:
+        return sum(self.reserved.values(), self.spent)
+
+    def with_mine(self, wanted: Spent | None) -> dict[str, Spent]:
+        """Return what is reserved, with what this process wants; None = nothing."""
+        mine = str(os.getpid())
+        others = {process: one for process, one in self.reserved.items() if process != mine}
+        return others if wanted is None else {**others, mine: wanted}
+
+
+def _read_note(note: Json) -> _SpentNote:
+    return decode(_SpentNote, note) if note else _SpentNote()
 
 
 class LakeLedger(Ledger):
@@ -54,21 +76,20 @@ class LakeLedger(Ledger):
     @property
     def run(self) -> Spent:
         """Return what all processes of the run spent or have reserved."""
-        return _note_total(self._state.note(_NOTE))
+        return count_spending(self._state)
 
     def check(self, tokens_in: int, tokens_out: int) -> None:
         """Check that one more request is within every limit, and reserve it."""
         super().check(tokens_in, tokens_out)
+        cost = self.cost(tokens_in, tokens_out)
+        wanted = Spent(calls=1, tokens_in=tokens_in, tokens_out=tokens_out, cost=cost)
 
-        def reserved(note: Json) -> Json:
-            check_request_limits(
-                _RUN, self._of_run, _note_total(note), self.price, tokens_in, tokens_out
-            )
-            cost = self.cost(tokens_in, tokens_out)
-            wanted = Spent(calls=1, tokens_in=tokens_in, tokens_out=tokens_out, cost=cost)
-            return _with_reservation(note, wanted)
+        def reserve(document: Json) -> Json:
+            note = _read_note(document)
+            check_request_limits(_RUN, self._of_run, note.total, self.price, tokens_in, tokens_out)
+            return encode(replace(note, reserved=note.with_mine(wanted)))
 
-        self._state.change_note(_NOTE, reserved)
+        self._state.change_note(_NOTE, reserve)
 
     def check_wait(self, seconds: float) -> None:
         """Check that a wait leaves time to ask again."""
@@ -78,9 +99,12 @@ class LakeLedger(Ledger):
     def add(self, spent: Spent) -> None:
         """Count what one request or wait spent, in place of its reservation."""
         super().add(spent)
-        self._state.change_note(
-            _NOTE, lambda note: _with_reservation(_settle_note(note, spent), None)
-        )
+
+        def settle(document: Json) -> Json:
+            note = _read_note(document)
+            return encode(_SpentNote(spent=note.spent + spent, reserved=note.with_mine(None)))
+
+        self._state.change_note(_NOTE, settle)
 
     def seconds_left(self) -> float | None:
         """Return the time that is left, never below 0; None = no limit."""
@@ -91,14 +115,13 @@ class LakeLedger(Ledger):
 
 def begin_run(state: LakeState) -> None:
     """Count what a killed run had reserved as spent: it may have been sent."""
-    note = state.note(_NOTE)
-    if note is not None:
-        state.keep_note(_NOTE, {"spent": encode(_note_total(note)), "reserved": {}})
+    if state.note(_NOTE) is not None:
+        state.keep_note(_NOTE, encode(_SpentNote(spent=count_spending(state))))
 
 
 def count_spending(state: LakeState) -> Spent:
-    """Return what the run has spent so far."""
-    return _note_total(state.note(_NOTE))
+    """Return what the run has spent so far, or reserved."""
+    return _read_note(state.note(_NOTE)).total
 
 
 def end_run(state: LakeState) -> Spent:
@@ -106,26 +129,6 @@ def end_run(state: LakeState) -> Spent:
     total = count_spending(state)
     state.keep_note(_NOTE, None)
     return total
-
-
-def _note_total(note: Json) -> Spent:
-    if note is None:
-        return Spent()
-    parts = [note["spent"], *note["reserved"].values()]
-    return sum((decode(Spent, one) for one in parts), Spent())
-
-
-def _with_reservation(note: Json, wanted: Spent | None) -> Json:
-    """Set what this process has reserved; None = nothing."""
-    note = note or {"spent": encode(Spent()), "reserved": {}}
-    others = {pid: one for pid, one in note["reserved"].items() if pid != str(os.getpid())}
-    mine = {} if wanted is None else {str(os.getpid()): encode(wanted)}
-    return {**note, "reserved": {**others, **mine}}
-
-
-def _settle_note(note: Json, spent: Spent) -> Json:
-    note = note or {"spent": encode(Spent()), "reserved": {}}
-    return {**note, "spent": encode(decode(Spent, note["spent"]) + spent)}
 
 
 GONE: Final = "gone"  # the note of why a model is not asked any more in this run
@@ -145,10 +148,12 @@ class PostponedError(Exception):
 class SharedModel:
     """The model as one data set of a lake may ask it.
 
-    `pending` are the data sets that are not done in this run yet; `after` is the one that asks
-    first ("" = this one), `approved` looks up the approved mapping of another one. Afterwards
-    `shape` is set if the model was to be asked, and `waits_for` names the data set of the same
-    shape that a person has to settle first.
+    Attributes:
+        pending: the data sets that are not done in this run yet.
+        after: the one that asks first, "" = this one.
+        approved: looks up the approved mapping of another one.
+        shape: set if the model was to be asked.
+        waits_for: the data set of the same shape that a person has to settle first.
     """
 
     state: LakeState
@@ -158,7 +163,7 @@ class SharedModel:
     card: Card | None
     pending: frozenset[str]
     after: str
-    approved: Callable[[str], dict[str, Json] | None]
+    approved: Callable[[str], MappingDocument | None]
     waits_for: str = ""
     shape: str = ""
     _held: ExitStack = field(default_factory=ExitStack)
@@ -196,25 +201,20 @@ class SharedModel:
             if gone := self.state.note(GONE):
                 raise ModelError(*gone)
             self.state.keep_shape(shape, self.name)
-        return self._asked(source, sample, request, history)
-
-    def _asked(self, source: Source, sample: Sample, request: Request, history: History) -> Turn:
-        """Ask the model; if it does not answer at all, no other data set tries in this run."""
         cards = {source.location: self.card} if self.card else {}
+        ask = mapper.llm_mapper(self.asking, self.rules, cards)
         try:
-            return mapper.llm_mapper(self.asking, self.rules, cards)(
-                source, sample, request, history
-            )
+            return ask(source, sample, request, history)
         except ModelError as error:
-            if error.kind in _GONE:
+            if error.kind in _GONE:  # it does not answer at all: no other data set tries now
                 self.state.keep_note(GONE, list(error.args))
             raise
 
     def _known(self, shape: str, rows: str) -> bool:
         if not self.asking.remembered:
             return False
-        of_shape = self.asking.store.reply(shape) is not None and not self.asking.marked(shape)
-        return of_shape or self.asking.store.reply(rows) is not None
+        reply, marked = self.asking.store.reply, self.asking.marked
+        return (reply(shape) is not None and not marked(shape)) or reply(rows) is not None
 
     def _second(self, first: str, rules: Turn) -> Turn | None:
         """Take the turn of a data set that came second; None if the first gave up."""
@@ -230,17 +230,16 @@ class SharedModel:
         return fallback_turn(rules, f"a model was asked about this shape for {first}, which waits")
 
 
-def _may_come_from_card(document: dict[str, Json]) -> bool:
+def _may_come_from_card(document: MappingDocument) -> bool:
     """Check whether a card of other data may have influenced a mapping that no person saw."""
     made = document.get("provenance") or {}
     return bool(made.get("card")) and not (made.get("edited") or made.get("reviewed"))
 
 
-def _approved_turn(document: dict[str, Json], first: str, rules: Proposal | None) -> Turn:
-    """Propose the mapping that was approved for another data set of the shape.
+def _approved_turn(document: MappingDocument, first: str, rules: Proposal | None) -> Turn:
+    """Propose the mapping of another data set of the shape, as what it was: a person's, a model's.
 
-    Its language and source are stated anew. It passes the gates as what it was: a person's, or a
-    model's.
+    Its language and source are stated anew.
     """
     made = document.get("provenance") or {}
     persons = bool(made.get("edited") or made.get("reviewed")) or made.get("mapper") != MODEL
@@ -248,7 +247,14 @@ def _approved_turn(document: dict[str, Json], first: str, rules: Proposal | None
     mapping = {key: value for key, value in document.items() if key != "provenance"}
     for layout in [mapping, *mapping.get("any_of", [])]:
         if isinstance(meta := layout.get("meta"), dict):
-            layout["meta"] = _own_meta(meta, language)
+            layout["meta"] = {
+                key: value
+                for key, value in meta.items()
+                if key not in ("source", "language")
+                or not (isinstance(value, dict) and "literal" in value)
+            }
+            if language:
+                layout["meta"].setdefault("language", {"literal": language})
     proposal = Proposal(
         decision=document_decision(mapping),
         mapping=mapping,
@@ -257,16 +263,6 @@ def _approved_turn(document: dict[str, Json], first: str, rules: Proposal | None
         mapper="edited" if persons else MODEL,
     )
     return Turn(proposal=proposal, mapper=proposal.mapper, provenance={"as": first})
-
-
-def _own_meta(meta: dict[str, Json], language: Json) -> dict[str, Json]:
-    kept = {
-        key: value
-        for key, value in meta.items()
-        if key not in ("source", "language") or not (isinstance(value, dict) and "literal" in value)
-    }
-    said = {"language": {"literal": language}} if language and "language" not in kept else {}
-    return kept | said
 
 
 # --- the order of data sets, so that one answer serves all of a shape
@@ -301,7 +297,9 @@ class TurnQueue:
         """Return whose turn it is now; all of them if working one by one did not help either."""
         if self._stuck > 1:
             return [QueuedSet(one, "", frozenset()) for one in self._waiting.values()]
-        pending, firsts = frozenset(self._waiting), self._firsts()
+        pending, firsts = frozenset(self._waiting), dict[object, str]()
+        for name in sorted(self._waiting, reverse=True):  # of those that are, or may be, alike
+            firsts[self._likeness(self._waiting[name])] = name
         turns = []
         for one in self._waiting.values():
             first, shape = firsts[self._likeness(one)], self._shapes.get(one.name)
@@ -310,13 +308,6 @@ class TurnQueue:
             elif shape is None:
                 turns.append(QueuedSet(one, first, pending))
         return turns
-
-    def _firsts(self) -> dict[object, str]:
-        """Return the first by name of those that are, or may be, alike."""
-        alike: dict[object, list[str]] = defaultdict(list)
-        for one in self._waiting.values():
-            alike[self._likeness(one)].append(one.name)
-        return {likeness: min(names) for likeness, names in alike.items()}
 
     def _likeness(self, one: DataSet) -> object:
         return self._shapes.get(one.name) or shape_keys(one)

@@ -20,7 +20,7 @@ STATUSES: Final[dict[Status, str]] = {
     "nothing": "it holds no text to train on, as its result says",
     "other": "another command of ingot reads it",
     "waiting": "its proposal waits for a person",
-    "resting": "a budget of the model was used up before it had a proposal",
+    "resting": "a budget was used up or the model did not answer before it had a proposal",
     "failed": "it could not be read or converted",
     "rejected": "a person has rejected its proposal",
     "gone": "its files were removed; its result is kept",
@@ -30,7 +30,7 @@ STATUS_WORDS: Final[dict[str, str]] = {
     **{status: status for status in STATUSES},
     "nothing": "no training text",
     "other": "other command",
-    "resting": "budget exhausted",
+    "resting": "postponed",
     "gone": "removed",
 }
 

@@ -6,7 +6,7 @@ Text from data and files is not trusted: control characters never reach a termin
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -94,28 +94,37 @@ def is_interactive() -> bool:
 
 
 @contextmanager
-def progress_meter() -> Iterator["Watch"]:
-    """Show the progress of a conversion, on stderr and only if that is a terminal."""
+def open_bars() -> Iterator[Callable[[str, int, int, str], None]]:
+    """Yield what moves the bar of a stage (done, of how many, a text), on a terminal only."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield lambda *_: None
         return
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import BarColumn, Progress, TextColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amounts]}"))
-    bar = Bar(*columns, console=stderr_console(), transient=True)
+    text = TextColumn("{task.fields[text]}", markup=False)  # names are not trusted
+    columns = (TextColumn("{task.description}"), BarColumn(), text)
+    bars = Progress(*columns, console=stderr_console(), transient=True)
     tasks: dict[str, TaskID] = {}
 
-    def watch(progress: "Progress") -> None:
-        bar.start()  # not before there is something to show
-        amounts = f"{progress.rows:,} rows, {progress.records:,} records"
-        if progress.stage not in tasks:
-            tasks[progress.stage] = bar.add_task(
-                progress.stage, total=progress.shards, amounts=amounts
-            )
-        bar.update(tasks[progress.stage], completed=progress.shards_done, amounts=amounts)
+    def move(stage: str, done: int, whole: int, text: str) -> None:
+        bars.start()  # not before there is something to show
+        if stage not in tasks:
+            tasks[stage] = bars.add_task(stage, total=whole, text="")
+        bars.update(tasks[stage], completed=done, total=whole, text=text)
 
     try:
-        yield watch
+        yield move
     finally:
-        bar.stop()
+        bars.stop()
+
+
+@contextmanager
+def progress_meter() -> Iterator["Watch"]:
+    """Show the progress of a conversion, on stderr and only if that is a terminal."""
+
+    def watch(progress: "Progress") -> None:
+        amounts = f"{progress.rows:,} rows, {progress.records:,} records"
+        move(progress.stage, progress.shards_done, progress.shards, amounts)
+
+    with open_bars() as move:
+        yield watch

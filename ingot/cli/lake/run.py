@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from ingot.agent.model.settings import ModelSettings
 from ingot.cli import options as o
 from ingot.cli.console import (
     note_line,
+    open_bars,
     plain_text,
     print_json,
     print_line,
@@ -31,9 +32,7 @@ from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-    from ingot.agent.lake.run import LakeReport
+    from ingot.agent.lake.run import LakeProgress, LakeReport
     from ingot.converters.lake.catalog import SetFacts
 
 _ROWS = ("converted", "rejected", "filtered")
@@ -42,20 +41,17 @@ _STYLES = {"waiting": "yellow", "resting": "yellow", "failed": "red"}
 _MOST_SHOWN = 20
 
 
-def show_run(order: LakeOrder, *, strict: bool, as_json: bool) -> None:
-    """Run once and print the summary."""
+def _run_once(
+    order: LakeOrder, *, quiet: bool = False, settle: float = 0.0, watching: bool = False
+) -> "LakeReport":
     from ingot.agent.lake.run import run_lake
 
-    with _choose_listener() as listener:
-        report = run_lake(order, listener)
-    _show_report(order, report, as_json=as_json)
-    if strict and any(one.status in _OPEN for one in report.sets):
-        raise typer.Exit(1)
+    with _show_progress(quiet=quiet) as listen:
+        return run_lake(order, listen, settle=settle, watching=watching)
 
 
 def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
     """Run again and again until interrupted; print runs that changed something."""
-    from ingot.agent.lake.run import run_lake
     from ingot.agent.lake.shared_model import end_run
     from ingot.converters.errors import OutputError, SourceError
 
@@ -63,8 +59,7 @@ def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
     try:
         while True:
             try:
-                with _choose_listener(quiet=known is not None) as listener:
-                    report = run_lake(order, listener, settle=poll, watching=True)
+                report = _run_once(order, quiet=known is not None, settle=poll, watching=True)
                 if report.sets != known:
                     _show_report(order, report, as_json=as_json)
                 known = report.sets
@@ -80,11 +75,16 @@ def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
 
 def show_sets(order: LakeOrder, *, as_json: bool) -> None:
     """List the data sets before anything is done with them."""
-    from ingot.agent.lake.run import find_sets
+    from ingot.agent.lake.file_scan import find_sets, list_files
+    from ingot.agent.lake.run import LakeProgress
     from ingot.converters.output.worker_pool import Workers
 
-    with _choose_listener() as listener, Workers(order.jobs) as workers:
-        found, files = find_sets(order, workers, listener.show_scan)
+    listed = list_files(order)
+    with _show_progress() as listen, Workers(order.jobs) as workers:
+        found = find_sets(
+            order, listed, workers, lambda *counts: listen(LakeProgress("files", *counts))
+        )
+    files, left_out = len(listed.entries), len(found.all_left_out())
     sets: list[dict[str, Json]] = [
         {
             "name": one.name,
@@ -98,175 +98,116 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
         for one in found.sets
     ]
     if as_json:
-        print_json({"files": files, "sets": sets, "left_out": len(found.all_left_out())})
+        print_json({"files": files, "sets": sets, "left_out": left_out})
         return
     lines = [
-        (
-            one["name"],
-            one["format"] or "-",
-            count_text(one["files"], "file"),
-            f"{one['bytes']:,} bytes",
-        )
-        for one in sets
+        (s["name"], s["format"] or "-", count_text(s["files"], "file"), f"{s['bytes']:,} bytes")
+        for s in sets
     ]
     print_grid(stdout_console(), lines)
     counts = f"{count_text(len(sets), 'data set')} in {count_text(files, 'file')}"
-    print_line(f"{counts}, {len(found.all_left_out()):,} left out", "bold")
+    print_line(f"{counts}, {left_out:,} left out", "bold")
 
 
 def _show_report(order: LakeOrder, report: "LakeReport", *, as_json: bool) -> None:
+    sets, spent, statuses = report.sets, report.spent, Counter(one.status for one in report.sets)
+    rows, records = Counter[str](), Counter[str]()
+    converted = [one for one in sets if one.status == "converted"]
+    for one in converted:
+        rows.update(one.rows)
+        records.update(one.records)
     if as_json:
-        print_json(_report_document(order, report))
+        left_out = [{"name": name, "why": why} for name, why in report.left_out]
+        document = {
+            "lake": str(order.out),
+            "files": report.files,
+            "statuses": dict(statuses),
+            "worked": list(report.worked),
+            "rows": dict(rows),
+            "records": dict(records),
+            "spent": asdict(spent),
+            "seconds": round(report.seconds, 3),
+            "sets": [_set_document(one) for one in sets],
+            "left_out": left_out,
+        }
+        print_json(document)
         return
     console = stdout_console()
-    statuses = Counter(one.status for one in report.sets)
-    counts = ", ".join(f"{n:,} {_status_words(status)}" for status, n in statuses.most_common())
-    console.print(plain_text(f"{count_text(len(report.sets), 'data set')}: {counts}", "bold"))
-    console.print(plain_text(_rows_line(report.sets)))
-    if (line := _model_line(report)) is not None:
-        console.print(plain_text(line))
+    first = {one.status: one for one in sets}
+    counts = ", ".join(f"{n:,} {_status_words(first[one])}" for one, n in statuses.most_common())
+    console.print(plain_text(f"{count_text(len(sets), 'data set')}: {counts}", "bold"))
+    parts = " + ".join(f"{rows[name]:,} {name}" for name in _ROWS)
+    repeats = sum(one.figures.within + one.across for one in converted)
+    tokens = [one.tokens for one in converted if one.tokens is not None]
+    more = f", {sum(tokens):,} tokens" if tokens else ""
+    written = f"{records['written']:,} records, {repeats:,} of them duplicates{more}"
+    console.print(plain_text(f"{rows['read']:,} rows = {parts}; {written}"))
+    if spent.calls:
+        money = "price unknown" if spent.cost is None else f"${spent.cost:.4f}"
+        sent = f"{spent.chars_sent:,} characters sent, {money}"
+        console.print(plain_text(f"asked a model {spent.calls:,} times, {sent}"))
     if report.left_out:
-        out = order.out / "left_out.jsonl"
-        console.print(plain_text(f"{count_text(len(report.left_out), 'file')} left out: {out}"))
+        file = order.out / "left_out.jsonl"
+        console.print(plain_text(f"{count_text(len(report.left_out), 'file')} left out: {file}"))
     for status in _OPEN:
-        _show_open_sets([one for one in report.sets if one.status == status])
+        found = [one for one in sets if one.status == status]
+        for one in found[:_MOST_SHOWN]:
+            why = " ".join(one.why.split())
+            note_line(f"{_status_words(one)}: {one.name}: {why}", _STYLES[status])
+        if len(found) > _MOST_SHOWN:
+            note_line(f"... and {len(found) - _MOST_SHOWN:,} more {_status_words(found[0])}")
     console.print(plain_text(f"overview: {order.out / 'index.html'}"))
     if statuses["waiting"]:
         console.print(plain_text(f"to review what waits: ingot lake review {order.out}"))
 
 
-def _status_words(status: str) -> str:
+def _status_words(facts: "SetFacts") -> str:
     from ingot.converters.lake.catalog import STATUS_WORDS
 
-    return STATUS_WORDS[status]
+    return STATUS_WORDS[facts.status]
 
 
-def _rows_line(sets: Sequence["SetFacts"]) -> str:
-    rows, records = _sum_counts(sets)
-    parts = " + ".join(f"{rows[name]:,} {name}" for name in _ROWS)
-    written = f"{records['written']:,} records"
-    repeats = sum(one.figures.within + one.across for one in sets if one.status == "converted")
-    tokens = [one.tokens for one in sets if one.tokens is not None]
-    more = f", {sum(tokens):,} tokens" if tokens else ""
-    return f"{rows['read']:,} rows = {parts}; {written}, {repeats:,} of them duplicates{more}"
-
-
-def _sum_counts(sets: Sequence["SetFacts"]) -> tuple[Counter[str], Counter[str]]:
-    rows: Counter[str] = Counter()
-    records: Counter[str] = Counter()
-    for one in sets:
-        if one.status == "converted":
-            rows.update(one.rows)
-            records.update(one.records)
-    return rows, records
-
-
-def _model_line(report: "LakeReport") -> str | None:
-    spent = report.spent
-    if not spent.calls:
-        return None
-    money = "price unknown" if spent.cost is None else f"${spent.cost:.4f}"
-    return f"asked a model {spent.calls:,} times, {spent.chars_sent:,} characters sent, {money}"
-
-
-def _show_open_sets(sets: Sequence["SetFacts"]) -> None:
-    for one in sets[:_MOST_SHOWN]:
-        why = " ".join(one.why.split())
-        note_line(f"{_status_words(one.status)}: {one.name}: {why}", _STYLES[one.status])
-    if len(sets) > _MOST_SHOWN:
-        note_line(f"... and {len(sets) - _MOST_SHOWN:,} more {_status_words(sets[0].status)}")
-
-
-def _report_document(order: LakeOrder, report: "LakeReport") -> dict[str, Json]:
-    """Return the report as JSON, without samples and mappings, which may be long."""
+def _set_document(facts: "SetFacts") -> dict[str, Json]:
+    """Return the facts as JSON, without samples and mappings, which may be long."""
     from ingot.converters.lake.catalog import Figures
 
-    rows, records = _sum_counts(report.sets)
-    left_out = ("mapping", "figures")
-    short = [replace(one, mapping=None, figures=Figures()).to_json() for one in report.sets]
-    return {
-        "lake": str(order.out),
-        "files": report.files,
-        "statuses": dict(Counter(one.status for one in report.sets)),
-        "worked": list(report.worked),
-        "rows": dict(rows),
-        "records": dict(records),
-        "spent": asdict(report.spent),
-        "seconds": round(report.seconds, 3),
-        "sets": [{key: v for key, v in one.items() if key not in left_out} for one in short],
-        "left_out": [{"name": name, "why": why} for name, why in report.left_out],
-    }
-
-
-class _LineListener:
-    """Prints a line per data set on stderr, for logs."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-
-    def _say(self, text: str, style: str = "") -> None:
-        if not self._quiet:
-            note_line(text, style)
-
-    def show_scan(self, done: int, files: int) -> None:
-        """So many of so many new files were looked at."""
-
-    def show_sets(self, sets: int, todo: int) -> None:
-        self._say(f"{count_text(sets, 'data set')}, {todo:,} of them new or changed")
-
-    def show_done(self, facts: "SetFacts", done: int, todo: int) -> None:
-        written = facts.records.get("written")
-        records = "" if written is None else f", {written:,} records"
-        line = f"[{done:,}/{todo:,}] {facts.name}: {_status_words(facts.status)}{records}"
-        self._say(line, _STYLES.get(facts.status, ""))
-
-    def show_step(self, what: str) -> None:
-        self._say(what)
-
-
-class _BarListener:
-    """Shows progress bars on a terminal."""
-
-    def __init__(self, bar: "Progress") -> None:
-        self._bar = bar
-        self._tasks: dict[str, TaskID] = {}
-
-    def _update(self, name: str, done: int, whole: int, text: str = "") -> None:
-        self._bar.start()
-        if name not in self._tasks:
-            self._tasks[name] = self._bar.add_task(name, total=whole, text="")
-        self._bar.update(self._tasks[name], completed=done, total=whole, text=text)
-
-    def show_scan(self, done: int, files: int) -> None:
-        self._update("files", done, files, f"{done:,} of {files:,}")
-
-    def show_sets(self, sets: int, todo: int) -> None:
-        if todo:
-            self._update("data sets", 0, todo, f"0 of {todo:,}")
-
-    def show_done(self, facts: "SetFacts", done: int, todo: int) -> None:
-        name = safe_text(facts.name).replace("\n", " ")[:40]
-        text = f"{done:,} of {todo:,} {name}: {_status_words(facts.status)}"
-        self._update("data sets", done, todo, text)
-
-    def show_step(self, what: str) -> None:
-        self._update(what, 0, 1)
+    document = replace(facts, mapping=None, figures=Figures()).to_json()
+    return {key: one for key, one in document.items() if key not in ("mapping", "figures")}
 
 
 @contextmanager
-def _choose_listener(*, quiet: bool = False) -> Iterator[_LineListener | _BarListener]:
-    if quiet or not sys.stderr.isatty():
-        yield _LineListener(quiet=quiet)
-        return
-    from rich.progress import BarColumn, Progress, TextColumn
+def _show_progress(*, quiet: bool = False) -> Iterator["Callable[[LakeProgress], None]"]:
+    """Yield a listener that moves bars on a terminal, and else prints a line per data set."""
 
-    text = TextColumn("{task.fields[text]}", markup=False)  # names are not trusted
-    columns = (TextColumn("{task.description}"), BarColumn(), text)
-    bar = Progress(*columns, console=stderr_console(), transient=True)
-    try:
-        yield _BarListener(bar)
-    finally:
-        bar.stop()
+    def listen(now: "LakeProgress") -> None:
+        if sys.stderr.isatty() and not quiet:
+            if now.whole:
+                move(now.stage, now.done, now.whole, _bar_text(now))
+        elif line := _progress_line(now):
+            style = _STYLES.get(now.facts.status, "") if now.facts else ""
+            note_line(line, style)
+
+    with open_bars() as move:
+        yield (lambda _: None) if quiet else listen
+
+
+def _bar_text(now: "LakeProgress") -> str:
+    if now.stage not in ("files", "data sets"):
+        return ""
+    name = safe_text(now.facts.name).replace("\n", " ")[:40] if now.facts else ""
+    last = f" {name}: {_status_words(now.facts)}" if now.facts else ""
+    return f"{now.done:,} of {now.whole:,}{last}"
+
+
+def _progress_line(now: "LakeProgress") -> str:
+    if now.sets is not None:
+        return f"{count_text(now.sets, 'data set')}, {now.whole:,} of them new or changed"
+    if now.facts:
+        written = now.facts.records.get("written")
+        records = "" if written is None else f", {written:,} records"
+        status = f"{_status_words(now.facts)}{records}"
+        return f"[{now.done:,}/{now.whole:,}] {now.facts.name}: {status}"
+    return "" if now.stage == "files" else now.stage
 
 
 _WAITING = 4  # processes that may wait for a model while others work
@@ -342,4 +283,7 @@ def run(
     elif watch:
         watch_lake(order, poll, as_json=as_json)
     else:
-        show_run(order, strict=strict, as_json=as_json)
+        report = _run_once(order)
+        _show_report(order, report, as_json=as_json)
+        if strict and any(one.status in _OPEN for one in report.sets):
+            raise typer.Exit(1)

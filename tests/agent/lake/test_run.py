@@ -30,18 +30,12 @@ class Listener:
     def __init__(self):
         self.worked = []
 
-    def show_scan(self, done, files):
-        assert done <= files
-
-    def show_sets(self, sets, todo):
-        self.counts = (sets, todo)
-
-    def show_done(self, facts, done, todo):
-        assert done <= todo
-        self.worked.append(facts.name)
-
-    def show_step(self, what):
-        pass
+    def __call__(self, progress):
+        assert progress.done <= progress.whole
+        if progress.sets is not None:
+            self.counts = (progress.sets, progress.whole)
+        if progress.facts:
+            self.worked.append(progress.facts.name)
 
 
 def talks(count, start=0):
