@@ -21,9 +21,9 @@ from ingot.converters.settings import DeclaredSetting, list_settings
 _CONTROL = "[\x00-\x1f\x7f-\x9f\ud800-\udfff]"  # no part of a name, and no path to open
 _WORD: Json = {"minLength": 1, "maxLength": 4096, "not": {"type": "string", "pattern": _CONTROL}}
 _MOST: Json = 2**53  # what every JSON reader keeps exact
-_TEXT: Json = {"type": "string", **_WORD}
-_NAME: Json = {"type": ["string", "null"], **_WORD}
-_FLAG: Json = {"type": "boolean"}
+_TEXT: dict[str, Json] = {"type": "string", **_WORD}
+_NAME: dict[str, Json] = {"type": ["string", "null"], **_WORD}
+_FLAG: dict[str, Json] = {"type": "boolean"}
 _NUMBERS = {int: "integer", float: "number"}
 
 
