@@ -30,6 +30,22 @@ _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
+def replace_folder(new: Path, place: Path, *, aside: Path) -> Path:
+    """Give a folder the name of another and return where that one lies now.
+
+    In one step where the system can; else the old one goes `aside` first, and back if that fails.
+    """
+    old = new if exchange_folders(new, place) else place.rename(aside)
+    if old == aside:
+        try:
+            new.rename(place)
+        except OSError:
+            aside.rename(place)
+            raise
+    sync_path(place.parent)
+    return old
+
+
 def exchange_folders(first: Path, second: Path) -> bool:
     """Let two existing paths trade places atomically; False where that cannot be done here."""
     try:
@@ -135,23 +151,13 @@ def _swap(places: _Destination, result: Path) -> None:
 
     An empty folder is no old result: it is renamed over.
     """
-    replaced = _own_manifest(places.out) is not None
-    if replaced and exchange_folders(result, places.out):
-        sync_path(places.out.parent)
-        places.discard(result)
-        return
-    if replaced:
-        places.out.rename(places.old)
-    try:
+    if _own_manifest(places.out) is None:
         result.rename(places.out)
-    except OSError:
-        if replaced:
-            places.old.rename(places.out)
-        raise
-    sync_path(places.out.parent)
-    if replaced:
-        with suppress(OSError):  # the result is in place; the next run tries again
-            places.discard(places.old)
+        sync_path(places.out.parent)
+        return
+    old = replace_folder(result, places.out, aside=places.old)
+    with suppress(OSError):  # the result is in place; the next run tries again
+        places.discard(old)
 
 
 def _recover(places: _Destination) -> list[str]:

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.output import commit
 from ingot.converters.output.commit import (
     FinishedResult,
     StagedResult,
     check_destination,
     exchange_folders,
     find_finished,
+    replace_folder,
     stage,
 )
 from ingot.converters.output.files import encode_json, write_file
@@ -340,3 +342,18 @@ def test_folders_trade_places(tmp_path: Path) -> None:
     if sys.platform == "linux":
         assert ((one / "name").read_text(), (other / "name").read_text()) == ("other", "one")
     assert exchange_folders(one, tmp_path / "missing") is False
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_folder_takes_the_place_of_another(at_once, tmp_path: Path, monkeypatch) -> None:
+    if not at_once:
+        monkeypatch.setattr(commit, "exchange_folders", lambda *_: False)
+    new, place, aside = tmp_path / "new", tmp_path / "place", tmp_path / "aside"
+    for folder in (new, place):
+        folder.mkdir()
+        (folder / "name").write_text(folder.name)
+    old = replace_folder(new, place, aside=aside)
+    assert ((place / "name").read_text(), (old / "name").read_text()) == ("new", "place")
+    with pytest.raises(OSError, match="missing"):
+        replace_folder(tmp_path / "missing", place, aside=tmp_path / "other")
+    assert (place / "name").read_text() == "new"

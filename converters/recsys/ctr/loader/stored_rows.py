@@ -4,10 +4,10 @@ Reading on where the last reading ended decodes every row once; memory holds the
 whatever the size of a row group.
 """
 
-import fcntl
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.output.files import whole_file
+from ingot.converters.output.files import hold_lock, whole_file
 from ingot.converters.recsys.ctr.contract import ENTITY_ID, LABELS, ROW_ID
 from ingot.converters.recsys.ctr.loader.split_files import (
     Split,
@@ -256,7 +256,7 @@ def ensure_cache(split: Split, folder: Path) -> Path:
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _hold_lock(target.with_suffix(".lock")) as locked:
+        with _try_hold_lock(target.with_suffix(".lock")) as locked:
             if not _is_cache_of(target, split):
                 for left in folder.glob(f".{target.name}.*") if locked else ():
                     left.unlink(missing_ok=True)  # of killed processes: nobody else writes now
@@ -268,11 +268,11 @@ def ensure_cache(split: Split, folder: Path) -> Path:
 
 
 @contextmanager
-def _hold_lock(lock: Path) -> Iterator[bool]:
+def _try_hold_lock(lock: Path) -> Iterator[bool]:
     """Wait until no other process is in here; whether that can be known."""
-    with lock.open("ab") as stream:
+    with ExitStack() as held:
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX)
+            held.enter_context(hold_lock(lock, wait_s=inf))
         except OSError:  # a storage without locks: each makes its own, and the last one stays
             yield False
             return
