@@ -1,5 +1,6 @@
 """A conversation in a terminal: lines in; mapping as a tree, changes, rows and records out."""
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -63,7 +64,7 @@ class Talk:
         how = "Say what should be different" if model else "No model is asked: short commands"
         self._say(f"{how}; help lists the commands, ok converts, quit leaves.")
         for line in _terminal_lines() if sys.stdin.isatty() else _piped_lines():
-            if not _is_utf8(line):
+            if re.search("[\ud800-\udfff]", line):  # bytes that could not be decoded
                 self._say("this line is not UTF-8; it is not read", "red")
             elif not self._turn(line):
                 break
@@ -140,14 +141,6 @@ def _save_mapping(conversation: Conversation, file: Path) -> str:
     with output_errors(file):
         write_file(file, mapping_bytes(document))
     return f"written: {file}"
-
-
-def _is_utf8(line: str) -> bool:
-    try:
-        line.encode()
-    except UnicodeEncodeError:  # bytes that could not be decoded
-        return False
-    return True
 
 
 def _terminal_lines() -> Iterator[str]:
