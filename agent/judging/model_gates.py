@@ -21,7 +21,6 @@ from ingot.agent.privacy import redact
 from ingot.agent.proposing.columns import name_strength, speaker_role
 from ingot.agent.proposing.proposal import (
     MODEL,
-    MappingDocument,
     Proposal,
     document_layouts,
     message_roles,
@@ -30,7 +29,7 @@ from ingot.agent.proposing.proposal import (
 from ingot.agent.state import Check, Gate, State
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import ISO_639_1
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 Where = Literal["system", "text"]
 

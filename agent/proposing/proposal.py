@@ -11,11 +11,9 @@ from typing import Annotated
 
 from ingot.converters.errors import IngotError, ModelError, Problem
 from ingot.converters.json_yaml import OMIT, UNSTORED
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
-
-MappingDocument = dict[str, Json]
 
 ROLES = ("user", "assistant", "system", "tool")
 
@@ -103,7 +101,7 @@ class Proposal:
     """
 
     decision: str
-    mapping: dict[str, Json] | None
+    mapping: MappingDocument | None
     confidence: float
     reason: str
     evidence: tuple[Evidence, ...] = ()
