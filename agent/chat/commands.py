@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ingot.agent.chat.edits import Edit, list_conditions
 from ingot.converters.mapping.bind import ISO_639_1
-from ingot.converters.mapping.language import META_KEYS, ROLES, MappingDocument
-from ingot.converters.rows import Json
+from ingot.converters.mapping.language import META_KEYS, ROLES
+from ingot.converters.rows import Json, MappingDocument
 
 _OPENING = {"[": "]", "{": "}"}
 NOTHING = ("none", "nothing", "-")

@@ -18,9 +18,8 @@ from ingot.agent.model.budget import Usage
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError
 from ingot.converters.json_yaml import EMPTY, decode, encode
-from ingot.converters.mapping.language import MappingDocument
 from ingot.converters.output.sqlite_file import database_error, open_database
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 FORM = 1  # of the JSON that a conversation is kept as
 YOU, MODEL, INGOT = "you", "model", "ingot"

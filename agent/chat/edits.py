@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from ingot.agent.proposing.llm.reply import lower_condition, lower_message, lower_value
 from ingot.agent.reporting.mapping_words import value_parts
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.mapping.language import ROLES, MappingDocument
-from ingot.converters.rows import Json
+from ingot.converters.mapping.language import ROLES
+from ingot.converters.rows import Json, MappingDocument
 
 Edit = dict[str, Json]
 _Change = Callable[[MappingDocument, Edit], MappingDocument]

@@ -37,9 +37,9 @@ from ingot.agent.state import Context, Order, Review, State
 from ingot.converters.errors import MappingError, Problem, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import to_document
-from ingot.converters.mapping.language import META_KEYS, MappingDocument
+from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Node, PathSyntaxError
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.sample import Sample
 
 _SHOWN = 8
