@@ -14,7 +14,7 @@ from ingot.converters.errors import MappingError, OutputError
 if TYPE_CHECKING:
     from ingot.agent.proposing.proposal import Proposal
     from ingot.agent.state import Context, Order, State
-    from ingot.converters.mapping.language import MappingDocument
+    from ingot.converters.rows import MappingDocument
 
 
 def complete_order(

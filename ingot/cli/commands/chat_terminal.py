@@ -44,8 +44,8 @@ from ingot.cli.console import (
 )
 from ingot.cli.questions import edit_mapping
 from ingot.converters.errors import IngotError, MappingError, OutputError, Problem
-from ingot.converters.mapping.language import MappingDocument
 from ingot.converters.output.files import output_errors, write_file
+from ingot.converters.rows import MappingDocument
 
 _PROMPT = "> "
 
