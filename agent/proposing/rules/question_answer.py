@@ -365,7 +365,7 @@ def _pair_draft(
         kind="sft",
         body=body,
         score=_cast_score(cast, score + 0.3 * bool(cast.how), _unused_share(columns, used)),
-        why=f"{question.path} holds the question and {answer.path} the answer",
+        why=f"{question.path} holds the question, {answer.path} holds the answer",
         pair=True,
         used=used,
         most=UNDECIDED if _is_undecided(view, columns, cast) else 1.0,
