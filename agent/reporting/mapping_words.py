@@ -228,8 +228,8 @@ def cut_text(text: str, most: int = LONGEST) -> str:
     return text if left_out <= 0 else f"{text[:most]} ...(+{left_out} characters)"
 
 
-def common_length(one: str, other: str) -> int:
-    """Count the characters with which both texts begin."""
+def common_length(one: Sequence[str], other: Sequence[str]) -> int:
+    """Count the characters, or texts, with which both begin."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 

@@ -23,8 +23,8 @@ from ingot.agent.review.changed_mappings import (
     nearest_line,
     pointer_lines,
 )
-from ingot.agent.review.diff.change_rules import Change
-from ingot.agent.review.diff.mapping_changes import compare_mappings, worst_class
+from ingot.agent.review.diff.change_rules import Change, worst_class
+from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
 from ingot.agent.review.git_repository import WORKING_TREE, ReviewOptions, open_repository
 from ingot.agent.review.golden_rows import GoldenResult, golden_file, run_golden
