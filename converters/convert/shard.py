@@ -23,6 +23,7 @@ from ingot.converters.convert.result import (
     check_counts,
     shard_name,
 )
+from ingot.converters.json_yaml import load_json
 from ingot.converters.mapping.bind import Mapping
 from ingot.converters.mapping.columns.executor import MappingExecutor, UnifiedTable
 from ingot.converters.mapping.rows.executor import UnifiedBatch
@@ -293,8 +294,7 @@ def convert_shard(
     with output_errors(task.work):
         done = task.folder / SHARD_FILE
         if done.exists():
-            found: dict[str, Json] = json.loads(done.read_bytes())
-            return found
+            return load_json(done)
         draft = task.work / f".{shard_name(task.number)}-{uuid4().hex[:8]}"
         try:
             return _finish_shard(task, draft, tick)

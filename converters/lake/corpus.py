@@ -22,7 +22,6 @@ the place of the lake, or on other data sets but for the repeats.
 """
 
 import hashlib
-import json
 import shutil
 import time
 from collections.abc import Iterable, Sequence
@@ -45,6 +44,7 @@ from ingot.converters.convert.result import (
     tokens_name,
 )
 from ingot.converters.errors import ConversionError, NoTokensError
+from ingot.converters.json_yaml import find_json
 from ingot.converters.lake.catalog import Split
 from ingot.converters.lake.duplicates import drop_mask, open_drops, open_hashes
 from ingot.converters.lake.record_hashes import ALL, Hashes, Splits, hash_heads, hash_records
@@ -275,9 +275,7 @@ class _PendingSplit:
 
     def has_records(self) -> bool:
         """Whether a run that was killed had written all records."""
-        file = self._staged.work / _WRITTEN
-        if file.exists():
-            self._written = json.loads(file.read_bytes())
+        self._written = find_json(self._staged.work / _WRITTEN) or {}
         return bool(self._written)
 
     def open_records(self, stack: ExitStack) -> None:

@@ -8,7 +8,6 @@ is nothing but the token ids. Read from Megatron-LM's `megatron/core/datasets/in
 whose own reader loads what is written here (tests).
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.json_yaml import load_json
 from ingot.converters.rows import Json
 
 MAGIC: Final = b"MMIDIDX\x00\x00"
@@ -247,12 +247,9 @@ def read_meta(prefix: Path) -> dict[str, Json]:
     if not path.is_file():
         return {}
     try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConversionError(str(path), f"not JSON: {error}", "mend or remove it") from error
-    if not isinstance(document, dict):
-        raise ConversionError(str(path), "not a JSON object", "mend or remove it")
-    return document
+        return load_json(path)
+    except (OSError, ValueError) as error:
+        raise ConversionError(str(path), str(error), "mend or remove it") from error
 
 
 def number_stretches(

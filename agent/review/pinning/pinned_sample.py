@@ -8,7 +8,6 @@ import bz2
 import gzip
 import hashlib
 import io
-import json
 import lzma
 import os
 import shutil
@@ -25,7 +24,7 @@ import zstandard
 from ingot.agent.review.pinning.row_choice import PinnedContent
 from ingot.agent.review.pinning.sample_redaction import SampleRedactor
 from ingot.converters.errors import OutputError, SourceError, translate_read_errors
-from ingot.converters.json_yaml import violations
+from ingot.converters.json_yaml import load_json, violations
 from ingot.converters.output.commit import replace_folder
 from ingot.converters.output.files import encode_json, output_errors, sync_path, sync_tree
 from ingot.converters.rows import Json
@@ -86,16 +85,15 @@ def find_pinned(folder: Path) -> PinnedSample | None:
 def _read_about(folder: Path) -> dict[str, Json]:
     where = str(folder / ABOUT)
     try:
-        about = json.loads((folder / ABOUT).read_bytes())
-    except (ValueError, RecursionError) as error:
+        about = load_json(folder / ABOUT)
+    except ValueError as error:
         raise SourceError(where, "no JSON", "ingot map --pin-sample writes it") from error
     if found := violations("sample", about):
         pointer, said = found[0]
         raise SourceError(
             where, f"{pointer or '/'}: {said[:200]}", "ingot map --pin-sample writes it"
         )
-    document: dict[str, Json] = about
-    return document
+    return about
 
 
 def _list_files(folder: Path) -> list[Path]:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingot.converters.json_yaml import load_json
 from ingot.converters.megatron.engines.engine import (
     Encoded,
     Engine,
@@ -278,7 +279,6 @@ def probe_engine(
 _CHECKS: Final = 4  # raised when the checks change
 # Verdicts of the gate before these checks: what it found wrong is still wrong.
 _FORMER_CHECKS: Final = 3
-_LARGEST_FILE: Final = 64 << 10
 _SHOWN: Final = 200
 
 
@@ -337,12 +337,11 @@ def _read_verdict(case: VerdictCase, checks: int) -> Verdict | None:
     if path is None:
         return None
     try:
-        with path.open("rb") as file:
-            document = json.loads(file.read(_LARGEST_FILE))
+        document = load_json(path)
         verdict = Verdict(passed=document["passed"], problem=document["problem"])
         if document["case"] != case.key(checks):
             return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     sound = isinstance(verdict.passed, bool) and isinstance(verdict.problem, str)
     return verdict if sound else None

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from ingot.converters.errors import ConversionError, NoTokensError, OutputError, SourceError
+from ingot.converters.json_yaml import find_json
 from ingot.converters.megatron.engines.choice import choose_engine
 from ingot.converters.megatron.engines.engine import REFERENCES, EngineChoice, EngineWrongError
 from ingot.converters.megatron.engines.fast_engines import (
@@ -56,7 +57,6 @@ from ingot.converters.megatron.write.staging import (
     finished_units,
     identity_difference,
     open_staging,
-    read_note,
     sum_counts,
 )
 from ingot.converters.output.files import output_errors
@@ -272,14 +272,14 @@ class _Build:
         _, idx_path, meta_path = index_paths(self.prefix)
         if not idx_path.exists():
             return None
-        then = read_note(self.run_file).get("identity")
+        then = (find_json(self.run_file) or {}).get("identity")
         differs = (
             identity_difference(self.identity(), then)
             if then
             else "it is not known how it was made"
         )
         if not differs:
-            meta = read_note(meta_path)
+            meta = find_json(meta_path) or {}
             differs = _describe_damage(self.prefix, meta)
             if not differs:
                 log_event(self.monitor, "info", "pipeline", "already_done", file_path=str(idx_path))

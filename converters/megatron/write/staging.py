@@ -18,7 +18,6 @@ not there. A build that was killed between two renames is finished by the next o
 
 import errno
 import hashlib
-import json
 import os
 import re
 from collections import Counter
@@ -31,6 +30,7 @@ from typing import Any, Final
 import numpy as np
 
 from ingot.converters.errors import OutputError
+from ingot.converters.json_yaml import find_json
 from ingot.converters.megatron.indexed_dataset import (
     MASK_CODE,
     WRITTEN_CODES,
@@ -86,7 +86,7 @@ class Staging:
 
     def identity(self) -> dict[str, Json] | None:
         """What is being built here, as the unfinished build noted it; None if there is none."""
-        return read_note(_unfinished_file(self.prefix, _LOCK)).get("identity")
+        return (find_json(_unfinished_file(self.prefix, _LOCK)) or {}).get("identity")
 
     def begin(self, identity: dict[str, Json]) -> None:
         """Remove what is unfinished, and note what is to be built."""
@@ -127,7 +127,7 @@ class Staging:
 
     def finish_commit(self) -> bool:
         """Carry out a commit, also one that a killed build began; whether there was one."""
-        order = read_note(_unfinished_file(self.prefix, _COMMIT))
+        order = find_json(_unfinished_file(self.prefix, _COMMIT)) or {}
         if not order:
             return False
         with output_errors(self.prefix):
@@ -163,15 +163,6 @@ def _unfinished_file(base: Path, kind: str) -> Path:
     return base.with_name(f"{base.name}.{kind}.tmp")
 
 
-def read_note(path: Path) -> dict[str, Json]:
-    """The JSON object of a file whose names need not be UTF-8; {} where there is none."""
-    try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
 def _list_unfinished(base: Path) -> list[Path]:
     if not base.parent.is_dir():
         return []
@@ -197,7 +188,7 @@ def open_staging(prefix: Path, tmp_dir: Path | None) -> Iterator[Staging]:
         except OSError:
             os.close(lock)
             raise
-    base = read_note(_unfinished_file(prefix, _LOCK)).get("base")
+    base = (find_json(_unfinished_file(prefix, _LOCK)) or {}).get("base")
     place = Staging(
         prefix=prefix,
         base=wanted if base is None else Path(text_to_name(base)),

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import MANIFEST, output_errors, sync_path
 from ingot.converters.recsys.criteo.contract import (
     FIRST_ID,
@@ -217,7 +218,7 @@ def vocabulary_digest(folder: Path) -> str:
 def _listed_hashes(folder: Path) -> dict[str, str]:
     """The SHA-256 of every file that the folder's manifest lists; empty without a manifest."""
     try:
-        files = json.loads((folder / MANIFEST).read_bytes())["files"]
+        files = load_json(folder / MANIFEST)["files"]
         return {one["path"]: one["sha256"] for one in files}
     except (OSError, ValueError, KeyError, TypeError):
         return {}

@@ -18,11 +18,12 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import encode_json, sync_path, sync_tree, write_file
 from ingot.converters.recsys.criteo.contract import HEADER, KEYS, REJECTS, npy_header
 from ingot.converters.recsys.criteo.preprocess.raw_lines import Rejects
@@ -57,10 +58,8 @@ class WorkFolder:
 
     def facts(self, step: str) -> dict[str, Json] | None:
         """What a finished step left, None where it is not done."""
-        try:
-            return cast("dict[str, Json]", json.loads(self._marker(step).read_bytes()))
-        except FileNotFoundError:
-            return None
+        marker = self._marker(step)
+        return load_json(marker) if marker.exists() else None
 
     def done(self, step: str, facts: dict[str, Json]) -> None:
         """Say that a step is done; its files must be on the disk."""
