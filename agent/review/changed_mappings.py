@@ -17,10 +17,10 @@ from ingot.agent.review.revisions import (
     sample_extent,
     sidecar_ids,
     sidecar_owner,
-    sidecar_owners,
 )
 from ingot.converters.errors import MappingError, Problem, RevisionError
 from ingot.converters.mapping.bind import read_mapping
+from ingot.converters.mapping.parser import pointer_to
 from ingot.converters.rows import Json
 from ingot.converters.sources.storage.listing import matches_globs
 
@@ -87,7 +87,8 @@ def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[Ch
     old, new = _read_files(base, paths), _read_files(head, paths)
     moves = _moved_mappings(old, new, base, head)
     mappings = [*_changed_paths(paths, old, new, head, moves, globs)]
-    untouched = sidecar_owners(changed) & head.files.keys() - {one.path for one in mappings}
+    beside = head.files.keys() & {sidecar_owner(path) for path in changed}
+    untouched = beside - {one.path for one in mappings}
     mappings += _changes_of_sidecars_only(head, sorted(untouched))
     placed = (_with_sidecar_changes(one, base, head) for one in mappings if _is_chosen(one, globs))
     return sorted(placed, key=lambda one: one.path)
@@ -328,44 +329,26 @@ def _with_sidecar_changes(one: ChangedMapping, base: Side, head: Side) -> Change
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 
 
-@dataclass(kw_only=True, slots=True)
-class _OpenContainer:
-    """A list or an object that is being read; `key` is the present member."""
-
-    pointer: str
-    is_list: bool
-    key: str | None = None
-    number: int = 0
-
-    def inside(self) -> str:
-        """Return the pointer of the value that is being read."""
-        step = str(self.number) if self.key is None else self.key
-        return f"{self.pointer}/{step.replace('~', '~0').replace('/', '~1')}"
-
-    def names_next(self) -> bool:
-        """Check whether the next text is the key of a member."""
-        return not self.is_list and self.key is None
-
-
 def pointer_lines(text: str) -> dict[str, int]:
     """Map JSON Pointers of a JSON text to line numbers; a member has the line of its key."""
     found: dict[str, int] = {}
-    around: list[_OpenContainer] = []
+    # The lists and objects that are being read: their pointers, and what is read in them: the
+    # number of an element, the key of a member, None before a key.
+    around: list[tuple[str, int | str | None]] = []
     for token, line in _tokens(text):
-        inner = around[-1] if around else None
+        outer, step = around[-1] if around else ("", "")
         if token in "]}":
             del around[-1:]
         elif token == ",":
-            if inner:
-                inner.key, inner.number = None, inner.number + 1
-        elif inner and inner.names_next():
-            inner.key = _unquote(token)
-            found[inner.inside()] = line
+            around[-1:] = [(outer, step + 1 if isinstance(step, int) else None)] if around else []
+        elif step is None:
+            around[-1] = outer, _unquote(token)
+            found[pointer_to(outer, _unquote(token))] = line
         elif token != ":":
-            pointer = inner.inside() if inner else ""
+            pointer = pointer_to(outer, step) if around else ""
             found.setdefault(pointer, line)
             if token in "[{":
-                around.append(_OpenContainer(pointer=pointer, is_list=token == "["))
+                around.append((pointer, 0 if token == "[" else None))
     return found
 
 
