@@ -2,10 +2,8 @@
 
 import json
 import re
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from ingot.agent.review.git_repository import find_renames
@@ -207,8 +205,7 @@ def _pair_alike(
     gone: Mapping[str, _File], come: Mapping[str, _File], spell: Callable[[_File], bytes]
 ) -> dict[str, str]:
     before, after = ({path: spell(one) for path, one in side.items()} for side in (gone, come))
-    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
-        return find_renames(Path(folder), before, after)
+    return find_renames(before, after)
 
 
 def _canonical_bytes(file: _File) -> bytes:

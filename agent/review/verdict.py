@@ -265,7 +265,8 @@ def _warning_gates(ran: SampleRun) -> list[Gate]:
 
 
 def _drift_reasons(replay: Replay) -> Iterator[Reason]:
-    for level, stops in (("block", True), ("warn", False)):
+    levels: dict[Level, bool] = {"block": True, "warn": False}
+    for level, stops in levels.items():
         if found := [one for one in replay.drift if one.stops == stops]:
             said = "the sample does not have the shape that the mapping was made for"
             text = f"{said}: {first_changes(found)}"

@@ -43,7 +43,7 @@ from ingot.converters.sources.sample import Sample, draw_sample
 from ingot.converters.sources.storage.archives import TarMember
 
 _FACTS = ("format", "layout", "encoding", "delimiter", "quote", "header")
-_BROKEN = object()
+_BROKEN: Json = object()
 
 
 def _pinned_spec(source: Source) -> SourceSpec:
