@@ -31,8 +31,7 @@ from ingot.agent.proposing.proposal import (
 from ingot.agent.state import Check, Gate, State
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import ISO_639_1
-from ingot.converters.mapping.language import MappingDocument
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 Where = Literal["system", "text"]
 

@@ -11,8 +11,7 @@ from typing import Annotated, NamedTuple
 
 from ingot.converters.errors import IngotError, ModelError, Problem
 from ingot.converters.json_yaml import OMIT, UNSTORED
-from ingot.converters.mapping.language import MappingDocument
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
 
@@ -136,7 +135,7 @@ class Proposal:
     """
 
     decision: str
-    mapping: dict[str, Json] | None
+    mapping: MappingDocument | None
     confidence: float
     reason: str
     evidence: tuple[Evidence, ...] = ()

@@ -16,8 +16,7 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.agent.state import Check
 from ingot.converters.mapping.check import PathCoverage
-from ingot.converters.mapping.language import MappingDocument
-from ingot.converters.rows import Json, shorten_text
+from ingot.converters.rows import Json, MappingDocument, shorten_text
 
 LONGEST = 240  # characters of a part in one line
 

@@ -19,11 +19,10 @@ from ingot.agent.review.revisions import (
 from ingot.converters.errors import MappingError, Problem, RevisionError
 from ingot.converters.mapping.bind import read_mapping
 from ingot.converters.mapping.parser import pointer_to
-from ingot.converters.rows import Json
+from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.storage.listing import matches_globs
 
 Status = Literal["added", "modified", "renamed", "removed", "broken"]
-Document = dict[str, Json]
 
 # The keys of version 1 and 2; an object with others is no mapping.
 _WHOLE = ("version", "source", "group", "any_of", "provenance")
@@ -42,8 +41,8 @@ class ChangedMapping:
     path: str
     status: Status
     old_path: str | None = None
-    old: Document | None = None
-    new: Document | None = None
+    old: MappingDocument | None = None
+    new: MappingDocument | None = None
     text: str = ""
     problems: tuple[Problem, ...] = ()
     beside: frozenset[str] = frozenset()
@@ -55,7 +54,7 @@ class _File:
     """A file of one side: its bytes (None = too large for a mapping), and its document."""
 
     data: bytes | None
-    document: Document | None = None
+    document: MappingDocument | None = None
 
     @property
     def text(self) -> str:
@@ -164,7 +163,7 @@ def _parse_file(path: str, data: bytes | None) -> _File:
         return _File(data=data)
 
 
-def _parse_object(data: bytes) -> Document:
+def _parse_object(data: bytes) -> MappingDocument:
     try:
         document = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -271,7 +270,7 @@ def _has_mapping_sibling(path: str, head: Side) -> bool:
     return any(one.document is not None for one in _read_files(head, beside).values())
 
 
-def _removed_mapping(path: str, was: Document | None, kind: str | None) -> ChangedMapping:
+def _removed_mapping(path: str, was: MappingDocument | None, kind: str | None) -> ChangedMapping:
     if kind is None:
         return ChangedMapping(path=path, status="removed", old=was)
     problem = Problem("", "unreadable", "a regular file", kind)
@@ -279,7 +278,7 @@ def _removed_mapping(path: str, was: Document | None, kind: str | None) -> Chang
 
 
 def _remaining_mapping(
-    path: str, old_path: str | None, was: Document | None, after: _File
+    path: str, old_path: str | None, was: MappingDocument | None, after: _File
 ) -> ChangedMapping:
     status: Status = "added" if was is None else "renamed" if old_path else "modified"
     if after.document is None:

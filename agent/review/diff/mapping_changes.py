@@ -15,8 +15,8 @@ from ingot.agent.review.diff.part_changes import (
     value_changes,
     where_changes,
 )
-from ingot.converters.mapping.language import META_KEYS, MappingDocument
-from ingot.converters.rows import Json
+from ingot.converters.mapping.language import META_KEYS
+from ingot.converters.rows import Json, MappingDocument
 
 _KEYS = ("each", "where", "text", "messages", "system", "tools", "meta")
 # Pairs of alternatives, and characters of the keys around them, said again for each of them.

@@ -20,9 +20,8 @@ from ingot.agent.review.diff.part_changes import (
     role_map_changes,
     value_changes,
 )
-from ingot.converters.mapping.language import MappingDocument
 from ingot.converters.mapping.parser import pointer_to
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 # (place among the old messages, place among the new ones); None = it has no partner.
 Pair = tuple[int | None, int | None]

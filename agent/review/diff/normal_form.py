@@ -13,7 +13,6 @@ from ingot.converters.mapping.language import (
     Group,
     Layout,
     Mapping,
-    MappingDocument,
     Message,
     RoleFromData,
     RoleInTurn,
@@ -33,7 +32,7 @@ from ingot.converters.paths import (
     quote_name,
     steps_text,
 )
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.facts import SourceSpec
 
 

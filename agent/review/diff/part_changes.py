@@ -15,8 +15,7 @@ from ingot.agent.reporting.mapping_words import (
     value_text,
 )
 from ingot.agent.review.diff.change_rules import Change, exact_text, make_change
-from ingot.converters.mapping.language import MappingDocument
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 _BEFORE, _WINDOW = 40, 120  # characters
 _FORMS = ("path", "concat", "any_of", "template", "literal")
