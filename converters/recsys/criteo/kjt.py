@@ -358,7 +358,7 @@ class KeyedJaggedTensor:
             from torchrec.sparse.jagged_tensor import KeyedJaggedTensor as OfTorchrec
         except (ImportError, OSError) as error:  # OSError: fbgemm's library is of another torch
             said = " ".join(str(error).split())[:200]
-            hint = "pip install --no-deps torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0 for torch 2.13"
+            hint = "install torchrec 1.8.0 and fbgemm-gpu-cpu 1.8.0 without what they require"
             raise ConversionError("", f"torchrec cannot be loaded: {said}", hint) from error
         return OfTorchrec(
             keys=list(self._keys),

@@ -30,7 +30,7 @@ def draft_yaml(
     part = "all of its" if sample.whole else "its first"
     name = path.rstrip("/").rpartition("/")[2]
     lines = [
-        f"# Drafted by `ingot ctr draft` from {_comment_text(name)}: {part} {sample.rows:,} rows.",
+        f"# Drafted by ingot from {_comment_text(name)}: {part} {sample.rows:,} rows.",
         "# Reasons stand beside the lines; read them, and change what you know better.",
     ]
     if sample.rejects:

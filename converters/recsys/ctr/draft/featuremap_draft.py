@@ -124,7 +124,7 @@ def _find_roles(path: str, sample: Sample, chosen: ChosenColumns) -> tuple[_Role
     given = _named_profile(path, profiles, chosen.conversion)
     conversion = given[0] if given else roles.find_conversion(profiles, click)
     if conversion is None:
-        doubts.append("no column is plainly a conversion: y_cvr is 0 in every row (--conversion)")
+        doubts.append("no column is plainly a conversion: y_cvr is 0 in every row (`conversion`)")
     given = _named_profile(path, profiles, chosen.sample)
     unique = given[0] if given else roles.find_sample(profiles, entity)
     for label in (click, conversion):

@@ -3,8 +3,8 @@
     report = validate(Path("out"))
     report.broken
 
-Rows are read in batches; memory does not grow with them, but for 8 bytes per distinct entity and
-per distinct token of a vocabulary.
+Rows are read in batches: memory grows with 8 bytes per distinct entity, not with the rows. One
+vocabulary at a time is in memory.
 """
 
 import json
