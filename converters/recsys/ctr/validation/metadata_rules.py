@@ -1,7 +1,7 @@
 """The rules on vocabularies, stats.json and manifest.json."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingot.converters.errors import SourceError
-from ingot.converters.json_yaml import load_json
+from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.json_yaml import find_json, load_json
 from ingot.converters.output.files import MANIFEST, hash_file
 from ingot.converters.recsys.ctr import contract
 from ingot.converters.recsys.ctr.contract import ids_of
@@ -70,7 +70,7 @@ def _check_vocabulary(
     def note(column: str, bad: Mask, said: Callable[[int], str]) -> None:
         found.rows(_RULE, BatchStart(file=part.name, row=0), column, bad, said)
 
-    with processed_folder.translate_read_errors(part.name):
+    with translate_read_errors(part.name, "cannot be read"):
         columns = pq.read_table(part.path).combine_chunks()
         tokens = columns["token"].cast(pa.large_binary()).combine_chunks()
     for name in COLUMNS:
@@ -131,8 +131,10 @@ def check_stats(
     if stats is None:
         return
     figures = list(_row_figures(counts, entities))
-    if _is_fitted_here(root):
-        figures += _vocabulary_figures(vocabularies)
+    if (find_json(root / MANIFEST) or {}).get("vocab_sha256") is None:
+        # Fitted on this data: saved vocabularies have other tokens too.
+        for name, one in vocabularies.items():
+            figures += [(("vocab", name, key), count) for key, count in asdict(one).items()]
     for path, right in figures:
         _compare(stats, path, right, "the files have", found)
     _check_sums(root, stats, found)
@@ -169,47 +171,29 @@ def _row_figures(counts: dict[str, SplitCounts], entities: dict[str, int]) -> _F
         yield ("entities", split), distinct
 
 
-def _vocabulary_figures(vocabularies: dict[str, VocabularyCounts]) -> _Figures:
-    for name, one in vocabularies.items():
-        for key, count in asdict(one).items():
-            yield ("vocab", name, key), count
-
-
-def _is_fitted_here(root: Path) -> bool:
-    """Whether the vocabularies were fitted on this data; saved ones know other tokens too."""
-    try:
-        return load_json(root / MANIFEST).get("vocab_sha256") is None
-    except (OSError, ValueError):
-        return True
-
-
 def _check_sums(root: Path, stats: dict[str, Json], found: Findings) -> None:
     """What has to add up in stats.json itself, and the lines of the rejects."""
-    parts = [_count_at(stats, ("rows", one)) for one in ("train", "valid", "rejected", "dropped")]
-    _compare(stats, ("rows", "read"), sum(parts), "train + valid + rejected + dropped are", found)
-    rejected, common = _total_count(stats, "rejects"), _total_count(stats, "common_rejects")
+    rows = stats.get("rows")
+    parts = ("train", "valid", "rejected", "dropped")
+    _compare(stats, ("rows", "read"), _add_counts(rows, parts), f"{' + '.join(parts)} are", found)
+    rejected, common = _add_counts(stats.get("rejects")), _add_counts(stats.get("common_rejects"))
     _compare(stats, ("rows", "rejected"), rejected, "the reasons under rejects are", found)
-    lines = _count_lines(root / processed_folder.REJECTS)
+    path = root / processed_folder.REJECTS
+    lines = 0
+    if path.is_file():
+        with path.open("rb") as stream:
+            lines = sum(1 for _ in stream)
     if lines != rejected + common:
         said = f"{lines} lines, stats.json has {rejected} rejects and {common} common_rejects"
         found.add(_STATS, Place(file=processed_folder.REJECTS, found=said))
 
 
-def _total_count(stats: dict[str, Json], key: str) -> int:
-    reasons = stats.get(key)
-    return sum(_count_at(reasons, (one,)) for one in reasons) if isinstance(reasons, dict) else 0
-
-
-def _count_at(document: dict[str, Json], path: tuple[str, ...]) -> int:
-    said = _value_at(document, path)
-    return said if isinstance(said, int) else 0
-
-
-def _count_lines(path: Path) -> int:
-    if not path.is_file():
+def _add_counts(counts: Json, names: Iterable[str] | None = None) -> int:
+    """Add the counts of these names, or of all; what is not a count is 0."""
+    if not isinstance(counts, dict):
         return 0
-    with path.open("rb") as stream:
-        return sum(1 for _ in stream)
+    told = (counts.get(name) for name in (counts if names is None else names))
+    return sum(count for count in told if isinstance(count, int))
 
 
 def check_manifest(root: Path, found: Findings) -> None:
