@@ -17,14 +17,13 @@ from ingot.agent.reporting.mapping_words import common_length
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.changed_mappings import (
     ChangedMapping,
-    Document,
     compare_files,
     find_changed,
     nearest_line,
     pointer_lines,
 )
-from ingot.agent.review.diff.change_rules import Change
-from ingot.agent.review.diff.mapping_changes import compare_mappings, worst_class
+from ingot.agent.review.diff.change_rules import Change, worst_class
+from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
 from ingot.agent.review.git_repository import WORKING_TREE, ReviewOptions, open_repository
 from ingot.agent.review.golden_rows import GoldenResult, golden_file, run_golden
@@ -48,7 +47,7 @@ from ingot.agent.review.verdict import Case, Reason, change_place, verdict_reaso
 from ingot.converters.errors import MappingError, RevisionError, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.rows.executor import Record
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 VERSION = 1
 _MAGIC = re.compile(r"([*?\[])")
@@ -416,7 +415,7 @@ def _golden_json(found: GoldenResult | None, path: str) -> dict[str, Json] | Non
     return {"file": file, "rows": found.rows, "failed": [encode(one) for one in found.failed]}
 
 
-def _provenance_json(document: Document | None) -> dict[str, Json] | None:
+def _provenance_json(document: MappingDocument | None) -> dict[str, Json] | None:
     """State who made a mapping; a value of a wrong type is not stated."""
     stated = (document or {}).get("provenance")
     if not isinstance(stated, dict) or not stated:

@@ -32,7 +32,7 @@ from ingot.agent.proposing.rules.question_answer import (
 from ingot.agent.proposing.rules.sides import answer_strength
 from ingot.agent.proposing.rules.speakers import flag_roles, roles_of_values
 from ingot.agent.proposing.rules.transcripts import Markers, entry_content, find_markers
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 _TALKS = frozenset(name_group("talks"))
 _TALKS_CJK = ("对话", "会话", "対話", "会話", "대화")
@@ -55,7 +55,7 @@ def grouped_reading(reading: Reading) -> Iterator[Reading]:
         return
     rows = [[reading.rows[place] for place in order.sorted(group)] for group in groups.values()]
     told = order.column is not None and _names_a_talk(by.name)
-    outer: dict[str, Json] = {"by": [by.path]}
+    outer: MappingDocument = {"by": [by.path]}
     if order.column:
         outer["sort"] = order.column.path
     yield Reading(
@@ -291,7 +291,7 @@ def _can_end(column: Column, talk: Talk) -> bool:
     return spoken and not _is_below(column, talk) and not column.nested
 
 
-def _draft_with_ending(view: View, talk: Talk, body: dict[str, Json], score: float) -> Draft | None:
+def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: float) -> Draft | None:
     ending = _find_ending(view, talk)
     if ending is None:
         return None
@@ -374,7 +374,7 @@ def _view_without_talk(view: View, talk: Talk) -> View:
 
 
 def _talk_draft(view: View, talk: Talk) -> Draft | None:
-    body: dict[str, Json] = {"messages": list(talk.entries)}
+    body: MappingDocument = {"messages": list(talk.entries)}
     if system := _find_system(view, talk):
         body["system"] = system
     stepped = isinstance(talk.entries[0].get("each"), list) and talk.entries[0]["role"] == "user"

@@ -40,7 +40,7 @@ from ingot.converters.errors import MappingError, SourceError
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import CheckReport, check_mapping
 from ingot.converters.mapping.rows.executor import Record
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample, draw_sample
@@ -56,7 +56,7 @@ class Candidate:
     draft: Draft
     reading: Reading
     score: float
-    document: dict[str, Json]
+    document: MappingDocument
     report: CheckReport | None = None
 
 
@@ -157,7 +157,7 @@ def _mixed_shape_drafts(reading: Reading, modes: Sequence[str]) -> Iterator[Draf
         )
 
 
-def candidate_document(draft: Draft, reading: Reading, meta: dict[str, Json]) -> dict[str, Json]:
+def candidate_document(draft: Draft, reading: Reading, meta: dict[str, Json]) -> MappingDocument:
     """The mapping document of a draft in its reading, facts about the files included."""
     paths = [*draft.used, *_part_strings(draft.body), *_part_strings(meta)]
     source = _needed_facts(reading.source, paths)
@@ -393,7 +393,7 @@ def _is_rival(other: Candidate, chosen: Candidate, request: Request) -> bool:
 
 
 def _drop_failing_meta(
-    document: dict[str, Json], chosen: Candidate, request: Request
+    document: MappingDocument, chosen: Candidate, request: Request
 ) -> dict[str, Json]:
     """The document, without meta paths where they make it fail."""
     try:

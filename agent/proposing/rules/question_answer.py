@@ -52,7 +52,7 @@ from ingot.agent.proposing.rules.sides import (
     question_strength,
     score_pairs,
 )
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 _SIDE_NAMES = (("0", "1"), ("1", "2"), ("a", "b"))
 _PREFERS = re.compile(
@@ -388,7 +388,7 @@ def _pair_draft(
 ) -> Draft:
     cast, used = _assign_columns(view, columns, question, answer, options)
     messages = question_answer_messages(_question_parts(cast), _answer_parts(cast, columns))
-    body: dict[str, Json] = {"messages": messages}
+    body: MappingDocument = {"messages": messages}
     if cast.system:
         body["system"] = _path_beside_first(cast.system, answer)
     if tools := tools_value(view):

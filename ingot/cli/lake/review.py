@@ -30,7 +30,6 @@ from ingot.converters.settings import Setting
 if TYPE_CHECKING:
     from ingot.agent.lake.lake_order import LakeOrder
     from ingot.agent.lake.review_queue import ShownProposal
-    from ingot.agent.proposing.proposal import Proposal
     from ingot.converters.lake.catalog import SetFacts
     from ingot.converters.lake.survey import DataSet
 
@@ -245,10 +244,15 @@ def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | N
             if done := _carry_out_choice(order, facts, data_set, choice, own):
                 return done
             continue
-        document, provenance = _replacement_mapping(shown, second, choice)
-        new = _load_shown(
-            partial(review_queue.try_mapping, order, data_set, document, provenance=provenance)
-        )
+        if choice == "r" and second and second.mapping:
+            document = second.mapping
+            provenance = {"mapper": "rules", "confidence": second.confidence}
+        else:
+            former = shown.document or {"version": 2}
+            document = edit_mapping(former)
+            provenance = {**(former.get("provenance") or {}), "edited": True}
+        try_it = partial(review_queue.try_mapping, order, data_set, document)
+        new = _load_shown(partial(try_it, provenance=provenance))
         if new is not None:
             shown, own = new, new.document
     return "skipped"
@@ -303,15 +307,3 @@ def _carry_out_choice(
         print_error(str(error))
         return None
     return _ENDS[choice]
-
-
-def _replacement_mapping(
-    shown: "ShownProposal", second: "Proposal | None", choice: str
-) -> tuple[dict[str, Json], dict[str, Json]]:
-    """Return a mapping from the editor or the rules, and its provenance."""
-    old = (shown.document or {}).get("provenance") or {}
-    if choice == "r" and second and second.mapping:
-        return second.mapping, {"mapper": "rules", "confidence": second.confidence}
-    answer = edit_mapping(shown.document or {"version": 2})
-    mapping = answer["decisions"][0]["edited_action"]["args"]["mapping"]
-    return mapping, {**old, "edited": True}

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
-from ingot.cli.command import INTERRUPTED, Command
+from ingot.cli.command import INTERRUPTED
 from ingot.cli.console import note_line, plain_text, print_error, safe_text, stderr_console
 from ingot.cli.options import command_options
 from ingot.converters.megatron.options import (
@@ -378,12 +378,3 @@ def _print_result(prefix: Path, stats: "TokenStats") -> None:
     if stats.rejected:
         warning = f"{stats.rejected} rows were not tokenized, see {prefix}.rejects.jsonl"
         note_line(f"warning: {warning}", "yellow")
-
-
-parquet2mbt = typer.Typer(
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-parquet2mbt.command(cls=Command)(build_tokens)
