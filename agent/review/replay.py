@@ -15,7 +15,7 @@ from ingot.agent.judging.drift import (
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.fingerprint import source_shape
-from ingot.agent.review.changed_mappings import ChangedMapping, Document
+from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.pinning.pinned_sample import ABOUT, find_pinned, pinned_folder
 from ingot.agent.review.revisions import Side, describe_odd_files, write_sidecars
 from ingot.agent.state import Change, Context, Order
@@ -23,7 +23,7 @@ from ingot.converters.errors import MappingError, Problem, SourceError, StorageE
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.paths import Node
-from ingot.converters.rows import Batch, Json
+from ingot.converters.rows import Batch, Json, MappingDocument
 
 Key = tuple[str, int, int]
 Kind = Literal["changed", "lost", "gained"]
@@ -292,7 +292,9 @@ def _is_not_fetched(folder: Path) -> bool:
     return any(path.read_bytes()[:100].startswith(_POINTER_OF_LFS) for path in files)
 
 
-def replay_mappings(stand: SampleBasis, old: Document | None, new: Document | None) -> Replay:
+def replay_mappings(
+    stand: SampleBasis, old: MappingDocument | None, new: MappingDocument | None
+) -> Replay:
     """Run both mappings on the sample."""
     if stand.kind == "none" or new is None:
         return Replay(stand=stand)
@@ -315,7 +317,7 @@ def replay_mappings(stand: SampleBasis, old: Document | None, new: Document | No
 
 
 def _run_mapping(
-    context: Context, stand: SampleBasis, document: Document
+    context: Context, stand: SampleBasis, document: MappingDocument
 ) -> tuple[SampleRun | None, tuple[Problem, ...], SourceError | None]:
     """Run a mapping; if that fails return the problems, and the reader's error if it is one."""
     order = Order(source=stand.location, source_name=stand.source_name)
@@ -348,7 +350,7 @@ def _match_runs(old: SampleRun | None, new: SampleRun | None) -> RecordMatch | N
     return match_records(old.records, new.records, rows=rows)
 
 
-def _provenance_drift(document: Document, ran: SampleRun | None) -> tuple[Change, ...]:
+def _provenance_drift(document: MappingDocument, ran: SampleRun | None) -> tuple[Change, ...]:
     kept = stored_shape(document)
     if kept is None or ran is None:
         return ()

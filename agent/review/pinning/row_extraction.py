@@ -56,23 +56,15 @@ _PLAIN = (bool, dt.date, dt.time, dt.timedelta, decimal.Decimal)
 def _parquet_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Table:
     """Return the rows of these numbers, in order, without the file's own metadata."""
     with open_parquet(stream, where) as file, translate_read_errors(where):
-        starts = _row_group_bounds(file.metadata)
         parts: list[pa.RecordBatch] = []
-        for group, (start, stop) in enumerate(starts):
+        start = 0
+        for group in range(file.num_row_groups):
+            stop = start + file.metadata.row_group(group).num_rows
             if any(start <= number < stop for number in numbers):
                 batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False)
                 parts += _take_rows(batches, numbers, start)
+            start = stop
         return _join_batches(parts, file.schema_arrow)
-
-
-def _row_group_bounds(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
-    bounds = []
-    start = 0
-    for number in range(metadata.num_row_groups):
-        stop = start + metadata.row_group(number).num_rows
-        bounds.append((start, stop))
-        start = stop
-    return bounds
 
 
 def _take_rows(
@@ -249,7 +241,6 @@ def _extract_from_table(task: PinTask) -> PinnableRows:
 
     return PinnableRows(
         file=task.file,
-        main=task.main,
         sizes=[sizes[place] for place in small],
         broken=[broken[place] for place in small],
         write=write,
@@ -273,7 +264,6 @@ def _extract_from_text(task: PinTask) -> PinnableRows:
 
     return PinnableRows(
         file=task.file,
-        main=task.main,
         sizes=[len(unit.spelled) + 1 for unit in chosen],
         broken=[unit.broken for unit in chosen],
         write=write,
