@@ -75,7 +75,6 @@ def _run_checks(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Check the data if there is any, show the result, and raise if there are problems."""
     from ingot.agent.judging.policy import gates_of_state
     from ingot.agent.nodes.convert import try_mapping
     from ingot.agent.state import Context

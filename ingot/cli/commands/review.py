@@ -117,7 +117,6 @@ def _report_to_github(found: dict[str, Json], *, annotated: bool) -> None:
 
 
 def _conclude(found: dict[str, Json]) -> None:
-    """Print the verdict on stderr and set the exit code."""
     levels = Counter(one["verdict"] for one in found["mappings"])
     count = len(found["mappings"])
     counts = ", ".join(f"{levels[level]} {level}" for level in ("block", "warn") if levels[level])

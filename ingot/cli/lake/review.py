@@ -155,7 +155,6 @@ def _reject_set(order: "LakeOrder", sets: Mapping[str, "DataSet"], facts: "SetFa
 
 
 def _match_names(known: Sequence["SetFacts"], patterns: Sequence[str]) -> list["SetFacts"]:
-    """Return the data sets that match a pattern, each once."""
     for pattern in patterns:
         if not any(fnmatchcase(one.name, pattern) for one in known):
             names = ", ".join(one.name for one in known[:5]) or "nothing"
@@ -201,7 +200,6 @@ def _print_next_step(order: "LakeOrder", approved: int) -> None:
 
 
 def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
-    """Show one data set after the other and ask."""
     from ingot.agent.lake.review_queue import find_data_sets
 
     if not found:

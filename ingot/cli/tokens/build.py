@@ -162,7 +162,6 @@ def _bytes_of_total(done: int, total: int) -> str:
 
 
 def _amount_rows(summary: "BuildSummary") -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and remark."""
     speed, engine = summary.speed, summary.engine or "the engine"
     failed = f"{summary.failed_files:,} failed" if summary.failed_files else ""
     yield "files", f"{summary.files:,}", failed
@@ -317,7 +316,6 @@ def _ignore_closed_output() -> Iterator[None]:
 
 @contextmanager
 def _log_failure(monitor: "Monitor") -> Iterator[None]:
-    """Log why a build failed."""
     from ingot.converters.errors import IngotError
     from ingot.converters.megatron.metrics.messages import log_event
 
