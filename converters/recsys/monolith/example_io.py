@@ -317,7 +317,7 @@ def _join_messages(held: list[tuple[bytes, bytes, int]], number: int) -> Records
         sort_stop=both.stop[0::2],
         source=np.array([key for _, _, key in held], np.uint32),
         offset=both.start[0::2],
-        number=number,
+        record=np.arange(number, number + len(held)),
     )
 
 

@@ -11,7 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import kernel
-from ingot.converters.recsys.monolith.record_index import Bytes, Places, Rows, frozen
+from ingot.converters.recsys.monolith.record_index import (
+    Bytes,
+    Places,
+    Rows,
+    append_rewritten,
+)
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     FIXED32,
     FIXED64,
@@ -103,17 +108,17 @@ def _measure_payloads(
 
 def _rewrite_odd_features(rows: Rows, found: Payloads) -> tuple[Bytes, NDArray[np.bool_]]:
     """Measure features of another form after protobuf wrote them anew."""
-    which = np.flatnonzero(found.odd)
-    # What all rows of a batch share lies in one place, and is written once.
-    _, sample, of_place = np.unique(rows.start[which], return_index=True, return_inverse=True)
-    pieces = [_reencode_feature(rows.feature(int(entry))) for entry in which[sample]]
-    sizes = np.array([len(piece) for piece, _ in pieces], np.int64)
-    ends = (len(rows.data) + np.cumsum(sizes))[of_place]
-    begins = ends - sizes[of_place]
-    unknown = np.zeros(len(found.odd), np.bool_)
-    unknown[which] = np.array([strange for _, strange in pieces], np.bool_)[of_place]
-    more = np.frombuffer(b"".join(piece for piece, _ in pieces), np.uint8)
-    data = frozen(np.concatenate([rows.data, more]))
+    which, unknown = np.flatnonzero(found.odd), np.zeros(len(found.odd), np.bool_)
+    strange: set[int] = set()  # the places of those with unknown fields
+
+    def rewrite(entry: int) -> bytes:
+        written, has_unknown = _reencode_feature(rows.feature(entry))
+        if has_unknown:
+            strange.add(int(rows.start[entry]))
+        return written
+
+    data, begins, ends = append_rewritten(rows.data, rows.start, which, rewrite)
+    unknown[which] = np.isin(rows.start[which], list(strange))
     again = _measure_payloads(data, begins, ends, np.zeros(len(which), np.bool_))
     for name, part in again._asdict().items():
         getattr(found, name)[which] = part

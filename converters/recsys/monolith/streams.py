@@ -7,7 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
@@ -137,7 +137,7 @@ def read_until_error(reader: "RecordReader") -> Iterator[Records | Bad]:
     try:
         for part in reader:
             yield part
-            number = part.number + len(part) if isinstance(part, Records) else part.record + 1
+            number = (int(part.record[-1]) if isinstance(part, Records) else part.record) + 1
     except (StorageError, OtherKindError):
         raise
     except SourceError as error:
@@ -170,19 +170,10 @@ def convert_batches(
     number, plan = 0, plan_columns(schema, table, fid, where)
     for batch in batches:
         records, wrong = encode_batch(batch, plan, number)
-        yield from _number_records(records, {bad.record for bad in wrong}, number)
+        if len(records):
+            yield records
         yield from wrong
         number += batch.num_rows
-
-
-def _number_records(records: Records, wrong: set[int], number: int) -> Iterator[Records]:
-    """Records of the good rows of a table, with the numbers that the rows have in it."""
-    begin = 0
-    for gap in (*sorted(wrong), number + len(records) + len(wrong)):
-        end = begin + gap - number
-        if end > begin:
-            yield replace(records.part(begin, end), number=number)
-        begin, number = end, gap + 1
 
 
 def _index_records(
@@ -199,10 +190,7 @@ def _index_records(
         return index_batches(records)
     if kind == "example":
         return [index_examples(records)]
-    found = index_instances(records)
-    if lost is not None:
-        lost.update(found.lost)
-    return [(found.rows, found.wrong)]
+    return [index_instances(records, Counter() if lost is None else lost)]
 
 
 _STANDARD: Final = "standard input"

@@ -21,7 +21,7 @@ from ingot.converters.recsys.monolith.convert.stream import (
     TableSink,
     scan_columns,
 )
-from ingot.converters.recsys.monolith.frames.compression import compression_by_name
+from ingot.converters.recsys.monolith.frames.compression import SUFFIXES, compression_by_name
 from ingot.converters.recsys.monolith.streams import (
     REJECTS,
     STDIN,
@@ -34,19 +34,21 @@ from ingot.converters.sources.facts import absolute_location, input_entry, input
 from ingot.converters.sources.storage.listing import Entry
 
 FORMAT: Final = 1
-_COMPRESSED_SUFFIXES: Final = (".snappy", ".zst", ".zstd", ".gz", ".zz", ".zlib")
-_KIND_SUFFIXES: Final = (".parquet", ".pq", ".pb", ".bin", ".data", ".examplebatch", ".example")
+_NAMED: Final = {
+    *(".snappy", ".zst", ".zstd", ".gz", ".zz", ".zlib"),
+    *(".parquet", ".pq", ".pb", ".bin", ".data", ".examplebatch", ".example"),
+}
 STDOUT: Final = "-"
-_SUFFIX_OF: Final = {"snappy": ".snappy", "zstd": ".zst", "gzip": ".gz", "zlib": ".zz"}
 
 
 def output_name(name: str, target: Target, compression: str) -> str:
     """What the stream that is made of one is named: its name, with the endings of what it is."""
     path = PurePosixPath(name)
-    while path.suffix.lower() in (*_COMPRESSED_SUFFIXES, *_KIND_SUFFIXES) and path.stem:
+    while path.suffix.lower() in _NAMED and path.stem:
         path = path.with_suffix("")
-    ending = ".parquet" if target == "parquet" else ".pb" + _SUFFIX_OF.get(compression, "")
-    return str(path) + ending
+    if target == "parquet":
+        return f"{path}.parquet"
+    return f"{path}.pb{SUFFIXES.get(compression, ('',))[0]}"
 
 
 def output_names(inputs: Inputs, target: Target, compression: str) -> list[str]:

@@ -17,7 +17,13 @@ from ingot.converters.recsys.monolith.frames.compression import open_decompresse
 from ingot.converters.recsys.monolith.frames.framing import MAX_SORT_ID, PARQUET, Framing
 from ingot.converters.recsys.monolith.frames.record_io import RecordReader, RecordWriter, Writable
 from ingot.converters.recsys.monolith.line_ids import MANDATORY, decode_line_ids, find_incomplete
-from ingot.converters.recsys.monolith.record_index import Bad, Places, Records, Rows, prefix_sums
+from ingot.converters.recsys.monolith.record_index import (
+    Bad,
+    Places,
+    Records,
+    Rows,
+    prefix_sums,
+)
 from ingot.converters.recsys.monolith.streams import (
     read_rows,
     read_table_records,
@@ -26,7 +32,6 @@ from ingot.converters.recsys.monolith.streams import (
 from ingot.converters.recsys.monolith.tables.rows_to_arrow import ParquetSink, decode_batches
 from ingot.converters.recsys.monolith.tables.schema import TableScan, TableSchema
 from ingot.converters.recsys.monolith.wire.message_writer import BatchBuilder, example_records
-from ingot.converters.recsys.monolith.wire.row_assembly import append_pieces
 from ingot.converters.recsys.monolith.wire.row_index import (
     find_unfit_for_batches,
     index_examples_and_doubled,
@@ -177,18 +182,15 @@ def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
     data_source_key stands in a lagrangex header and not in the message.
     """
     rows, wrong, doubled = index_examples_and_doubled(records)
-    good = rows.record - records.number
+    good = np.searchsorted(records.record, rows.record)
     anew = np.flatnonzero(doubled | (records.source[good] > 0))
-    records = records.select(good)
-    start, stop, data = records.start, records.stop, records.data
+    records = replace(records.select(good), source=rows.source)
     if len(anew):
         which = np.zeros(len(rows), np.bool_)
         which[anew] = True
         made = example_records(rows.chosen(which))
-        messages = [made.message(at) for at in range(len(made))]
-        data, start[anew], stop[anew] = append_pieces(data, messages)
-    whole = replace(records, data=data, start=start, stop=stop, source=rows.source)
-    return whole, rows, wrong
+        records = records.with_messages({int(at): made.message(n) for n, at in enumerate(anew)})
+    return records, rows, wrong
 
 
 Reject = Callable[[dict[str, Json]], object]

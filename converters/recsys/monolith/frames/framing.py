@@ -77,6 +77,7 @@ class Framing:
 
 
 COMPRESSIONS: Final = ("none", "snappy", "zstd", "gzip", "zlib")
+"""What streams may be compressed with, as options name it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, SourceError, translate_read_errors
-from ingot.converters.recsys.monolith.frames.compression import open_compressed
+from ingot.converters.recsys.monolith.frames.compression import new_compressor
 from ingot.converters.recsys.monolith.frames.framing import (
     HEAD,
     MAX_SORT_ID,
@@ -162,8 +162,9 @@ class RecordReader:
         )
         arrays = {name: array[:count].copy() for name, array in self._scratch._asdict().items()}
         arrays["offset"] += self._base
-        records = Records(data=self._data, number=self._number, **arrays)
-        self._number += int(count)
+        first, self._number = self._number, self._number + int(count)
+        record = np.arange(first, self._number)
+        records = Records(data=self._data, record=record, **arrays)
         self._at = int(at)
         return records, _ScanEnd(state=state, place=int(place), size=int(size))
 
@@ -179,7 +180,7 @@ class RecordReader:
         """The records before `at`, and the rest of the stream as none."""
         if at:
             yield records.part(0, at)
-        self._number = records.number + at
+        self._number = int(records.record[at])
         self._at = int(records.offset[at]) - self._base
         yield self._rest("sort_id", f"its sort_id is itself an {message_kind(records.sort_id(at))}")
 
@@ -333,7 +334,7 @@ def _refuse_records(records: Records, wrong: NDArray[np.bool_], problem: str) ->
     if wrong.any():
         at = int(wrong.argmax())
         hint = "the low 8 bits of a data_source_key must be 0, sizes within Monolith's limits"
-        raise ConversionError(f"record {records.number + at}", problem, hint)
+        raise ConversionError(f"record {records.record[at]}", problem, hint)
 
 
 class RecordWriter:
@@ -343,7 +344,7 @@ class RecordWriter:
         self, stream: Writable, framing: Framing, kind: Kind, compression: str = "none"
     ) -> None:
         """Write to `stream`, which stays open; `compression` is one of `COMPRESSIONS`."""
-        self._packed = open_compressed(stream, compression)
+        self._stream, self._compressor = stream, new_compressor(compression)
         self._framing = framing
         self._kind = kind
         self.records = 0
@@ -352,10 +353,14 @@ class RecordWriter:
     def write(self, records: Records) -> None:
         """Append records. Raises ConversionError for what `framed` refuses."""
         data = frame_records(records, self._framing, self._kind)
-        self._packed.write(data.tobytes())
+        self._write(self._compressor.compress(data.tobytes()))
         self.records += len(records)
         self.bytes += len(data)
 
     def close(self) -> None:
-        """Write what compression still holds."""
-        self._packed.close()
+        """Write what compression still holds; the stream below stays open."""
+        self._write(self._compressor.flush())
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self._stream.write(data)

@@ -202,7 +202,7 @@ def encode_batch(
         Bad(offset=0, record=first + row, reason="cell", detail=said)
         for row, said in sorted(encoding.wrong.items())
     ]
-    return replace(records, number=first), wrong
+    return records, wrong
 
 
 _GROUP_BYTES: Final = 16 << 20

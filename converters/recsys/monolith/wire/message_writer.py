@@ -23,7 +23,6 @@ from ingot.converters.recsys.monolith.record_index import (
     prefix_sums,
 )
 from ingot.converters.recsys.monolith.wire.batch_kernels import Groups, group_rows, order_by_list
-from ingot.converters.recsys.monolith.wire.format_kernels import VARINT
 from ingot.converters.recsys.monolith.wire.row_assembly import compact_rows, gather_spans, join_rows
 from ingot.converters.recsys.monolith.wire.writer_kernels import (
     Lists,
@@ -60,7 +59,7 @@ def example_records(rows: Rows) -> Records:
         sort_stop=sort_stop,
         source=rows.source,
         offset=stop - totals,
-        number=0,
+        record=rows.record,
     )
 
 
@@ -216,9 +215,13 @@ class _GroupedRows:
         return np.full(self._lists, self._shared) & (self._names_of_lists() < special)
 
     def _record(self, lists: Bytes, count: int) -> tuple[Records, int]:
+        from ingot.converters.recsys.monolith.contract import example_pb2
+
         rows, begin = self._rows, self._begin
         rest = rows.data[rows.rest_start[begin] : rows.rest_stop[begin]]
-        numbers = _number_field(3, count) + _number_field(100, int(rows.source[begin]))
+        numbers = example_pb2.ExampleBatch(
+            batch_size=count, data_source_key=int(rows.source[begin])
+        ).SerializeToString()
         message = np.concatenate([lists, np.frombuffer(numbers, np.uint8), rest])
         sort_id, lost = self._sort_id()
         size, whole = len(message), len(message) + len(sort_id)
@@ -230,7 +233,7 @@ class _GroupedRows:
             sort_stop=np.full(1, whole, np.int64),
             source=rows.source[begin : begin + 1],
             offset=np.zeros(1, np.int64),
-            number=0,
+            record=np.zeros(1, np.int64),
         )
         return records, lost
 
@@ -247,18 +250,3 @@ class _GroupedRows:
         if len(distinct) == 1:
             return sort_ids[: sizes[0]], 0
         return np.empty(0, np.uint8), int((sizes > 0).sum())
-
-
-def _number_field(field: int, value: int) -> bytes:
-    """A field of a number that is not negative; nothing where it is 0."""
-    if value == 0:
-        return b""
-    return _encode_varint(field << 3 | VARINT) + _encode_varint(value)
-
-
-def _encode_varint(value: int) -> bytes:
-    digits = []
-    while value >= 0x80:
-        digits.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*digits, value])

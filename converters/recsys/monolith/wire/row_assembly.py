@@ -14,7 +14,9 @@ from ingot.converters.recsys.monolith.record_index import (
     Bad,
     Bytes,
     Places,
+    Records,
     Rows,
+    append_pieces,
     frozen,
     prefix_sums,
 )
@@ -95,29 +97,26 @@ class WalkedRows:
     """What kernels noted of R rows with E features.
 
     Attributes:
-        data: uint8[B].
+        records: the record of each row.
         first: int64[R + 1] entries before each row.
         entries: int64[ENTRY, E].
         rows: int64[ROW, R].
         status: int8[R].
-        sort_start: int64[R]; this and the following as in `Rows`.
-        sort_stop: int64[R].
-        record: int64[R].
-        offset: int64[R].
-        row: int64[R].
+        row: int64[R] as in `Rows`.
     """
 
-    data: Bytes
+    records: Records
     names: tuple[bytes, ...]
     first: Places
     entries: NDArray[np.int64]
     rows: NDArray[np.int64]
     status: NDArray[np.int8]
-    sort_start: Places
-    sort_stop: Places
-    record: Places
-    offset: Places
     row: Places
+
+    def content(self, place: int, at: int) -> bytes:
+        """The bytes between two places that are noted of row `at`."""
+        start, stop = self.rows[place : place + 2, at]
+        return self.records.data[start:stop].tobytes()
 
 
 @kernel
@@ -135,14 +134,6 @@ def gather_spans(data: Bytes, start: Places, stop: Places) -> tuple[Bytes, Place
     out = np.empty(int(first[-1]), np.uint8)
     _gather_into(frozen(data), frozen(start), frozen(stop), out)
     return out, first
-
-
-def append_pieces(data: Bytes, pieces: list[bytes]) -> tuple[Bytes, Places, Places]:
-    """Bytes with others behind them."""
-    sizes = np.array([len(piece) for piece in pieces], np.int64)
-    stop = len(data) + np.cumsum(sizes)
-    more = np.frombuffer(b"".join(pieces), np.uint8)
-    return np.concatenate([data, more]), stop - sizes, stop
 
 
 def assemble_rows(noted: WalkedRows) -> tuple[Rows, list[Bad], NDArray[np.bool_]]:
@@ -164,13 +155,8 @@ def assemble_rows(noted: WalkedRows) -> tuple[Rows, list[Bad], NDArray[np.bool_]
 
 def _bad_row(noted: WalkedRows, at: int, complaints: dict[int, tuple[str, str]]) -> Bad:
     reason, detail = complaints.get(at, ("twice", _TWICE))
-    return Bad(
-        offset=int(noted.offset[at]),
-        record=int(noted.record[at]),
-        row=None if noted.row[at] < 0 else int(noted.row[at]),
-        reason=reason,
-        detail=detail,
-    )
+    row = None if noted.row[at] < 0 else int(noted.row[at])
+    return replace(noted.records.bad(at, reason, detail), row=row)
 
 
 def _resolve_special(noted: WalkedRows) -> tuple[WalkedRows, dict[int, tuple[str, str]]]:
@@ -206,9 +192,8 @@ def _take_equal_lines(noted: WalkedRows) -> None:
 
     differ = np.flatnonzero(noted.status == LINES_DIFFER)
     for at in differ:
-        field, feature = (noted.rows[one : one + 2, at] for one in (w.LINE, w.LINE_FEATURE))
-        said = rewrite_special(noted.data[slice(*feature)].tobytes(), BAD_LINE)
-        line = line_id_pb2.LineId.FromString(noted.data[slice(*field)].tobytes())
+        said = rewrite_special(noted.content(w.LINE_FEATURE, at), BAD_LINE)
+        line = line_id_pb2.LineId.FromString(noted.content(w.LINE, at))
         equal = isinstance(said, bytes) and _parse_line(said) == line
         noted.status[at] = w.SOUND if equal else w.TWICE
         noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, at] = -1
@@ -225,7 +210,7 @@ def _parse_line(feature: bytes) -> object:
 
 def _read_special(noted: WalkedRows) -> None:
     line_id = message_shapes()[0]["LineId"]
-    read_special(noted.data, noted.rows, noted.status, line_id, new_grammar())
+    read_special(noted.records.data, noted.rows, noted.status, line_id, new_grammar())
 
 
 def _rewrite_doubtful(
@@ -235,24 +220,23 @@ def _rewrite_doubtful(
     pieces: dict[int, bytes] = {}
     for at in map(int, doubtful):
         reason, place = _SPECIAL[int(noted.status[at])]
-        start, stop = noted.rows[place : place + 2, at]
-        feature = rewrite_special(noted.data[start:stop].tobytes(), int(noted.status[at]))
+        feature = rewrite_special(noted.content(place, at), int(noted.status[at]))
         if isinstance(feature, str):
             complaints[at] = reason, feature
         else:
             pieces[at] = feature
-    data, start, stop = append_pieces(noted.data, list(pieces.values()))
+    data, start, stop = append_pieces(noted.records.data, list(pieces.values()))
     for at, begin, end in zip(pieces, start, stop, strict=True):
         place = _SPECIAL[int(noted.status[at])][1]
         noted.rows[place : place + 2, at] = begin, end
         noted.status[at] = w.SOUND
-    mended = replace(noted, data=data)
+    mended = replace(noted, records=replace(noted.records, data=data))
     _read_special(mended)
     return mended
 
 
 def _build_rows(noted: WalkedRows, good: Places) -> Rows:
-    entries, first = noted.entries, noted.first
+    entries, first, records = noted.entries, noted.first, noted.records.select(good)
     if len(good) < len(noted.status):
         counts = np.diff(first)
         keep = np.zeros(len(noted.status), np.bool_)
@@ -260,10 +244,10 @@ def _build_rows(noted: WalkedRows, good: Places) -> Rows:
         entries = entries.compress(np.repeat(keep, counts), axis=1)
         first = prefix_sums(counts[good])
     said = noted.rows.take(good, axis=1)  # contiguous, which an index does not give
-    label, label_first = gather_spans(noted.data, said[w.LABELS], said[w.LABELS + 1])
+    label, label_first = gather_spans(records.data, said[w.LABELS], said[w.LABELS + 1])
     weight = said[w.WEIGHT].astype(np.uint32).view(np.float32)
     return Rows(
-        data=noted.data,
+        data=records.data,
         names=noted.names,
         first=first,
         name=entries[w.NAME].astype(np.int32),
@@ -283,10 +267,10 @@ def _build_rows(noted: WalkedRows, good: Places) -> Rows:
         source=said[w.SOURCE].astype(np.uint32),
         rest_start=said[w.REST],
         rest_stop=said[w.REST + 1],
-        sort_start=noted.sort_start[good],
-        sort_stop=noted.sort_stop[good],
-        record=noted.record[good],
-        offset=noted.offset[good],
+        sort_start=records.sort_start,
+        sort_stop=records.sort_stop,
+        record=records.record,
+        offset=records.offset,
         row=noted.row[good],
     )
 

@@ -11,8 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.recsys.monolith.frames.compression import COMPRESSIONS, open_decompressed
-from ingot.converters.recsys.monolith.frames.framing import FRAMINGS, MAX_SORT_ID, Framing
+from ingot.converters.recsys.monolith.frames.compression import open_decompressed
+from ingot.converters.recsys.monolith.frames.framing import (
+    COMPRESSIONS,
+    FRAMINGS,
+    MAX_SORT_ID,
+    Framing,
+)
 from ingot.converters.recsys.monolith.frames.record_io import (
     RecordReader,
     RecordWriter,
@@ -40,6 +45,7 @@ def with_frames(pieces: list[tuple[bytes, bytes, int]]) -> Records:
         sort_stop=flat.stop[::2],
         source=np.array([source for _, _, source in pieces], np.uint32),
         offset=flat.start[::2],
+        record=np.arange(len(pieces)),
     )
 
 
@@ -182,7 +188,7 @@ def test_what_is_written_is_read(
     assert writer.records == len(pieces)
     stream = open_decompressed(io.BytesIO(out.getvalue()), "it", compression)
     found = [
-        (part.message(at), part.sort_id(at), int(part.source[at]), part.number + at)
+        (part.message(at), part.sort_id(at), int(part.source[at]), part.record[at])
         for part in RecordReader(stream, "it", framing, "example", block)
         for at in range(len(part))
     ]

@@ -11,7 +11,7 @@ import pytest
 
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.monolith.contract import REASONS
-from ingot.converters.recsys.monolith.frames.compression import open_compressed, open_decompressed
+from ingot.converters.recsys.monolith.frames.compression import new_compressor, open_decompressed
 from ingot.converters.recsys.monolith.frames.framing import FRAMINGS, Framing
 from ingot.converters.recsys.monolith.frames.record_io import RecordReader, frame_records
 from ingot.converters.recsys.monolith.record_index import Bad, Records, records_of_messages
@@ -188,11 +188,9 @@ def test_what_comes_before_the_end_of_cut_off_data_is_given(example: Make) -> No
     noise = random.Random(1).randbytes(400_000)
     data = plain(*(noise[at : at + 100] for at in range(0, len(noise), 100)))
     for compression in ("gzip", "zstd", "zlib", "snappy"):
-        out = io.BytesIO()
-        packing = open_compressed(out, compression)
-        packing.write(data)
-        packing.close()
-        raw = io.BytesIO(out.getvalue()[: len(out.getvalue()) * 3 // 4])
+        packing = new_compressor(compression)
+        packed = packing.compress(data) + packing.flush()
+        raw = io.BytesIO(packed[: len(packed) * 3 // 4])
         stream = open_decompressed(raw, "it", compression)
         reader = iter(RecordReader(stream, "it", PLAIN, "example"))
         first = next(reader)
