@@ -207,7 +207,7 @@ def _count_list_values(data: Bytes, at: int, stop: int, values: int) -> int:
     """Values of a list; -1 if it is not of the form that protobuf writes."""
     many: int = 0
     if values != BYTES:
-        many = count_packed_numbers(data, at, stop, values)
+        many = _count_packed_numbers(data, at, stop, values)
     else:
         while at < stop:
             number, wire, _, at = read_field(data, at, stop)
@@ -218,7 +218,14 @@ def _count_list_values(data: Bytes, at: int, stop: int, values: int) -> int:
 
 
 @kernel
-def count_packed_numbers(data: Bytes, at: int, stop: int, values: int) -> int:
+def count_lists(data: Bytes, start: Places, stop: Places, values: int, counts: Places) -> None:
+    """How many values lists of one kind hold, which are as protobuf writes them."""
+    for one in range(len(start)):
+        counts[one] = _count_list_values(data, start[one], stop[one], values)
+
+
+@kernel
+def _count_packed_numbers(data: Bytes, at: int, stop: int, values: int) -> int:
     """How many packed numbers lie there; -1 where the last one is cut off."""
     if values == FIXED8:
         return (stop - at) // 8 if (stop - at) % 8 == 0 else -1

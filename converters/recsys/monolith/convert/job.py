@@ -126,10 +126,13 @@ class ConversionRun:
         self.reordered = 0
 
     def write(
-        self, out_of: OutputOpener, compression: str, rejects: BinaryIO | None
+        self, out_of: OutputOpener, compression: str, rejects: BinaryIO
     ) -> list[StreamResult]:
         """Write every stream; `rejects` gets a line for what is bad."""
-        reject = _reject_writer(rejects)
+
+        def reject(document: dict[str, Json]) -> None:
+            rejects.write(json.dumps(document).encode() + b"\n")
+
         if self._settings.target == "parquet":
             return self._write_tables(out_of, reject)
         return self._convert_each(
@@ -181,14 +184,6 @@ class ConversionRun:
                 records=self._rows,
             )
         )
-
-
-def _reject_writer(rejects: BinaryIO | None) -> Reject:
-    def write(reject: dict[str, Json]) -> None:
-        if rejects is not None:
-            rejects.write(json.dumps(reject).encode() + b"\n")
-
-    return write
 
 
 @dataclass(frozen=True, kw_only=True)

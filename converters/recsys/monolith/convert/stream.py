@@ -14,8 +14,13 @@ from ingot.converters.recsys.monolith.convert.filters import filter_rows
 from ingot.converters.recsys.monolith.convert.settings import Counts, Settings
 from ingot.converters.recsys.monolith.example_io import bad_record_error
 from ingot.converters.recsys.monolith.frames.compression import open_decompressed, peek_bytes
-from ingot.converters.recsys.monolith.frames.framing import MAX_SORT_ID, PARQUET, Framing
-from ingot.converters.recsys.monolith.frames.record_io import RecordReader, RecordWriter, Writable
+from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing
+from ingot.converters.recsys.monolith.frames.record_io import (
+    RecordReader,
+    RecordWriter,
+    Writable,
+    find_unwritable,
+)
 from ingot.converters.recsys.monolith.line_ids import MANDATORY, decode_line_ids, find_incomplete
 from ingot.converters.recsys.monolith.record_index import (
     Bad,
@@ -37,7 +42,7 @@ from ingot.converters.recsys.monolith.wire.row_index import (
     index_examples_and_doubled,
 )
 from ingot.converters.rows import Json
-from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
+from ingot.converters.sources.recognizers.monolith import Kind
 from ingot.converters.sources.storage.listing import Entry
 
 _UNKNOWN: Final = "an ExampleBatch would read an unknown field as one of its own"
@@ -70,7 +75,7 @@ class ExampleSink:
     def write(self, records: Records, rows: Rows) -> list[Bad]:
         """Write the messages of rows, one for each."""
         sizes = records.stop - records.start
-        wrong = _find_unwritable(rows, sizes, self._framing)
+        wrong = _bad_rows(rows, sizes, self._framing)
         for at in _true_indices(sizes == 0):
             wrong[at] = rows.bad(at, "empty", "it has no fields")
         good = np.ones(len(rows), np.bool_)
@@ -91,20 +96,19 @@ def _true_indices(which: NDArray[np.bool_]) -> list[int]:
     return [int(at) for at in np.flatnonzero(which)]
 
 
-def _find_unwritable(rows: Rows, sizes: Places, framing: Framing) -> dict[int, Bad]:
+def _bad_rows(rows: Rows, sizes: Places, framing: Framing) -> dict[int, Bad]:
     """Rows that no frame holds, by their places: large ones, of tables, and by their keys."""
-    wrong: dict[int, Bad] = {}
-    if framing.lagrangex_header:
-        for at in _true_indices((rows.source & np.uint32(255)) != 0):
-            found = f"its low 8 bits are not 0: {rows.source[at]}"
-            wrong[at] = rows.bad(at, "data_source_key", found)
-    if framing.sort_id:
-        lengths = rows.sort_stop - rows.sort_start
-        for at in _true_indices(lengths > MAX_SORT_ID):
-            wrong[at] = rows.bad(at, "sort_id", f"{lengths[at]:,} bytes")
-    for at in _true_indices(sizes > MAX_RECORD["example"]):
-        wrong[at] = rows.bad(at, "size", f"{sizes[at]:,} bytes")
-    return wrong
+    details: dict[str, Callable[[int], str]] = {
+        "data_source_key": lambda at: f"its low 8 bits are not 0: {rows.source[at]}",
+        "sort_id": lambda at: f"{rows.sort_stop[at] - rows.sort_start[at]:,} bytes",
+        "size": lambda at: f"{sizes[at]:,} bytes",
+    }
+    unwritable = find_unwritable(rows, sizes, framing, "example")
+    return {
+        at: rows.bad(at, reason, detail(at))
+        for reason, detail in details.items()
+        for at in _true_indices(unwritable[reason])
+    }
 
 
 class ExampleBatchSink:
@@ -121,7 +125,7 @@ class ExampleBatchSink:
     def add(self, rows: Rows) -> list[Bad]:
         """Take rows; those that no batch can hold are told."""
         features = prefix_sums(rows.stop - rows.start)
-        wrong = _find_unwritable(rows, np.diff(features[rows.first]), self._framing)
+        wrong = _bad_rows(rows, np.diff(features[rows.first]), self._framing)
         for at in _true_indices(find_unfit_for_batches(rows)):
             wrong[at] = rows.bad(at, "unknown", _UNKNOWN)
         if wrong:
@@ -223,7 +227,7 @@ class StreamConverter:
         """Give its rows to a sink, and close that. Raises as `write`."""
         for rows in self.rows():
             for bad in sink.add(rows):
-                self._reject_row(bad)
+                self._reject_bad(bad)
         sink.close()
 
     def _reframe(self, out: BinaryIO, compression: str) -> None:
@@ -231,22 +235,22 @@ class StreamConverter:
         with self._opened() as stream:
             for part in self._parts(stream, "example"):
                 if isinstance(part, Bad):
-                    self._reject_record(part)
+                    self._reject_bad(part, of_record=True)
                     continue
                 records, rows, wrong = verbatim_records(part)
                 self._read(rows)
                 for bad in wrong:
-                    self._reject_record(bad)
+                    self._reject_bad(bad, of_record=True)
                 self.counts.lacking += int(find_incomplete(decode_line_ids(rows)).sum())
                 for bad in sink.write(records, rows):
-                    self._reject_row(bad)
+                    self._reject_bad(bad)
         sink.close()
 
     def rows(self) -> Iterator[Rows]:
         """Its rows that are left by filters, counted. Raises as `write`."""
         for part in self._found():
             if isinstance(part, Bad):
-                self._reject_bad_record(part)
+                self._reject_part(part)
                 continue
             self._read(part)
             rows = self._with_line_ids(part)
@@ -290,25 +294,18 @@ class StreamConverter:
         if not self._settings.require_line_id or not lacks.any():
             return rows
         for at in lacks.nonzero()[0]:
-            self._reject_row(rows.bad(int(at), "mandatory", _missing_fields(rows, int(at))))
+            self._reject_bad(rows.bad(int(at), "mandatory", _missing_fields(rows, int(at))))
         return rows.chosen(~lacks)
 
-    def _reject_bad_record(self, bad: Bad) -> None:
-        if bad.row is None and self._settings.source != "parquet":
-            self._reject_record(bad)
-        else:
-            self.counts.rows += 1  # it was read, and no rows hold it
-            self._reject_row(bad)
+    def _reject_part(self, bad: Bad) -> None:
+        """Reject a record, or a row that was read and that no rows hold."""
+        of_record = bad.row is None and self._settings.source != "parquet"
+        self.counts.rows += not of_record
+        self._reject_bad(bad, of_record=of_record)
 
-    def _reject_record(self, bad: Bad) -> None:
-        self.counts.rejected_records += 1
-        self._note(bad)
-
-    def _reject_row(self, bad: Bad) -> None:
-        self.counts.rejected_rows += 1
-        self._note(bad)
-
-    def _note(self, bad: Bad) -> None:
+    def _reject_bad(self, bad: Bad, *, of_record: bool = False) -> None:
+        self.counts.rejected_records += of_record
+        self.counts.rejected_rows += not of_record
         of_table = self._settings.source == "parquet"
         error = bad_record_error(self._where, bad, _HINT, of_table=of_table)
         if not self._settings.skip_bad:

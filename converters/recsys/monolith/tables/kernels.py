@@ -71,19 +71,6 @@ def number_keys(
 
 
 @kernel
-def count_fields(data: Bytes, start: Places, stop: Places, out: Places) -> None:
-    """How many fields lie in each stretch."""
-    for one in range(len(start)):
-        at, many = start[one], 0
-        while at < stop[one]:
-            _, _, _, at = read_field(data, at, stop[one])
-            if at < 0:
-                break
-            many += 1
-        out[one] = many
-
-
-@kernel
 def split_fields(data: Bytes, start: Places, stop: Places, begins: Places, ends: Places) -> None:
     """Where the contents of the fields of stretches lie, one behind the other."""
     to = 0
@@ -107,16 +94,6 @@ def inner_payloads(data: Bytes, start: Places, stop: Places) -> None:
 
 
 @kernel
-def count_varints(data: Bytes, start: Places, stop: Places, out: Places) -> None:
-    """How many varints lie in each stretch."""
-    for one in range(len(start)):
-        many = 0
-        for place in range(start[one], stop[one]):
-            many += data[place] < 0x80
-        out[one] = many
-
-
-@kernel
 def read_varints(data: Bytes, start: Places, stop: Places, out: NDArray[np.int64]) -> None:
     """The varints of stretches, one behind the other."""
     to = 0
@@ -128,102 +105,3 @@ def read_varints(data: Bytes, start: Places, stop: Places, out: NDArray[np.int64
                 break
             out[to] = value
             to += 1
-
-
-@kernel
-def _varint_size(value: int) -> int:
-    """Bytes of a number, negative ones as unsigned 64 bits."""
-    bits, size = np.uint64(value), 1
-    while bits >= np.uint64(0x80):
-        bits >>= np.uint64(7)
-        size += 1
-    return size
-
-
-@kernel
-def _put_value(out: Bytes, at: int, value: int) -> int:
-    bits = np.uint64(value)
-    while bits >= np.uint64(0x80):
-        out[at] = np.uint8((bits & np.uint64(0x7F)) | np.uint64(0x80))
-        bits >>= np.uint64(7)
-        at += 1
-    out[at] = np.uint8(bits)
-    return at + 1
-
-
-@kernel
-def varint_places(values: NDArray[np.int64], out: Places) -> None:
-    """Where each of N varints begins, and the last ends, one behind the other: int64[N + 1]."""
-    at = 0
-    for one in range(len(values)):
-        out[one] = at
-        at += _varint_size(values[one])
-    out[len(values)] = at
-
-
-@kernel
-def put_varints(values: NDArray[np.int64], out: Bytes) -> None:
-    """Write varints one behind the other."""
-    at = 0
-    for one in range(len(values)):
-        at = _put_value(out, at, values[one])
-
-
-@kernel
-def framed_places(
-    start: Places,
-    stop: Places,
-    given: NDArray[np.bool_],
-    tag: int,
-    sized: bool,
-    empty: bool,
-    out: Places,
-) -> None:
-    """Where each of N fields begins, and the last ends, when `put_framed` writes them."""
-    at, head = 0, _varint_size(tag)
-    for one in range(len(start)):
-        out[one] = at
-        size = stop[one] - start[one]
-        if given[one] and (empty or size > 0):
-            at += head + size
-            if sized:
-                at += _varint_size(size)
-    out[len(start)] = at
-
-
-@kernel
-def put_framed(
-    data: Bytes,
-    start: Places,
-    stop: Places,
-    given: NDArray[np.bool_],
-    tag: int,
-    sized: bool,
-    empty: bool,
-    out: Bytes,
-) -> None:
-    """Write stretches of bytes as fields, one behind the other."""
-    at = 0
-    for one in range(len(start)):
-        size = stop[one] - start[one]
-        if not given[one] or not (empty or size > 0):
-            continue
-        at = _put_value(out, at, tag)
-        if sized:
-            at = _put_value(out, at, size)
-        for place in range(start[one], stop[one]):
-            out[at] = data[place]
-            at += 1
-
-
-@kernel
-def join_framed(data: Bytes, start: Places, stop: Places, first: Places, out: Bytes) -> None:
-    """Write P pieces of each of R rows one behind the other."""
-    at = 0
-    for row in range(start.shape[1]):
-        first[row] = at
-        for piece in range(start.shape[0]):
-            for place in range(start[piece, row], stop[piece, row]):
-                out[at] = data[place]
-                at += 1
-    first[start.shape[1]] = at

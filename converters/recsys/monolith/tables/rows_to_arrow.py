@@ -21,13 +21,17 @@ from ingot.converters.recsys.monolith.features import (
     VALUES,
     VARINTS,
     Features,
+    count_lists,
     read_features,
 )
 from ingot.converters.recsys.monolith.line_ids import LISTS as LINE_LISTS
 from ingot.converters.recsys.monolith.line_ids import NUMBERS, LineIds, decode_line_ids
 from ingot.converters.recsys.monolith.record_index import Places, Rows, prefix_sums
-from ingot.converters.recsys.monolith.tables.cells import Spans
-from ingot.converters.recsys.monolith.tables.kernels import inner_payloads, read_varints
+from ingot.converters.recsys.monolith.tables.kernels import (
+    inner_payloads,
+    read_varints,
+    split_fields,
+)
 from ingot.converters.recsys.monolith.tables.schema import (
     LINE_COLUMNS,
     LINE_REST,
@@ -43,7 +47,7 @@ from ingot.converters.recsys.monolith.tables.schema import (
     split_rows,
 )
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
-from ingot.converters.recsys.monolith.wire.row_assembly import gather_spans
+from ingot.converters.recsys.monolith.wire.row_assembly import Spans, gather_spans
 from ingot.converters.sources.formats.arrow import open_parquet, open_random_access
 
 ROW_GROUP_ROWS: Final = 65_536
@@ -249,18 +253,26 @@ def _flat_values(spans: Spans, counts: Places, kind: int) -> pa.Array:
 
 
 def _inner_lists(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
-    inner = spans.fields(int(counts.sum()))
+    inner = _split_fields(spans, int(counts.sum()))
     if values != BYTES:
         inner_payloads(inner.data, inner.start, inner.stop)
-    lengths = inner.counts(values)
+    lengths = np.empty(len(inner), np.int64)
+    count_lists(inner.data, inner.start, inner.stop, values, lengths)
     flat = _value_array(inner, lengths, values, kind.value_type)
     return pa.ListArray.from_arrays(_list_offsets(lengths), flat, kind)
+
+
+def _split_fields(spans: Spans, count: int) -> Spans:
+    """The contents of the fields in them, `count` in all."""
+    start, stop = np.empty(count, np.int64), np.empty(count, np.int64)
+    split_fields(spans.data, spans.start, spans.stop, start, stop)
+    return Spans(data=spans.data, start=start, stop=stop)
 
 
 def _value_array(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
     count = int(counts.sum())
     if values == BYTES:
-        return _binary_array(spans.fields(count), kind)
+        return _binary_array(_split_fields(spans, count), kind)
     if values == VARINTS:
         numbers = np.empty(count, np.int64)
         read_varints(spans.data, spans.start, spans.stop, numbers)

@@ -23,7 +23,15 @@ from ingot.converters.recsys.monolith.record_index import (
     prefix_sums,
 )
 from ingot.converters.recsys.monolith.wire.batch_kernels import Groups, group_rows, order_by_list
-from ingot.converters.recsys.monolith.wire.row_assembly import compact_rows, gather_spans, join_rows
+from ingot.converters.recsys.monolith.wire.format_kernels import LENGTH
+from ingot.converters.recsys.monolith.wire.row_assembly import (
+    Spans,
+    compact_rows,
+    gather_spans,
+    join_rows,
+    spans_of_numbers,
+    stack_spans,
+)
 from ingot.converters.recsys.monolith.wire.writer_kernels import (
     Lists,
     find_shared_lists,
@@ -32,7 +40,6 @@ from ingot.converters.recsys.monolith.wire.writer_kernels import (
     measure_lists,
     write_examples,
     write_lists,
-    write_row_fields,
 )
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD
 
@@ -70,6 +77,7 @@ def append_sort_ids(rows: Rows, out: Bytes) -> tuple[Bytes, Places, Places]:
     return data, len(out) + first[:-1], len(out) + first[1:]
 
 
+_LIST_FIELDS: Final = (6, 3, 3)  # of a `Feature`: bytes_list, float_list
 _ROW_FIELDS: Final = tuple(name.encode() for name in (LINE_ID, LABEL, INSTANCE_WEIGHT))
 
 
@@ -78,15 +86,28 @@ def add_row_fields(rows: Rows) -> Rows:
 
     Rows that have no weight get one of 0 where others have one: that is what none reads as.
     """
-    arrays_of_rows = kernel_rows(rows)
-    weighted = bool(rows.weighted.any())
-    start, stop = np.empty((3, len(rows)), np.int64), np.empty((3, len(rows)), np.int64)
-    size = write_row_fields(arrays_of_rows, weighted, np.empty(0, np.uint8), start, stop)
-    out = np.empty(size, np.uint8)
-    write_row_fields(arrays_of_rows, weighted, out, start, stop)
+    labels = 4 * rows.label_first
+    weight = np.where(rows.weighted, rows.weight, np.float32(0))
+    given = np.stack(
+        [
+            rows.line_start >= 0,
+            labels[1:] > labels[:-1],
+            np.full(len(rows), rows.weighted.any()),
+        ]
+    )
+    contents = (
+        Spans(data=rows.data, start=rows.line_start, stop=rows.line_stop),
+        Spans(data=rows.label.view(np.uint8), start=labels[:-1], stop=labels[1:]),
+        spans_of_numbers(weight),
+    )
+    features = [
+        spans.frame_fields(1 << 3 | LENGTH).frame_fields(number << 3 | LENGTH, which)
+        for spans, number, which in zip(contents, _LIST_FIELDS, given, strict=True)
+    ]
+    out, start, stop = stack_spans(features, len(features))
     shift = len(rows.data)
     # Behind the features of each row, in the order of the three.
-    row, which = np.nonzero(start.T >= 0)
+    row, which = np.nonzero(given.T)
     before = rows.first[row + 1]
     more = {
         "name": which + len(rows.names),
@@ -99,7 +120,7 @@ def add_row_fields(rows: Rows) -> Rows:
         name: np.insert(getattr(rows, name), before, more.get(name, nothing))
         for name in ENTRY_ARRAYS
     }
-    counts = np.diff(rows.first) + (start >= 0).sum(axis=0)
+    counts = np.diff(rows.first) + given.sum(axis=0)
     names, data = (*rows.names, *_ROW_FIELDS), np.concatenate([rows.data, out])
     return replace(rows, data=data, names=names, first=prefix_sums(counts), **arrays)
 

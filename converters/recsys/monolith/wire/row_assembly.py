@@ -33,6 +33,10 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
     new_grammar,
     put_bytes,
 )
+from ingot.converters.recsys.monolith.wire.writer_kernels import (
+    put_framed,
+    put_varints,
+)
 
 
 def rewrite_special(feature: bytes, status: int) -> bytes | str:
@@ -136,6 +140,80 @@ def gather_spans(data: Bytes, start: Places, stop: Places) -> tuple[Bytes, Place
     return out, first
 
 
+@dataclass(frozen=True, kw_only=True)
+class Spans:
+    """Stretches of bytes, one for each of N things."""
+
+    data: Bytes
+    start: Places
+    stop: Places
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", frozen(self.data))
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def frame_fields(
+        self,
+        tag: int,
+        given: NDArray[np.bool_] | None = None,
+        *,
+        sized: bool = True,
+        empty: bool = True,
+    ) -> "Spans":
+        """Each as a field."""
+        which = np.ones(len(self), np.bool_) if given is None else given
+        places = np.empty(len(self) + 1, np.int64)
+        arguments = self.data, self.start, self.stop, which, tag, sized, empty, places
+        put_framed(*arguments, np.empty(0, np.uint8))
+        out = np.empty(int(places[-1]), np.uint8)
+        put_framed(*arguments, out)
+        return Spans(data=out, start=places[:-1], stop=places[1:])
+
+    def join_between(self, start: Places, stop: Places) -> "Spans":
+        """Of stretches that follow one another: those from one to before another, joined."""
+        places = np.append(self.start, self.stop[-1:] if len(self) else 0)
+        return Spans(data=self.data, start=places[start], stop=places[stop])
+
+
+def spans_of_numbers(values: NDArray[np.generic]) -> Spans:
+    """The bytes of each number."""
+    width = values.dtype.itemsize
+    start = np.arange(len(values), dtype=np.int64) * width
+    data = np.ascontiguousarray(values).view(np.uint8)
+    return Spans(data=data, start=start, stop=start + width)
+
+
+def spans_of_varints(values: NDArray[np.int64]) -> Spans:
+    """Numbers as varints, negative ones as of 64 bits."""
+    places = np.empty(len(values) + 1, np.int64)
+    put_varints(values, places, np.empty(0, np.uint8))
+    out = np.empty(int(places[-1]), np.uint8)
+    put_varints(values, places, out)
+    return Spans(data=out, start=places[:-1], stop=places[1:])
+
+
+def stack_spans(parts: list[Spans], pieces: int) -> tuple[Bytes, Places, Places]:
+    """Parts in one piece of data."""
+    offset, start, stop = 0, [], []
+    for part in parts:
+        start.append(part.start + offset)
+        stop.append(part.stop + offset)
+        offset += len(part.data)
+    shape = pieces, sum(map(len, parts)) // pieces
+    data = np.concatenate([part.data for part in parts])
+    return data, np.concatenate(start).reshape(shape), np.concatenate(stop).reshape(shape)
+
+
+def join_spans(parts: list[Spans]) -> Spans:
+    """The stretches of the same thing in all parts, one behind the other."""
+    data, start, stop = stack_spans(parts, len(parts))
+    out, first = gather_spans(data, start.T.reshape(-1), stop.T.reshape(-1))
+    places = first[:: len(parts)]
+    return Spans(data=out, start=places[:-1], stop=places[1:])
+
+
 def assemble_rows(noted: WalkedRows) -> tuple[Rows, list[Bad], NDArray[np.bool_]]:
     """The rows that can be used, what is wrong with the others, which rows say something twice.
 
@@ -191,7 +269,7 @@ def _take_equal_lines(noted: WalkedRows) -> None:
     from ingot.converters.recsys.monolith.contract import line_id_pb2
 
     differ = np.flatnonzero(noted.status == LINES_DIFFER)
-    for at in differ:
+    for at in map(int, differ):
         said = rewrite_special(noted.content(w.LINE_FEATURE, at), BAD_LINE)
         line = line_id_pb2.LineId.FromString(noted.content(w.LINE, at))
         equal = isinstance(said, bytes) and _parse_line(said) == line

@@ -21,7 +21,7 @@ from ingot.converters.recsys.monolith.frames.framing import (
 from ingot.converters.recsys.monolith.frames.record_io import (
     RecordReader,
     RecordWriter,
-    find_unfit_keys,
+    find_unwritable,
     frame_records,
 )
 from ingot.converters.recsys.monolith.record_index import Bad, Records, records_of_messages
@@ -136,8 +136,10 @@ def test_the_type_in_a_lagrangex_header_is_no_part_of_its_key(read: Callable[...
 
 def test_a_key_that_no_header_holds_is_refused() -> None:
     records = with_frames([(b"m", b"", 256), (b"m", b"", 257), (b"m", b"", 0)])
-    assert find_unfit_keys(records, LAGRANGEX).tolist() == [False, True, False]
-    assert not find_unfit_keys(records, PLAIN).any()
+    sizes = np.ones(3, np.int64)
+    found = find_unwritable(records, sizes, LAGRANGEX, "example")
+    assert found["data_source_key"].tolist() == [False, True, False]
+    assert not find_unwritable(records, sizes, PLAIN, "example")["data_source_key"].any()
     with pytest.raises(ConversionError, match="record 1: has a data_source_key that no lagrangex"):
         frame_records(records, LAGRANGEX, "example")
     assert len(frame_records(records, PLAIN, "example")) == 27
