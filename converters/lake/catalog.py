@@ -227,10 +227,7 @@ _VALUES: Final[dict[str, ColumnValue]] = {
     "duplicates_within": lambda one: one.figures.within,
     "duplicates_across": attrgetter("across"),
     "overlaps": lambda one: _pairs(one.overlaps),
-    "splits": lambda one: [
-        {"name": s.name, "records": s.records, "duplicates": s.duplicates, "tokens": s.tokens}
-        for s in one.splits
-    ],
+    "splits": lambda one: list(map(encode, one.splits)),
     "spent": lambda one: {key: one.spent.get(key) for key in _SPENT} if one.spent else None,
     **{f"card_{name}": _card_value(name) for name in _CARD},
     "card_languages": lambda one: one.card.get("languages", []),

@@ -1,17 +1,20 @@
 """Convert one stream: read and filter its rows, and write them as records or as a table."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import BinaryIO, Final, Protocol
+from fnmatch import fnmatchcase
+from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
-from ingot.converters.recsys.monolith.convert.filters import filter_rows
-from ingot.converters.recsys.monolith.convert.settings import Counts, Settings
+from ingot.converters.recsys.monolith.convert.settings import Counts, Filters, LabelTest, Settings
 from ingot.converters.recsys.monolith.example_io import bad_record_error
 from ingot.converters.recsys.monolith.frames.compression import open_decompressed, peek_bytes
 from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing
@@ -318,3 +321,112 @@ class StreamConverter:
 def _missing_fields(rows: Rows, at: int) -> str:
     lines = decode_line_ids(rows.part(at, at + 1))
     return ", ".join(name for name in MANDATORY if not lines.given[name][0])
+
+
+_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+def filter_rows(filters: Filters, rows: Rows, stream: str, dropped: Counter[str]) -> Rows:
+    """Return the rows that are left, with the features that are left."""
+    if not filters.are_any:
+        return rows
+    _note_matched(filters, rows)
+    keep = np.ones(len(rows), np.bool_)
+    for reason, passes in _row_tests(filters, rows, stream):
+        dropped[reason] += int((keep & ~passes).sum())
+        keep &= passes
+    left = rows.chosen(keep, _kept_features(filters, rows))
+    if filters.negative_rate is None:
+        return left
+    return _scale_sample_rates(filters, left, _holds(filters.negative, rows)[keep])
+
+
+def _note_matched(filters: Filters, rows: Rows) -> None:
+    names = {name.decode() for name in rows.names}
+    filters.matched.update(names.intersection((*filters.has, *filters.lacks)))
+    for pattern in {*filters.features, *filters.drop_features} - filters.matched:
+        if any(fnmatchcase(name, pattern) for name in names):
+            filters.matched.add(pattern)
+
+
+def _row_tests(filters: Filters, rows: Rows, stream: str) -> list[tuple[str, NDArray[np.bool_]]]:
+    tests = [("label", _holds(test, rows)) for test in filters.labels]
+    tests += [("has", _has_feature(rows, name)) for name in filters.has]
+    tests += [("lacks", ~_has_feature(rows, name)) for name in filters.lacks]
+    if filters.negative_rate is not None:
+        taken = _random_shares(rows, stream, filters.seed) < filters.negative_rate
+        tests.append(("negative", taken | ~_holds(filters.negative, rows)))
+    return tests
+
+
+def _kept_features(filters: Filters, rows: Rows) -> NDArray[np.bool_]:
+    wanted = [
+        (not filters.features or _matches(name, filters.features))
+        and not _matches(name, filters.drop_features)
+        for name in rows.names
+    ]
+    keep = np.array(wanted, np.bool_)[rows.name]
+    if filters.drop_raw:
+        keep &= ~rows.raw
+    if filters.drop_unset:
+        keep &= rows.stop > rows.start
+    return keep
+
+
+def _matches(name: bytes, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name.decode(), pattern) for pattern in patterns)
+
+
+def _scale_sample_rates(filters: Filters, rows: Rows, negatives: NDArray[np.bool_]) -> Rows:
+    """Negatives say with which rate they were taken, times the one that they had."""
+    from ingot.converters.recsys.monolith.line_ids import decode_line_ids, with_sample_rate
+
+    lines = decode_line_ids(rows)
+    before = np.where(lines.given["sample_rate"], lines.numbers["sample_rate"], np.float32(1))
+    rate = (before * np.float32(filters.negative_rate)).astype(np.float32)
+    return with_sample_rate(rows, rate, negatives)
+
+
+def _holds(test: LabelTest, rows: Rows) -> NDArray[np.bool_]:
+    """Return bool[R]; false for rows that have no such label."""
+    there = np.diff(rows.label_first) > test.position
+    holds = np.zeros(len(rows), np.bool_)
+    labels = rows.label[rows.label_first[:-1][there] + test.position]
+    holds[there] = _COMPARE[test.compare](labels, np.float32(test.value))
+    return holds
+
+
+def _has_feature(rows: Rows, name: str) -> NDArray[np.bool_]:
+    """bool[R], which rows have a feature with a value."""
+    wanted = np.array([one == name.encode() for one in rows.names], np.bool_)
+    entries = wanted[rows.name] & (rows.stop > rows.start)
+    has = np.zeros(len(rows), np.bool_)
+    has[rows.entry_row[entries]] = True
+    return has
+
+
+def _random_shares(rows: Rows, stream: str, seed: int) -> NDArray[np.float64]:
+    """float64[R] in [0, 1), random by seed, stream and a row's place in it.
+
+    The same rows are chosen whatever else is converted beside them.
+    """
+    start = xxhash.xxh64_intdigest(stream.encode(), seed=seed)
+    row = np.maximum(rows.row, 0).astype(np.uint64)
+    place = rows.record.astype(np.uint64) << np.uint64(20) ^ row
+    mixed = _splitmix64(_splitmix64(place) + np.uint64(start)) >> np.uint64(11)
+    return mixed.astype(np.float64) * 2.0**-53
+
+
+def _splitmix64(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finalizer of SplitMix64 (Steele, Lea, Flood 2014)."""
+    with np.errstate(over="ignore"):
+        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return value ^ (value >> np.uint64(31))

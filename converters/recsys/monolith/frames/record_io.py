@@ -265,8 +265,7 @@ class RecordReader:
 
         In mid-stream only another framing is told: records of another kind do not begin there.
         """
-        if len(self._data) - self._at < HEAD:
-            self._fill(HEAD)
+        self._fill(HEAD)
         head = self._data[self._at : self._at + HEAD].tobytes()
         if not self._base + self._at:
             found = reading_advice(head, self._framing, self._kind)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, translate_read_errors
+from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL
 from ingot.converters.recsys.monolith.features import (
     BYTES,
@@ -26,12 +27,7 @@ from ingot.converters.recsys.monolith.features import (
 )
 from ingot.converters.recsys.monolith.line_ids import LISTS as LINE_LISTS
 from ingot.converters.recsys.monolith.line_ids import NUMBERS, LineIds, decode_line_ids
-from ingot.converters.recsys.monolith.record_index import Places, Rows, prefix_sums
-from ingot.converters.recsys.monolith.tables.kernels import (
-    inner_payloads,
-    read_varints,
-    split_fields,
-)
+from ingot.converters.recsys.monolith.record_index import Bytes, Places, Rows, prefix_sums
 from ingot.converters.recsys.monolith.tables.schema import (
     LINE_COLUMNS,
     LINE_REST,
@@ -46,6 +42,7 @@ from ingot.converters.recsys.monolith.tables.schema import (
     has_line_rest,
     split_rows,
 )
+from ingot.converters.recsys.monolith.wire.format_kernels import read_field, read_varint
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
 from ingot.converters.recsys.monolith.wire.row_assembly import Spans, gather_spans
 from ingot.converters.sources.formats.arrow import open_parquet, open_random_access
@@ -200,7 +197,7 @@ class _FeatureColumns:
         self._given = np.zeros(shape, np.bool_)
         self._given[rank, row] = True
         self._bits = np.packbits(self._given, axis=1, bitorder="little")
-        counts = features.count[entries]
+        counts = features.counts[entries]
         ends = np.zeros((shape[0], shape[1] + 1), np.int64)
         ends[rank, row + 1] = counts
         self._offsets = _check_offsets(np.cumsum(ends, axis=1))
@@ -236,6 +233,43 @@ class _FeatureColumns:
             pa.py_buffer(self._offsets[rank]),
         ]
         return pa.Array.from_buffers(kind, self._count, buffers, children=[values])
+
+
+@kernel
+def split_fields(data: Bytes, start: Places, stop: Places, begins: Places, ends: Places) -> None:
+    """Where the contents of the fields of stretches lie, one behind the other."""
+    to = 0
+    for one in range(len(start)):
+        at = start[one]
+        while at < stop[one] and to < len(begins):
+            _, _, value_at, at = read_field(data, at, stop[one])
+            if at < 0:
+                break
+            begins[to], ends[to] = value_at, at
+            to += 1
+
+
+@kernel
+def inner_payloads(data: Bytes, start: Places, stop: Places) -> None:
+    """Move the places of lists in lists from their messages to their packed numbers."""
+    for one in range(len(start)):
+        if start[one] < stop[one]:
+            _, _, at, end = read_field(data, start[one], stop[one])
+            start[one], stop[one] = (at, end) if end >= 0 else (stop[one], stop[one])
+
+
+@kernel
+def read_varints(data: Bytes, start: Places, stop: Places, out: NDArray[np.int64]) -> None:
+    """The varints of stretches, one behind the other."""
+    to = 0
+    for one in range(len(start)):
+        at = start[one]
+        while at < stop[one] and to < len(out):
+            value, at = read_varint(data, at, stop[one])
+            if at < 0:
+                break
+            out[to] = value
+            to += 1
 
 
 def _flat_values(spans: Spans, counts: Places, kind: int) -> pa.Array:

@@ -264,10 +264,8 @@ class _GroupedRows:
         sizes = rows.sort_stop - rows.sort_start
         if not sizes.any():
             return np.empty(0, np.uint8), 0
-        sort_ids, first = append_sort_ids(rows, np.empty(0, np.uint8))[:2]
-        distinct = {
-            sort_ids[at : at + size].tobytes() for at, size in zip(first, sizes, strict=True)
-        }
-        if len(distinct) == 1:
-            return sort_ids[: sizes[0]], 0
+        first, *others = zip(rows.sort_start, rows.sort_stop, strict=True)
+        sort_id = rows.data[slice(*first)]
+        if all(np.array_equal(sort_id, rows.data[slice(*other)]) for other in others):
+            return sort_id, 0
         return np.empty(0, np.uint8), int((sizes > 0).sum())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ def rewrite_special(feature: bytes, status: int) -> bytes | str:
     message.DiscardUnknownFields()
     if message.SerializeToString() != before:
         return "it has unknown fields, which would be lost"
-    return _REWRITERS[status](message)
+    return _SPECIAL[status].rewrite(message)
 
 
 def _rewrite_line(message: Any) -> bytes | str:  # noqa: ANN401 - a message
@@ -76,17 +76,18 @@ def _rewrite_floats(message: Any) -> bytes | str:  # noqa: ANN401
     return bytes(message.SerializeToString())
 
 
-_REWRITERS: Final[dict[int, Callable[[Any], bytes | str]]] = {
-    BAD_LINE: _rewrite_line,
-    BAD_LABEL: _rewrite_floats,
-    BAD_WEIGHT: _rewrite_weight,
-}
+class _Special(NamedTuple):
+    """A special feature: the reason of its rejects, its place among what is noted of rows."""
+
+    reason: str
+    place: int
+    rewrite: Callable[[Any], bytes | str]
 
 
 _SPECIAL: Final = {
-    BAD_LINE: ("line_id", w.LINE_FEATURE),
-    BAD_LABEL: ("label", w.LABEL_FEATURE),
-    BAD_WEIGHT: ("weight", w.WEIGHT_FEATURE),
+    BAD_LINE: _Special("line_id", w.LINE_FEATURE, _rewrite_line),
+    BAD_LABEL: _Special("label", w.LABEL_FEATURE, _rewrite_floats),
+    BAD_WEIGHT: _Special("weight", w.WEIGHT_FEATURE, _rewrite_weight),
 }
 _EXTRA_UNKNOWN: Final = (
     "unknown",
@@ -240,55 +241,44 @@ def _bad_row(noted: WalkedRows, at: int, complaints: dict[int, tuple[str, str]])
 def _resolve_special(noted: WalkedRows) -> tuple[WalkedRows, dict[int, tuple[str, str]]]:
     """With special features where fields are noted; and what is wrong with some rows."""
     complaints = {int(at): _EXTRA_UNKNOWN for at in np.flatnonzero(noted.status == w.EXTRA)}
-    _read_special(noted)
-    _take_equal_lines(noted)
-    doubtful = _find_doubtful(noted)
+    doubtful = _read_special(noted)
     # A row can have all three in need of a second look.
     for _ in range(len(_SPECIAL)):
         if not len(doubtful):
             break
         noted = _rewrite_doubtful(noted, doubtful, complaints)
-        _take_equal_lines(noted)
-        doubtful = _find_doubtful(noted)
-        doubtful = np.setdiff1d(doubtful, np.fromiter(complaints, np.int64, len(complaints)))
+        doubtful = np.setdiff1d(_read_special(noted), list(complaints))
     for at in map(int, doubtful):
-        complaints[at] = _SPECIAL[int(noted.status[at])][0], UNSUPPORTED
+        complaints[at] = _SPECIAL[int(noted.status[at])].reason, UNSUPPORTED
     return noted, complaints
 
 
-def _find_doubtful(noted: WalkedRows) -> Places:
-    status = noted.status
-    return np.flatnonzero((status >= BAD_LINE) & (status <= BAD_WEIGHT))
+def _read_special(noted: WalkedRows) -> Places:
+    """Note what special features say; returns the rows of which one cannot be read."""
+    arguments = noted.records.data, noted.rows, noted.status, message_shapes()[0]["LineId"]
+    read_special(*arguments, new_grammar())
+    if _take_equal_lines(noted):
+        read_special(*arguments, new_grammar())
+    return np.flatnonzero(np.isin(noted.status, list(_SPECIAL)))
 
 
-def _take_equal_lines(noted: WalkedRows) -> None:
+def _take_equal_lines(noted: WalkedRows) -> bool:
     """Take rows whose LineIds in field and feature differ in the order of unknown fields only.
 
     Monolith itself writes such: it reads the feature, and writes the field anew.
     """
-    from ingot.converters.recsys.monolith.contract import line_id_pb2
+    from ingot.converters.recsys.monolith.contract import example_pb2, line_id_pb2
 
     differ = np.flatnonzero(noted.status == LINES_DIFFER)
     for at in map(int, differ):
         said = rewrite_special(noted.content(w.LINE_FEATURE, at), BAD_LINE)
-        line = line_id_pb2.LineId.FromString(noted.content(w.LINE, at))
-        equal = isinstance(said, bytes) and _parse_line(said) == line
-        noted.status[at] = w.SOUND if equal else w.TWICE
+        lines = [noted.content(w.LINE, at)]
+        if isinstance(said, bytes):
+            lines += example_pb2.Feature.FromString(said).bytes_list.value
+        field, *feature = map(line_id_pb2.LineId.FromString, lines)
+        noted.status[at] = w.SOUND if feature == [field] else w.TWICE
         noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, at] = -1
-    if len(differ):
-        _read_special(noted)
-
-
-def _parse_line(feature: bytes) -> object:
-    from ingot.converters.recsys.monolith.contract import example_pb2, line_id_pb2
-
-    value = example_pb2.Feature.FromString(feature).bytes_list.value[0]
-    return line_id_pb2.LineId.FromString(value)
-
-
-def _read_special(noted: WalkedRows) -> None:
-    line_id = message_shapes()[0]["LineId"]
-    read_special(noted.records.data, noted.rows, noted.status, line_id, new_grammar())
+    return len(differ) > 0
 
 
 def _rewrite_doubtful(
@@ -297,20 +287,18 @@ def _rewrite_doubtful(
     """With special features written in the plain way where protobuf can read them."""
     pieces: dict[int, bytes] = {}
     for at in map(int, doubtful):
-        reason, place = _SPECIAL[int(noted.status[at])]
-        feature = rewrite_special(noted.content(place, at), int(noted.status[at]))
+        special = _SPECIAL[int(noted.status[at])]
+        feature = rewrite_special(noted.content(special.place, at), int(noted.status[at]))
         if isinstance(feature, str):
-            complaints[at] = reason, feature
+            complaints[at] = special.reason, feature
         else:
             pieces[at] = feature
     data, start, stop = append_pieces(noted.records.data, list(pieces.values()))
     for at, begin, end in zip(pieces, start, stop, strict=True):
-        place = _SPECIAL[int(noted.status[at])][1]
+        place = _SPECIAL[int(noted.status[at])].place
         noted.rows[place : place + 2, at] = begin, end
         noted.status[at] = w.SOUND
-    mended = replace(noted, records=replace(noted.records, data=data))
-    _read_special(mended)
-    return mended
+    return replace(noted, records=replace(noted.records, data=data))
 
 
 def _build_rows(noted: WalkedRows, good: Places) -> Rows:

@@ -15,6 +15,7 @@ from ingot.converters.recsys.monolith.frames.compression import new_compressor, 
 from ingot.converters.recsys.monolith.frames.framing import FRAMINGS, Framing
 from ingot.converters.recsys.monolith.frames.record_io import RecordReader, frame_records
 from ingot.converters.recsys.monolith.record_index import Bad, Records, records_of_messages
+from ingot.schemas.monolith.example_pb2 import Example
 
 Read = Callable[..., Any]
 Make = Callable[[int], bytes]
@@ -118,6 +119,19 @@ def test_a_stream_whose_framing_changes_is_told_where_it_does(read: Read, exampl
     assert (bad.reason, bad.offset, bad.bytes) == ("sort_id", len(first), len(data) - len(first))
     assert bad.detail.endswith("; from here on it reads with framing none")
     assert bad.record == 3
+
+
+def test_a_change_of_framing_is_told_of_what_lies_behind_the_block(example: Make) -> None:
+    """What the rest reads as is seen in more of the stream than the bytes that are at hand."""
+    large = Example()
+    for number in range(3_000):
+        large.named_feature.add(name=f"feature {number} of many").feature.int64_value = 1
+    first = frame_records(records_of_messages([example(1)]), Framing(), "example").tobytes()
+    stream = io.BytesIO(first + plain(large.SerializeToString(), example(2)))
+    *_, bad = RecordReader(stream, "it", Framing(), "example", block=1)
+    assert isinstance(bad, Bad)
+    assert (bad.reason, bad.offset) == ("sort_id", len(first))
+    assert bad.detail.endswith("; from here on it reads with framing none")
 
 
 @pytest.mark.parametrize("stated", FRAMINGS, ids=str)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.monolith.tables.kernels import PARTS, count_occurrences, number_keys
+from ingot.converters.recsys.monolith.tables.schema import PARTS, count_occurrences, number_keys
 from ingot.converters.recsys.monolith.wire.row_assembly import (
     Spans,
     join_spans,
