@@ -95,8 +95,8 @@ def _rewrite_odd_features(rows: Rows, found: Features) -> Features:
 
     data, begins, ends = append_rewritten(rows.data, rows.start, which, rewrite)
     again = _measure(data, begins, ends, np.zeros(len(which), np.bool_))
-    for all_of, part in zip(found[1:], again[1:], strict=True):
-        all_of[which] = part
+    for name in Features._fields[1:]:
+        getattr(found, name)[which] = getattr(again, name)
     # What stays odd is no Feature at all.
     found.strange[which] |= np.isin(rows.start[which], list(unknown))
     return found._replace(data=data)

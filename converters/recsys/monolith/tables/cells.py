@@ -223,11 +223,6 @@ def byte_strings(array: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
     return Spans(data=np.frombuffer(data, np.uint8), start=start, stop=stop), null
 
 
-def cell_text(array: pa.Array, at: int) -> str:
-    """A value for people, cut."""
-    return repr(array[at].as_py())[:100]
-
-
 _UNPACKED: Final = "special_strategies"
 """The list that is not packed."""
 
