@@ -37,7 +37,7 @@ from ingot.converters.mapping.bind import observed_paths
 from ingot.converters.mapping.check import PathCoverage
 from ingot.converters.output.sqlite_file import database_error, open_database
 from ingot.converters.progress import Watch
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.facts import LeftOut, SourceSpec
 from ingot.converters.sources.sample import Sample, draw_sample
@@ -266,7 +266,7 @@ class Outcome:
     confidence: float | None
     reason: str | None
     evidence: tuple[Evidence, ...]
-    mapping: dict[str, Json] | None
+    mapping: MappingDocument | None
     check: Check | None
     problems: tuple[Problem, ...]
     gates: tuple[Gate, ...]

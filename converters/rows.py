@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 # Arrow scalars are turned into these at the reader, and a text that is not valid Unicode is a bad
 # row.
 Json: TypeAlias = Any
+# A mapping as its file holds it, of either version: `schemas/mapping.schema.json` says what.
+MappingDocument: TypeAlias = dict[str, Any]
 
 
 def shorten_text(text: str, limit: int, mark: str = "…") -> str:

@@ -16,9 +16,9 @@ def main() -> None:
 def parquet2mbt() -> None:
     """Run `ingot tokens build` under its other name."""
     try:
-        from ingot.cli.tokens.build import parquet2mbt as command
+        from ingot.cli.app import TOKENS
 
-        command(prog_name="parquet2mbt")
+        TOKENS["build"].load("parquet2mbt")(prog_name="parquet2mbt")
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import typer.main
-
-from ingot.cli.tokens.build import parquet2mbt
+from ingot.cli.app import TOKENS
 
 TESTS = Path(__file__).resolve().parent
 TEXT = (TESTS.parent / "docs/conformance.md").read_text(encoding="utf-8")
@@ -44,7 +42,7 @@ def spelled(default: object, *, required: bool) -> str:
 def test_every_option_of_the_document_is_there_with_its_default():
     shown = {cells[0].strip("`"): cells[1] for cells in rows("Options of section 8")}
     assert set(shown) == {f"--{name}" for name in SECTION_8.split()}
-    command = typer.main.get_command(parquet2mbt)
+    command = TOKENS["build"].load("parquet2mbt")
     options = {param.opts[0]: param for param in command.params}
     for name, default in shown.items():
         value = options[name].default

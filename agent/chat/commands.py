@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ingot.agent.chat.edits import Edit, list_conditions
 from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.mapping.language import META_KEYS, ROLES
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 _OPENING = {"[": "]", "{": "}"}
 NOTHING = ("none", "nothing", "-")
@@ -23,9 +23,8 @@ class ValueSyntaxError(ValueError):
 
 def parse_parts(text: str) -> list[Json]:
     """Return the parts of a value in the form of an edit; [] = none."""
-    if text.strip().lower() in NOTHING:
-        return []
-    return [_parse_part(one) for one in split_outside_quotes(text, ",")]
+    nothing = text.strip().lower() in NOTHING
+    return [] if nothing else [_parse_part(one) for one in split_outside_quotes(text, ",")]
 
 
 def _parse_part(text: str) -> Json:
@@ -83,7 +82,8 @@ def split_outside_quotes(text: str, separator: str) -> Iterator[str]:
     piece, closing, quote = "", [""], ""
     for place, char in enumerate(text):
         if quote:
-            quote = "" if char == quote and not _is_escaped(text, place) else quote
+            escapes = len(text[:place]) - len(text[:place].rstrip("\\"))
+            quote = "" if char == quote and escapes % 2 == 0 else quote
         elif char == '"' or (char == "'" and closing[-1] == "]"):
             quote = char
         elif char in _OPENING:
@@ -100,18 +100,11 @@ def split_outside_quotes(text: str, separator: str) -> Iterator[str]:
     yield _require_text(piece, text)
 
 
-def _is_escaped(text: str, place: int) -> bool:
-    before = text[:place]
-    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
-
-
 def _require_text(piece: str, text: str) -> str:
     if not piece.strip():
         raise ValueSyntaxError(f"{text or 'nothing'}: a part is empty")
     return piece.strip()
 
-
-Document = dict[str, Json]
 
 CHANGE = "change"
 
@@ -135,51 +128,74 @@ class CommandSyntaxError(ValueError):
         self.begins = begins
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Command:
-    """How a command is written, what it does, and how its arguments are read (None = none)."""
+    """How a command is written, and what it does.
+
+    `edit` makes an edit of its argument, the mapping and the fields; `read` reads an argument.
+    """
 
     usage: str
     does: str
-    read: Callable[[str, Document, tuple[str, ...]], ParsedCommand] | None = None
+    edit: Callable[[str, MappingDocument, tuple[str, ...]], Edit] | None = None
+    read: Callable[[str], str | int] | None = None
 
 
-def parse_command(line: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
+def parse_command(line: str, mapping: MappingDocument, fields: tuple[str, ...]) -> ParsedCommand:
     """Parse a line."""
-    slash, words = line.startswith("/"), line.strip().removeprefix("/")
-    name, _, rest = words.partition(" ")
-    typed = name if rest else name.rstrip("!.")
+    name, _, rest = line.strip().removeprefix("/").partition(" ")
+    typed, rest = name if rest else name.rstrip("!."), rest.strip()
     name = _ALIASES.get(typed.lower(), typed.lower())
     command = COMMANDS.get(name)
     if command is None:
-        raise CommandSyntaxError(f"there is no command {typed!r}", begins=slash)
+        raise CommandSyntaxError(f"there is no command {typed!r}", begins=line.startswith("/"))
     try:
-        if command.read is not None:
-            return command.read(rest.strip(), mapping, fields)
-        _refuse_arguments(rest.strip())
-        return ParsedCommand(name=name)
+        if command.edit:
+            return ParsedCommand(name=CHANGE, edits=(command.edit(rest, mapping, fields),))
+        found = command.read(rest) if command.read else _refuse_arguments(rest)
     except ValueSyntaxError as error:
         raise CommandSyntaxError(f"{error} (usage: {command.usage})", begins=True) from error
-
-
-def _edit_command(*edits: Edit) -> ParsedCommand:
-    return ParsedCommand(name=CHANGE, edits=edits)
+    if isinstance(found, int):
+        return ParsedCommand(name=name, number=found)
+    return ParsedCommand(name=name, text=found)
 
 
 # --- set
 
 
-def _read_set(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
-    alternative, rest = _split_alternative(rest, mapping)
-    target, _, text = rest.partition(" ")
+def _read_set(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
+    alternative, layout = None, mapping
+    if rest.startswith("alternative "):
+        number, _, rest = rest.removeprefix("alternative ").strip().partition(" ")
+        variants = mapping.get("any_of") or []
+        alternative = _parse_number(number, len(variants))
+        layout = variants[alternative - 1]
+    target, _, text = rest.strip().partition(" ")
     if target == "message":
         number, _, text = text.strip().partition(" ")
         target = f"message {number}"
-    if not text.strip():
+    text = text.strip()
+    if not text:
         raise ValueSyntaxError("what is to be set?")
-    edit = _target_edit(target, text.strip(), alternative, mapping, fields)
+    key = target.removeprefix("meta.")
+    if key in META_KEYS:
+        edit = {"set": "meta", "key": key, "value": parse_meta_value(text, key, fields)}
+    elif target == "root":
+        edit = {"set": "root", "path": None if text in NOTHING else text}
+    elif target == "each":
+        path = None if text in NOTHING else text
+        edit = {"set": "each", "path": path, "alternative": alternative}
+    elif target == "group":
+        edit = {"set": "group", "group": _parse_group(text)}
+    elif target in ("text", "system"):
+        edit = {"set": target, "parts": parse_parts(text), "alternative": alternative}
+    elif target in ROLES or target.startswith("message "):
+        edit = _message_edit(target, parse_parts(text), layout) | {"alternative": alternative}
+    else:
+        known = ", ".join(("text", *ROLES, "message N", "each", "group", "root", *META_KEYS))
+        raise ValueSyntaxError(f"{target!r} cannot be set; what can be: {known}")
     _require_fields(edit, fields)
-    return _edit_command(edit)
+    return edit
 
 
 def _require_fields(edit: Edit, fields: tuple[str, ...]) -> None:
@@ -191,60 +207,28 @@ def _require_fields(edit: Edit, fields: tuple[str, ...]) -> None:
             raise ValueSyntaxError(f"there is no field {part!r}")
 
 
-def _split_alternative(rest: str, mapping: Document) -> tuple[int | None, str]:
-    if not rest.startswith("alternative "):
-        return None, rest
-    number, _, following = rest.removeprefix("alternative ").strip().partition(" ")
-    return _parse_number(number, len(mapping.get("any_of") or [])), following.strip()
-
-
-def _target_edit(
-    target: str, text: str, alternative: int | None, mapping: Document, fields: tuple[str, ...]
-) -> Edit:
-    key = target.removeprefix("meta.")
-    layout: Document = mapping if alternative is None else mapping["any_of"][alternative - 1]
-    if key in META_KEYS:
-        return {"set": "meta", "key": key, "value": parse_meta_value(text, key, fields)}
-    if target in ("each", "root"):
-        path = None if text in NOTHING else text
-        edit: Edit = {"set": target, "path": path}
-        return edit if target == "root" else edit | {"alternative": alternative}
-    if target == "group":
-        return {"set": "group", "group": _parse_group(text)}
-    if target in ("text", "system"):
-        return {"set": target, "parts": parse_parts(text), "alternative": alternative}
-    if target in ROLES or target.startswith("message "):
-        return _message_edit(target, text, alternative, layout)
-    known = ", ".join(("text", *ROLES, "message N", "each", "group", "root", *META_KEYS))
-    raise ValueSyntaxError(f"{target!r} cannot be set; what can be: {known}")
-
-
 def _parse_group(text: str) -> Json:
-    """Parse `conversation_id sort turn`, or nothing."""
     if text in NOTHING:
         return None
     by, _, sort = text.partition(" sort ")
     return {"by": list(split_outside_quotes(by, ",")), "sort": sort.strip() or None}
 
 
-def _message_edit(target: str, text: str, alternative: int | None, layout: Document) -> Edit:
+def _message_edit(target: str, parts: list[Json], layout: MappingDocument) -> Edit:
     """Set other texts for a message that is named by its number or by its role."""
-    found = parse_parts(text)
-    number = _message_number(target, layout)
-    messages = layout.get("messages") or []
+    messages, number = layout.get("messages") or [], _message_number(target, layout)
     if number <= len(messages):
-        if not found:
-            target_message = {"number": number, "message": None, "alternative": alternative}
-            return {"set": "message", **target_message}
-        return {"set": "content", "number": number, "parts": found, "alternative": alternative}
-    entry = {"each": [], "role": target, "content": found, "loss_mask": None}
+        if not parts:
+            return {"set": "message", "number": number, "message": None}
+        return {"set": "content", "number": number, "parts": parts}
+    entry = {"each": [], "role": target, "content": parts, "loss_mask": None}
     if target == "user" and messages:  # a question comes before its answer
         kept = [{"current": place + 1} for place in range(len(messages))]
-        return {"set": "messages", "messages": [entry, *kept], "alternative": alternative}
-    return {"set": "message", "number": number, "message": entry, "alternative": alternative}
+        return {"set": "messages", "messages": [entry, *kept]}
+    return {"set": "message", "number": number, "message": entry}
 
 
-def _message_number(target: str, layout: Document) -> int:
+def _message_number(target: str, layout: MappingDocument) -> int:
     """Return the number of a message; one more than the last if no message has the role."""
     messages = layout.get("messages") or []
     if target.startswith("message "):
@@ -268,170 +252,145 @@ def _parse_number(text: str, most: int) -> int:
 # --- conditions
 
 
-def _read_drop(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
-    words = {"under": "min_chars", "over": "max_chars", "is": "not_in"}
-    return _read_condition(rest, mapping, fields, words)
+def _read_drop(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
+    operators = {"under": "min_chars", "over": "max_chars", "is": "not_in"}
+    return _read_condition(rest, mapping, fields, operators)
 
 
-def _read_keep(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
+def _read_keep(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
     if rest == "all":
-        return _edit_command({"set": "where", "where": [], "alternative": None})
+        return {"set": "where", "where": [], "alternative": None}
     return _read_condition(rest, mapping, fields, {"is": "in"})
 
 
 def _read_condition(
-    rest: str, mapping: Document, fields: tuple[str, ...], operators: dict[str, str]
-) -> ParsedCommand:
-    """Add a condition to those that there are."""
+    rest: str, mapping: MappingDocument, fields: tuple[str, ...], operators: dict[str, str]
+) -> Edit:
     for word, operator in operators.items():
-        path, found, stated = rest.partition(f" {word} ")
-        if found and (" " not in path.strip() or path.strip() in fields):
-            one = {
-                "path": path.strip(),
-                "op": operator,
-                "values": _parse_condition_values(stated, operator),
-            }
+        path, found, stated = (one.strip() for one in rest.partition(f" {word} "))
+        if found and (" " not in path or path in fields):
+            one = {"path": path, "op": operator, "values": _condition_values(stated, operator)}
             known = list(list_conditions(mapping))
             where = known if one in known else [*known, one]
-            return _edit_command({"set": "where", "where": where, "alternative": None})
+            return {"set": "where", "where": where, "alternative": None}
     raise ValueSyntaxError(f"one of the words {', '.join(operators)} is missing")
 
 
-def _parse_condition_values(text: str, operator: str) -> list[Json]:
+def _condition_values(text: str, operator: str) -> list[Json]:
     if operator in ("in", "not_in"):
         return [parse_scalar(one) for one in split_outside_quotes(text, ",")]
-    if not text.strip().isascii() or not text.strip().isdigit():
-        raise ValueSyntaxError(f"{text.strip()!r} is no number of characters")
+    if not text.isascii() or not text.isdigit():
+        raise ValueSyntaxError(f"{text!r} is no number of characters")
     return [int(text)]
 
 
 # --- roles
 
 
-def _read_swap(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
+def _read_swap(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
     _refuse_arguments(rest)
-    return _edit_command({"set": "swap", "alternative": None})
+    return {"set": "swap", "alternative": None}
 
 
-def _read_role(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
+def _read_role(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
     value, _, role = rest.rpartition(" ")
-    value = value.strip()
-    if not value or (" " in value and not value.startswith('"')) or role not in (*ROLES, "drop"):
+    value, quoted = value.strip(), value.startswith('"')
+    if not value or (" " in value and not quoted) or role not in (*ROLES, "drop"):
         wanted = f"then one of {', '.join((*ROLES, 'drop'))}"
-        raise ValueSyntaxError(
-            f"a name from the data (in double quotes if it has blanks), {wanted}"
-        )
-    named = parse_scalar(value) if value.startswith('"') else value
-    return _edit_command(
-        {"set": "role", "number": None, "value": named, "role": role, "alternative": None}
-    )
+        what = "a name from the data (in double quotes if it has blanks)"
+        raise ValueSyntaxError(f"{what}, {wanted}")
+    named = parse_scalar(value) if quoted else value
+    return {"set": "role", "number": None, "value": named, "role": role, "alternative": None}
 
 
 _MASKS: dict[str, Json] = {"on": True, "off": False, "usual": None}
 
 
-def _read_train(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
+def _read_train(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
     target, _, mask = rest.rpartition(" ")
     number = _message_number(target.strip(), mapping)
     if number > len(mapping.get("messages") or []):
         raise ValueSyntaxError(f"there is no {target.strip() or 'such'} message")
     read: Json = _MASKS.get(mask, {"path": mask})
-    return _edit_command({"set": "train", "number": number, "mask": read, "alternative": None})
+    return {"set": "train", "number": number, "mask": read, "alternative": None}
 
 
 # --- what changes nothing
-
-
-def _number_reader(name: str, usual: int | None) -> Callable[..., ParsedCommand]:
-    """Read a command with a number; it is required if `usual` is None."""
-
-    def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
-        if not rest and usual is not None:
-            return ParsedCommand(name=name, number=usual)
-        return ParsedCommand(name=name, number=_parse_number(rest, 99))
-
-    return read
-
 
 # What people say of a mapping, and no file or folder is called.
 _POINTING = ("it", "that", "this", "there", "here", "them")
 
 
-def _file_reader(name: str, what: str) -> Callable[..., ParsedCommand]:
-
-    def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
-        quoted = len(rest) > 2 and rest[0] == rest[-1] == '"'
-        if not rest or rest.lower() in _POINTING or (len(rest.split()) > 1 and not quoted):
-            raise ValueSyntaxError(f"{what} is wanted, in double quotes if it has blanks")
-        return ParsedCommand(name=name, text=rest.strip('"'))
-
-    return read
+def _read_name(rest: str, what: str) -> str:
+    quoted = len(rest) > 2 and rest[0] == rest[-1] == '"'
+    if not rest or rest.lower() in _POINTING or (len(rest.split()) > 1 and not quoted):
+        raise ValueSyntaxError(f"the name of a {what} is wanted, in double quotes if it has blanks")
+    return rest.strip('"')
 
 
-def _read_why(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
+def _read_why(rest: str) -> str:
     if len(rest.split()) > 1 and not rest.startswith("message "):
         raise ValueSyntaxError("a target or a field, or nothing")
-    return ParsedCommand(name="why", text=rest)
+    return rest
 
 
-def _refuse_arguments(rest: str) -> None:
+def _refuse_arguments(rest: str) -> str:
     if rest:
         raise ValueSyntaxError("nothing follows it")
+    return ""
 
 
 COMMANDS: dict[str, Command] = {
     "set": Command(
-        usage="set TARGET VALUE",
-        does="texts: set text title,body; set user question; set message 2 answer; set system "
+        "set TARGET VALUE",
+        "texts: set text title,body; set user question; set message 2 answer; set system "
         '"You are kind."; set language en; set each qas[*]. "..." is what is there, none = nothing',
-        read=_read_set,
+        edit=_read_set,
     ),
     "drop": Command(
-        usage="drop FIELD under|over N, drop FIELD is A,B",
-        does="leave rows out by the length of a field, or by its value",
-        read=_read_drop,
+        "drop FIELD under|over N, drop FIELD is A,B",
+        "leave rows out by the length of a field, or by its value",
+        edit=_read_drop,
     ),
     "keep": Command(
-        usage="keep FIELD is A,B, keep all",
-        does="keep only such rows; keep all takes every condition away",
-        read=_read_keep,
+        "keep FIELD is A,B, keep all",
+        "keep only such rows; keep all takes every condition away",
+        edit=_read_keep,
     ),
-    "swap": Command(usage="swap", does="exchange user and assistant", read=_read_swap),
+    "swap": Command("swap", "exchange user and assistant", edit=_read_swap),
     "role": Command(
-        usage="role NAME user|assistant|system|tool|drop",
-        does="who a speaker of the data is",
-        read=_read_role,
+        "role NAME user|assistant|system|tool|drop",
+        "who a speaker of the data is",
+        edit=_read_role,
     ),
     "train": Command(
-        usage="train user|assistant|message N on|off|usual|FIELD",
-        does="whether a message is trained on",
-        read=_read_train,
+        "train user|assistant|message N on|off|usual|FIELD",
+        "whether a message is trained on",
+        edit=_read_train,
     ),
-    "alternatives": Command(usage="alternatives", does="other mappings that could be meant"),
-    "take": Command(usage="take N", does="take one of them", read=_number_reader("take", None)),
-    "mapping": Command(usage="mapping", does="the mapping as a tree"),
+    "alternatives": Command("alternatives", "other mappings that could be meant"),
+    "take": Command("take N", "take one of them", read=lambda rest: _parse_number(rest, 99)),
+    "mapping": Command("mapping", "the mapping as a tree"),
     "show": Command(
-        usage="show [N]", does="rows and the records made of them", read=_number_reader("show", 3)
+        "show [N]",
+        "rows and the records made of them",
+        read=lambda rest: _parse_number(rest or "3", 99),
     ),
-    "fields": Command(usage="fields", does="what the data holds"),
-    "gates": Command(usage="gates", does="what is checked, with figures"),
-    "why": Command(usage="why [TARGET]", does="why the mapper chose as it did", read=_read_why),
-    "undo": Command(usage="undo", does="back to the mapping before"),
-    "redo": Command(usage="redo", does="forward again"),
-    "edit": Command(usage="edit", does="the mapping in $EDITOR"),
+    "fields": Command("fields", "what the data holds"),
+    "gates": Command("gates", "what is checked, with figures"),
+    "why": Command("why [TARGET]", "why the mapper chose as it did", read=_read_why),
+    "undo": Command("undo", "back to the mapping before"),
+    "redo": Command("redo", "forward again"),
+    "edit": Command("edit", "the mapping in $EDITOR"),
     "save": Command(
-        usage="save FILE",
-        does="write the mapping to a file",
-        read=_file_reader("save", "the name of a file"),
+        "save FILE", "write the mapping to a file", read=lambda rest: _read_name(rest, "file")
     ),
     "out": Command(
-        usage="out DIR",
-        does="where the result is to go",
-        read=_file_reader("out", "the name of a folder"),
+        "out DIR", "where the result is to go", read=lambda rest: _read_name(rest, "folder")
     ),
-    "ok": Command(usage="ok", does="approve the mapping and convert"),
-    "help": Command(usage="help", does="this list"),
-    "quit": Command(usage="quit", does="leave; the conversation is kept"),
+    "ok": Command("ok", "approve the mapping and convert"),
+    "help": Command("help", "this list"),
+    "quit": Command("quit", "leave; the conversation is kept"),
 }
 _ALIASES = {"approve": "ok", "exit": "quit", "?": "help", "tree": "mapping"}
 

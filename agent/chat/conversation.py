@@ -19,7 +19,7 @@ from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError
 from ingot.converters.json_yaml import EMPTY, decode, encode
 from ingot.converters.output.sqlite_file import database_error, open_database
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 FORM = 1  # of the JSON that a conversation is kept as
 YOU, MODEL, INGOT = "you", "model", "ingot"
@@ -48,9 +48,9 @@ class Utterance:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conversation:
-    """One conversation: its order, its steps (oldest first, `at` is the current one) and its words.
+    """Its order, its steps (oldest first, `at` is the current one), its words.
 
-    `usage` is what asking a model took, as in a graph's state; `done` the folder that was written.
+    `usage` is what asking a model took, `done` the folder that was written.
     """
 
     id: str
@@ -67,7 +67,7 @@ class Conversation:
         return self.steps[self.at].state
 
     @property
-    def mapping(self) -> dict[str, Json]:
+    def mapping(self) -> MappingDocument:
         """Return the current mapping without its provenance; an empty one if there is none."""
         proposal = self.state.get("proposal")
         found = (proposal and proposal.mapping) or {"version": 2}

@@ -12,19 +12,19 @@ from ingot.agent.proposing.llm.reply import lower_condition, lower_message, lowe
 from ingot.agent.reporting.mapping_words import value_parts
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.mapping.language import ROLES
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
-Document = dict[str, Json]
 Edit = dict[str, Json]
+_Change = Callable[[MappingDocument, Edit], MappingDocument]
 
 WHERE, EDIT = "the change", "edit"
 _SIDES = {"user": "assistant", "assistant": "user"}
 _BODIES = ("text", "messages", "system", "tools", "any_of")
 
 
-def apply_edits(document: Document, edits: Sequence[Edit]) -> Document:
+def apply_edits(document: MappingDocument, edits: Sequence[Edit]) -> MappingDocument:
     """Return the document after the edits, in their order; the given one is not changed."""
-    made = {key: value for key, value in document.items() if key != "provenance"}
+    made = _without(document, "provenance")
     for number, edit in enumerate(edits):
         try:
             made = _APPLY[edit["set"]](made, edit)
@@ -39,28 +39,33 @@ class _EditError(Exception):
     """An edit does not fit: pointer into the edit, what is expected, what was found."""
 
 
-# --- the alternatives of a mapping
+def _pick(known: Sequence[Json], number: int, pointer: str) -> Json:
+    if not 1 <= number <= len(known):
+        raise _EditError(pointer, f"1 to {len(known)}", str(number))
+    return known[number - 1]
 
 
-def _change_layout(
-    document: Document, edit: Edit, change: Callable[[Document, Edit], Document]
-) -> Document:
-    """Change one of the layouts of a document: an alternative, or the document itself."""
-    number, variants = edit.get("alternative"), document.get("any_of") or []
-    if number is None:
-        return change(document, edit)
-    if not 1 <= number <= len(variants):
-        raise _EditError("/alternative", f"1 to {len(variants)}", str(number))
-    changed = [
-        change(one, edit) if place == number else one for place, one in enumerate(variants, start=1)
-    ]
-    return {**document, "any_of": changed}
+def _without(document: MappingDocument, *keys: str) -> MappingDocument:
+    return {key: value for key, value in document.items() if key not in keys}
 
 
-def _with_key(layout: Document, key: str, value: Json) -> Document:
+def _with_key(document: MappingDocument, key: str, value: Json) -> MappingDocument:
     """Set a key, or remove it if there is no value."""
-    kept = {name: one for name, one in layout.items() if name != key}
+    kept = _without(document, key)
     return kept if value in (None, [], {}) else {**kept, key: value}
+
+
+def _on_layout(change: _Change) -> _Change:
+    """Change the alternative that an edit names, or the document itself where it names none."""
+
+    def change_layout(document: MappingDocument, edit: Edit) -> MappingDocument:
+        number, variants = edit.get("alternative"), document.get("any_of") or []
+        if number is None:
+            return change(document, edit)
+        changed = change(_pick(variants, number, "/alternative"), edit)
+        return {**document, "any_of": [*variants[: number - 1], changed, *variants[number:]]}
+
+    return change_layout
 
 
 # --- values
@@ -81,25 +86,19 @@ def _file_value(parts: Sequence[Json], current: Json, pointer: str) -> Json:
 
 def _current_parts(known: Sequence[Json], number: int, pointer: str) -> list[Json]:
     """Return one of the present parts; 0 stands for all of them."""
-    if number == 0 and known:
-        return list(known)
     if not known:
         raise _EditError(pointer, "something that is there already", "nothing")
-    if not 1 <= number <= len(known):
+    if number and not 1 <= number <= len(known):
         raise _EditError(pointer, f"a number from 1 to {len(known)}", str(number))
-    return [known[number - 1]]
+    return [known[number - 1]] if number else list(known)
 
 
 def _file_part(part: Json) -> Json:
     if isinstance(part, dict) and "first_of" in part:
         return {"any_of": part["first_of"]} if len(part["first_of"]) > 1 else part["first_of"][0]
-    if isinstance(part, dict) and "path" in part:
-        return _modified_part(part)
-    return lower_value([part])
-
-
-def _modified_part(part: Document) -> Json:
-    made: Document = {"path": part["path"]}
+    if not isinstance(part, dict) or "path" not in part:
+        return lower_value([part])
+    made: MappingDocument = {"path": part["path"]}
     if part.get("map"):
         made["map"] = {one["value"]: one["becomes"] for one in part["map"]}
     if part.get("replace"):
@@ -112,19 +111,18 @@ def _modified_part(part: Document) -> Json:
 # --- texts and messages
 
 
-def _set_text(layout: Document, edit: Edit) -> Document:
+def _set_text(layout: MappingDocument, edit: Edit) -> MappingDocument:
     value = _file_value(edit["parts"], layout.get("text"), "/parts")
     if value is None:
         raise _EditError("/parts", "at least one part", "none")
-    kept = {key: one for key, one in layout.items() if key not in _BODIES}
-    return {**kept, "text": value}
+    return {**_without(layout, *_BODIES), "text": value}
 
 
-def _set_system(layout: Document, edit: Edit) -> Document:
+def _set_system(layout: MappingDocument, edit: Edit) -> MappingDocument:
     return _with_key(layout, "system", _file_value(edit["parts"], layout.get("system"), "/parts"))
 
 
-def _set_messages(layout: Document, edit: Edit) -> Document:
+def _set_messages(layout: MappingDocument, edit: Edit) -> MappingDocument:
     known = layout.get("messages") or []
     made: list[Json] = []
     for number, one in enumerate(edit["messages"]):
@@ -135,104 +133,98 @@ def _set_messages(layout: Document, edit: Edit) -> Document:
             made.append(_message_entry(one, None, pointer))
     if not made:
         raise _EditError("/messages", "at least one message", "none")
-    kept = {key: one for key, one in layout.items() if key not in ("text", "any_of")}
-    return {**kept, "messages": made}
+    return {**_without(layout, "text", "any_of"), "messages": made}
 
 
-def _set_message(layout: Document, edit: Edit) -> Document:
-    """Replace, append or remove one entry."""
+def _set_message(layout: MappingDocument, edit: Edit) -> MappingDocument:
     known, number, wanted = list(layout.get("messages") or []), edit["number"], edit["message"]
-    if not 1 <= number <= len(known) + (wanted is not None):
-        raise _EditError("/number", f"1 to {len(known) + (wanted is not None)}", str(number))
-    before = known[number - 1] if number <= len(known) else None
+    before = _pick(known if wanted is None else [*known, None], number, "/number")
     entry = [] if wanted is None else [_message_entry(wanted, before, "/message")]
     changed = [*known[: number - 1], *entry, *known[number:]]
     if not changed:
         raise _EditError("/message", "a message, since it is the only one", "none")
-    kept = {key: one for key, one in layout.items() if key not in ("text", "any_of")}
-    return {**kept, "messages": changed}
+    return {**_without(layout, "text", "any_of"), "messages": changed}
 
 
-def _set_content(layout: Document, edit: Edit) -> Document:
-    return _change_message(
-        layout, edit, lambda one: _file_value(edit["parts"], one.get("content"), "/parts")
-    )
-
-
-def _set_train(layout: Document, edit: Edit) -> Document:
-    """Set whether one message is trained on; None = as is usual for its role."""
-    mask = edit["mask"]["path"] if isinstance(edit["mask"], dict) else edit["mask"]
-    return _change_message(layout, edit, lambda _: mask, key="loss_mask")
-
-
-def _change_message(
-    layout: Document, edit: Edit, value: Callable[[Document], Json], *, key: str = "content"
-) -> Document:
-    messages, number = layout.get("messages") or [], edit["number"]
-    if not 1 <= number <= len(messages):
-        raise _EditError("/number", f"1 to {len(messages)}", str(number))
-    before = messages[number - 1]
-    made = value(before)
-    kept = {name: one for name, one in before.items() if name != key}
-    after = {**kept, key: made} if made is not None or key == "content" else kept
-    return {**layout, "messages": [*messages[: number - 1], after, *messages[number:]]}
-
-
-def _message_entry(message: Document, before: Document | None, pointer: str) -> Document:
+def _message_entry(
+    message: MappingDocument, before: MappingDocument | None, pointer: str
+) -> MappingDocument:
     """Turn a message into the file's form; its current parts are those of the replaced entry."""
     current = (before or {}).get("content")
     content = _file_value(message["content"], current, f"{pointer}/content")
-    made = lower_message({**message, "content": []})
-    return {**made, "content": content}
+    return {**lower_message({**message, "content": []}), "content": content}
 
 
-def _set_role(layout: Document, edit: Edit) -> Document:
-    """Give one speaker or one marker its role."""
+def _set_content(layout: MappingDocument, edit: Edit) -> MappingDocument:
+    def change(before: MappingDocument) -> MappingDocument:
+        content = _file_value(edit["parts"], before.get("content"), "/parts")
+        return {**_without(before, "content"), "content": content}
+
+    return _change_message(layout, edit["number"], change)
+
+
+def _set_train(layout: MappingDocument, edit: Edit) -> MappingDocument:
+    """Set whether one message is trained on; None = as is usual for its role."""
+    mask = edit["mask"]["path"] if isinstance(edit["mask"], dict) else edit["mask"]
+
+    def change(before: MappingDocument) -> MappingDocument:
+        return _without(before, "loss_mask") | ({} if mask is None else {"loss_mask": mask})
+
+    return _change_message(layout, edit["number"], change)
+
+
+def _change_message(
+    layout: MappingDocument, number: int, change: Callable[[MappingDocument], MappingDocument]
+) -> MappingDocument:
+    messages = layout.get("messages") or []
+    changed = change(_pick(messages, number, "/number"))
+    return {**layout, "messages": [*messages[: number - 1], changed, *messages[number:]]}
+
+
+def _set_role(layout: MappingDocument, edit: Edit) -> MappingDocument:
     role = None if edit["role"] == "drop" else edit["role"]
     changed: list[Json] = []
     found = False
-    for one in layout.get("messages") or []:
-        named = _names_key(one["role"])
-        if named and (edit["number"] in (None, len(changed) + 1)):
+    for number, one in enumerate(layout.get("messages") or [], start=1):
+        if isinstance(one["role"], dict) and edit["number"] in (None, number):
             found = True
-            kept = {**_roles_by_name(one["role"], named), edit["value"]: role}
-            one = {**one, "role": {**one["role"], named: kept}}
+            named, roles = _roles_by_name(one["role"])
+            one = {**one, "role": {**one["role"], named: {**roles, edit["value"]: role}}}
         changed.append(one)
     if not found:
         raise _EditError("", "a message whose role is read from the data", "none")
     return {**layout, "messages": changed}
 
 
-def _names_key(role: Json) -> str | None:
-    """Return the key under which a role that is read from the data names its values."""
-    if not isinstance(role, dict):
-        return None
-    return "split" if "split" in role else "map"
+def _roles_by_name(role: MappingDocument) -> tuple[str, MappingDocument]:
+    """Return the key of a role that is read from the data, and its roles by name.
+
+    Without a map the four names mean themselves.
+    """
+    named = "split" if "split" in role else "map"
+    return named, role.get(named, {one: one for one in ROLES})
 
 
-def _roles_by_name(role: Document, named: str) -> Document:
-    """Return the roles by name; without a map the four names mean themselves."""
-    if named in role:
-        return dict(role[named])
-    return {one: one for one in ROLES}
-
-
-def _swap_sides(layout: Document, edit: Edit) -> Document:
+def _swap_sides(layout: MappingDocument, edit: Edit) -> MappingDocument:
     """Exchange the texts of user and assistant if each has one entry, else their roles."""
     messages = layout.get("messages")
     if not messages:
         raise _EditError("", "messages to swap", "none")
     roles = [one["role"] for one in messages]
     spoken = [role for role in roles if role not in ("system", "tool")]
-    if len(spoken) == len(_SIDES) and all(role in spoken for role in _SIDES):
-        return {**layout, "messages": _swap_contents(messages, *map(roles.index, _SIDES))}
-    return {**layout, "messages": [{**one, "role": swap_role(one["role"])} for one in messages]}
+    if len(spoken) != len(_SIDES) or not all(role in spoken for role in _SIDES):
+        swapped = [{**one, "role": swap_role(one["role"])} for one in messages]
+        return {**layout, "messages": swapped}
+    made, (one, other) = list(messages), map(roles.index, _SIDES)
+    for here, there in ((one, other), (other, one)):
+        said = {key: messages[there][key] for key in messages[there] if key in ("each", "content")}
+        made[here] = _without(messages[here], "each", "content") | said
+    return {**layout, "messages": made}
 
 
-def _swap_all(document: Document, edit: Edit) -> Document:
-    """Exchange the sides of the stated alternative, or of all that have sides."""
+def _swap_all(document: MappingDocument, edit: Edit) -> MappingDocument:
     if edit["alternative"] is not None or "any_of" not in document:
-        return _change_layout(document, edit, _swap_sides)
+        return _on_layout(_swap_sides)(document, edit)
     variants = [
         _swap_sides(one, edit) if one.get("messages") else one for one in document["any_of"]
     ]
@@ -242,49 +234,29 @@ def _swap_all(document: Document, edit: Edit) -> Document:
     return {**outer, "any_of": variants}
 
 
-def _swap_contents(messages: Sequence[Document], one: int, other: int) -> list[Json]:
-    made = list(messages)
-    for here, there in ((one, other), (other, one)):
-        said: Document = {k: v for k, v in messages[there].items() if k in ("each", "content")}
-        kept: Document = {k: v for k, v in messages[here].items() if k not in ("each", "content")}
-        made[here] = kept | said
-    return made
-
-
 def swap_role(role: Json) -> Json:
     """Exchange user and assistant in a role of the file's form."""
     if isinstance(role, str):
         return _SIDES.get(role, role)
     if isinstance(role, list):
         return [swap_role(one) for one in role]
-    named = _names_key(role) or "map"
-    names = _roles_by_name(role, named)
-    return {**role, named: {name: swap_role(one) if one else one for name, one in names.items()}}
+    named, roles = _roles_by_name(role)
+    return {**role, named: {name: swap_role(one) if one else one for name, one in roles.items()}}
 
 
 # --- what is beside the texts
 
 
-def _set_meta(document: Document, edit: Edit) -> Document:
-    return _with_key(
-        document, "meta", _with_key(document.get("meta") or {}, edit["key"], edit["value"])
-    )
-
-
-def _set_where(layout: Document, edit: Edit) -> Document:
-    return _with_key(
-        layout, "where", [_file_condition(n, one) for n, one in enumerate(edit["where"])]
-    )
-
-
-def _file_condition(number: int, condition: Document) -> Document:
-    """Check a condition: lengths are single whole numbers, lists are not empty."""
-    values, counted = condition["values"], condition["op"] in ("min_chars", "max_chars")
-    if counted and not (len(values) == 1 and _is_count(values[0])):
-        raise _EditError(f"/where/{number}/values", "one whole number from 0", str(values)[:60])
-    if not values:
-        raise _EditError(f"/where/{number}/values", "at least one value", "none")
-    return lower_condition(condition)
+def _set_where(layout: MappingDocument, edit: Edit) -> MappingDocument:
+    """Set the conditions: lengths are single whole numbers, lists are not empty."""
+    for number, condition in enumerate(edit["where"]):
+        values, pointer = condition["values"], f"/where/{number}/values"
+        counted = condition["op"] in ("min_chars", "max_chars")
+        if counted and not (len(values) == 1 and _is_count(values[0])):
+            raise _EditError(pointer, "one whole number from 0", str(values)[:60])
+        if not values:
+            raise _EditError(pointer, "at least one value", "none")
+    return _with_key(layout, "where", [lower_condition(one) for one in edit["where"]])
 
 
 def _is_count(value: Json) -> bool:
@@ -292,7 +264,7 @@ def _is_count(value: Json) -> bool:
     return number and value >= 0 and value == int(value)
 
 
-def list_conditions(layout: Document) -> Iterator[Document]:
+def list_conditions(layout: MappingDocument) -> Iterator[MappingDocument]:
     """Yield the conditions of a layout in the form of an edit."""
     for one in layout.get("where") or []:
         operator = next(key for key in one if key != "path")
@@ -301,30 +273,18 @@ def list_conditions(layout: Document) -> Iterator[Document]:
         yield {"path": one["path"], "op": operator, "values": values}
 
 
-def _set_each(layout: Document, edit: Edit) -> Document:
-    return _with_key(layout, "each", edit["path"])
-
-
-def _set_group(document: Document, edit: Edit) -> Document:
+def _set_group(document: MappingDocument, edit: Edit) -> MappingDocument:
     group = edit["group"]
     if group and not group["sort"]:
         group = {"by": group["by"]}
     return _with_key(document, "group", group)
 
 
-def _set_root(document: Document, edit: Edit) -> Document:
-    return _with_key(
-        document, "source", _with_key(document.get("source") or {}, "root", edit["path"])
-    )
+def _set_in(name: str, key: str, document: MappingDocument, value: Json) -> MappingDocument:
+    return _with_key(document, name, _with_key(document.get(name) or {}, key, value))
 
 
-def _on_layout(
-    change: Callable[[Document, Edit], Document],
-) -> Callable[[Document, Edit], Document]:
-    return lambda document, edit: _change_layout(document, edit, change)
-
-
-_APPLY: dict[str, Callable[[Document, Edit], Document]] = {
+_APPLY: dict[str, _Change] = {
     "text": _on_layout(_set_text),
     "system": _on_layout(_set_system),
     "messages": _on_layout(_set_messages),
@@ -334,9 +294,9 @@ _APPLY: dict[str, Callable[[Document, Edit], Document]] = {
     "role": _on_layout(_set_role),
     "swap": _swap_all,
     "where": _on_layout(_set_where),
-    "each": _on_layout(_set_each),
-    "meta": _set_meta,
+    "each": _on_layout(lambda layout, edit: _with_key(layout, "each", edit["path"])),
+    "meta": lambda document, edit: _set_in("meta", edit["key"], document, edit["value"]),
     "group": _set_group,
-    "root": _set_root,
+    "root": lambda document, edit: _set_in("source", "root", document, edit["path"]),
 }
 KINDS = tuple(_APPLY)

@@ -12,7 +12,7 @@ from typing import cast
 
 from ingot.agent.chat.commands import ValueSyntaxError, split_outside_quotes
 from ingot.agent.chat.conversation import Conversation, Step
-from ingot.agent.chat.edits import EDIT, WHERE, Document, Edit, apply_edits
+from ingot.agent.chat.edits import EDIT, WHERE, Edit, apply_edits
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.discover import spec_of_order
@@ -39,81 +39,67 @@ from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import to_document
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Node, PathSyntaxError
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.sample import Sample
 
 _SHOWN = 8
 
 
-def _type_edits(edits: Sequence[Edit], mapping: Document, sample: Sample) -> tuple[Edit, ...]:
-    """Give values of `in` and `not_in` the type that the sampled rows have.
-
-    A value that is spelled like one of the data is replaced by it; others stay.
-    """
+def _type_edits(edits: Sequence[Edit], mapping: MappingDocument, sample: Sample) -> Iterator[Edit]:
+    """Yield edits with the values of `in` and `not_in` typed as in the sampled rows."""
     nodes = [Node(row.value, row.key) for row in sample.rows]
-    made = []
     for number, edit in enumerate(edits):
-        if edit["set"] == "where":
-            edit = {**edit, "where": [_type_condition(one, nodes) for one in edit["where"]]}
         if edit["set"] == "role" and len(edits) == 1:  # else an edit before may have changed them
             _require_speaker(edit, number, mapping, nodes)
-        made.append(edit)
-    return tuple(made)
+        if edit["set"] == "where":
+            yield {**edit, "where": [_type_condition(one, nodes) for one in edit["where"]]}
+        else:
+            yield edit
 
 
-def _type_condition(condition: dict[str, Json], nodes: Sequence[Node]) -> dict[str, Json]:
+def _type_condition(condition: MappingDocument, nodes: Sequence[Node]) -> MappingDocument:
+    """Replace a value that is spelled like one of the data by it; others stay."""
     if condition["op"] not in ("in", "not_in"):
         return condition
     try:
-        found = [values_at(condition["path"], node)[:1] for node in nodes]
+        found = [one for node in nodes for one in values_at(condition["path"], node)[:1]]
     except PathSyntaxError:  # said as a problem where the mapping is tried
         return condition
-    scalars = [one for ones in found for one in ones if isinstance(one, str | bool | int | float)]
-    known = {(type(value), value): value for value in scalars}
-    spelt = {text_of(value): value for value in known.values()}
+    scalars = [one for one in found if isinstance(one, str | bool | int | float)]
+    known = {(type(one), one): one for one in scalars}
+    spelt = {text_of(one): one for one in known.values()}
     values = [
-        value
-        if (type(value), value) in known or value is None
-        else spelt.get(text_of(value), value)
-        for value in condition["values"]
+        one if (type(one), one) in known or one is None else spelt.get(text_of(one), one)
+        for one in condition["values"]
     ]
     return {**condition, "values": values}
 
 
-# --- speakers
-
-
-def _require_speaker(edit: Edit, number: int, mapping: Document, nodes: Sequence[Node]) -> None:
+def _require_speaker(
+    edit: Edit, number: int, mapping: MappingDocument, nodes: Sequence[Node]
+) -> None:
     """Check that a sampled row, or the mapping, names the speaker; markers are not checked."""
     known = list(dict.fromkeys(_speaker_names(mapping, nodes)))
     if not known or edit["value"] in known:
         return
-    named = ", ".join(map(repr, known[:_SHOWN]))
-    near = difflib.get_close_matches(edit["value"], known, 1)
-    expected = f"a name of the data: {named}"
-    nearest = near[0] if near else None
+    expected = f"a name of the data: {', '.join(map(repr, known[:_SHOWN]))}"
+    nearest = next(iter(difflib.get_close_matches(edit["value"], known, 1)), None)
     problem = Problem(f"/edits/{number}/value", EDIT, expected, repr(edit["value"]), nearest)
     raise MappingError(WHERE, (problem,))
 
 
-def _speaker_names(mapping: Document, nodes: Sequence[Node]) -> Iterator[str]:
+def _speaker_names(mapping: MappingDocument, nodes: Sequence[Node]) -> Iterator[str]:
     around = mapping.get("each") or ""
+    if mapping.get("group"):  # paths start at the list of its rows
+        nodes = [Node([node.value for node in nodes])]
     for message in mapping.get("messages") or []:
         role, each = message["role"], message.get("each")
         if not isinstance(role, dict) or "split" in role or isinstance(each, list):
             continue
         path = ".".join(part for part in (around, each, role["path"]) if part)
         yield from role.get("map") or {}
-        for node in _row_nodes(mapping, nodes):
+        for node in nodes:
             yield from (value for value in values_at(path, node) if isinstance(value, str))
-
-
-def _row_nodes(mapping: Document, nodes: Sequence[Node]) -> Iterator[Node]:
-    """Yield rows as paths start at them: a group is the list of its rows."""
-    if mapping.get("group"):
-        yield Node([node.value for node in nodes])
-    else:
-        yield from nodes
 
 
 _NO_PROPOSAL = Proposal(
@@ -134,9 +120,10 @@ def begin_conversation(
             tell(node)
     state = typed_state(channels)
     proposal = state.get("proposal")
-    first = Step(
-        words="", by=proposal.mapper if proposal else order.mapper, state=_open_state(state)
-    )
+    # As a conversation keeps it: neither stopped nor reviewed.
+    kept = {key: one for key, one in state.items() if key not in ("outcome", "result", "key")}
+    begun = cast("State", {**kept, "stopped": None, "review": None})
+    first = Step(words="", by=proposal.mapper if proposal else order.mapper, state=begun)
     return Conversation(id=id_, order=order, steps=(first,), usage=state.get("usage"))
 
 
@@ -145,26 +132,21 @@ def _trial_order(order: Order) -> Order:
     return replace(order, dry_run=True, yes=False)
 
 
-def _open_state(state: State) -> State:
-    """Return the state as a conversation keeps it: neither stopped nor reviewed."""
-    kept = {key: value for key, value in state.items() if key not in ("outcome", "result", "key")}
-    return cast("State", {**kept, "stopped": None, "review": None})
-
-
 def change_mapping(
     state: State,
     edits: Sequence[Edit],
     context: Context,
     *,
-    provenance: dict[str, Json] | None = None,
+    provenance: MappingDocument | None = None,
 ) -> State:
     """Apply edits and check them on the sample; `problems` of the state say what is wrong."""
     proposal, turn, order = state.get("proposal"), state["turn"], state["order"]
     mapping = (proposal and proposal.mapping) or {"version": 2}
-    told = replace(turn, provenance={**turn.provenance, **(provenance or {})})
+    turn = replace(turn, provenance={**turn.provenance, **(provenance or {})})
     source, sample = context.source_and_sample(order.source, spec_of_order(order))
-    made = add_file_facts(apply_edits(mapping, _type_edits(edits, mapping, sample)), source, sample)
-    return replace_mapping({**state, "turn": told}, made, context)
+    changed = apply_edits(mapping, list(_type_edits(edits, mapping, sample)))
+    changed = add_file_facts(changed, source, sample)
+    return replace_mapping({**state, "turn": turn}, changed, context)
 
 
 def refusal_problems(
@@ -185,7 +167,7 @@ def refusal_problems(
 _AROUND = ("each", "group", "root")  # where all other paths start
 
 
-def replace_mapping(state: State, mapping: dict[str, Json], context: Context) -> State:
+def replace_mapping(state: State, mapping: MappingDocument, context: Context) -> State:
     """Put another mapping, made by a person, into a state, and check it on the sample."""
     proposal = replace(
         state.get("proposal") or _NO_PROPOSAL,
@@ -193,27 +175,19 @@ def replace_mapping(state: State, mapping: dict[str, Json], context: Context) ->
         mapper="edited",
         reason=_NO_PROPOSAL.reason,
     )
-    begun_with: State = {
-        **state,
-        "proposal": proposal,
-        "problems": (),
-        "check": None,
-        "opinion": None,
-        "looked": None,
-    }
-    return {**begun_with, **validate(begun_with, context)}
+    state = {**state, "proposal": proposal, "problems": (), "check": None}
+    state = {**state, "opinion": None, "looked": None}
+    return {**state, **validate(state, context)}
 
 
 def recheck_conversation(conversation: Conversation, context: Context) -> Conversation:
     """Check the current mapping again on the data and by the order as they are now."""
-    step = conversation.steps[conversation.at]
-    proposal = step.state.get("proposal")
+    at, steps = conversation.at, list(conversation.steps)
+    proposal = steps[at].state.get("proposal")
     if proposal is None or not proposal.mapping:
         return conversation
-    state: State = {**step.state, "order": _trial_order(conversation.order), "problems": ()}
-    now = replace(step, state={**state, **validate(state, context)})
-    steps = list(conversation.steps)
-    steps[conversation.at] = now
+    state: State = {**steps[at].state, "order": _trial_order(conversation.order), "problems": ()}
+    steps[at] = replace(steps[at], state={**state, **validate(state, context)})
     return replace(conversation, steps=tuple(steps))
 
 
@@ -235,62 +209,46 @@ class Alternative:
     """Another mapping, bound, and what it is in one line."""
 
     title: str
-    mapping: dict[str, Json]
+    mapping: MappingDocument
 
 
 def find_alternatives(conversation: Conversation, context: Context) -> tuple[Alternative, ...]:
     """Find other mappings that pass on the sample, each once."""
-    seen = [_without_provenance(conversation.mapping)]
-    found = []
+    seen, found = [conversation.mapping], []
     for title, document in _candidate_mappings(conversation, context):
-        passed = _bind_if_valid(document, conversation, context)
-        if passed is not None and _without_provenance(passed) not in seen:
-            seen.append(_without_provenance(passed))
+        try:
+            trial = try_out(context, conversation.order, document, where="an alternative")
+        except (MappingError, SourceError):  # it reads the files otherwise, and cannot
+            continue
+        passed = to_document(trial.mapping)
+        plain = {key: value for key, value in passed.items() if key != "provenance"}
+        if not trial.report.problems and plain not in seen:
+            seen.append(plain)
             found.append(Alternative(title=title, mapping=passed))
     return tuple(found)
 
 
-def _without_provenance(document: dict[str, Json]) -> dict[str, Json]:
-    return {key: value for key, value in document.items() if key != "provenance"}
-
-
-def _bind_if_valid(
-    document: dict[str, Json], conversation: Conversation, context: Context
-) -> dict[str, Json] | None:
-    try:
-        trial = try_out(context, conversation.order, document, where="an alternative")
-    except (MappingError, SourceError):  # it reads the files otherwise, and they cannot be read so
-        return None
-    return None if trial.report.problems else to_document(trial.mapping)
-
-
 def _candidate_mappings(
     conversation: Conversation, context: Context
-) -> Iterator[tuple[str, dict[str, Json]]]:
-    state = conversation.steps[0].state
+) -> Iterator[tuple[str, MappingDocument]]:
+    state, order = conversation.steps[0].state, conversation.order
     opinion, first = state.get("opinion"), state.get("proposal")
-    proposals = [opinion.proposal] if opinion else []
+    proposals: list[Proposal | None] = [opinion.proposal] if opinion else []
+    source, sample = context.source_and_sample(order.source, spec_of_order(order))
     for mode in ("auto", _OTHER_MODE.get(conversation.decision, "sft")):
-        if proposal := _rules_proposal(conversation, context, mode):
-            proposals.append(proposal)
+        request = replace(order.request(), mode=mode)
+        proposals.append(context.mapper_named("rules")(source, sample, request, ()).proposal)
     for one in proposals:
-        if one.mapping:
+        if one and one.mapping:
             sure = f"{one.decision}, confidence {one.confidence:.2f}"
             yield f"the rules' {sure}: {one.reason}", one.mapping
     if first:
         yield from _runners_up(conversation, first)
 
 
-def _rules_proposal(conversation: Conversation, context: Context, mode: str) -> Proposal | None:
-    order = conversation.order
-    source, sample = context.source_and_sample(order.source, spec_of_order(order))
-    request = replace(order.request(), mode=mode)
-    return context.mapper_named("rules")(source, sample, request, ()).proposal
-
-
 def _runners_up(
     conversation: Conversation, proposal: Proposal
-) -> Iterator[tuple[str, dict[str, Json]]]:
+) -> Iterator[tuple[str, MappingDocument]]:
     """Yield the second-best fields of the mapper's choices, each in the current mapping."""
     for one in proposal.evidence:
         edit = _runner_up_edit(one.target, one.runner_up or "")

@@ -99,7 +99,9 @@ def build_messages(
     order = conversation.order
     share, task = order.share_values, _task_instructions(order.prompt_tokens)
     left = order.prompt_tokens - estimate_tokens(task) - estimate_tokens(_READY) - _ROUNDING
-    before = _select_turns(list(_earlier_turns(conversation.said)), left // 4)
+    before = list(_earlier_turns(conversation.said))  # each: what was said, what was answered
+    while sum(estimate_tokens(text) for _, text in before) > left // 4:
+        before = before[2:]
     left -= sum(estimate_tokens(text) for _, text in before)
     shown_examples = examples if share != "none" else ()
     now = _current_message(
@@ -114,13 +116,6 @@ def build_messages(
     )
     said = [("user", _data_block(data)), ("assistant", _READY), *before, ("user", now)]
     return [_chat_message("system", task), *(_chat_message(role, text) for role, text in said)]
-
-
-def _select_turns(before: list[tuple[str, str]], room: int) -> list[tuple[str, str]]:
-    """Return the last turns that fit; each is what the person said and what was answered."""
-    while before and sum(estimate_tokens(text) for _, text in before) > room:
-        before = before[2:]
-    return before
 
 
 def _current_message(
@@ -219,7 +214,6 @@ def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator
 
 
 def _reason_lines(conversation: Conversation, detail: _Detail) -> Iterator[str]:
-    """Say why the mapper proposed what it did at first."""
     first = conversation.steps[0]
     proposal = first.state.get("proposal")
     evidence = proposal.evidence[: detail.reasons] if proposal else ()

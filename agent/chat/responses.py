@@ -8,6 +8,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
+from typing import NamedTuple
 
 from ingot.agent.chat import prompt
 from ingot.agent.chat.commands import (
@@ -57,7 +58,7 @@ class Reply:
 
     Attributes:
         heard: words of a model, which the person may have seen as they came.
-        show: names of `ingot.cli.commands.chat_display.VIEWS`, in order.
+        show: names of `ingot.cli.commands.chat_terminal.VIEWS`, in order.
         before: the conversation before a change, None if nothing was changed.
         text: what a view is about, or the argument of `do`.
         do: what the command line has to do: `convert`, `edit`, `save`, `quit`; "" = nothing.
@@ -189,32 +190,38 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
     try:
         answer = _ask_in_turns(conversation, words, context, hear)
     except (ModelError, BudgetReached) as error:
-        usage = count_usage(conversation, context).usage
         hint = f" ({error.hint})" if error.hint else ""
         why = f"The model gave no answer: {redact(error.problem)}{hint}."
         say = f"{why} The short commands work without it: help"
-        return Reply(conversation=replace(conversation, usage=usage), say=say)
-    said = replace(said, usage=answer.usage)
+        return Reply(conversation=count_usage(conversation, context), say=say)
+    said = count_usage(said, context)
     if answer.problems:
         kept = said.heard(Utterance(who=MODEL, text="(my edits did not pass and were not made)"))
         say = "The model's edits do not pass on the sample."
         return Reply(conversation=kept, say=say, problems=answer.problems)
+    kept = said.heard(Utterance(who=MODEL, text=redact(answer.say), edits=answer.edits))
     if answer.state is None:
         nothing = "The model said nothing. Say it in other words, or type help."
-        kept = said.heard(Utterance(who=MODEL, text=redact(answer.say)))
         return Reply(conversation=kept, heard=answer.say, say="" if answer.say else nothing)
-    kept = said.heard(Utterance(who=MODEL, text=redact(answer.say), edits=answer.edits))
-    told = reply_to_change(kept, words, answer.state, by=MODEL, edits=answer.edits)
-    return replace(told, heard=answer.say)
+    changed = reply_to_change(kept, words, answer.state, by=MODEL, edits=answer.edits)
+    return replace(changed, heard=answer.say)
 
 
 def count_usage(conversation: Conversation, context: Context) -> Conversation:
     """Count what the last question took, answered or not."""
-    return replace(conversation, usage=_count_spending(conversation.usage, context))
+    asking, before = context.asking, conversation.usage
+    if asking is None or asking.ledger.data_set.calls < (before.calls if before else 0):
+        return conversation  # nobody was asked since it was taken up again
+    usage = Usage(
+        host=asking.endpoint.host,
+        model=asking.endpoint.model,
+        **asdict(asking.ledger.data_set),
+        notes=before.notes if before else (),
+    )
+    return replace(conversation, usage=usage)
 
 
 def _unknown_line_reply(conversation: Conversation, words: str, error: CommandSyntaxError) -> Reply:
-    """Suggest the command that a line may mean."""
     if words.lower().startswith("why"):
         return Reply(conversation=conversation, show=("why",), text=words)
     if error.begins:
@@ -228,17 +235,16 @@ def _unknown_line_reply(conversation: Conversation, words: str, error: CommandSy
 
 _EXAMPLES = 2
 _WHERE = "the model's reply"
+_PROMPTS = ("chat", "chat_small", "chat_data", "chat_turn", "chat_again")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _ModelAnswer:
+class _ModelAnswer(NamedTuple):
     """The words and edits of the model; `state` is None if it changed nothing."""
 
     say: str
-    edits: tuple[Edit, ...]
-    state: State | None
-    problems: tuple[Problem, ...]
-    usage: Usage | None
+    edits: tuple[Edit, ...] = ()
+    state: State | None = None
+    problems: tuple[Problem, ...] = ()
 
 
 def _ask_in_turns(
@@ -257,28 +263,21 @@ def _ask_in_turns(
         others=find_alternatives(conversation, context),
     )
     asking.ledger.open_set(conversation.usage.spent if conversation.usage else Spent())
-    _announce(asking, messages)
+    tokens, endpoint = sum(estimate_tokens(one["content"]) for one in messages), asking.endpoint
+    taken = estimate_cost(tokens, endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
+    asking.announce(f"asking {endpoint.model} at {endpoint.host}: {taken} a turn")
     facts = question.shown_inventory(source, sample)
     for left in reversed(range(MOST_ANSWERS)):
         completion = _request_completion(asking, messages, hear)
-        say, edits, state, problems = _try_reply(completion, conversation, context)
-        if not problems:
+        answer = _try_reply(completion, conversation, context)
+        if not answer.problems:
             break
         hear(None)
-        if not left:
-            break
-        messages += [
-            {"role": "assistant", "content": redact(completion.text[:MOST_ANSWER_CHARS])},
-            prompt.correction_message(problems, facts, share=order.share_values),
-        ]
-    usage = _count_spending(conversation.usage, context)
-    return _ModelAnswer(say=say, edits=edits, state=state, problems=problems, usage=usage)
-
-
-def _announce(asking: ModelAccess, messages: list[question.Message]) -> None:
-    tokens = sum(estimate_tokens(one["content"]) for one in messages)
-    taken = estimate_cost(tokens, asking.endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
-    asking.announce(f"asking {asking.endpoint.model} at {asking.endpoint.host}: {taken} a turn")
+        if left:
+            said = redact(completion.text[:MOST_ANSWER_CHARS])
+            again = prompt.correction_message(answer.problems, facts, share=order.share_values)
+            messages += [{"role": "assistant", "content": said}, again]
+    return answer
 
 
 def _example_rows(conversation: Conversation, context: Context) -> prompt.Examples:
@@ -293,51 +292,44 @@ def _example_rows(conversation: Conversation, context: Context) -> prompt.Exampl
 def _request_completion(
     asking: ModelAccess, messages: list[question.Message], hear: OnText
 ) -> client.Completion:
-    following = [PartialString("say")]
+    following = PartialString("say")
 
     def on_text(delta: str | None) -> None:
+        nonlocal following
         if delta is None:
-            following[0] = PartialString("say")
+            following = PartialString("say")
             hear(None)
-        elif new := following[0].hear(delta):
+        elif new := following.hear(delta):
             hear(new)
 
-    return client.ask_model(
-        asking.endpoint,
-        messages,
-        json_yaml.schema("chat"),
-        store=asking.store,
-        ledger=asking.ledger,
-        hear=on_text,
-    )
+    schema = json_yaml.schema("chat")
+    endpoint, store, ledger = asking.endpoint, asking.store, asking.ledger
+    return client.ask_model(endpoint, messages, schema, store=store, ledger=ledger, hear=on_text)
 
 
 def _try_reply(
     completion: client.Completion, conversation: Conversation, context: Context
-) -> tuple[str, tuple[Edit, ...], State | None, tuple[Problem, ...]]:
-    """Return the words of a reply, its edits and the state that they give, or problems."""
+) -> _ModelAnswer:
+    say, before = "", conversation.state
+    provenance = {
+        "edited_with": {
+            "model": context.asking.endpoint.model if context.asking else "",
+            "prompt_sha256": prompts_hash(*_PROMPTS),
+        }
+    }
     try:
         reply = _read_reply(completion.text, cut_off=completion.cut_off)
+        say, edits = reply["say"], tuple(reply["edits"])
+        if not edits:
+            return _ModelAnswer(say)
+        state = change_mapping(before, edits, context, provenance=provenance)
     except MappingError as error:
-        return "", (), None, error.problems
-    edits = tuple(reply["edits"])
-    if not edits:
-        return reply["say"], (), None, ()
-    try:
-        state = change_mapping(conversation.state, edits, context, provenance=_provenance(context))
-    except MappingError as error:
-        return reply["say"], (), None, error.problems
+        return _ModelAnswer(say, problems=error.problems)
     found = state["problems"]
-    worse = len(found) > len(conversation.state.get("problems", ()))
-    if problems := refusal_problems(conversation.state, state, edits) or (found if worse else ()):
-        return reply["say"], (), None, problems
-    return reply["say"], edits, state, ()
-
-
-def _provenance(context: Context) -> JsonObject:
-    """State which model changed the mapping, with which prompt; later edits keep it."""
-    model = context.asking.endpoint.model if context.asking else ""
-    return {"edited_with": {"model": model, "prompt_sha256": _prompt_hash()}}
+    worse = len(found) > len(before.get("problems", ()))
+    if problems := refusal_problems(before, state, edits) or (found if worse else ()):
+        return _ModelAnswer(say, problems=problems)
+    return _ModelAnswer(say, edits, state)
 
 
 def _read_reply(text: str, *, cut_off: bool = False) -> JsonObject:
@@ -411,14 +403,9 @@ def _complete_edit(edit: Json) -> Json:
     if kind is None:
         return edit
     known = kind["properties"]
-    nullable = {"alternative": None, "number": None, "message": None, "path": None}
-    made = {key: value for key, value in nullable.items() if key in known}
-    said = {key: value for key, value in edit.items() if key in known or value is not None}
-    return _complete_messages({**made, **said})
-
-
-def _complete_messages(edit: JsonObject) -> JsonObject:
-    made = dict(edit)
+    nullable = [key for key in ("alternative", "number", "message", "path") if key in known]
+    given = {key: value for key, value in edit.items() if key in known or value is not None}
+    made = {**dict.fromkeys(nullable), **given}
     if isinstance(made.get("message"), dict):
         made["message"] = complete_message(made["message"])
     if isinstance(made.get("messages"), list):
@@ -429,20 +416,3 @@ def _complete_messages(edit: JsonObject) -> JsonObject:
     if "parts" in made:
         made["parts"] = complete_parts(made["parts"]) or []
     return made
-
-
-def _count_spending(before: Usage | None, context: Context) -> Usage | None:
-    """Return what asking took so far in this conversation, as in a graph's state."""
-    asking = context.asking
-    if asking is None or asking.ledger.data_set.calls < (before.calls if before else 0):
-        return before  # nobody was asked since it was taken up again
-    return Usage(
-        host=asking.endpoint.host,
-        model=asking.endpoint.model,
-        **asdict(asking.ledger.data_set),
-        notes=before.notes if before else (),
-    )
-
-
-def _prompt_hash() -> str:
-    return prompts_hash("chat", "chat_small", "chat_data", "chat_turn", "chat_again")

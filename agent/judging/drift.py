@@ -240,10 +240,15 @@ def redacted_changes(changes: Sequence[Change]) -> tuple[Change, ...]:
 
 def drift_problem(stopping: Sequence[Change]) -> Problem:
     """The changes that stop a run, as one problem of the mapping."""
-    said = "; ".join(f"{one.what}: {one.path} {one.values_text}" for one in stopping[:_MOST_NAMES])
-    more = f"; {len(stopping) - _MOST_NAMES} more" if len(stopping) > _MOST_NAMES else ""
     expected = "data of the shape that the mapping was made for (or --allow-drift)"
-    return Problem("/provenance/shape", "drift", expected, said + more)
+    return Problem("/provenance/shape", "drift", expected, first_changes(stopping))
+
+
+def first_changes(changes: Sequence[Change]) -> str:
+    """The first changes on one line, and how many more there are."""
+    said = "; ".join(f"{one.what}: {one.path} {one.values_text}" for one in changes[:_MOST_NAMES])
+    more = len(changes) - _MOST_NAMES
+    return f"{said}; {more} more" if more > 0 else said
 
 
 def change_lines(changes: Sequence[Change]) -> list[str]:

@@ -6,7 +6,7 @@ alone prove little, but a row that a model is shown cannot change them for all r
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,16 +21,17 @@ from ingot.agent.privacy import redact
 from ingot.agent.proposing.columns import name_strength, speaker_role
 from ingot.agent.proposing.proposal import (
     MODEL,
-    MappingDocument,
     Proposal,
     document_layouts,
+    layout_parts,
     message_roles,
+    select_parts,
     value_strings,
 )
 from ingot.agent.state import Check, Gate, State
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import ISO_639_1
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 Where = Literal["system", "text"]
 
@@ -69,20 +70,36 @@ class FixedText:
     pointer: str
     where: Where
     pieces: tuple[str, ...]
-    alone: bool = False
-    trained: bool = False
+    alone: bool
+    trained: bool
 
 
 def system_texts(document: MappingDocument) -> list[FixedText]:
-    """Fixed texts of system messages: every one of them would be in every record."""
+    """Return fixed texts of system messages: every one of them would be in every record."""
     return [one for one in _fixed_texts(document) if one.where == "system"]
 
 
 def long_texts(document: MappingDocument) -> list[FixedText]:
-    """Fixed texts of messages and texts that are more than labels of what the data says."""
+    """Return fixed texts that are more than labels of what the data says."""
     return [
         one for one in _fixed_texts(document) if one.where == "text" and not _is_only_labels(one)
     ]
+
+
+def _fixed_texts(document: MappingDocument) -> Iterator[FixedText]:
+    for part in select_parts(document, "system", "text", "messages"):
+        value, pointer, roles = part.value, part.pointer, (part.key,)
+        if part.key == "messages":
+            value, pointer = value.get("content"), f"{pointer}/content"
+            roles = message_roles(part.value.get("role"))
+        if pieces := tuple(one for one in _text_pieces(value) if any(map(str.isalnum, one))):
+            yield FixedText(
+                pointer=pointer,
+                where="system" if "system" in roles else "text",
+                pieces=pieces,
+                alone=constant_text(value) is not None,
+                trained="text" in roles or "assistant" in roles,
+            )
 
 
 def _is_only_labels(one: FixedText) -> bool:
@@ -104,26 +121,6 @@ def count_words(text: str) -> int:
     """About how many words a text has; of scripts without blanks two characters are one."""
     dense = len(_CJK.findall(text))
     return len(_WORD.findall(_CJK.sub(" ", text))) + -(-dense // 2)
-
-
-def _fixed_texts(document: MappingDocument) -> Iterator[FixedText]:
-    for pointer, layout in document_layouts(document):
-        yield from _fixed_texts_of(layout.get("system"), f"{pointer}/system", "system")
-        yield from _fixed_texts_of(layout.get("text"), f"{pointer}/text", "text", trained=True)
-        for number, message in enumerate(layout.get("messages") or []):
-            roles = message_roles(message.get("role"))
-            where: Where = "system" if "system" in roles else "text"
-            place, trained = f"{pointer}/messages/{number}/content", "assistant" in roles
-            yield from _fixed_texts_of(message.get("content"), place, where, trained=trained)
-
-
-def _fixed_texts_of(
-    value: Json, pointer: str, where: Where, *, trained: bool = False
-) -> Iterator[FixedText]:
-    said = tuple(piece for piece in _text_pieces(value) if any(map(str.isalnum, piece)))
-    alone = constant_text(value) is not None
-    if said:
-        yield FixedText(pointer=pointer, where=where, pieces=said, alone=alone, trained=trained)
 
 
 def _text_pieces(value: Json) -> Iterator[str]:
@@ -167,9 +164,11 @@ def meta_faults(document: MappingDocument) -> list[Problem]:
 
 def _meta_constants(document: MappingDocument) -> Iterator[tuple[str, str, str]]:
     for pointer, layout in document_layouts(document):
-        for key, value in (layout.get("meta") or {}).items():
-            if (said := constant_text(value)) is not None:
-                yield f"{pointer}/meta/{key}", key, said
+        for part in layout_parts(layout, pointer):
+            block, _, key = part.key.partition(".")
+            said = constant_text(part.value) if block == "meta" else None
+            if said is not None:
+                yield part.pointer, key, said
 
 
 def _meta_fault(pointer: str, key: str, said: str) -> Iterator[Problem]:
@@ -202,16 +201,13 @@ def _fold_name(name: str) -> str:
 
 _LAST = re.compile(r"([^.\[\]'\"]+)['\"]?\]?(?:\[\*\])*$")
 _OPPOSITE = (("user", "assistant"), ("assistant", "user"))
-_USER_FIELDS = ("user", "human", "prompter", "用户")
-_ASSISTANT_FIELDS = ("assistant", "gpt", "chatgpt", "bot", "chatbot", "助手")
-# The slots of fields that are the other side's.
+# Names and slots of fields that are the other side's.
+_OTHER_FIELDS = {
+    "user": ("assistant", "gpt", "chatgpt", "bot", "chatbot", "助手"),
+    "assistant": ("user", "human", "prompter", "用户"),
+}
 _OTHER_SLOTS = {"user": ("answer",), "assistant": ("question", "instruction")}
 _LEAST_STRENGTH = 0.8  # how far a name has to say that it is a side's
-
-
-def _all_messages(document: MappingDocument) -> Iterator[MappingDocument]:
-    for _, layout in document_layouts(document):
-        yield from layout.get("messages") or []
 
 
 def _named_speakers(role: MappingDocument) -> MappingDocument:
@@ -219,9 +215,15 @@ def _named_speakers(role: MappingDocument) -> MappingDocument:
     return role.get("map") or role.get("split") or {}
 
 
+def _find_in_messages(
+    document: MappingDocument, find: Callable[[MappingDocument], Iterator[str]]
+) -> list[str]:
+    return [said for part in select_parts(document, "messages") for said in find(part.value)]
+
+
 def swapped_sides(document: MappingDocument) -> list[str]:
     """Speakers and fields whose name says one side and that the mapping puts on the other."""
-    return [said for message in _all_messages(document) for said in _swapped_in_message(message)]
+    return _find_in_messages(document, _swapped_in_message)
 
 
 def _swapped_in_message(message: MappingDocument) -> Iterator[str]:
@@ -235,20 +237,13 @@ def _swapped_in_message(message: MappingDocument) -> Iterator[str]:
                 yield f"{name!r} → {given}"
     elif isinstance(role, str):
         for name in _field_names(message.get("content")):
-            if (_field_side(name), role) in _OPPOSITE:
+            if name.casefold() in _OTHER_FIELDS.get(role, ()):
                 yield f"the field {name!r} → {role}"
-
-
-def _field_side(name: str) -> str | None:
-    plain = name.casefold()
-    if plain in _USER_FIELDS:
-        return "user"
-    return "assistant" if plain in _ASSISTANT_FIELDS else None
 
 
 def odd_masks(document: MappingDocument) -> list[str]:
     """Fixed `loss_mask`s against their role, and those read from fields that are no weights."""
-    return [said for message in _all_messages(document) for said in _odd_masks_of(message)]
+    return _find_in_messages(document, _odd_masks_of)
 
 
 def _odd_masks_of(message: MappingDocument) -> Iterator[str]:
@@ -274,11 +269,8 @@ def odd_system_texts(document: MappingDocument) -> list[str]:
 
 def _odd_systems_of(layout: MappingDocument) -> Iterator[str]:
     messages = layout.get("messages") or []
-    plain = [
-        layout.get("system"),
-        *(m.get("content") for m in messages if m.get("role") == "system"),
-    ]
-    for name in (name for value in plain for name in _field_names(value)):
+    said = [m.get("content") for m in messages if m.get("role") == "system"]
+    for name in _field_names([layout.get("system"), *said]):
         if not name_strength(name, "system"):
             yield f"the field {name!r}"
     for role in (m["role"] for m in messages if isinstance(m.get("role"), dict)):
@@ -289,28 +281,19 @@ def _odd_systems_of(layout: MappingDocument) -> Iterator[str]:
 
 def crossed_messages(document: MappingDocument) -> list[str]:
     """Messages of nothing but fields named for the other side, and sides that are left out."""
-    return [
-        said
-        for message in _all_messages(document)
-        for said in _crossed_in_role(message.get("role"), [*_field_names(message.get("content"))])
-    ]
+    return _find_in_messages(document, _crossed_in_message)
 
 
-def _crossed_in_role(role: Json, names: list[str]) -> Iterator[str]:
+def _crossed_in_message(message: MappingDocument) -> Iterator[str]:
+    role, names = message.get("role"), [*_field_names(message.get("content"))]
     if isinstance(role, dict):
         for name, given in _named_speakers(role).items():
             if given is None and speaker_role(name) in ("user", "assistant"):
                 yield f"{name!r} is left out"
-    elif (
-        isinstance(role, str)
-        and names
-        and all(_names_slot(one, _OTHER_SLOTS.get(role)) for one in names)
-    ):
-        yield f"{', '.join(map(repr, names))} → {role}"
-
-
-def _names_slot(name: str, slots: tuple[str, ...] | None) -> bool:
-    return any(name_strength(name, slot) >= _LEAST_STRENGTH for slot in slots or ())
+    elif isinstance(role, str) and names:
+        slots = _OTHER_SLOTS.get(role, ())
+        if all(any(name_strength(one, s) >= _LEAST_STRENGTH for s in slots) for one in names):
+            yield f"{', '.join(map(repr, names))} → {role}"
 
 
 def _field_names(value: Json) -> Iterator[str]:

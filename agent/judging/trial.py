@@ -12,7 +12,7 @@ from ingot.agent.state import Check, Context, Order
 from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import Sample
@@ -29,7 +29,7 @@ class Trial:
 
 
 def try_out(
-    context: Context, order: Order, document: dict[str, Json], *, where: str, show: int = 3
+    context: Context, order: Order, document: MappingDocument, *, where: str, show: int = 3
 ) -> Trial:
     """Run a document on the sample."""
     spec = spec_of_document(document, where=where)
@@ -42,12 +42,12 @@ def try_out(
     return Trial(source=source, sample=sample, mapping=mapping, report=report)
 
 
-def spec_of_document(document: dict[str, Json], *, where: str) -> SourceSpec:
+def spec_of_document(document: MappingDocument, *, where: str) -> SourceSpec:
     """The facts about the files that a document states."""
     return SourceSpec.from_document(parse(document, where=where).get("source"))
 
 
-def state_guesses(document: dict[str, Json], source: Source) -> dict[str, Json]:
+def state_guesses(document: MappingDocument, source: Source) -> MappingDocument:
     """A version 2 document that states what the reader guessed, so that nobody guesses otherwise.
 
     Version 1 has no place for it and stays as it is; bound, it becomes version 2.

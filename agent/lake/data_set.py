@@ -43,9 +43,9 @@ from ingot.converters.lake.catalog import SetFacts, Status
 from ingot.converters.lake.statistics import measure_records
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
-from ingot.converters.mapping.language import MappingDocument
 from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import output_errors
+from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.readers import root_candidates
 
@@ -54,7 +54,6 @@ _SPENT: Final = ("calls", "chars_sent", "tokens_in", "tokens_out", "cost")
 
 
 def _known_facts(data_set: DataSet) -> SetFacts:
-    """Return what is known before anything is read."""
     source = data_set.source
     card = find_card(data_set.cards) if data_set.cards else None
     return SetFacts(

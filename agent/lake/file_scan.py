@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from ingot import __version__
 from ingot.agent.lake.lake_order import LakeOrder
-from ingot.agent.nodes.discover import raw_data_proposal
 from ingot.agent.proposing.proposal import Proposal
+from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.survey import SeenFile, Survey, survey_lake

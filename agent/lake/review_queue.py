@@ -32,9 +32,9 @@ from ingot.converters.json_yaml import decode
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
-from ingot.converters.mapping.language import MappingDocument
 from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.output.worker_pool import Workers
+from ingot.converters.rows import MappingDocument
 
 APPROVED: Final = "its mapping is approved: the next run over the lake converts it"
 REJECTED: Final = "a person has rejected the proposal"

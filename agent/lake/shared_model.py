@@ -32,9 +32,8 @@ from ingot.agent.proposing.proposal import (
 from ingot.converters.errors import ModelError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.survey import DataSet
-from ingot.converters.mapping.language import MappingDocument
 from ingot.converters.output.files import LockedError, hold_lock
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
 

@@ -15,7 +15,7 @@ from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.proposal import MODEL, Evidence, Proposal, exhausted_reason
 from ingot.agent.state import Context, Opinion, State
 from ingot.converters.errors import MappingError
-from ingot.converters.rows import Json
+from ingot.converters.rows import MappingDocument
 
 
 def compare(state: State, context: Context) -> State:
@@ -111,7 +111,7 @@ def _card_shown(state: State) -> str:
 
 
 def _store_answer(
-    state: State, context: Context, document: dict[str, Json], *, only_here: bool = False
+    state: State, context: Context, document: MappingDocument, *, only_here: bool = False
 ) -> None:
     if context.asking is None:
         return

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from ingot.agent.judging.trial import spec_of_document
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Proposal
-from ingot.agent.proposing.recsys_data import aliccp_proposal, criteo_proposal, monolith_proposal
+from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.agent.state import Context, Order, SampleSummary, SourceSummary, State
 from ingot.converters.errors import SourceError
 from ingot.converters.output.commit import check_destination
@@ -46,11 +46,6 @@ def discover(state: State, context: Context) -> State:
     if source.files and raw_data is None:
         return found
     return {**found, "proposal": raw_data or _no_data_proposal(source)}
-
-
-def raw_data_proposal(source: Source) -> Proposal | None:
-    """What another command reads; None for all else."""
-    return aliccp_proposal(source) or criteo_proposal(source) or monolith_proposal(source)
 
 
 def _check_destination(out: Path) -> None:

@@ -16,7 +16,7 @@ from ingot.agent.proposing.proposal import Evidence, Proposal, Turn, fallback_tu
 from ingot.agent.state import Answer, Context, Order, State, Stopped
 from ingot.converters.errors import BudgetReached, ModelError
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 RENDERED_RECORDS = 2  # records that a model is shown at a second look
 
@@ -148,7 +148,7 @@ def given_turn(order: Order) -> Turn:
     return Turn(proposal=proposal, mapper="file")
 
 
-def document_decision(document: dict[str, Json]) -> str:
+def document_decision(document: MappingDocument) -> str:
     """What a schema-valid mapping document decides."""
     alternatives = [document, *document.get("any_of", [])]
     if any(one.get("messages") for one in alternatives):

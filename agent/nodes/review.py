@@ -20,7 +20,7 @@ from ingot.agent.reporting.proposal_folder import proposed_mapping
 from ingot.agent.reporting.report import markdown_line, proposal_text
 from ingot.agent.state import Review, State
 from ingot.converters import json_yaml
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 REVIEW_ACTION = "convert"
 _NOTHING_TO_CONVERT = (
@@ -95,7 +95,7 @@ def apply_answer(state: State, answer: Json) -> State:
     return {"review": Review(decision=decision["type"], why=str(decision.get("message") or ""))}
 
 
-def _edited_proposal(proposal: Proposal | None, mapping: dict[str, Json]) -> Proposal | None:
+def _edited_proposal(proposal: Proposal | None, mapping: MappingDocument) -> Proposal | None:
     """The proposal with a person's mapping; validating that decides it anew where need be."""
     if proposal is None:
         return None

@@ -12,7 +12,7 @@ from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.state import Change, Context, Order, State
 from ingot.converters.errors import DriftError, MappingError, Problem, SourceError, StorageError
 from ingot.converters.mapping.bind import to_document
-from ingot.converters.rows import Json
+from ingot.converters.rows import MappingDocument
 
 
 def validate(state: State, context: Context) -> State:
@@ -54,7 +54,7 @@ def _failed_check(problems: Iterable[Problem]) -> State:
     return {"check": None, "problems": _redacted_problems(problems)}
 
 
-def _unreadable_problem(document: dict[str, Json], got: str) -> Problem:
+def _unreadable_problem(document: MappingDocument, got: str) -> Problem:
     """That the files cannot be read as the document says."""
     pointer = "/source/root" if "root" in document["source"] else "/source"
     return Problem(pointer, "unreadable", "facts that the files can be read by", got)
@@ -72,7 +72,7 @@ def _redacted_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     )
 
 
-def _with_provenance(trial: Trial, proposal: Proposal, state: State) -> dict[str, Json]:
+def _with_provenance(trial: Trial, proposal: Proposal, state: State) -> MappingDocument:
     """The bound document with its provenance; that of a file that the user gave is left alone."""
     document = to_document(trial.mapping)
     if proposal.mapper == "file":

@@ -8,7 +8,7 @@ import json
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ingot.agent.privacy.numbers import (
@@ -205,23 +205,28 @@ def redact_value(value: Json) -> Json:
     (`password`, `api_key`) becomes `[secret]`, digits under one named for a phone `[phone]`.
     Keys that become equal are numbered; what lies deeper than 100 levels is left out.
     """
-    return _redact_value(value, "", _DEEPEST)
+    return _convert_scalars(value, _redact_scalar, "", _DEEPEST)
 
 
-def _redact_value(value: Json, name: str, levels: int) -> Json:
-    if isinstance(value, (dict, list)):
-        if not levels:
-            return _TOO_DEEP
-        if isinstance(value, list):
-            return [_redact_value(inner, name, levels - 1) for inner in value]
-        keys = _redacted_keys(value)
-        return {keys[key]: _redact_value(value[key], key, levels - 1) for key in value}
-    if value is None or isinstance(value, bool) or value == "":
-        return value
-    return _redact_scalar(value, name)
+def _convert_scalars(
+    value: Json, convert: Callable[[Json, str], Json], name: str, levels: int
+) -> Json:
+    """Convert what is neither a list nor an object, given the name that it stands under."""
+    if not isinstance(value, (dict, list)):
+        return convert(value, name)
+    if not levels:
+        return _TOO_DEEP
+    if isinstance(value, list):
+        return [_convert_scalars(inner, convert, name, levels - 1) for inner in value]
+    keys = _redacted_keys(value)
+    return {
+        keys[key]: _convert_scalars(inner, convert, key, levels - 1) for key, inner in value.items()
+    }
 
 
 def _redact_scalar(value: Json, name: str) -> Json:
+    if value is None or isinstance(value, bool) or value == "":
+        return value
     text = spell_value(value)
     named = name_placeholder(text, name)
     if named is not None:
@@ -266,17 +271,10 @@ def value_shapes(value: Json) -> Json:
 
     Keys are kept, redacted.
     """
-    return _shape_value(value, _DEEPEST)
+    return _convert_scalars(value, _scalar_shape, "", _DEEPEST)
 
 
-def _shape_value(value: Json, levels: int) -> Json:
-    if isinstance(value, (dict, list)):
-        if not levels:
-            return _TOO_DEEP
-        if isinstance(value, list):
-            return [_shape_value(inner, levels - 1) for inner in value]
-        keys = _redacted_keys(value)
-        return {keys[key]: _shape_value(inner, levels - 1) for key, inner in value.items()}
+def _scalar_shape(value: Json, name: str) -> str:
     if isinstance(value, str):
         return f"<string {len(value)} chars>"
     return f"<{_SCALARS.get(type(value), 'number')}>"
@@ -291,26 +289,15 @@ def named_secrets(value: Json) -> dict[str, str]:
 
 
 def _named_in_value(value: Json, name: str, levels: int) -> Iterator[tuple[str, str]]:
-    inner: Iterable[tuple[str, Json]]
-    if isinstance(value, dict):
-        inner = value.items()
-    elif isinstance(value, list):
-        inner = ((name, one) for one in value)
-    else:
-        yield from _named_scalar(value, name)
-        return
-    if levels:
-        for key, one in inner:
+    if isinstance(value, (dict, list)):
+        inner = value.items() if isinstance(value, dict) else [(name, one) for one in value]
+        for key, one in inner if levels else ():
             yield from _named_in_value(one, key, levels - 1)
-
-
-def _named_scalar(value: Json, name: str) -> Iterator[tuple[str, str]]:
-    if value is None or isinstance(value, bool):
-        return
-    text = spell_value(value).strip()
-    kind = name_placeholder(text, name) if text else None
-    if kind is not None:
-        yield text, kind
+    elif value is not None and not isinstance(value, bool):
+        text = spell_value(value).strip()
+        kind = name_placeholder(text, name) if text else None
+        if kind is not None:
+            yield text, kind
 
 
 def hide_secrets(value: Json, secrets: Mapping[str, str]) -> Json:

@@ -11,7 +11,7 @@ from ingot.converters.convert.options import (
     SourceName,
     Tokenizer,
 )
-from ingot.converters.rows import Json
+from ingot.converters.rows import MappingDocument
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Order:
     out: str | None = None
     mode: Mode = "auto"
     mapper: Mapper = "auto"
-    mapping: dict[str, Json] | None = None
+    mapping: MappingDocument | None = None
     mapping_file: str | None = None
     tokenizer: Tokenizer = None
     records: Records = "parquet"

@@ -7,24 +7,63 @@ gives no usable answer costs nothing but its answer: the rules' proposal stands,
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from ingot.converters.errors import IngotError, ModelError, Problem
 from ingot.converters.json_yaml import OMIT, UNSTORED
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
-
-MappingDocument = dict[str, Json]
 
 ROLES = ("user", "assistant", "system", "tool")
 
 
+class MappingPart(NamedTuple):
+    """A stated part: its key (`source.root`, `where`, `meta.language`), JSON Pointer and value.
+
+    Conditions have the key `where`, messages `messages`, one part each.
+    """
+
+    key: str
+    pointer: str
+    value: Json
+
+
+def outer_parts(document: MappingDocument) -> Iterator[MappingPart]:
+    """Walk over what holds for all alternatives and stands in no layout: `source` and `group`."""
+    for key, value in (document.get("source") or {}).items():
+        yield MappingPart(f"source.{key}", f"/source/{key}", value)
+    if document.get("group"):
+        yield MappingPart("group", "/group", document["group"])
+
+
 def document_layouts(document: MappingDocument) -> Iterator[tuple[str, MappingDocument]]:
-    """The mapping and its alternatives, each with its JSON Pointer."""
+    """Walk over the mapping and its alternatives, each with its JSON Pointer."""
     yield "", document
     for number, variant in enumerate(document.get("any_of") or []):
         yield f"/any_of/{number}", variant
+
+
+def layout_parts(layout: MappingDocument, pointer: str = "") -> Iterator[MappingPart]:
+    """Walk over the parts of a layout: the document itself, or one of its alternatives."""
+    if layout.get("each"):
+        yield MappingPart("each", f"{pointer}/each", layout["each"])
+    for key in ("where", "messages"):
+        for number, one in enumerate(layout.get(key) or []):
+            yield MappingPart(key, f"{pointer}/{key}/{number}", one)
+    for key in ("text", "system", "tools"):
+        if layout.get(key) is not None:
+            yield MappingPart(key, f"{pointer}/{key}", layout[key])
+    for key, value in (layout.get("meta") or {}).items():
+        if value is not None:
+            yield MappingPart(f"meta.{key}", f"{pointer}/meta/{key}", value)
+
+
+def select_parts(document: MappingDocument, *keys: str) -> Iterator[MappingPart]:
+    """Walk over the parts of these keys, layout by layout, in the order of the keys."""
+    for pointer, layout in document_layouts(document):
+        found = [one for one in layout_parts(layout, pointer) if one.key in keys]
+        yield from sorted(found, key=lambda one: keys.index(one.key))
 
 
 def message_roles(role: Json) -> tuple[Json, ...]:
@@ -103,7 +142,7 @@ class Proposal:
     """
 
     decision: str
-    mapping: dict[str, Json] | None
+    mapping: MappingDocument | None
     confidence: float
     reason: str
     evidence: tuple[Evidence, ...] = ()

@@ -19,7 +19,7 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.proposal import Evidence
 from ingot.converters.paths import Mark, Names, Node, RowError, compile_path, steps_text
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.formats.detection import LISTS
 from ingot.converters.sources.profile import PathFacts, pick_evenly, profile_values
@@ -41,7 +41,7 @@ class Reading:
     view: View
     sample: Sample
     source: dict[str, Json] = field(default_factory=dict)
-    outer: dict[str, Json] = field(default_factory=dict)
+    outer: MappingDocument = field(default_factory=dict)
     factor: float = 1.0
     most: float = 1.0
     why: str = "the rows as they are"
@@ -257,7 +257,7 @@ class Draft:
     """
 
     kind: str
-    body: dict[str, Json]
+    body: MappingDocument
     score: float
     why: str
     used: frozenset[str] = frozenset()

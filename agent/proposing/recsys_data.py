@@ -1,18 +1,23 @@
-"""Recognize raw data sets of clicks, Criteo logs and Monolith streams, and name what converts them.
+"""Say of raw data that a target reads itself which command converts it.
+
+What a file is the registry of recognizers knows; a recognizer without an entry here is named only.
 
 The reasons go into manifests and reports, so they hold names inside the source and no paths.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice, takewhile
 from pathlib import PurePosixPath
+from typing import Final
 
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Evidence, Proposal
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
+from ingot.converters.sources.recognizers import RECOGNIZERS, Recognizer
 from ingot.converters.sources.recognizers.aliccp import (
     ALICCP_HEAD,
     COMMON,
@@ -83,7 +88,7 @@ _CRITEO_LINES = "lines of Criteo: 0 or 1, 13 whole numbers, 26 values of 8 hex d
 _CRITEO_ARRAYS = "arrays of equally many rows: 13 dense values, a label, 26 ids"
 
 
-def criteo_proposal(source: Source) -> Proposal | None:
+def _criteo_proposal(source: Source) -> Proposal | None:
     """Criteo logs hold nothing to convert, nor do arrays made of them; None for others."""
     return _criteo_log_proposal(source) or _criteo_array_proposal(source)
 
@@ -149,7 +154,7 @@ _ALICCP_LINES = (
 )
 
 
-def aliccp_proposal(source: Source) -> Proposal | None:
+def _aliccp_proposal(source: Source) -> Proposal | None:
     """Raw files of Ali-CCP hold nothing to convert; None for every other source."""
     first = next((one for one in source.files if one.facts.format in ("csv", "text")), None)
     if first is None or recognize_aliccp(read_head(first.place, ALICCP_HEAD)) is None:
@@ -221,7 +226,7 @@ _MESSAGE_NAMES = {"example": "Examples", "examplebatch": "ExampleBatches", "inst
 _STREAM_EVIDENCE = "sizes and messages of {} one behind the other, read with the framing {}"
 
 
-def monolith_proposal(source: Source) -> Proposal | None:
+def _monolith_proposal(source: Source) -> Proposal | None:
     """Streams of Monolith hold nothing to convert; None for others.
 
     What was left out as one is looked at, where nothing else is there or it is the largest file.
@@ -281,3 +286,30 @@ def _monolith_command(stream: MonolithStream, where: str) -> str:
     target = "example" if stream.kind != "example" else "examplebatch"
     command = f"ingot monolith convert {where} OUT --from {stream.kind} --to {target}"
     return f"Convert them with: {command}{framing}{packed} (look first: ingot monolith cat {where})"
+
+
+_PROPOSALS: Final[dict[str, Callable[[Source], Proposal | None]]] = {
+    "aliccp": _aliccp_proposal,
+    "criteo": _criteo_proposal,
+    "monolith": _monolith_proposal,
+}
+
+
+def raw_data_proposal(source: Source) -> Proposal | None:
+    """That a source holds what a target reads itself; None for all else."""
+    for name, recognizer in RECOGNIZERS.items():
+        propose = _PROPOSALS.get(name, partial(_plain_proposal, recognizer))
+        if (proposal := propose(source)) is not None:
+            return proposal
+    return None
+
+
+def _plain_proposal(recognizer: Recognizer, source: Source) -> Proposal | None:
+    """By the first file, or by what was left out where there is none."""
+    if source.files:
+        head = read_head(source.files[0].place, recognizer.head_bytes)
+        found = recognizer.recognize(head) is not None
+    else:
+        found = any(one.why == recognizer.what for one in source.left_out)
+    reason = f"This is {recognizer.what} and no text."
+    return irrelevant_proposal(reason, recognizer.what) if found else None

@@ -8,60 +8,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ingot.agent.proposing.proposal import (
+    MappingPart,
+    document_layouts,
+    layout_parts,
+    outer_parts,
+)
 from ingot.agent.state import Check
 from ingot.converters.mapping.check import PathCoverage
-from ingot.converters.rows import Json, shorten_text
-
-Document = dict[str, Json]
+from ingot.converters.rows import Json, MappingDocument, shorten_text
 
 LONGEST = 240  # characters of a part in one line
-
-
-class MappingPart(NamedTuple):
-    """A stated part: its key (`source.root`, `where`, `meta.language`), JSON Pointer and value.
-
-    Conditions have the key `where`, messages `messages`, one part each.
-    """
-
-    key: str
-    pointer: str
-    value: Json
-
-
-def outer_parts(document: Document) -> Iterator[MappingPart]:
-    """Walk over what holds for all alternatives and stands in no layout: `source` and `group`."""
-    for key, value in (document.get("source") or {}).items():
-        yield MappingPart(f"source.{key}", f"/source/{key}", value)
-    if document.get("group"):
-        yield MappingPart("group", "/group", document["group"])
-
-
-def layout_parts(layout: Document, pointer: str = "") -> Iterator[MappingPart]:
-    """Walk over the parts of a layout: the document itself, or one of its alternatives."""
-    if layout.get("each"):
-        yield MappingPart("each", f"{pointer}/each", layout["each"])
-    for key in ("where", "messages"):
-        for number, one in enumerate(layout.get(key) or []):
-            yield MappingPart(key, f"{pointer}/{key}/{number}", one)
-    for key in ("text", "system", "tools"):
-        if layout.get(key) is not None:
-            yield MappingPart(key, f"{pointer}/{key}", layout[key])
-    for key, value in (layout.get("meta") or {}).items():
-        if value is not None:
-            yield MappingPart(f"meta.{key}", f"{pointer}/meta/{key}", value)
 
 
 # --- parts in words
 
 
-def describe(document: Document) -> Iterator[tuple[str, str]]:
+def describe(document: MappingDocument) -> Iterator[tuple[str, str]]:
     """Describe a mapping document line by line: (target, where it comes from)."""
-    for part in (*outer_parts(document), *layout_parts(document)):
-        yield _target_and_source(part)
-    for number, variant in enumerate(document.get("any_of") or [], start=1):
-        for part in layout_parts(variant):
+    yield from map(_target_and_source, outer_parts(document))
+    for number, (_, layout) in enumerate(document_layouts(document)):
+        for part in layout_parts(layout):
             target, source = _target_and_source(part)
-            yield f"alternative {number}: {target}", source
+            yield f"alternative {number}: {target}" if number else target, source
 
 
 def _target_and_source(part: MappingPart) -> tuple[str, str]:
@@ -84,7 +53,7 @@ def part_text(part: MappingPart) -> str:
     return fact_text(part.value) if part.key.startswith("source.") else value_text(part.value)
 
 
-def layout_text(layout: Document) -> str:
+def layout_text(layout: MappingDocument) -> str:
     """Describe a whole alternative in one line."""
     return "; ".join(map(_part_line, layout_parts(layout))) or "nothing"
 
@@ -97,12 +66,12 @@ def _part_line(part: MappingPart) -> str:
     return f"{part.key}{' ' if part.key == 'where' else ': '}{part_text(part)}"
 
 
-def message_text(message: Document) -> str:
+def message_text(message: MappingDocument) -> str:
     """Describe an entry of `messages`."""
     return f"{role_text(message['role'])}: {_message_content(message)}"
 
 
-def _message_content(message: Document) -> str:
+def _message_content(message: MappingDocument) -> str:
     content = message["content"]
     words = ["nothing" if content is None else value_text(content)]
     if message.get("each"):
@@ -140,13 +109,13 @@ def each_text(each: Json) -> str:
     return each if isinstance(each, str) else " with ".join(each)
 
 
-def group_text(group: Document) -> str:
+def group_text(group: MappingDocument) -> str:
     """Describe how rows are grouped."""
     sort = f", sorted by {group['sort']}" if group.get("sort") else ""
     return f"rows with equal {' + '.join(group['by'])}{sort}"
 
 
-def condition_text(condition: Document) -> str:
+def condition_text(condition: MappingDocument) -> str:
     """Describe one condition of `where`."""
     path = condition["path"]
     for key, least in (("min_chars", "least"), ("max_chars", "most")):
@@ -178,7 +147,7 @@ def value_text(value: Json) -> str:
     return " ".join([_form_text(value), *_modifier_texts(value)])
 
 
-def _form_text(value: Document) -> str:
+def _form_text(value: MappingDocument) -> str:
     if "literal" in value:
         return f"the text {plain_text(value['literal'])}"
     if "template" in value:
@@ -188,7 +157,7 @@ def _form_text(value: Document) -> str:
     return value_text(value["concat"]) if "concat" in value else str(value["path"])
 
 
-def _modifier_texts(value: Document) -> Iterator[str]:
+def _modifier_texts(value: MappingDocument) -> Iterator[str]:
     if value.get("each"):
         yield f"for each {each_text(value['each'])}"
     if value.get("pick") is not None:
@@ -208,7 +177,7 @@ def value_parts(value: Json) -> list[Json]:
     return list(value) if isinstance(value, list) else [value]
 
 
-def pairs_text(table: Document) -> str:
+def pairs_text(table: MappingDocument) -> str:
     """Describe the entries of a map or of markers."""
     return ", ".join(
         f"{key!r} → {'left out' if to is None else plain_text(to)}" for key, to in table.items()
@@ -228,8 +197,8 @@ def cut_text(text: str, most: int = LONGEST) -> str:
     return text if left_out <= 0 else f"{text[:most]} ...(+{left_out} characters)"
 
 
-def common_length(one: str, other: str) -> int:
-    """Count the characters with which both texts begin."""
+def common_length(one: Sequence[str], other: Sequence[str]) -> int:
+    """Count the characters, or texts, with which both begin."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -257,19 +226,17 @@ class Branch:
     below: tuple["Branch", ...] = ()
 
 
-def mapping_branches(document: Document, check: Check | None) -> tuple[Branch, ...]:
+def mapping_branches(document: MappingDocument, check: Check | None) -> tuple[Branch, ...]:
     """Draw a mapping as a tree, with the rows of a check in which its fields are found.
 
     The same tree is drawn for people and sent to a model, so that both name parts by the same
     numbers.
     """
     paths = check.paths if check else ()
-    parts = (*outer_parts(document), *layout_parts(document))
-    branches = [_part_branch(part, paths) for part in parts]
-    for number, variant in enumerate(document.get("any_of") or []):
-        inner = layout_parts(variant, f"/any_of/{number}")
-        below = tuple(_part_branch(part, paths) for part in inner)
-        branches.append(Branch(label=f"alternative {number + 1}", below=below))
+    branches = [_part_branch(part, paths) for part in outer_parts(document)]
+    for number, (pointer, layout) in enumerate(document_layouts(document)):
+        below = [_part_branch(part, paths) for part in layout_parts(layout, pointer)]
+        branches += [Branch(label=f"alternative {number}", below=tuple(below))] if number else below
     return tuple(branches)
 
 

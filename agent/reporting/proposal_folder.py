@@ -17,11 +17,11 @@ from ingot.agent.reporting.report import mapping_bytes, proposal_text
 from ingot.agent.state import Order, State, Stopped
 from ingot.converters.errors import OutputError, ReviewNeeded
 from ingot.converters.output.files import output_errors, write_file
-from ingot.converters.rows import Json
+from ingot.converters.rows import MappingDocument
 
 MAPPING, OTHER, REPORT = "mapping.json", "alternative.json", "report.md"
 _HASH = re.compile(r"sha256 of (\S+) as proposed: ([0-9a-f]{64})")
-_IRRELEVANT_MAPPING: dict[str, Json] = {"version": 2, "text": None}
+_IRRELEVANT_MAPPING: MappingDocument = {"version": 2, "text": None}
 
 
 def proposal_path(out: str) -> Path:
@@ -61,7 +61,7 @@ def write_proposal(state: State, out: str) -> Path:
     return folder
 
 
-def _mapping_file_bytes(mapping: dict[str, Json] | None) -> bytes:
+def _mapping_file_bytes(mapping: MappingDocument | None) -> bytes:
     return mapping_bytes(mapping) if mapping else b""
 
 
@@ -78,7 +78,7 @@ def _write_or_remove(file: Path, content: bytes) -> None:
         file.unlink(missing_ok=True)
 
 
-def proposed_mapping(state: State) -> dict[str, Json] | None:
+def proposed_mapping(state: State) -> MappingDocument | None:
     """The mapping as a file may hold it; of an irrelevant source the one that says so."""
     proposal = state.get("proposal")
     if proposal and proposal.decision == "irrelevant":
@@ -86,7 +86,7 @@ def proposed_mapping(state: State) -> dict[str, Json] | None:
     return proposal.mapping if proposal else None
 
 
-def alternative_mapping(state: State) -> dict[str, Json] | None:
+def alternative_mapping(state: State) -> MappingDocument | None:
     """The rules' mapping beside a model's that differs; None where there is none."""
     opinion = state.get("opinion")
     return opinion.proposal.mapping if opinion and not opinion.agrees else None

@@ -17,7 +17,7 @@ from ingot.agent.reporting.preview import path_coverage
 from ingot.agent.state import Change, Check, Opinion, Order, Outcome, Result, State
 from ingot.converters import json_yaml
 from ingot.converters.errors import Problem
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
 _DECIDED = {
@@ -223,7 +223,7 @@ def markdown_code(text: str) -> str:
     return f"`{_CONTROL.sub(' ', text).replace('`', '´')}`"
 
 
-def mapping_bytes(document: dict[str, Json]) -> bytes:
+def mapping_bytes(document: MappingDocument) -> bytes:
     """A mapping document as the file that people review: indented, keys in the language's order."""
     return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()
 

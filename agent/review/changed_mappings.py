@@ -2,10 +2,8 @@
 
 import json
 import re
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from ingot.agent.review.git_repository import find_renames
@@ -17,15 +15,14 @@ from ingot.agent.review.revisions import (
     sample_extent,
     sidecar_ids,
     sidecar_owner,
-    sidecar_owners,
 )
 from ingot.converters.errors import MappingError, Problem, RevisionError
 from ingot.converters.mapping.bind import read_mapping
-from ingot.converters.rows import Json
+from ingot.converters.mapping.parser import pointer_to
+from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.storage.listing import matches_globs
 
 Status = Literal["added", "modified", "renamed", "removed", "broken"]
-Document = dict[str, Json]
 
 # The keys of version 1 and 2; an object with others is no mapping.
 _WHOLE = ("version", "source", "group", "any_of", "provenance")
@@ -44,8 +41,8 @@ class ChangedMapping:
     path: str
     status: Status
     old_path: str | None = None
-    old: Document | None = None
-    new: Document | None = None
+    old: MappingDocument | None = None
+    new: MappingDocument | None = None
     text: str = ""
     problems: tuple[Problem, ...] = ()
     beside: frozenset[str] = frozenset()
@@ -57,7 +54,7 @@ class _File:
     """A file of one side: its bytes (None = too large for a mapping), and its document."""
 
     data: bytes | None
-    document: Document | None = None
+    document: MappingDocument | None = None
 
     @property
     def text(self) -> str:
@@ -87,8 +84,11 @@ def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[Ch
     old, new = _read_files(base, paths), _read_files(head, paths)
     moves = _moved_mappings(old, new, base, head)
     mappings = [*_changed_paths(paths, old, new, head, moves, globs)]
-    untouched = sidecar_owners(changed) & head.files.keys() - {one.path for one in mappings}
-    mappings += _changes_of_sidecars_only(head, sorted(untouched))
+    beside = head.files.keys() & {sidecar_owner(path) for path in changed}
+    untouched = beside - {one.path for one in mappings}
+    for path, one in _read_files(head, sorted(untouched)).items():
+        if one.document is not None:  # only a sidecar of it changed
+            mappings.append(_remaining_mapping(path, None, one.document, one))
     placed = (_with_sidecar_changes(one, base, head) for one in mappings if _is_chosen(one, globs))
     return sorted(placed, key=lambda one: one.path)
 
@@ -104,15 +104,8 @@ def compare_files(old: Side, old_path: str, new: Side, new_path: str) -> Changed
     before, after = _read_single(old, old_path), _read_single(new, new_path)
     if before.document is None:
         raise MappingError(old.name, before.problems(old_path))
-    return ChangedMapping(
-        path=new_path,
-        old_path=old_path,
-        status="broken" if after.document is None else "modified",
-        old=before.document,
-        new=after.document,
-        text=after.text,
-        problems=() if after.document else after.problems(new_path),
-    )
+    found = _remaining_mapping(new_path, old_path, before.document, after)
+    return found if found.status == "broken" else replace(found, status="modified")
 
 
 def _read_single(side: Side, path: str) -> _File:
@@ -165,7 +158,7 @@ def _parse_file(path: str, data: bytes | None) -> _File:
         return _File(data=data)
 
 
-def _parse_object(data: bytes) -> Document:
+def _parse_object(data: bytes) -> MappingDocument:
     try:
         document = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -206,8 +199,7 @@ def _pair_alike(
     gone: Mapping[str, _File], come: Mapping[str, _File], spell: Callable[[_File], bytes]
 ) -> dict[str, str]:
     before, after = ({path: spell(one) for path, one in side.items()} for side in (gone, come))
-    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
-        return find_renames(Path(folder), before, after)
+    return find_renames(before, after)
 
 
 def _canonical_bytes(file: _File) -> bytes:
@@ -246,7 +238,9 @@ def _changed_paths(
         if after is None:
             kind = head.others.get(path)
             if (was is not None and path not in was_at.values()) or (stated and kind):
-                yield _removed_mapping(path, was, kind)
+                found = ChangedMapping(path=path, status="removed", old=was)
+                problem = Problem("", "unreadable", "a regular file", kind or "")
+                yield replace(found, status="broken", problems=(problem,)) if kind else found
         elif (
             after.document is not None or was is not None or stated or _claims_to_be_mapping(after)
         ):
@@ -273,15 +267,8 @@ def _has_mapping_sibling(path: str, head: Side) -> bool:
     return any(one.document is not None for one in _read_files(head, beside).values())
 
 
-def _removed_mapping(path: str, was: Document | None, kind: str | None) -> ChangedMapping:
-    if kind is None:
-        return ChangedMapping(path=path, status="removed", old=was)
-    problem = Problem("", "unreadable", "a regular file", kind)
-    return ChangedMapping(path=path, status="broken", old=was, problems=(problem,))
-
-
 def _remaining_mapping(
-    path: str, old_path: str | None, was: Document | None, after: _File
+    path: str, old_path: str | None, was: MappingDocument | None, after: _File
 ) -> ChangedMapping:
     status: Status = "added" if was is None else "renamed" if old_path else "modified"
     if after.document is None:
@@ -303,15 +290,6 @@ def _claims_to_be_mapping(file: _File) -> bool:
     return said and stated.get("version") == 2
 
 
-def _changes_of_sidecars_only(head: Side, paths: Sequence[str]) -> Iterator[ChangedMapping]:
-    """Yield unchanged mappings of which a sidecar changed."""
-    for path, one in _read_files(head, paths).items():
-        if one.document is not None:
-            yield ChangedMapping(
-                path=path, status="modified", old=one.document, new=one.document, text=one.text
-            )
-
-
 def _with_sidecar_changes(one: ChangedMapping, base: Side, head: Side) -> ChangedMapping:
     """Add which sidecars changed, wherever they lay."""
     sides = ((base, one.old_path or one.path), (head, one.path))
@@ -328,44 +306,26 @@ def _with_sidecar_changes(one: ChangedMapping, base: Side, head: Side) -> Change
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 
 
-@dataclass(kw_only=True, slots=True)
-class _OpenContainer:
-    """A list or an object that is being read; `key` is the present member."""
-
-    pointer: str
-    is_list: bool
-    key: str | None = None
-    number: int = 0
-
-    def inside(self) -> str:
-        """Return the pointer of the value that is being read."""
-        step = str(self.number) if self.key is None else self.key
-        return f"{self.pointer}/{step.replace('~', '~0').replace('/', '~1')}"
-
-    def names_next(self) -> bool:
-        """Check whether the next text is the key of a member."""
-        return not self.is_list and self.key is None
-
-
 def pointer_lines(text: str) -> dict[str, int]:
     """Map JSON Pointers of a JSON text to line numbers; a member has the line of its key."""
     found: dict[str, int] = {}
-    around: list[_OpenContainer] = []
+    # The lists and objects that are being read: their pointers, and what is read in them: the
+    # number of an element, the key of a member, None before a key.
+    around: list[tuple[str, int | str | None]] = []
     for token, line in _tokens(text):
-        inner = around[-1] if around else None
+        outer, step = around[-1] if around else ("", "")
         if token in "]}":
             del around[-1:]
         elif token == ",":
-            if inner:
-                inner.key, inner.number = None, inner.number + 1
-        elif inner and inner.names_next():
-            inner.key = _unquote(token)
-            found[inner.inside()] = line
+            around[-1:] = [(outer, step + 1 if isinstance(step, int) else None)] if around else []
+        elif step is None:
+            around[-1] = outer, _unquote(token)
+            found[pointer_to(outer, _unquote(token))] = line
         elif token != ":":
-            pointer = inner.inside() if inner else ""
+            pointer = pointer_to(outer, step) if around else ""
             found.setdefault(pointer, line)
             if token in "[{":
-                around.append(_OpenContainer(pointer=pointer, is_list=token == "["))
+                around.append((pointer, 0 if token == "[" else None))
     return found
 
 

@@ -7,9 +7,12 @@ one).
 """
 
 import os
+import re
 import subprocess
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -28,15 +31,6 @@ _SURROUNDINGS = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
-# What a hook is told about the repository that it belongs to.
-_PLACES = (
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_DIR",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_WORK_TREE",
-)
 # Branches that others are merged into, the likeliest first.
 _MAIN = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
@@ -74,14 +68,13 @@ class _GitError(Exception):
     """A git command failed, with what git said."""
 
 
-def _run_git(folder: Path, *words: str, given: bytes = b"", without: Sequence[str] = ()) -> bytes:
+def _run_git(folder: Path, *words: str, given: bytes = b"") -> bytes:
     settings = [word for setting in _QUIET for word in ("-c", setting)]
-    kept = {key: value for key, value in os.environ.items() if key not in without}
     try:
         ran = subprocess.run(
             ["git", "--no-pager", *settings, *words],
             cwd=folder,
-            env=kept | _SURROUNDINGS,
+            env=os.environ | _SURROUNDINGS,
             input=given,
             capture_output=True,
             check=False,
@@ -92,6 +85,13 @@ def _run_git(folder: Path, *words: str, given: bytes = b"", without: Sequence[st
     if ran.returncode:
         raise _GitError(ran.stderr.decode(errors="replace").strip().partition("\n")[0])
     return ran.stdout
+
+
+def _run_or_raise(folder: Path, where: str, problem: str, *words: str, given: bytes = b"") -> bytes:
+    try:
+        return _run_git(folder, *words, given=given)
+    except _GitError as error:
+        raise RevisionError(where, f"{problem}: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,12 +145,8 @@ class Repository:
 
     def tree(self, commit: str) -> dict[str, _Entry]:
         """Return every file of a commit by path. Raises RevisionError."""
-        try:
-            listed = _run_git(
-                self.root, "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit
-            )
-        except _GitError as error:
-            raise RevisionError(commit, f"its files cannot be listed: {error}") from error
+        words = ("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
+        listed = _run_or_raise(self.root, commit, "its files cannot be listed", *words)
         found = {}
         for line in listed.split(b"\0")[:-1]:
             facts, _, name = line.partition(b"\t")
@@ -160,12 +156,11 @@ class Repository:
 
     def names(self) -> list[str]:
         """List the paths of the working tree that git does not ignore. Raises RevisionError."""
+        where, problem = str(self.root), "cannot list its files"
+        inside = ("rev-parse", "--is-inside-work-tree")
         words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        try:
-            within = _run_git(self.root, "rev-parse", "--is-inside-work-tree").strip() == b"true"
-            listed = _run_git(self.root, *words) if within else b""
-        except _GitError as error:
-            raise RevisionError(str(self.root), f"cannot list its files: {error}") from error
+        within = _run_or_raise(self.root, where, problem, *inside).strip() == b"true"
+        listed = _run_or_raise(self.root, where, problem, *words) if within else b""
         if not within:
             hint = "name what to review: --head REF"
             raise RevisionError(str(self.root), "the repository has no working tree", hint)
@@ -202,12 +197,9 @@ class Repository:
     def _batch(self, form: str, blobs: Sequence[str]) -> bytes:
         if not blobs:
             return b""
-        try:
-            return _run_git(
-                self.root, "cat-file", form, given="".join(f"{b}\n" for b in blobs).encode()
-            )
-        except _GitError as error:
-            raise RevisionError(str(self.root), f"cannot read its objects: {error}") from error
+        given = "".join(f"{blob}\n" for blob in blobs).encode()
+        problem = "cannot read its objects"
+        return _run_or_raise(self.root, str(self.root), problem, "cat-file", form, given=given)
 
 
 def open_repository(folder: Path) -> Repository:
@@ -222,50 +214,33 @@ def open_repository(folder: Path) -> Repository:
     return Repository(root=Path(os.fsdecode(root.removesuffix(b"\n"))))
 
 
-def find_renames(
-    folder: Path, before: Mapping[str, bytes], after: Mapping[str, bytes]
-) -> dict[str, str]:
+_MOST_PAIRS = 250_000  # beyond, only files of the same content are paired
+_CHUNK = re.compile(rb"[^\n]{0,63}\n|[^\n]{1,64}")
+
+
+def find_renames(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dict[str, str]:
     """Find which new file was which removed one, as git does (50 %): new path -> old path."""
-    if not before or not after:
-        return {}
-    try:
-        _run_in_own_repository(folder, "init", "--quiet", "--bare", "--template=", ".")
-        trees = [_write_tree(folder, files) for files in (before, after)]
-        words = ("diff-tree", "-r", "-z", "--raw", "-M50%", "-l1000", "--no-ext-diff")
-        told = _run_in_own_repository(folder, *words, "--end-of-options", *trees)
-    except _GitError as error:
-        raise RevisionError(str(folder), f"cannot look for renamed files: {error}") from error
-    return dict(_parse_renames(told.split(b"\0")[:-1]))
+    same = defaultdict(list)
+    for path, data in before.items():
+        same[data].append(path)
+    moves = {path: same[data].pop(0) for path, data in after.items() if same[data]}
+    old = {path: _count_bytes(before[path]) for path in before.keys() - moves.values()}
+    new = {path: _count_bytes(after[path]) for path in after.keys() - moves.keys()}
+    alike = []
+    for path, was in product(new, old) if len(old) * len(new) <= _MOST_PAIRS else ():
+        larger = max(new[path].total(), old[was].total(), 1)
+        if (share := (new[path] & old[was]).total() / larger) >= 0.5:
+            renamed = path.rpartition("/")[2] != was.rpartition("/")[2]
+            alike.append((-share, renamed, path, was))
+    for *_, path, was in sorted(alike):
+        if path not in moves and was not in moves.values():
+            moves[path] = was
+    return moves
 
 
-def _run_in_own_repository(folder: Path, *words: str, given: bytes = b"") -> bytes:
-    """Run a command in a repository of our own, also when a hook has set another one."""
-    return _run_git(folder, *words, given=given, without=_PLACES)
-
-
-def _write_tree(folder: Path, files: Mapping[str, bytes]) -> str:
-    paths = []
-    for number, content in enumerate(files.values()):
-        paths.append(folder / f"file-{number}")
-        paths[-1].write_bytes(content)
-    listed = "".join(f"{path.resolve()}\n" for path in paths).encode()
-    blobs = _run_in_own_repository(
-        folder, "hash-object", "-w", "--no-filters", "--stdin-paths", given=listed
-    )
-    _run_in_own_repository(folder, "read-tree", "--empty")
-    lines = [
-        b"100644 %s\t%s\0" % (blob, os.fsencode(name))
-        for blob, name in zip(blobs.split(), files, strict=True)
-    ]
-    _run_in_own_repository(folder, "update-index", "-z", "--index-info", given=b"".join(lines))
-    return _run_in_own_repository(folder, "write-tree").decode().strip()
-
-
-def _parse_renames(told: Sequence[bytes]) -> Iterable[tuple[str, str]]:
-    """Yield (new path, old path) of the raw lines about renames."""
-    at = 0
-    while at < len(told):
-        status = told[at].rpartition(b" ")[2]
-        if status.startswith(b"R"):
-            yield os.fsdecode(told[at + 2]), os.fsdecode(told[at + 1])
-        at += 3 if status[:1] in b"RC" else 2
+def _count_bytes(data: bytes) -> Counter[bytes]:
+    """Count the bytes of every line, a long one in pieces."""
+    found: Counter[bytes] = Counter()
+    for chunk in _CHUNK.findall(data):
+        found[chunk] += len(chunk)
+    return found

@@ -17,7 +17,7 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch, same_json
 from ingot.converters.mapping.rows.group import group_rows
-from ingot.converters.rows import Batch, Json
+from ingot.converters.rows import Batch, Json, MappingDocument
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.formats.row_chunks import (
     BrokenRow,
@@ -62,7 +62,7 @@ def golden_file(mapping: Path) -> Path:
     return mapping.with_name(f"{stem}{_ENDING}")
 
 
-def run_golden(document: dict[str, Json], file: Path, *, source_name: str) -> GoldenResult:
+def run_golden(document: MappingDocument, file: Path, *, source_name: str) -> GoldenResult:
     """Run a mapping on its golden rows.
 
     A document of version 1 is bound to the golden rows themselves. A line that is not a golden row

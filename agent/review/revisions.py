@@ -7,6 +7,7 @@ followed, submodules not entered.
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -160,6 +161,7 @@ def write_sidecars(side: Side, mapping: str, folder: Path) -> Path:
 
 _SMALLER = 0.5  # of a sample's bytes: it may lack rows that it states
 SIDECARS = {"sample": ".sample", "golden": ".golden.jsonl"}
+_SIDECAR = re.compile(r"(.*?[^/])(?:\.sample(?:/.*)?|\.golden\.jsonl)", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,17 +178,8 @@ def _sidecar_path(mapping: str, name: str) -> str:
 
 def sidecar_owner(path: str) -> str | None:
     """Return the mapping that a sidecar's path belongs to, None if it is not a sidecar."""
-    for name, ending in SIDECARS.items():
-        at = f"{path}/".find(f"{ending}/") if name == "sample" else path.rfind(ending)
-        at = at if name == "sample" or path.endswith(ending) else -1
-        if at > 0 and path[at - 1] != "/":
-            return f"{path[:at]}.json"
-    return None
-
-
-def sidecar_owners(paths: Collection[str]) -> set[str]:
-    """Return the mappings that some paths belong to."""
-    return {owner for path in paths if (owner := sidecar_owner(path)) is not None}
+    found = _SIDECAR.fullmatch(path)
+    return f"{found[1]}.json" if found else None
 
 
 def sidecar_ids(side: Side, mapping: str, name: str) -> dict[str, str]:

@@ -4,10 +4,11 @@ The class of the change is only a claim; what both mappings made of the sample c
 docs/review.md is the reference.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from ingot.agent.judging.drift import first_changes
 from ingot.agent.judging.sample_gates import ProblemsByCode, sample_gates
 from ingot.agent.judging.trial import report_facts
 from ingot.agent.privacy import redact
@@ -16,7 +17,6 @@ from ingot.agent.review.diff.change_rules import RULES, Change
 from ingot.agent.review.golden_rows import GoldenResult
 from ingot.agent.review.replay import Replay, SampleRun
 from ingot.agent.review.revisions import shrunken_sample
-from ingot.agent.state import Change as ShapeChange
 from ingot.agent.state import Gate
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.rows import shorten_text
@@ -26,7 +26,6 @@ LEVELS: tuple[Level, ...] = ("pass", "warn", "block")
 
 MOST_LOST = 0.01  # of the old mapping's records on the sample
 _SHOWN = 160
-_MOST_DRIFT = 5
 _MOST_PROBLEMS = 10
 _OF_CLASS: dict[str, Level] = {
     "none": "pass",
@@ -89,17 +88,16 @@ def _status_reasons(touched: ChangedMapping) -> Iterator[Reason]:
     if touched.status == "broken":
         for one in touched.problems[:_MOST_PROBLEMS]:
             yield _make_reason("block", "broken", f"the file is not a mapping: {one}", one.pointer)
-        if len(touched.problems) > _MOST_PROBLEMS:
-            more = len(touched.problems) - _MOST_PROBLEMS
+        if (more := len(touched.problems) - _MOST_PROBLEMS) > 0:
             yield _make_reason("block", "broken", f"{more} more problems in the file")
-    elif touched.status == "removed":
-        yield _make_reason("warn", "removed", "the mapping was removed")
-    elif touched.status == "added":
-        yield _make_reason(
-            "pass", "added", "the mapping is new: there is no older one to compare it with"
-        )
-    elif touched.status == "renamed":
-        yield _make_reason("pass", "renamed", f"the file was {touched.old_path} before")
+    levels: dict[str, tuple[Level, str]] = {
+        "removed": ("warn", "the mapping was removed"),
+        "added": ("pass", "the mapping is new: there is no older one to compare it with"),
+        "renamed": ("pass", f"the file was {touched.old_path} before"),
+    }
+    if touched.status in levels:
+        level, said = levels[touched.status]
+        yield _make_reason(level, touched.status, said)
 
 
 def _make_reason(level: Level, rule: str, text: str, pointer: str | None = None) -> Reason:
@@ -171,8 +169,7 @@ def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
         return
     for problem in replay.problems[:_MOST_PROBLEMS]:
         yield _make_reason("block", problem.code, f"on the sample: {problem}", problem.pointer)
-    if len(replay.problems) > _MOST_PROBLEMS:
-        more = len(replay.problems) - _MOST_PROBLEMS
+    if (more := len(replay.problems) - _MOST_PROBLEMS) > 0:
         yield _make_reason("block", "check", f"on the sample: {more} more problems")
     if replay.old_fault:
         said = f"the old mapping cannot run on the sample: {replay.old_fault}"
@@ -268,16 +265,12 @@ def _warning_gates(ran: SampleRun) -> list[Gate]:
 
 
 def _drift_reasons(replay: Replay) -> Iterator[Reason]:
-    yield from _drift_reason("block", [one for one in replay.drift if one.stops])
-    yield from _drift_reason("warn", [one for one in replay.drift if not one.stops])
-
-
-def _drift_reason(level: Level, found: Sequence[ShapeChange]) -> Iterator[Reason]:
-    if found:
-        said = "; ".join(f"{one.what}: {one.path} {one.values_text}" for one in found[:_MOST_DRIFT])
-        more = f"; {len(found) - _MOST_DRIFT} more" if len(found) > _MOST_DRIFT else ""
-        text = f"the sample does not have the shape that the mapping was made for: {said}{more}"
-        yield _make_reason(level, "drift", text, "/provenance/shape")
+    levels: dict[Level, bool] = {"block": True, "warn": False}
+    for level, stops in levels.items():
+        if found := [one for one in replay.drift if one.stops == stops]:
+            said = "the sample does not have the shape that the mapping was made for"
+            text = f"{said}: {first_changes(found)}"
+            yield _make_reason(level, "drift", text, "/provenance/shape")
 
 
 def _golden_reasons(case: Case) -> Iterator[Reason]:

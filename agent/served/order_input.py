@@ -8,37 +8,59 @@ import shlex
 from collections.abc import Iterator
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 from ingot.agent.state import Order
+from ingot.converters.convert.options import language_code
 from ingot.converters.errors import ConversionError
 from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.rows import Json
+from ingot.converters.settings import DeclaredSetting, list_settings
 
 _CONTROL = "[\x00-\x1f\x7f-\x9f\ud800-\udfff]"  # no part of a name, and no path to open
 _WORD: Json = {"minLength": 1, "maxLength": 4096, "not": {"type": "string", "pattern": _CONTROL}}
 _MOST: Json = 2**53  # what every JSON reader keeps exact
-_TEXT: Json = {"type": "string", **_WORD}
-_NAME: Json = {"type": ["string", "null"], **_WORD}
-_FLAG: Json = {"type": "boolean"}
-_COUNT: Json = {"type": "integer", "minimum": 1, "maximum": _MOST}
+_TEXT: dict[str, Json] = {"type": "string", **_WORD}
+_NAME: dict[str, Json] = {"type": ["string", "null"], **_WORD}
+_FLAG: dict[str, Json] = {"type": "boolean"}
+_NUMBERS = {int: "integer", float: "number"}
+
+
+def _value_schema(declared: DeclaredSetting) -> dict[str, Json]:
+    """The JSON Schema of a setting's value."""
+    kinds, setting = get_args(declared.type) or (declared.type,), declared.setting
+    if declared.type is bool:
+        return _FLAG
+    if setting.parse is language_code:
+        return {"enum": [None, "mix", *sorted(ISO_639_1)]}
+    if get_origin(declared.type) is Literal:
+        return {"enum": [*kinds]}
+    number = next((_NUMBERS[kind] for kind in kinds if kind in _NUMBERS), None)
+    if number is None:
+        return _NAME if NoneType in kinds else _TEXT
+    most = _MOST if setting.maximum is None else setting.maximum
+    bounds: Json = {"minimum": setting.minimum, "maximum": most}
+    return {"type": [number, "null"] if NoneType in kinds else number, **bounds}
+
+
+def _option_hint(declared: DeclaredSetting) -> tuple[str, str]:
+    """What stands after an option, and what it does."""
+    setting = declared.setting
+    choices = setting.choices or (
+        get_args(declared.type) if get_origin(declared.type) is Literal else ()
+    )
+    if declared.type is bool:
+        return "", setting.help
+    return setting.metavar or " or ".join(choices), setting.help
+
+
+_DECLARED = {one.name: one for one in list_settings(Order) if not one.setting.positional}
 # What a person may type, by the name of the field; `source` stands by itself.
-TYPED_OPTIONS: dict[str, dict[str, Json]] = {
-    "out": _NAME,
-    "mode": {"enum": ["auto", "pt", "sft"]},
-    "mapper": _TEXT,
-    "tokenizer": _NAME,
-    "records": {"enum": ["parquet", "jsonl"]},
-    "language": {"enum": [None, "mix", *sorted(ISO_639_1)]},
-    "source_name": _NAME,
-    "limit": {**_COUNT, "type": ["integer", "null"]},
-    "overwrite": _FLAG,
-    "yes": _FLAG,
-    "min_confidence": {"type": "number", "minimum": 0, "maximum": 1},
-    "dry_run": _FLAG,
-    "allow_drift": _FLAG,
-    "share_values": {"enum": ["none", "redacted", "raw"]},
-    "prompt_tokens": _COUNT,
+TYPED_OPTIONS = {"out": _NAME, **{name: _value_schema(one) for name, one in _DECLARED.items()}}
+_OPTION_HINTS = {
+    "out": ("DIR", "Folder to be written; without it nothing is."),
+    **{name: _option_hint(one) for name, one in _DECLARED.items()},
 }
 SCHEMA: dict[str, Json] = {
     "type": "object",
@@ -50,24 +72,6 @@ SCHEMA: dict[str, Json] = {
         "mapping": {"type": ["object", "null"]},
         "mapping_file": _NAME,
     },
-}
-# What stands after an option, and what it does.
-_OPTION_HINTS: dict[str, tuple[str, str]] = {
-    "out": ("DIR", "folder to be written; without it nothing is"),
-    "mode": ("auto, pt or sft", "what to make of the data"),
-    "mapper": ("auto, rules or llm", "who proposes the mapping"),
-    "tokenizer": ("FILE", "a tokenizer.json: also make Megatron .bin/.idx"),
-    "records": ("parquet or jsonl", "format of the records"),
-    "language": ("CODE", "ISO 639-1 or mix, where the mapping does not say it"),
-    "source_name": ("NAME", "meta.source where the mapping does not say it"),
-    "limit": ("N", "convert the first N rows only"),
-    "overwrite": ("", "replace a result that is there"),
-    "yes": ("", "approve a proposal that passes its gates, without a question"),
-    "min_confidence": ("X", "from 0 to 1: ask a person where the mapper is less sure"),
-    "dry_run": ("", "show what would be converted, write nothing"),
-    "allow_drift": ("", "go on although the data is not what the mapping was made for"),
-    "share_values": ("none, redacted or raw", "what of the values a model and people may see"),
-    "prompt_tokens": ("N", "how long the first question to a model may be"),
 }
 _HELP_WORDS = ("help", "--help", "-h", "?")
 
@@ -106,11 +110,14 @@ def check_order(document: Json) -> Order:
     if faults:
         raise ConversionError("order", "; ".join(faults[:5]))
     mapper = {"mapper": "file"} if document.get("mapping") is not None else {}
-    whole = {key: int(document[key]) for key in _WHOLE_NUMBERS if document.get(key) is not None}
+    numbers = {key: value for key, value in document.items() if isinstance(value, float)}
+    whole = {key: int(numbers[key]) for key in _WHOLE_NUMBERS & numbers.keys()}
     return Order(**{**document, **whole, **mapper})
 
 
-_WHOLE_NUMBERS = ("limit", "prompt_tokens")  # 5.0 is an integer in JSON
+_WHOLE_NUMBERS = {  # 5.0 is an integer in JSON
+    name for name, schema in TYPED_OPTIONS.items() if "integer" in schema.get("type", "")
+}
 
 
 def _schema_faults(schema: dict[str, Json], document: Json) -> list[str]:
@@ -164,7 +171,8 @@ def _split_option(part: str, rest: Iterator[str]) -> dict[str, Json]:
     schema = TYPED_OPTIONS.get(name)
     if schema is None:
         raise ConversionError("", f"there is no option {written}", "help names all of them")
-    hint = f"{_option_name(name)} {_OPTION_HINTS[name][0]}".strip() + f": {_OPTION_HINTS[name][1]}"
+    metavar, does = _OPTION_HINTS[name]
+    hint = f"{_option_name(name)} {metavar}".strip() + f": {does}"
     if schema is _FLAG and not named:
         return {name: True}
     if not named:

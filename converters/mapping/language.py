@@ -7,10 +7,10 @@ docs/mapping.md is the reference of the language.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Literal
 
 from ingot.converters.paths import Path
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.facts import SourceSpec
 
 Role = Literal["user", "assistant", "system", "tool"]
@@ -20,8 +20,6 @@ Scalar = str | int | float | bool | None
 Operator = Literal["in", "not_in", "min_chars", "max_chars"]
 MappingKind = Literal["pt", "sft", "irrelevant"]
 ValueKind = Literal["path", "concat", "any_of", "template", "literal"]
-# A mapping as JSON, of either version; `schemas/mapping.schema.json` says what it holds.
-MappingDocument: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,7 +19,6 @@ from ingot.converters.mapping.language import (
     Group,
     Layout,
     Mapping,
-    MappingDocument,
     MappingKind,
     Message,
     MessageRole,
@@ -32,7 +31,7 @@ from ingot.converters.mapping.language import (
     ValueKind,
 )
 from ingot.converters.paths import Path, PathSyntaxError, compile_path
-from ingot.converters.rows import Json, shorten_text
+from ingot.converters.rows import Json, MappingDocument, shorten_text
 from ingot.converters.sources.facts import FORMATS, SourceSpec
 
 # How a bare string of version 1 that may be a literal (source, language, system) becomes a value:

@@ -6,9 +6,7 @@ from typing import Annotated
 import typer
 
 from ingot import __version__
-from ingot.cli.command import Later, command_group
-
-_HELP = {"help_option_names": ["-h", "--help"]}
+from ingot.cli.command import HELP, Later, command_group
 
 
 def _announce_compiling() -> None:
@@ -128,7 +126,7 @@ app = command_group(
     name="ingot",
     epilog="Exit codes: 0 done or nothing to convert, 1 a gate failed or data cannot be read or "
     "written, 2 usage or an invalid mapping file, 3 a person is needed, 4 endpoint unreachable.",
-    context_settings=_HELP,
+    context_settings=HELP,
 )
 
 

@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from ingot.cli.console import print_error, use_flags
 from ingot.converters.errors import IngotError
 
+HELP = {"help_option_names": ["-h", "--help"]}
 INTERRUPTED = 130
 _USAGE = 2
 # The class of every usage error: typer has it from click, or brings its own.
@@ -29,7 +30,7 @@ class Later(NamedTuple):
         module, _, function = self.place.partition(":")
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
         command = getattr(import_module(f"ingot.cli.{module}"), function)
-        alone.command(name, cls=Command, short_help=self.help)(command)
+        alone.command(name, cls=Command, short_help=self.help, context_settings=HELP)(command)
         return typer.main.get_command(alone)
 
 

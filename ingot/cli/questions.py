@@ -7,15 +7,14 @@ import subprocess
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ingot.converters.errors import MappingError, OutputError
 
 if TYPE_CHECKING:
     from ingot.agent.proposing.proposal import Proposal
     from ingot.agent.state import Context, Order, State
-
-Answer = dict[str, Any]
+    from ingot.converters.rows import MappingDocument
 
 
 def complete_order(
@@ -32,7 +31,7 @@ def complete_order(
     return replace(order, mapper="file", mapping=document, mapping_file=str(mapping))
 
 
-def ask_person(state: "State", context: "Context") -> Answer:
+def ask_person(state: "State", context: "Context") -> dict[str, object]:
     """Show the proposal, and the rules' where it differs; ask once."""
     second = show_proposal(state, context)
     rules = second and second.mapping
@@ -42,10 +41,13 @@ def ask_person(state: "State", context: "Context") -> Answer:
     if answer in ("y", "yes"):
         return {"decisions": [{"type": "approve"}]}
     if answer in ("e", "edit"):
-        return edit_mapping((proposal and proposal.mapping) or {})
-    if rules and answer in ("r", "rules", "rules'"):
-        return replacement_answer(rules)
-    return {"decisions": [{"type": "reject", "message": "not approved"}]}
+        mapping = edit_mapping((proposal and proposal.mapping) or {})
+    elif rules and answer in ("r", "rules", "rules'"):
+        mapping = rules
+    else:
+        return {"decisions": [{"type": "reject", "message": "not approved"}]}
+    action = {"name": "convert", "args": {"mapping": mapping}}  # shown and asked about again
+    return {"decisions": [{"type": "edit", "edited_action": action}]}
 
 
 def show_proposal(state: "State", context: "Context") -> "Proposal | None":
@@ -83,27 +85,21 @@ def read_answer(question: str) -> str:
         return ""
 
 
-def edit_mapping(mapping: Answer) -> Answer:
+def edit_mapping(mapping: "MappingDocument") -> "MappingDocument":
     """Return the mapping from the person's editor; an empty file leaves it unchanged."""
     text = json.dumps(mapping, ensure_ascii=False, indent=2) + "\n"
     while True:
         text = _open_in_editor(text)
         if not text.strip():
-            return replacement_answer(mapping)
+            return mapping
         try:
-            document = json.loads(text)
+            document: MappingDocument = json.loads(text)
         except ValueError as error:
             ways = "Return goes back to the editor, q leaves the mapping as it was"
             if read_answer(f"That is not JSON ({error}). {ways}: ").lower() == "q":
-                return replacement_answer(mapping)
-            continue
-        return replacement_answer(document)
-
-
-def replacement_answer(mapping: Answer) -> Answer:
-    """Return the answer that replaces the proposed mapping; it is shown and asked about again."""
-    action = {"name": "convert", "args": {"mapping": mapping}}
-    return {"decisions": [{"type": "edit", "edited_action": action}]}
+                return mapping
+        else:
+            return document
 
 
 def _open_in_editor(text: str) -> str:

@@ -86,7 +86,7 @@ def test_a_whole_number_is_one_however_it_is_written() -> None:
 def test_a_mistake_names_its_option_and_help_all_of_them() -> None:
     with pytest.raises(ConversionError) as refused:
         parse_typed_order("a --limit many")
-    assert "--limit N: convert the first N rows" in str(refused.value)
+    assert "--limit N: Convert only the first N rows" in str(refused.value)
     assert "--mode" not in str(refused.value)
     assert all(f"| `--{name.replace('_', '-')}` |" in HELP for name in TYPED_OPTIONS)
     assert wants_help(" Help ")

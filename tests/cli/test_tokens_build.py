@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from ingot.cli.tokens.build import parquet2mbt
+from ingot.cli.app import TOKENS
 from ingot.converters.megatron import IndexedReader
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,7 +53,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(*argv: str | Path) -> int:
     """The exit code of the command, run in this process."""
     try:
-        parquet2mbt([str(one) for one in argv], prog_name="parquet2mbt")
+        TOKENS["build"].load("parquet2mbt")([str(one) for one in argv], prog_name="parquet2mbt")
     except SystemExit as ended:
         return int(ended.code or 0)
     return 0

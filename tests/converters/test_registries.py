@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.converters.convert.job import convert
 from ingot.converters.export.job import export
 from ingot.converters.export.trainers import TRAINERS
@@ -64,6 +65,20 @@ def test_a_recognizer(tmp_path, monkeypatch):
     (tmp_path / "b.jsonl").write_text('{"text": "a row"}\n')
     left_out = {file.name: file.why for file in open_source(str(tmp_path)).left_out}
     assert left_out == {"a.bin": "a toy stream"}
+    (tmp_path / "b.jsonl").unlink()
+    assert (
+        raw_data_proposal(open_source(str(tmp_path))).reason == "This is a toy stream and no text."
+    )
+
+
+def test_a_recognizer_of_text(tmp_path, monkeypatch):
+    toy = Recognizer(
+        what="a toy log", head_bytes=8, recognize=lambda head: head[:4] == b"TOY;" or None
+    )
+    (tmp_path / "a.txt").write_text("TOY;1;2\nTOY;3;4\n")
+    assert raw_data_proposal(open_source(str(tmp_path))) is None
+    monkeypatch.setitem(RECOGNIZERS, "toy", toy)
+    assert raw_data_proposal(open_source(str(tmp_path))).reason == "This is a toy log and no text."
 
 
 def test_a_trainer(tmp_path, monkeypatch):

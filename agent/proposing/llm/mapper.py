@@ -32,7 +32,7 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
 
@@ -196,7 +196,7 @@ def _ask_turn(
         level=completion.level,
         asked={"notes": list(completion.notes)},
     )
-    under: dict[str, Json] = {"card": card.file} if card else {}
+    under: MappingDocument = {"card": card.file} if card else {}
     try:
         answer = reply.read_reply(completion.text, cut_off=completion.cut_off)
         _check_mode(answer.document["decision"], request.mode)

@@ -27,7 +27,7 @@ from ingot.agent.proposing.rules.context_columns import tools_value
 from ingot.converters import json_yaml
 from ingot.converters.errors import Problem
 from ingot.converters.paths import Node, PathSyntaxError
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import Profile
 from ingot.converters.sources.sample import Sample
@@ -127,7 +127,7 @@ def shown_inventory(source: Source, sample: Sample) -> Profile:
     return read_data(source, sample).view.facts
 
 
-def complete_document(document: dict[str, Json], source: Source, sample: Sample) -> dict[str, Json]:
+def complete_document(document: MappingDocument, source: Source, sample: Sample) -> MappingDocument:
     """A lowered document with the facts that are no matter of judgement.
 
     Paths of the inventory start at the root that it was taken with, said or not; paths that lead
@@ -139,7 +139,7 @@ def complete_document(document: dict[str, Json], source: Source, sample: Sample)
     )
 
 
-def add_file_facts(document: dict[str, Json], source: Source, sample: Sample) -> dict[str, Json]:
+def add_file_facts(document: MappingDocument, source: Source, sample: Sample) -> MappingDocument:
     """A document with the facts about the files that the paths of the inventory need."""
     one, used = read_data(source, sample), _used_paths(document)
     needed = [
@@ -151,7 +151,7 @@ def add_file_facts(document: dict[str, Json], source: Source, sample: Sample) ->
     return {**document, "source": facts} if facts else document
 
 
-def _used_paths(document: dict[str, Json]) -> list[str]:
+def _used_paths(document: MappingDocument) -> list[str]:
     return [_ROWS_OF_GROUP.sub("", text) for text in value_strings(document)]
 
 
@@ -171,7 +171,7 @@ def _path_finds_value(text: str, nodes: Sequence[Node]) -> bool:
         return False
 
 
-def _tools_entry(document: dict[str, Json], one: ShownData) -> dict[str, Json]:
+def _tools_entry(document: MappingDocument, one: ShownData) -> dict[str, Json]:
     outer = document.get("each") or document.get("group") or document.get("tools")
     if outer or not document.get("messages"):
         return {}

@@ -11,11 +11,11 @@ from itertools import pairwise
 from math import exp, log
 
 from ingot.agent.proposing.columns import Column, View, speaker_role, texts_in, values_at
-from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.proposal import Evidence, select_parts
 from ingot.agent.proposing.readings import Draft
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.paths import Node
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.text_kinds import count_words, is_question
@@ -294,7 +294,7 @@ _TARGET_ORDER = ("source", "text", "system", "messages", "where", "meta")
 
 
 def path_evidence(
-    document: dict[str, Json], view: View, given: Sequence[Evidence], guessed: dict[str, Json]
+    document: MappingDocument, view: View, given: Sequence[Evidence], guessed: dict[str, Json]
 ) -> list[Evidence]:
     """One piece of evidence for every path and guess of a mapping that has none yet."""
     told = {one.choice for one in given}
@@ -328,15 +328,15 @@ def _choice_text(value: Json) -> str:
     return repr(value) if not str(value).strip().isalnum() else str(value)
 
 
-def _document_parts(document: dict[str, Json]) -> Iterator[tuple[str, str, str]]:
+def _document_parts(document: MappingDocument) -> Iterator[tuple[str, str, str]]:
     """(target, path at the record, role) of every text that a mapping takes."""
-    for part in (document, *document.get("any_of", ())):
-        yield from (("text", path, "text") for path in _value_paths(part.get("text")))
-        yield from (("system", path, "system") for path in _value_paths(part.get("system")))
-        for message in part.get("messages") or ():
-            yield from _message_parts(message)
-        for condition in part.get("where", ()):
-            yield "where", condition["path"], ""
+    for part in select_parts(document, "text", "system", "messages", "where"):
+        if part.key == "messages":
+            yield from _message_parts(part.value)
+        elif part.key == "where":
+            yield "where", part.value["path"], ""
+        else:
+            yield from ((part.key, path, part.key) for path in _value_paths(part.value))
 
 
 def _message_parts(message: dict[str, Json]) -> Iterator[tuple[str, str, str]]:

@@ -16,7 +16,7 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, join_parts
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 _LETTERS = 0.35  # of all signs
 _ENDLESS = 40  # characters without a blank that are no word
@@ -262,7 +262,7 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
     text: list[Json] = [value if c is body else c.path for c in parts]
     runner = next((c.path for c in bodies if c.path != body.path), None)
     quality = _body_quality(body)
-    document: dict[str, Json] = {"text": join_parts(text)}
+    document: MappingDocument = {"text": join_parts(text)}
     if all(map(_is_announcement, others)) and others and len(body.present) < len(body.texts):
         document["where"] = [{"path": body.path, "min_chars": 1}]
     return Draft(

@@ -9,7 +9,11 @@ A class is a claim about the rows that were converted before the change, by seve
 - `breaking`: records change, vanish or are renumbered.
 """
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from ingot.converters.rows import Json
 
 CLASSES = ("none", "additive", "meta", "training", "breaking")
 
@@ -122,3 +126,16 @@ class Change:
 def make_change(rule: str, target: str, old: str | None, new: str | None, pointer: str) -> Change:
     """Make a change by the name of its rule, which has its class."""
     return Change(target=target, rule=rule, kind=RULES[rule][0], old=old, new=new, pointer=pointer)
+
+
+def worst_class(found: Iterable[Change]) -> str:
+    """Return the most severe class of some changes; `none` if there are none."""
+    return max((one.kind for one in found), key=CLASSES.index, default="none")
+
+
+def exact_text(value: Json) -> str:
+    """Return a text that two values share only if the conversion cannot tell them apart.
+
+    `true` is not 1, and 1 is not 1.0.
+    """
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)

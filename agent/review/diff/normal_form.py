@@ -1,11 +1,11 @@
 """The normal form of a mapping: two files that mean the same are equal in it."""
 
 import codecs
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from ingot.agent.review.diff.change_rules import exact_text
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import LiteralBinder, bind, infer_roles, parse
 from ingot.converters.mapping.language import (
@@ -32,16 +32,8 @@ from ingot.converters.paths import (
     quote_name,
     steps_text,
 )
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.facts import SourceSpec
-
-
-def exact_text(value: Json) -> str:
-    """Return a text that two values share only if the conversion cannot tell them apart.
-
-    `true` is not 1, and 1 is not 1.0.
-    """
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def _simplest_path(path: Path) -> Path:
@@ -63,7 +55,7 @@ def _exact_step(step: Step) -> Step:
 _OWN_NAMES = {name: name for name in ("user", "assistant", "system", "tool")}
 
 
-def normal_form(document: dict[str, Json], values: Sequence[Json] = ()) -> dict[str, Json]:
+def normal_form(document: MappingDocument, values: Sequence[Json] = ()) -> MappingDocument:
     """Return the normal form of a mapping document of version 1 or 2."""
     mapping = _read_mapping(document, values)
     if mapping.kind == "irrelevant":
@@ -88,7 +80,7 @@ def _sort_lists(value: Json) -> Json:
 # --- version 1
 
 
-def _read_mapping(document: dict[str, Json], values: Sequence[Json]) -> Mapping:
+def _read_mapping(document: MappingDocument, values: Sequence[Json]) -> Mapping:
     checked = parse(document, where="mapping")
     if "version" in checked:
         return bind(checked)

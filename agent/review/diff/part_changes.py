@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple
 
 from ingot.agent.reporting.mapping_words import (
@@ -14,34 +14,37 @@ from ingot.agent.reporting.mapping_words import (
     pairs_text,
     value_text,
 )
-from ingot.agent.review.diff.change_rules import Change, make_change
-from ingot.agent.review.diff.normal_form import exact_text
-from ingot.converters.rows import Json
+from ingot.agent.review.diff.change_rules import Change, exact_text, make_change
+from ingot.converters.rows import Json, MappingDocument
 
 _BEFORE, _WINDOW = 40, 120  # characters
 _FORMS = ("path", "concat", "any_of", "template", "literal")
 _MODIFIERS = ("each", "as", "replace", "label", "sep")
+Table = dict[str, Json]
 
 
-def contrast_texts(old: Json, new: Json, words: Callable[[Json], str]) -> tuple[str, str]:
+def part_changes(
+    rule: str, target: str, old: Json, new: Json, words: Callable[[Json], str], pointer: str
+) -> list[Change]:
+    """Return one change if two parts differ; None is a part that is not there."""
+    if exact_text(old) == exact_text(new):
+        return []
+    return [make_change(rule, target, *contrast_texts(old, new, words), pointer)]
+
+
+def contrast_texts(
+    old: Json, new: Json, words: Callable[[Json], str]
+) -> tuple[str | None, str | None]:
     """Describe two different parts, cut; if they begin alike, from where they differ."""
-    before, after = words(old), words(new)
+    before, after = (None if part is None else words(part) for part in (old, new))
+    if before is None or after is None:
+        return before and cut_text(before), after and cut_text(after)
     if before == after:
         before, after = map(_leaf_text, _first_difference(old, new))
     if before[:LONGEST] == after[:LONGEST]:
         start = max(0, common_length(before, after) - _BEFORE)
         return _window(before, start), _window(after, start)
     return cut_text(before), cut_text(after)
-
-
-def contrast_optional_texts(
-    old: Json, new: Json, words: Callable[[Json], str]
-) -> tuple[str | None, str | None]:
-    """Contrast two parts of which one may be None: not there."""
-    if old is not None and new is not None:
-        return contrast_texts(old, new, words)
-    before, after = (None if part is None else cut_text(words(part)) for part in (old, new))
-    return before, after
 
 
 def _first_difference(old: Json, new: Json) -> tuple[Json, Json]:
@@ -65,27 +68,24 @@ def _window(text: str, start: int) -> str:
     return f"{'...' if start else ''}{text[start:end]}{'...' if end < len(text) else ''}"
 
 
+# --- values
+
+
 class _Facet(NamedTuple):
     """One respect in which two values differ, with the entries of a map if it is one of these."""
 
     rule: str
-    old: dict[str, Json] | None = None
-    new: dict[str, Json] | None = None
+    old: Table | None = None
+    new: Table | None = None
 
 
 def value_changes(
     old: Json, new: Json, *, target: str, path_rule: str, pointer: str, needed: bool = False
 ) -> list[Change]:
     """Compare two values."""
-    if exact_text(old) == exact_text(new):
-        return []
     if old is None or new is None:
-        return [
-            make_change(path_rule, target, *contrast_optional_texts(old, new, value_text), pointer)
-        ]
-    facets = {
-        (f.rule, exact_text([f.old, f.new])): f for f in _differing_facets(old, new, needed=needed)
-    }
+        return part_changes(path_rule, target, old, new, value_text, pointer)
+    facets = {(one.rule, exact_text(one[1:])): one for one in _facets(old, new, needed=needed)}
     return [
         make_change(facet.rule or path_rule, target, *_facet_texts(facet, old, new), pointer)
         for facet in facets.values()
@@ -95,130 +95,106 @@ def value_changes(
 def _facet_texts(facet: _Facet, old: Json, new: Json) -> tuple[str | None, str | None]:
     if facet.old is None and facet.new is None:
         return contrast_texts(old, new, value_text)
-    before, after = contrast_optional_texts(facet.old, facet.new, pairs_text)
+    before, after = contrast_texts(facet.old, facet.new, pairs_text)
     return before and f"map {before}", after and f"map {after}"
 
 
 def only_adds_entries(old: Json, new: Json) -> bool:
     """Check whether two values differ only by entries added to maps without `*`."""
-    facets = list(_differing_facets(old, new, needed=False))
-    return bool(facets) and all(facet.rule == "map_value_added" for facet in facets)
+    rules = {facet.rule for facet in _facets(old, new, needed=False)}
+    return rules == {"map_value_added"}
 
 
-def _differing_facets(old: Json, new: Json, *, needed: bool) -> Iterator[_Facet]:
+def _facets(old: Json, new: Json, *, needed: bool) -> Iterator[_Facet]:
     """Yield in what two values differ; a rule "" stands for another path or form."""
     if exact_text(old) == exact_text(new):
         return
     before, after = _explicit_form(old), _explicit_form(new)
     form = next(form for form in _FORMS if form in before)
+    fallback = _Facet("value_fallback_added" if needed else "value_fallback")
     if form not in after:
-        yield _Facet(_form_rule(old, after, needed))
+        first = after.keys() == {"any_of"} and exact_text(after["any_of"][0]) == exact_text(old)
+        yield fallback if first else _Facet("")
         return
-    parts = isinstance(before[form], list)
-    same = exact_text(before[form]) == exact_text(after[form])
-    if not same and not parts:
-        yield _Facet("")
-    elif not same:
-        grows = needed and form == "any_of" and "each" not in before
-        yield from _part_facets(form, before[form], after[form], needed=grows)
+    if exact_text(before[form]) != exact_text(after[form]):
+        if form == "any_of" and "each" in before:
+            fallback = _Facet("value_fallback")
+        yield from _form_facets(before[form], after[form], fallback if form == "any_of" else None)
     for key in _MODIFIERS:
         if exact_text(before.get(key)) != exact_text(after.get(key)):
             yield _Facet(f"value_{key}")
-    yield from _pick_facets(before.get("pick"), after.get("pick"))
-    yield from _lookup_facets(before.get("map"), after.get("map"))
+    for key, inner in (("pick", _pick_facets), ("map", _entry_facets)):
+        if (key in before) != (key in after):
+            yield _Facet(f"value_{key}")
+        elif key in before:
+            yield from inner(before[key], after[key])
 
 
-def _explicit_form(value: Json) -> dict[str, Json]:
+def _explicit_form(value: Json) -> MappingDocument:
     if isinstance(value, str):
         return {"path": value}
     return {"concat": value} if isinstance(value, list) else value
 
 
-def _form_rule(old: Json, after: dict[str, Json], needed: bool) -> str:
-    """Return the rule for another form: the value may have become the first of several."""
-    first = after.keys() == {"any_of"} and exact_text(after["any_of"][0]) == exact_text(old)
-    if not first:
-        return ""
-    return "value_fallback_added" if needed else "value_fallback"
-
-
-def _part_facets(form: str, old: list[Json], new: list[Json], *, needed: bool) -> Iterator[_Facet]:
-    spelt, respelt = list(map(exact_text, old)), list(map(exact_text, new))
-    if sorted(spelt) == sorted(respelt):
+def _form_facets(old: Json, new: Json, fallback: _Facet | None) -> Iterator[_Facet]:
+    if not isinstance(old, list):
+        yield _Facet("")
+        return
+    before, after = list(map(exact_text, old)), list(map(exact_text, new))
+    if sorted(before) == sorted(after):
         yield _Facet("value_order")
     elif len(old) == len(new):
-        for before, after in zip(old, new, strict=True):
-            yield from _differing_facets(before, after, needed=False)
-    elif form == "any_of" and respelt[: len(spelt)] == spelt:
-        yield _Facet("value_fallback_added" if needed else "value_fallback")
+        for one, other in zip(old, new, strict=True):
+            yield from _facets(one, other, needed=False)
     else:
-        yield _Facet("")
+        yield fallback if fallback and after[: len(before)] == before else _Facet("")
 
 
 def _pick_facets(old: Json, new: Json) -> Iterator[_Facet]:
-    if exact_text(old) == exact_text(new):
-        return
-    if old is None or new is None:
-        yield _Facet("value_pick")
-        return
-    for facet in _differing_facets(old, new, needed=False):
+    for facet in _facets(old, new, needed=False):
         yield facet if facet.rule.startswith("map_") else _Facet("value_pick")
 
 
-def _lookup_facets(old: dict[str, Json] | None, new: dict[str, Json] | None) -> Iterator[_Facet]:
-    if (old is None) != (new is None):
-        yield _Facet("value_map")
-    elif old is not None and new is not None:
-        yield from _entry_facets(old, new)
-
-
-def _entry_facets(old: dict[str, Json], new: dict[str, Json]) -> Iterator[_Facet]:
+def _entry_facets(old: Table, new: Table) -> Iterator[_Facet]:
     default = _select_entries(old, {"*"}), _select_entries(new, {"*"})
     if exact_text(default[0]) != exact_text(default[1]):
-        yield _Facet("map_default", default[0], default[1])
-    rules = ("map_value_added", "map_value_removed", "map_value_changed")
-    for rule, keys in zip(rules, _compare_keys(old, new), strict=True):
+        yield _Facet("map_default", *default)
+    for change, keys in _different_keys(old, new).items():
         if keys := keys - {"*"}:
             # Beside a `*`, a value had an outcome before and has one after, whatever is listed.
-            named = "map_value_changed" if any(default) else rule
-            yield _Facet(named, _select_entries(old, keys), _select_entries(new, keys))
+            rule = f"map_value_{'changed' if any(default) else change}"
+            yield _Facet(rule, _select_entries(old, keys), _select_entries(new, keys))
 
 
-def _select_entries(table: dict[str, Json], keys: set[str]) -> dict[str, Json] | None:
+def _select_entries(table: Table, keys: set[str]) -> Table | None:
     return {key: to for key, to in table.items() if key in keys} or None
 
 
-def _compare_keys(
-    old: dict[str, Json], new: dict[str, Json]
-) -> tuple[set[str], set[str], set[str]]:
-    """Return the keys that were added, removed, and changed."""
-    changed = {
-        key for key in old.keys() & new.keys() if exact_text(old[key]) != exact_text(new[key])
+def _different_keys(old: Table, new: Table) -> dict[str, set[str]]:
+    both = old.keys() & new.keys()
+    return {
+        "added": new.keys() - both,
+        "removed": old.keys() - both,
+        "changed": {key for key in both if exact_text(old[key]) != exact_text(new[key])},
     }
-    return new.keys() - old.keys(), old.keys() - new.keys(), changed
 
 
-def table_changes(
-    old: dict[str, Json],
-    new: dict[str, Json],
-    *,
-    target: str,
-    rules: tuple[str, str, str],
-    pointer: Callable[[str], str],
+def role_map_changes(
+    old: Table, new: Table, target: str, pointer: Callable[[str], str]
 ) -> list[Change]:
-    """Compare a role's map, by the rules for entries added, removed, and changed."""
+    """Compare the maps of two roles that are read from the data."""
     found = []
-    for rule, keys in zip(rules, _compare_keys(old, new), strict=True):
-        if not keys:
-            continue
-        words = contrast_optional_texts(
-            _select_entries(old, keys), _select_entries(new, keys), pairs_text
-        )
-        found.append(make_change(rule, target, *words, pointer(min(keys))))
+    for change, keys in _different_keys(old, new).items():
+        if keys:
+            entries = _select_entries(old, keys), _select_entries(new, keys)
+            words = contrast_texts(*entries, pairs_text)
+            found.append(
+                make_change(f"role_map_value_{change}", target, *words, pointer(min(keys)))
+            )
     return found
 
 
-Condition = dict[str, Json]
+# --- conditions
 
 # Old conditions of one path that a new one is held against; beyond, it counts as one that tightens.
 _MOST_HELD = 20
@@ -227,25 +203,26 @@ _MOST_HELD = 20
 class PlacedCondition(NamedTuple):
     """A condition, the JSON Pointer to it, and its values as they are compared."""
 
-    condition: Condition
+    condition: MappingDocument
     pointer: str
     values: frozenset[str]
 
 
-def where_changes(
-    old: list[PlacedCondition], new: list[PlacedCondition], *, target: str
-) -> list[Change]:
+def where_changes(old: list[PlacedCondition], new: list[PlacedCondition]) -> list[Change]:
     """Compare the conditions of one layout, old ones paired with new ones of their path.
 
     A condition that admits more is `where_widened`, whatever stands around it.
     """
     before, after = _distinct_conditions(old), _distinct_conditions(new)
     if list(before) != list(after) and before.keys() == after.keys():
-        words = (_conditions_text(old), _conditions_text(new))
-        return [make_change("where_order", target, *words, new[0].pointer)]
+        was, now = (
+            cut_text(", ".join(condition_text(one.condition) for one in side))
+            for side in (old, new)
+        )
+        return [make_change("where_order", "where", was, now, new[0].pointer)]
     gone = [one for key, one in before.items() if key not in after]
     come = [one for key, one in after.items() if key not in before]
-    return list(_pair_changes(gone, come, list(before.values()), target))
+    return list(_pair_changes(gone, come, list(before.values())))
 
 
 def _distinct_conditions(conditions: list[PlacedCondition]) -> dict[str, PlacedCondition]:
@@ -255,43 +232,32 @@ def _distinct_conditions(conditions: list[PlacedCondition]) -> dict[str, PlacedC
     return once
 
 
-def _conditions_text(conditions: list[PlacedCondition]) -> str:
-    return cut_text(", ".join(condition_text(one.condition) for one in conditions))
-
-
 def _pair_changes(
+    gone: list[PlacedCondition], come: list[PlacedCondition], before: list[PlacedCondition]
+) -> Iterator[Change]:
+    keyed = _take_pairs(gone, come, lambda one: (frozenset(one), one["path"]))
+    for one, other in [*keyed, *_take_pairs(gone, come, lambda one: one["path"])]:
+        words = contrast_texts(one.condition, other.condition, condition_text)
+        tightened = "where_tightened" if _implies(other, one) else "where_changed"
+        rule = "where_widened" if _implies(one, other) else tightened
+        yield make_change(rule, "where", *words, other.pointer)
+    for one in gone:
+        said = cut_text(condition_text(one.condition))
+        yield make_change("where_widened", "where", said, None, one.pointer)
+    known: dict[str, list[PlacedCondition]] = defaultdict(list)
+    for one in before:
+        known[one.condition["path"]].append(one)
+    for other in come:
+        held = known[other.condition["path"]][:_MOST_HELD]
+        rule = "where_widened" if any(_implies(one, other) for one in held) else "where_tightened"
+        said = cut_text(condition_text(other.condition))
+        yield make_change(rule, "where", None, said, other.pointer)
+
+
+def _take_pairs(
     gone: list[PlacedCondition],
     come: list[PlacedCondition],
-    before: list[PlacedCondition],
-    target: str,
-) -> Iterator[Change]:
-    pairs = [*_pairs(gone, come, _path_and_operator), *_pairs(gone, come, _path)]
-    for one, other in pairs:
-        words = contrast_texts(one.condition, other.condition, condition_text)
-        yield make_change(_condition_rule(one, other), target, *words, other.pointer)
-    for one in gone:
-        words_gone = cut_text(condition_text(one.condition))
-        yield make_change("where_widened", target, words_gone, None, one.pointer)
-    known = _comparable_by_path(before)
-    for other in come:
-        held = any(_implies(one, other) for one in known[other.condition["path"]])
-        rule = "where_widened" if held else "where_tightened"
-        words_come = cut_text(condition_text(other.condition))
-        yield make_change(rule, target, None, words_come, other.pointer)
-
-
-def _comparable_by_path(
-    conditions: Iterable[PlacedCondition],
-) -> dict[str, list[PlacedCondition]]:
-    found: dict[str, list[PlacedCondition]] = defaultdict(list)
-    for one in conditions:
-        if len(known := found[one.condition["path"]]) < _MOST_HELD:
-            known.append(one)
-    return found
-
-
-def _pairs(
-    gone: list[PlacedCondition], come: list[PlacedCondition], alike: Callable[[Condition], Hashable]
+    alike: Callable[[MappingDocument], Hashable],
 ) -> list[tuple[PlacedCondition, PlacedCondition]]:
     """Pair conditions that are alike, and take them out of both lists."""
     left: dict[Hashable, deque[PlacedCondition]] = defaultdict(deque)
@@ -302,20 +268,6 @@ def _pairs(
     for side in (gone, come):
         side[:] = [one for one in side if id(one) not in taken]
     return found
-
-
-def _path(one: Condition) -> Hashable:
-    return str(one["path"])
-
-
-def _path_and_operator(one: Condition) -> Hashable:
-    return frozenset(one), one["path"]
-
-
-def _condition_rule(old: PlacedCondition, new: PlacedCondition) -> str:
-    if _implies(old, new):
-        return "where_widened"
-    return "where_tightened" if _implies(new, old) else "where_changed"
 
 
 def _implies(one: PlacedCondition, other: PlacedCondition) -> bool:
@@ -334,23 +286,22 @@ def _implies(one: PlacedCondition, other: PlacedCondition) -> bool:
     return "not_in" in was and "not_in" in now and other.values <= one.values
 
 
+# --- facts about the files
+
 _FACTS = ("files", "format", "encoding", "delimiter", "quote", "columns", "root", "json_fields")
 
 
-def source_changes(old: dict[str, Json], new: dict[str, Json]) -> list[Change]:
+def source_changes(old: MappingDocument, new: MappingDocument) -> list[Change]:
     """Compare the facts about the files."""
     found = []
     for fact in _FACTS:
         before, after = old.get(fact), new.get(fact)
-        if exact_text(before) == exact_text(after):
-            continue
         rule = f"source_{fact}"
         if fact == "files" and before and after and _is_wider(before, after):
             # Otherwise files that come may outweigh those of the format that was found before.
             pinned = "format" in old and old["format"] == new.get("format")
             rule = "source_files_widened" if pinned else "source_files_other_kind"
-        words = contrast_optional_texts(before, after, fact_text)
-        found.append(make_change(rule, f"source.{fact}", *words, f"/source/{fact}"))
+        found += part_changes(rule, f"source.{fact}", before, after, fact_text, f"/source/{fact}")
     return found
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from ingot.agent.privacy import redact
 from ingot.agent.review.pinning.pinned_sample import (
     DATA,
+    PinnedFile,
+    SampleFacts,
     check_free,
     commit_sample,
     redact_names,
@@ -41,7 +43,7 @@ from ingot.converters.sources.sample import Sample, draw_sample
 from ingot.converters.sources.storage.archives import TarMember
 
 _FACTS = ("format", "layout", "encoding", "delimiter", "quote", "header")
-_BROKEN = object()
+_BROKEN: Json = object()
 
 
 def _pinned_spec(source: Source) -> SourceSpec:
@@ -60,24 +62,22 @@ def _sample_faults(
         spec = replace(spec, columns=tuple(map(hiding.text, spec.columns)))
     try:
         again = open_source(location, spec)
-        return [*_file_faults(again, written), *_row_faults(again, written)]
+        return list(_row_faults(again, written))
     except SourceError as error:
         return [error.problem]
 
 
-def _file_faults(again: Source, written: Mapping[str, PinnedContent]) -> Iterator[str]:
+def _row_faults(again: Source, written: Mapping[str, PinnedContent]) -> Iterator[str]:
     names = {file.name for file in again.files}
     for name in sorted(names ^ set(written)):
         yield f"{name}: {'read' if name in names else 'not read'}"
-
-
-def _row_faults(again: Source, written: Mapping[str, PinnedContent]) -> Iterator[str]:
     for file in again.files:
         content = written.get(file.name)
-        if content is None or content.rows is None:
-            continue
-        if not _are_equal_rows(_read_rows(again, file), content.rows, file.facts.format == "csv"):
-            yield f"{file.name}: other rows"
+        if content is not None and content.rows is not None:
+            table = file.facts.format == "csv"
+            got = _comparable_rows(_read_rows(again, file), table=table)
+            if got != _comparable_rows(content.rows, table=table):
+                yield f"{file.name}: other rows"
 
 
 def _read_rows(again: Source, file: SourceFile) -> list[Json]:
@@ -89,18 +89,10 @@ def _read_rows(again: Source, file: SourceFile) -> list[Json]:
     return [rows[number] for number in sorted(rows)]
 
 
-def _are_equal_rows(got: Sequence[Json], wanted: Sequence[Json], table: bool) -> bool:
-    """Compare rows; the names of a table's columns may be redacted."""
-    if len(got) != len(wanted):
-        return False
-    for one, other in zip(got, wanted, strict=True):
-        if (one is _BROKEN) != (type(other) is BrokenRow):
-            return False
-        if one is not _BROKEN and (list(one.values()) if table else one) != (
-            list(other.values()) if table else other
-        ):
-            return False
-    return True
+def _comparable_rows(rows: Sequence[Json], *, table: bool) -> list[Json]:
+    """Return rows to compare; the names of a table's columns may be redacted."""
+    known = [_BROKEN if type(row) is BrokenRow else row for row in rows]
+    return [list(row.values()) if table and row is not _BROKEN else row for row in known]
 
 
 def _detection_differences(location: str, source: Source, names: Mapping[str, str]) -> list[str]:
@@ -181,36 +173,17 @@ def pin_sample(
     ]
     cuts = [extract_rows(task) for task in tasks]
     with stage_sample(folder) as stage:
-        about = _write_readable(stage, source, cuts, hiding, counts, rows)
-        pinned_rows = about["rows"]
-        if not pinned_rows:
+        facts = _write_readable(stage, source, cuts, hiding, counts, rows)
+        if not facts.rows:
             said = ", ".join(f"{k} {v}" for k, v in counts.items() if v)
             raise OutputError(str(folder), f"no sampled row can be pinned ({said or 'no rows'})")
-        missing = sum(counts.values())
-        about |= {
-            "share": share,
-            "seed": seed,
-            "complete": sample.complete and not missing,
-            "total_rows": sample.total_rows,
-        }
-        commit_sample(stage, {key: about[key] for key in _ORDER}, folder)
-
-
-_ORDER = (
-    "version",
-    "source_name",
-    "direct",
-    "share",
-    "seed",
-    "rows",
-    "bad",
-    "complete",
-    "total_rows",
-    "files",
-    "left_out",
-    "stored",
-    "differs",
-)
+        facts = replace(
+            facts,
+            seed=seed,
+            complete=sample.complete and not any(counts.values()),
+            total_rows=sample.total_rows,
+        )
+        commit_sample(stage, facts, folder)
 
 
 def _write_readable(
@@ -220,7 +193,7 @@ def _write_readable(
     hiding: SampleRedactor,
     counts: Counts,
     rows: int,
-) -> dict[str, Json]:
+) -> SampleFacts:
     """Write the data and read it again; write less if it reads differently."""
     others = list(_extract_others(source, hiding))
     wrong: list[str] = []
@@ -229,43 +202,39 @@ def _write_readable(
         attempt = _make_attempt(cuts, more, rows, bad=bad)
         every = [*source.files, *(one.file for one in more)]
         names = redact_names([f for f in every if f.name in attempt.contents], hiding)
-        files = {names[file.name]: file for file in every if file.name in names}
+        every = [file for file in every if file.name in names]
         contents = {names[name]: attempt.contents[name] for name in names}
+        files = {names[file.name]: file for file in every}
         data = dict(store_files(source, files, contents, hiding))
         top = write_files(stage, DATA, data)
         location = str(top / next(iter(data))) if direct and data else str(top)
-        main = {
-            names[file.name]: contents[names[file.name]]
-            for file in source.files
-            if file.name in names
-        }
-        wrong = _sample_faults(location, source, main, hiding) if main else []
+        main = {file.name: names[file.name] for file in source.files if file.name in names}
+        written = {name: contents[name] for name in main.values()}
+        wrong = _sample_faults(location, source, written, hiding) if main else []
         if not wrong:
             break
     counts["over_limit"] += attempt.left
     notes = [note for one in cuts if one.file.name in names for note in one.notes]
-    of_main = {file.name: names[file.name] for file in source.files if file.name in names}
-    unlike = _detection_differences(location, source, of_main) if of_main else []
-    return {
-        "version": 1,
-        "source_name": hiding.text(source.name),
-        "direct": direct,
-        "rows": sum(attempt.rows[file.name] for file in source.files if file.name in names),
-        "bad": attempt.bad,
-        "files": [
-            {
-                "name": names[file.name],
-                "bytes": file.bytes,
-                "rows": attempt.rows[file.name],
-                "main": all(file.name != one.file.name for one in more),
-            }
+    unlike = _detection_differences(location, source, main) if main else []
+    return SampleFacts(
+        source_name=hiding.text(source.name),
+        direct=direct,
+        share="raw" if hiding.off else "redacted",
+        rows=sum(attempt.rows[name] for name in main),
+        bad=attempt.bad,
+        files=tuple(
+            PinnedFile(
+                name=names[file.name],
+                bytes=file.bytes,
+                rows=attempt.rows[file.name],
+                main=file.name in main,
+            )
             for file in every
-            if file.name in names
-        ],
-        "left_out": dict(counts),
-        "stored": [f"{DATA}/{name}" for name in data],
-        "differs": [redact(one) for one in (*wrong, *notes, *unlike)],
-    }
+        ),
+        left_out=dict(counts),
+        stored=tuple(f"{DATA}/{name}" for name in data),
+        differs=tuple(redact(one) for one in (*wrong, *notes, *unlike)),
+    )
 
 
 def _make_attempt(
@@ -313,7 +282,6 @@ def _extract_others(source: Source, hiding: SampleRedactor) -> Iterator[Pinnable
                             want=want,
                             hiding=hiding,
                             counts=start_counts(),
-                            main=False,
                         )
                     )
         except SourceError:

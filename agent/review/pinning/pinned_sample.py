@@ -24,10 +24,9 @@ import zstandard
 from ingot.agent.review.pinning.row_choice import PinnedContent
 from ingot.agent.review.pinning.sample_redaction import SampleRedactor
 from ingot.converters.errors import OutputError, SourceError, translate_read_errors
-from ingot.converters.json_yaml import load_json, violations
+from ingot.converters.json_yaml import decode, encode, load_json, violations
 from ingot.converters.output.commit import replace_folder
 from ingot.converters.output.files import encode_json, output_errors, sync_path, sync_tree
-from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.storage.archives import TarMember, ZipMember
 from ingot.converters.sources.storage.compression import detect_compression, peek_first_bytes
@@ -39,19 +38,45 @@ _MOST_BYTES = 64 << 20  # of a folder that claims to be a pinned sample
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PinnedSample:
-    """A pinned sample: its folder, and the location to open (its `data`, or the one file in it).
+class PinnedFile:
+    """A file of the source: its name, its size, and how many of its rows are pinned."""
 
-    `rows` counts those that cannot be read too; `sha256` is of the names and bytes of all its
-    files, `about` the content of `sample.json`.
+    name: str
+    bytes: int
+    rows: int
+    main: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleFacts:
+    """What `sample.json` holds (schemas/sample.schema.json)."""
+
+    version: int = 1
+    source_name: str
+    direct: bool
+    share: str
+    seed: int = 0
+    rows: int
+    bad: int
+    complete: bool = False
+    total_rows: int | None = None
+    files: tuple[PinnedFile, ...]
+    left_out: dict[str, int]
+    stored: tuple[str, ...]
+    differs: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PinnedSample:
+    """A pinned sample: the location to open (its `data`, or the one file in it).
+
+    `rows` counts those that cannot be read too; `sha256` is of the names and bytes of all files.
     """
 
-    folder: Path
     location: str
     source_name: str
     rows: int
     sha256: str
-    about: dict[str, Json]
 
 
 def pinned_folder(mapping: Path) -> Path:
@@ -66,23 +91,21 @@ def find_pinned(folder: Path) -> PinnedSample | None:
         if not (folder / ABOUT).is_file():
             return None
         files = _list_files(folder)
-        about = _read_about(folder)
-        stored = [folder / name for name in about["stored"]]
+        facts = _read_facts(folder)
+        stored = [folder / name for name in facts.stored]
         if missing := [path.name for path in stored if path not in files]:
             hint = "fetch it again, or: ingot map --pin-sample"
             raise SourceError(str(folder), f"{missing[0]} is missing in it", hint)
         digest = _sha256(folder, files)
     return PinnedSample(
-        folder=folder,
-        location=str(stored[0] if about["direct"] and stored else folder / DATA),
-        source_name=about["source_name"],
-        rows=about["rows"],
+        location=str(stored[0] if facts.direct and stored else folder / DATA),
+        source_name=facts.source_name,
+        rows=facts.rows,
         sha256=digest,
-        about=about,
     )
 
 
-def _read_about(folder: Path) -> dict[str, Json]:
+def _read_facts(folder: Path) -> SampleFacts:
     where = str(folder / ABOUT)
     try:
         about = load_json(folder / ABOUT)
@@ -93,7 +116,7 @@ def _read_about(folder: Path) -> dict[str, Json]:
         raise SourceError(
             where, f"{pointer or '/'}: {said[:200]}", "ingot map --pin-sample writes it"
         )
-    return about
+    return decode(SampleFacts, about)
 
 
 def _list_files(folder: Path) -> list[Path]:
@@ -234,11 +257,11 @@ def check_free(folder: Path, *, overwrite: bool) -> None:
 def _is_pinned_sample(folder: Path) -> bool:
     """Check that a folder holds a pinned sample and nothing else."""
     try:
-        about = _read_about(folder)
+        stored = _read_facts(folder).stored
         files = _list_files(folder)
     except (SourceError, OSError):
         return False
-    known = {folder / ABOUT, *(folder / name for name in about["stored"])}
+    known = {folder / ABOUT, *(folder / name for name in stored)}
     return known.issuperset(files)
 
 
@@ -267,10 +290,10 @@ def write_files(stage: Path, name: str, files: Mapping[str, bytes]) -> Path:
     return top
 
 
-def commit_sample(stage: Path, about: dict[str, Json], folder: Path) -> None:
+def commit_sample(stage: Path, facts: SampleFacts, folder: Path) -> None:
     """Rename a finished stage to its destination; an old sample there is replaced."""
     with output_errors(folder):
-        (stage / ABOUT).write_bytes(encode_json(about, sort_keys=False))
+        (stage / ABOUT).write_bytes(encode_json(encode(facts), sort_keys=False))
         sync_tree(stage)
         if folder.exists():
             aside = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.old")

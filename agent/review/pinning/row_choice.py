@@ -174,12 +174,11 @@ class PinnedContent:
 class PinnableRows:
     """The rows of one file that may be pinned: their sizes, and whether they cannot be read.
 
-    `write` makes the file of the rows of these numbers (places in `sizes`, ascending); `main` is
-    False for a file that the source leaves out; `notes` are for readers of the sample.
+    `write` makes the file of the rows of these numbers (places in `sizes`, ascending); `notes` are
+    for readers of the sample.
     """
 
     file: SourceFile
-    main: bool
     sizes: Sequence[int]
     broken: Sequence[bool]
     write: Callable[[Sequence[int]], PinnedContent]
@@ -195,7 +194,6 @@ class PinTask:
     want: Sequence[WantedRow]
     hiding: SampleRedactor
     counts: Counts
-    main: bool = True
 
 
 @contextmanager
@@ -271,21 +269,19 @@ def _parse_document(value: Json, text: str, root: RowRoot) -> _JsonDocument | No
         nodes = compile_path(root.text).nodes(top)
     except RowError:
         return None
-    ways = [_row_way(node, top) for node in nodes]
-    if any(way is None for way in ways) or len(set(ways)) < len(ways):
-        return None
-    return _JsonDocument(value=value, ways=tuple(way for way in ways if way is not None), text=text)
-
-
-def _row_way(node: Node, top: Node) -> Way | None:
-    steps: list[str | int] = []
-    at: Node | None = node
-    while at is not None and at is not top:
-        if at.key is None:
+    ways: list[Way] = []
+    for node in nodes:
+        steps: list[str | int] = []
+        at: Node | None = node
+        while at is not None and at is not top and at.key is not None:
+            steps.append(at.key)
+            at = at.parent
+        if at is not top:
             return None
-        steps.append(at.key)
-        at = at.parent
-    return None if at is None else tuple(reversed(steps))
+        ways.append(tuple(reversed(steps)))
+    if len(set(ways)) < len(ways):
+        return None
+    return _JsonDocument(value=value, ways=tuple(ways), text=text)
 
 
 def _cut_down(doc: _JsonDocument, numbers: Collection[int]) -> Json:
@@ -418,7 +414,6 @@ def extract_from_document(task: PinTask, doc: _JsonDocument, root: RowRoot) -> P
 
     return PinnableRows(
         file=task.file,
-        main=task.main,
         sizes=sizes,
         broken=[False] * len(numbers),
         write=write,

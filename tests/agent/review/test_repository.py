@@ -111,10 +111,8 @@ def test_where_a_branch_began(made: Repository) -> None:
         ),
     ],
 )
-def test_renames(
-    tmp_path: Path, before: dict[str, bytes], after: dict[str, bytes], found: dict[str, str]
-) -> None:
-    assert find_renames(tmp_path, before, after) == found
+def test_renames(before: dict[str, bytes], after: dict[str, bytes], found: dict[str, str]) -> None:
+    assert find_renames(before, after) == found
 
 
 def test_a_bare_repository_has_revisions_but_no_working_tree(

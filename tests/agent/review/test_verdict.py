@@ -8,8 +8,8 @@ import pytest
 
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
-from ingot.agent.review.diff.change_rules import CLASSES
-from ingot.agent.review.diff.mapping_changes import compare_mappings, worst_class
+from ingot.agent.review.diff.change_rules import CLASSES, worst_class
+from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.golden_rows import GoldenFailure, GoldenResult
 from ingot.agent.review.replay import Replay, SampleBasis, replay_mappings
 from ingot.agent.review.revisions import Extent

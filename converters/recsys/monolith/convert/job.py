@@ -180,7 +180,7 @@ class ConversionResult:
     notes: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Json]:
-        """As `--json` has it."""
+        """As printed JSON has it."""
         return {
             "out": self.out,
             "already_done": self.already_done,

@@ -63,7 +63,7 @@ class Counts:
             setattr(self, name, getattr(self, name) + value)
 
     def document(self) -> dict[str, Json]:
-        """As manifests and `--json` have them."""
+        """As manifests and printed JSON have them."""
         return {
             name: dict(sorted(value.items())) if isinstance(value, Counter) else value
             for name, value in vars(self).items()

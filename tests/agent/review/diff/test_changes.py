@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.review.diff.change_rules import CLASSES, RULES
-from ingot.agent.review.diff.mapping_changes import compare_mappings, worst_class
+from ingot.agent.review.diff.change_rules import CLASSES, RULES, worst_class
+from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
 
 Document = dict[str, Any]

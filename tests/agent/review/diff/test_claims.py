@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from ingot.agent.review.diff.mapping_changes import compare_mappings, worst_class
+from ingot.agent.review.diff.change_rules import worst_class
+from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
 from ingot.converters.errors import MappingError
 from ingot.converters.sources.storage.listing import matches_globs

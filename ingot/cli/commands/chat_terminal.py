@@ -1,0 +1,439 @@
+"""A conversation in a terminal: lines in; mapping as a tree, changes, rows and records out."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from ingot.agent.chat.commands import command_usages
+from ingot.agent.chat.conversation import ChatStore, Conversation
+from ingot.agent.chat.operations import (
+    convert_conversation,
+    difference_lines,
+    match_states,
+    recheck_conversation,
+    replace_mapping,
+)
+from ingot.agent.chat.responses import Reply, count_usage, reply_to_change, respond
+from ingot.agent.judging.policy import gates_of_state
+from ingot.agent.nodes.discover import spec_of_order
+from ingot.agent.privacy import redact
+from ingot.agent.proposing.llm.question import shown_inventory
+from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.reporting.mapping_words import Branch, RowCount, describe, mapping_branches
+from ingot.agent.reporting.preview import preview, raw_row_text, record_lines
+from ingot.agent.reporting.proposal_folder import proposed_mapping
+from ingot.agent.reporting.report import mapping_bytes
+from ingot.agent.review.diff.mapping_changes import compare_mappings
+from ingot.agent.review.diff.normal_form import normal_form
+from ingot.agent.state import Check, Context
+from ingot.cli import display
+from ingot.cli.console import (
+    is_interactive,
+    plain_text,
+    progress_meter,
+    safe_text,
+    stdout_console,
+)
+from ingot.cli.questions import edit_mapping
+from ingot.converters.errors import IngotError, MappingError, OutputError, Problem
+from ingot.converters.output.files import output_errors, write_file
+from ingot.converters.rows import MappingDocument
+
+_PROMPT = "> "
+
+
+class Talk:
+    """A conversation; what a line changes is saved before it is acted on and shown."""
+
+    def __init__(self, conversation: Conversation, chats: ChatStore, context: Context) -> None:
+        self._now, self._chats, self._context = conversation, chats, context
+        self._console = stdout_console()
+
+    def run(self) -> None:
+        """Take turns until the person leaves or the input ends."""
+        show_opening(self._console, Reply(conversation=self._now), self._context)
+        model = self._context.asking
+        how = "Say what should be different" if model else "No model is asked: short commands"
+        self._say(f"{how}; help lists the commands, ok converts, quit leaves.")
+        for line in _terminal_lines() if sys.stdin.isatty() else _piped_lines():
+            if re.search("[\ud800-\udfff]", line):  # bytes that could not be decoded
+                self._say("this line is not UTF-8; it is not read", "red")
+            elif not self._turn(line):
+                break
+        self._say(f"kept: ingot chat --resume {self._now.id}")
+
+    def _turn(self, line: str) -> bool:
+        heard = _StreamedWords(self._console)
+        try:
+            reply = respond(self._now, line, self._context, heard)
+            heard.end()
+            self._keep(reply.conversation, anew=reply.do == "convert")
+            left = "" if reply.heard == heard.whole else reply.heard
+            show_reply(self._console, replace(reply, heard=left), self._context)
+            self._keep(self._act(reply))
+        except KeyboardInterrupt:
+            self._say("\ninterrupted; the mapping is as it was, and ok takes a conversion up again")
+            self._keep(count_usage(self._now, self._context))
+            return True
+        except IngotError as error:  # the conversation continues
+            if isinstance(error, OutputError) and error.args[0] == self._now.id:
+                raise
+            self._say(f"error: {error}", "red")
+            self._recheck()
+            return True
+        return reply.do != "quit"
+
+    def _recheck(self) -> None:
+        """Try the mapping again on the data, which may have changed."""
+        self._context.forget()
+        try:
+            self._keep(recheck_conversation(self._now, self._context))
+        except IngotError:  # the data is gone: the mapping is kept, and every turn says so
+            return
+
+    def _keep(self, conversation: Conversation, *, anew: bool = False) -> None:
+        """Save what is new; with `anew` save always, which detects a second session."""
+        if anew or conversation is not self._now:
+            self._chats.keep(conversation)
+            self._now = conversation
+
+    def _say(self, text: str, style: str = "dim") -> None:
+        self._console.print(plain_text(text, style))
+
+    def _act(self, reply: Reply) -> Conversation:
+        conversation = reply.conversation
+        if reply.do == "convert":
+            with progress_meter() as self._context.progress:
+                state = convert_conversation(conversation, self._context)
+            display.show_outcome(self._console, state["outcome"])
+            result = state.get("result")
+            return replace(conversation, done=result.out if result else "")
+        if reply.do == "edit" and is_interactive():
+            mapping = edit_mapping(conversation.mapping)
+            state = replace_mapping(conversation.state, mapping, self._context)
+            changed = reply_to_change(conversation, "edit", state)
+            show_reply(self._console, changed, self._context)
+            return changed.conversation
+        if reply.do == "edit":
+            self._say("an editor needs a terminal", "")
+        if reply.do == "save":
+            self._say(_save_mapping(conversation, Path(reply.text)), "")
+        return conversation
+
+
+def _save_mapping(conversation: Conversation, file: Path) -> str:
+    document = proposed_mapping(conversation.state)
+    if document is None:
+        return "there is no mapping yet"
+    if file.exists():
+        raise OutputError(str(file), "is there already", "choose another name")
+    with output_errors(file):
+        write_file(file, mapping_bytes(document))
+    return f"written: {file}"
+
+
+def _terminal_lines() -> Iterator[str]:
+    """Yield typed lines; Ctrl-C discards a line, and leaves on an empty one as Ctrl-D does."""
+    import readline
+
+    while True:
+        try:
+            yield input(_PROMPT)
+        except EOFError:
+            typer.echo()
+            return
+        except KeyboardInterrupt:
+            typer.echo()
+            if not readline.get_line_buffer():
+                return
+
+
+def _piped_lines() -> Iterator[str]:
+    for line in sys.stdin:
+        typer.echo(f"{_PROMPT}{safe_text(line.rstrip())}")
+        yield line
+
+
+class _StreamedWords:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self.whole = ""
+
+    def __call__(self, new: str | None) -> None:
+        if new is None:
+            if self.whole:
+                self._console.print(plain_text(" (withdrawn)", "dim"))
+            self.whole = ""
+            return
+        self.whole += new
+        self._console.print(plain_text(new), end="", soft_wrap=True)
+
+    def end(self) -> None:
+        """End the line if something was printed."""
+        if self.whole:
+            self._console.print()
+
+
+# --- how a reply looks
+
+_TYPES, _VALUES, _MOST_LINES = 24, 60, 24
+
+
+def show_reply(console: Console, reply: Reply, context: Context) -> None:
+    """Show a reply; its words only if they were not printed as they arrived."""
+    if reply.heard:
+        console.print(plain_text(reply.heard))
+    if reply.say:
+        console.print(plain_text(reply.say))
+    if reply.problems:
+        console.print(plain_text("Not changed:", "bold"))
+        for one in reply.problems:
+            console.print(plain_text(f"problem: {_problem_text(one)}", "red"))
+    for name in reply.show:
+        VIEWS[name](console, reply, context)
+
+
+def _problem_text(problem: Problem) -> str:
+    """Describe a problem without pointers into commands."""
+    if problem.code == "edit":
+        return f"this needs {problem.expected}; there is {problem.got}"
+    return str(problem)
+
+
+def show_opening(console: Console, reply: Reply, context: Context) -> None:
+    """Show the proposal where a conversation starts or resumes."""
+    proposal = reply.conversation.state.get("proposal")
+    if proposal:
+        console.print(plain_text(redact(display.summary_line(proposal)), "bold"))
+    _show_mapping(console, reply, context)
+    _show_examples(console, reply, context, most=1)
+    _show_problems(console, reply, context)
+
+
+# --- views
+
+
+def _show_mapping(console: Console, reply: Reply, context: Context) -> None:
+    state = reply.conversation.state
+    check = state.get("check")
+    branches = mapping_branches(reply.conversation.mapping, check)
+    decision = reply.conversation.decision
+    if not branches:
+        console.print(plain_text(f"{decision}: no field is taken"))
+        return
+    _draw_tree(console, decision, branches)
+    _show_coverage(console, check)
+
+
+def _show_coverage(console: Console, check: Check | None) -> None:
+    if check:
+        badge = _count_badge(RowCount(rows=check.ok_rows, of=check.rows))
+        records = f" give {check.records:,} records"
+        console.print(Text.assemble(("Coverage ", "bold"), badge, records))
+        display.show_failures(console, check)
+
+
+def _draw_tree(console: Console, root: str, branches: Iterable[Branch]) -> None:
+    """Draw the tree with lines in a terminal, with blanks elsewhere."""
+    if console.is_terminal:
+        drawn = Tree(plain_text(root, "bold"))
+        _add_branches(drawn, branches)
+        console.print(drawn)
+        return
+    console.print(plain_text(root, "bold"))
+    _print_indented(console, branches, 1)
+
+
+def _add_branches(drawn: Tree, branches: Iterable[Branch]) -> None:
+    for one in branches:
+        _add_branches(drawn.add(_branch_line(one)), one.below)
+
+
+def _print_indented(console: Console, branches: Iterable[Branch], level: int) -> None:
+    for one in branches:
+        console.print(plain_text("  " * level) + _branch_line(one), soft_wrap=True)
+        _print_indented(console, one.below, level + 1)
+
+
+def _branch_line(branch: Branch) -> Text:
+    """Return a line such as `part 1  body  200/200 rows`."""
+    parts = [plain_text(redact(branch.label), "cyan")]
+    if branch.text:
+        parts.append(plain_text(redact(branch.text)))
+    if branch.found:
+        parts.append(_count_badge(branch.found))
+    return plain_text("  ").join(parts)
+
+
+def _count_badge(found: RowCount) -> Text:
+    """Return a count: green for always, red for never."""
+    style = "green" if found.rows == found.of else "yellow" if found.rows else "red"
+    return plain_text(str(found), style)
+
+
+def _show_changes(console: Console, reply: Reply, context: Context) -> None:
+    """Show what changed, target by target, and the effect on the records."""
+    before, now = reply.before or reply.conversation, reply.conversation
+    console.print(plain_text("Changed", "bold"))
+    if before.decision == now.decision:
+        display.print_grid(console, list(_difference_rows(before.mapping, now.mapping)))
+    else:  # no target is what it was
+        branches = mapping_branches(now.mapping, now.state.get("check"))
+        _draw_tree(console, f"{before.decision} -> {now.decision}", branches)
+    _show_effect(console, reply, context)
+    _show_coverage(console, reply.conversation.state.get("check"))
+    _show_problems(console, reply, context)
+
+
+def _difference_rows(old: MappingDocument, new: MappingDocument) -> Iterator[tuple[str, str]]:
+    """Yield the differences between two mappings of one kind in words."""
+    before, after = (normal_form(_stated_mapping(one)) for one in (old, new))
+    for one in compare_mappings(before, after):
+        was, now = one.old or "nothing", one.new or "nothing"
+        yield redact(one.target), redact(f"{was} -> {now}")
+
+
+def _stated_mapping(mapping: MappingDocument) -> MappingDocument:
+    """Return the mapping, or one that maps nothing."""
+    bodies = ("text", "messages", "any_of")
+    return mapping if any(key in mapping for key in bodies) else {"version": 2, "text": None}
+
+
+def _show_effect(console: Console, reply: Reply, context: Context) -> None:
+    """Show how many records change, and the first one before and after."""
+    now = reply.conversation
+    found = match_states(reply.before.state, now.state, context) if reply.before else None
+    if found is None:
+        _show_examples(console, reply, context, most=1)
+        return
+    counts = {kind: found.count(kind) for kind in ("changed", "lost", "gained")}
+    nonzero = {kind: count for kind, count in counts.items() if count}
+    line = f"{found.same} of {found.of} records are as before"
+    console.print(plain_text(f"{line}; {display.counts_text(nonzero)}" if nonzero else line))
+    for one in found.differences[:1]:
+        console.print(plain_text(f"{redact(one.place)}, before (-) and after (+)", "bold"))
+        _print_marked(console, difference_lines(one, now.order, context))
+
+
+def _print_marked(console: Console, lines: Iterable[str]) -> None:
+    """Print lines with their marks; in a terminal a folded line stays beside its mark."""
+    if not console.is_terminal:
+        for text in lines:
+            console.print(plain_text(text), soft_wrap=True)
+        return
+    table = Table.grid(padding=(0, 1))
+    table.add_column()
+    table.add_column(overflow="fold")
+    for text in lines:
+        style = _STYLES.get(text[0], "")
+        table.add_row(plain_text(text[0], style), plain_text(text[2:], style))
+    console.print(table)
+
+
+_STYLES = {"-": "red", "+": "green"}
+
+
+def _show_examples(
+    console: Console, reply: Reply, context: Context, *, most: int | None = None
+) -> None:
+    """Show rows of the sample with the records that the mapping makes of them."""
+    state, count = reply.conversation.state, most or reply.number
+    if not state.get("proposal") or not state.get("check"):
+        return
+    try:
+        seen = preview(state, context, examples=count)
+    except MappingError as error:
+        console.print(plain_text(str(error), "red"))
+        return
+    for number, (row, record) in enumerate(seen.examples, start=1):
+        console.print(plain_text(f"Row {number}", "bold"))
+        display.print_grid(
+            console, [("before", _cut_lines(raw_row_text(row))), *record_lines(record)]
+        )
+
+
+def _cut_lines(text: str) -> str:
+    """Return the first lines; a row may have thousands of fields."""
+    lines = text.split("\n")
+    left = len(lines) - _MOST_LINES
+    return text if left <= 0 else "\n".join([*lines[:_MOST_LINES], f"...(+{left:,} lines)"])
+
+
+def _show_problems(console: Console, reply: Reply, context: Context) -> None:
+    display.show_problems(console, reply.conversation.state.get("problems", ()))
+
+
+def _show_gates(console: Console, reply: Reply, context: Context) -> None:
+    display.show_gates(console, gates_of_state(reply.conversation.state))
+    _show_problems(console, reply, context)
+
+
+def _show_fields(console: Console, reply: Reply, context: Context) -> None:
+    """Show the paths of the data: types, number of rows, an example."""
+    order = reply.conversation.order
+    facts = shown_inventory(*context.source_and_sample(order.source, spec_of_order(order)))
+    rows = [("field", "types", "rows", "a value")]
+    for one in facts.paths:
+        types = "|".join(one.types)[:_TYPES]
+        example = next(iter(one.examples), None) or next((str(v) for v, _ in one.values), "")
+        example = redact(" ".join(example.split()))[:_VALUES]
+        rows.append((redact(one.path), types, f"{one.rows}/{facts.rows}", example))
+    display.print_grid(console, rows)
+    if facts.cut:
+        console.print(plain_text(f"{facts.cut:,} more fields"))
+
+
+def _show_reasons(console: Console, reply: Reply, context: Context) -> None:
+    """Show the mapper's reasons, or only those for a named target or field."""
+    proposal = reply.conversation.steps[0].state.get("proposal")
+    if proposal is None:
+        return
+    asked = reply.text.replace("`", " ").replace("?", " ").split()
+    named = tuple(one for one in proposal.evidence if _names_asked(one, asked))
+    shown = replace(proposal, evidence=named or proposal.evidence, reason=redact(proposal.reason))
+    display.show_evidence(console, shown)
+
+
+def _names_asked(evidence: Evidence, asked: Sequence[str]) -> bool:
+    texts = [evidence.target, evidence.choice, evidence.runner_up or ""]
+    words = " ".join(texts).replace(",", " ").replace(".", " ").split()
+    return any(one in words or one == evidence.target for one in asked)
+
+
+def _show_alternatives(console: Console, reply: Reply, context: Context) -> None:
+    for number, one in enumerate(reply.others, start=1):
+        console.print(plain_text(f"{number}: {redact(one.title)}", "bold"))
+        display.print_grid(
+            console, [[redact(cell) for cell in row] for row in describe(one.mapping)]
+        )
+    if reply.others:
+        console.print(plain_text("take N takes one of them"))
+
+
+def _show_help(console: Console, reply: Reply, context: Context) -> None:
+    display.print_grid(console, list(command_usages()))
+    if context.asking:
+        console.print(
+            plain_text("Everything else is read by the model: say what should be different.")
+        )
+
+
+VIEWS = {
+    "mapping": _show_mapping,
+    "changes": _show_changes,
+    "show": _show_examples,
+    "fields": _show_fields,
+    "gates": _show_gates,
+    "problems": _show_problems,
+    "why": _show_reasons,
+    "alternatives": _show_alternatives,
+    "help": _show_help,
+}
