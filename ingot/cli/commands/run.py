@@ -231,7 +231,6 @@ def map_data(
 
 
 def _show_prompt(order: Order, *, as_json: bool) -> None:
-    """Print the messages of the first question, and their size on stderr."""
     from ingot.agent.model.budget import estimate_tokens
     from ingot.agent.proposing.llm.mapper import conversation_messages
     from ingot.agent.state import Context
@@ -284,7 +283,6 @@ def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool)
 
 
 def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
-    """Write the mapping to its file or to stdout."""
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.reporting.report import mapping_bytes
 
