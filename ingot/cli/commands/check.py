@@ -16,8 +16,9 @@ from ingot.converters.json_yaml import encode
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
+    from ingot.agent.context import Context
     from ingot.agent.review.golden_rows import GoldenResult
-    from ingot.agent.state import Context, State
+    from ingot.agent.state import State
 
 
 @command_options
@@ -77,8 +78,8 @@ def _run_checks(
     as_json: bool,
 ) -> None:
     """Check the data if there is any, show the result, and raise if there are problems."""
+    from ingot.agent.context import Context
     from ingot.agent.nodes.convert import try_mapping
-    from ingot.agent.state import Context
     from ingot.converters.errors import ConversionError
 
     context = Context()

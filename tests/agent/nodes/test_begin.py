@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.context import Context
 from ingot.agent.served.begin import begin
 from ingot.agent.served.order_input import HELP
-from ingot.agent.state import Context, Order
+from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import encode
 
