@@ -285,7 +285,11 @@ def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
     if origin is list:
         return [_decode_hint(arguments[0], one) for one in document]
     if origin is dict:
-        return {key: _decode_hint(arguments[1], one) for key, one in document.items()}
+        numbers = arguments[0] is int  # which JSON has as texts
+        return {
+            int(key) if numbers else key: _decode_hint(arguments[1], one)
+            for key, one in document.items()
+        }
     return document
 
 

@@ -223,7 +223,6 @@ def count_usage(conversation: Conversation, context: Context) -> Conversation:
 
 
 def _unknown_line_reply(conversation: Conversation, words: str, error: CommandSyntaxError) -> Reply:
-    """Suggest the command that a line may mean."""
     if words.lower().startswith("why"):
         return Reply(conversation=conversation, show=("why",), text=words)
     if error.begins:
@@ -312,7 +311,6 @@ def _request_completion(
 def _try_reply(
     completion: client.Completion, conversation: Conversation, context: Context
 ) -> _ModelAnswer:
-    """Read a reply, and try its edits on the sample."""
     say, before = "", conversation.state
     provenance = {
         "edited_with": {

@@ -81,7 +81,6 @@ def _check_folder(
     named: Path | None = None,
     shown: str = "",
 ) -> Check:
-    """Check that a folder can be written, and that it has room."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"ingot")

@@ -55,7 +55,6 @@ _SPENT: Final = ("calls", "chars_sent", "tokens_in", "tokens_out", "cost")
 
 
 def _known_facts(data_set: DataSet) -> SetFacts:
-    """Return what is known before anything is read."""
     source = data_set.source
     card = find_card(data_set.cards) if data_set.cards else None
     return SetFacts(

@@ -12,6 +12,7 @@ from sqlite3 import Connection, Error
 from typing import Any, Final, NamedTuple
 
 from ingot.converters.errors import OutputError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.output.sqlite_file import disk_full_hint, open_database
 from ingot.converters.rows import Json
@@ -101,13 +102,13 @@ class LakeState:
     def sets(self) -> dict[str, KnownSet]:
         """Return every data set by its name."""
         return {
-            name: KnownSet(key=key, facts=SetFacts.from_json(json.loads(facts)))
+            name: KnownSet(key=key, facts=decode(SetFacts, json.loads(facts)))
             for name, key, facts in self._rows("SELECT name, key, facts FROM sets ORDER BY name")
         }
 
     def keep(self, key: str, facts: SetFacts) -> None:
         """Keep what became of a data set."""
-        document = json.dumps(facts.to_json())
+        document = json.dumps(encode(facts))
         with self.connected() as connection:
             put = "INSERT OR REPLACE INTO sets VALUES (?, ?, ?)"
             connection.execute(put, (facts.name, key, document))

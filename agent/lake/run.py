@@ -131,7 +131,6 @@ def _set_by_file(found: Survey) -> dict[str, str]:
 def _work_through(
     order: LakeOrder, found: Survey, workers: Workers, listen: Listener, written: set[str]
 ) -> list[str]:
-    """Work on what is new or changed, and return its names."""
     kept = order.state.sets()
     todo = [
         one
@@ -205,7 +204,6 @@ def _key_with_first(order: LakeOrder, key: str, first: str) -> str:
 
 
 def _write_traceback(order: LakeOrder, name: str, details: str) -> str:
-    """Write the traceback of a crash, and return a hint that names the file."""
     if not details:
         return ""
     file = order.state.folder / "mistakes" / f"{name}.txt"
@@ -256,7 +254,6 @@ def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
 
 @contextmanager
 def _lock_folder(order: LakeOrder) -> Iterator[None]:
-    """Hold the lake's folder for one run."""
     folder = order.state.folder
     with output_errors(order.out):
         (folder / HASHES).mkdir(parents=True, exist_ok=True)

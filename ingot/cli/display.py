@@ -1,10 +1,10 @@
 """How previews, checks and outcomes look in a terminal."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingot.cli.console import plain_text, replace_names, safe_text
+from ingot.cli.console import plain_text, print_json, replace_names, safe_text, stdout_console
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -193,11 +193,11 @@ def show_notes(console: "Console", notes: Iterable[str]) -> None:
         console.print(plain_text(f"note: {replace_names(note)}", "yellow"), soft_wrap=True)
 
 
-def reject_lines(rejects: Mapping[str, int], out: Path) -> list[tuple[str, str]]:
-    """Return a line per reason, and where the rejected rows are listed."""
-    lines = [("rejected", f"{count:,}: {reason}") for reason, count in rejects.items()]
-    where = ("", f"each is listed with its position in {out / 'rejects.jsonl'}")
-    return [*lines, where] if lines else []
+def reject_lines(rejects: Mapping[str, int], file: Path | str) -> Iterator[tuple[str, str]]:
+    """Yield a line per reason, and where the rejected rows are listed."""
+    yield from (("rejected", f"{count:,}: {reason}") for reason, count in rejects.items())
+    if rejects:
+        yield "", f"each is listed with its position in {file}"
 
 
 def counts_text(counts: Mapping[str, Json], *, count_last: bool = False) -> str:
@@ -256,15 +256,29 @@ def cell_width(text: str) -> int:
     return max(map(cell_len, text.split("\n")))
 
 
-def write_page(path: Path, page: str) -> None:
-    """Write a page of HTML, whole or not at all."""
+def write_output(path: Path, content: bytes | str) -> None:
+    """Write a file whole or not at all; what of a text is no UTF-8, as in names, is escaped."""
     from ingot.converters.output.files import output_errors, write_file
 
-    content = page.encode("utf-8", "backslashreplace")  # a folder's name may be no UTF-8
+    if isinstance(content, str):
+        content = content.encode("utf-8", "backslashreplace")
     with output_errors(path):
         write_file(path, content)
 
 
-def result_document(done: "CommittedResult | ExportResult") -> dict[str, Json]:
-    """Return what `--json` says of every finished folder."""
-    return {"out": str(done.out), "already_done": done.already_done, "notes": list(done.notes)}
+def print_result(
+    done: "CommittedResult | ExportResult",
+    lines: Iterable[Sequence[str]],
+    uses: Iterable[Sequence[str]] = (),
+    *,
+    as_json: bool,
+    **more: Json,
+) -> None:
+    """Print a finished folder: lines, notes and its place; or a document with what is more."""
+    if as_json:
+        notes = list(done.notes)
+        print_json(
+            {"out": str(done.out), "already_done": done.already_done, "notes": notes, **more}
+        )
+        return
+    print_grid(stdout_console(), [*lines, *note_rows(done.notes), *uses, ("files", str(done.out))])

@@ -55,7 +55,7 @@ def test_a_draft_is_built(table, tmp_path):
 
 def test_without_a_file_it_goes_to_stdout(table):
     done = ran("draft", table)
-    assert done.stdout.startswith("# Drafted by `ingot ctr draft` from log.csv: all of its 1,500")
+    assert done.stdout.startswith("# Drafted by ingot from log.csv: all of its 1,500")
     assert "\x1b" not in done.output
 
 

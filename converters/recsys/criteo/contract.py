@@ -50,12 +50,10 @@ HEADER: Final = 128
 """Bytes before the values: so many for every number of rows below 10**21."""
 
 
-def npy_header(kind: str, rows: int) -> bytes:
-    """The beginning of the file of a `dense`, `labels` or `sparse`, as np.save writes it."""
-    shape = (rows, WIDTHS[kind])
-    told = {"descr": npy.dtype_to_descr(DTYPES[kind]), "fortran_order": False, "shape": shape}
+def npy_header(dtype: str, shape: tuple[int, int]) -> bytes:
+    """The beginning of the file of an array, as np.save writes it."""
     text = io.BytesIO()
-    npy.write_array_header_1_0(text, told)
+    npy.write_array_header_1_0(text, {"descr": dtype, "fortran_order": False, "shape": shape})
     return text.getvalue()
 
 
@@ -68,7 +66,7 @@ def create_array(path: Path, kind: str, rows: int) -> None:
     """A file with room for so many rows; what is there stays."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
     try:
-        os.pwrite(descriptor, npy_header(kind, rows), 0)
+        os.pwrite(descriptor, npy_header(DTYPES[kind].str, (rows, WIDTHS[kind])), 0)
         os.truncate(descriptor, HEADER + rows * row_bytes(kind))
     finally:
         os.close(descriptor)
@@ -153,7 +151,9 @@ def locate_arrays(
         arrays = tuple(
             _stored_array(folder / array_name(name, kind), kind, digest) for kind in KINDS
         )
-        start, stop = _row_bounds(_common_rows(folder, name, arrays), split)
+        rows = _common_rows(folder, name, arrays)
+        half = (rows + 1) // 2
+        start, stop = {"val": (0, half), "test": (half, rows)}.get(split, (0, rows))
         digest.update(f"{name}\0{start}\0{stop}\n".encode("utf-8", "surrogateescape"))
         if start < stop:
             stretches.append(PartRange(part=name, start=start, stop=stop, arrays=arrays))
@@ -207,11 +207,6 @@ def _names_of(folder: Path, names: list[str], split: str) -> list[str]:
         said = f"{names[0]} is the only part, and the last one is kept for val and test"
         raise SourceError(str(folder), said, "split='all' reads every row")
     return names[:-1]
-
-
-def _row_bounds(rows: int, split: str) -> tuple[int, int]:
-    half = (rows + 1) // 2
-    return {"val": (0, half), "test": (half, rows)}.get(split, (0, rows))
 
 
 def _common_rows(folder: Path, part: str, arrays: Sequence[StoredArray]) -> int:

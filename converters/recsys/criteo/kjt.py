@@ -127,21 +127,9 @@ class KeyedJaggedTensor:
             check_lengths(lengths, len(values))
         if offsets is not None:
             check_offsets(offsets, len(values), lengths)
-        self._set(names, values, lengths, offsets, int(stride))
-
-    def _set(
-        self,
-        keys: list[str],
-        values: "torch.Tensor",
-        lengths: "torch.Tensor | None",
-        offsets: "torch.Tensor | None",
-        stride: int,
-        *,
-        single: bool = False,
-    ) -> None:
-        self._keys, self._values, self._stride = keys, values, stride
+        self._keys, self._values, self._stride = names, values, int(stride)
         self._lengths, self._offsets = lengths, offsets
-        self._single = single  # known to hold one value a cell
+        self._single = False  # known to hold one value a cell
         self._offset_per_key: list[int] | None = None
 
     @classmethod
@@ -158,8 +146,9 @@ class KeyedJaggedTensor:
     ) -> Self:
         """Of fields that are known to fit together; `single`: every cell holds one value."""
         made = cls.__new__(cls)
-        made._set(keys, values, lengths, offsets, stride, single=single)
-        made._offset_per_key = offset_per_key
+        made._keys, made._values, made._stride = keys, values, stride
+        made._lengths, made._offsets = lengths, offsets
+        made._single, made._offset_per_key = single, offset_per_key
         return made
 
     @classmethod
@@ -324,20 +313,19 @@ class KeyedJaggedTensor:
         if self._single:  # made there: a third of the bytes has to be moved
             columns = values.view(len(self._keys), -1)
             return self.from_checked(*single_id_fields(self._keys, columns), single=True)
-        lengths, offsets = self._lengths, self._offsets
-        if lengths is not None:
-            lengths = lengths.to(device, non_blocking=non_blocking)
-        if offsets is not None:
-            offsets = offsets.to(device, non_blocking=non_blocking)
+        lengths, offsets = (
+            None if one is None else one.to(device, non_blocking=non_blocking)
+            for one in (self._lengths, self._offsets)
+        )
         fields = (self._keys, values, lengths, offsets, self._stride)
         return self.from_checked(*fields, offset_per_key=self.offset_per_key())
 
     def pin_memory(self) -> Self:
         """A copy in page-locked memory, as a `DataLoader` asks for; needs CUDA."""
-        lengths, offsets = self._lengths, self._offsets
-        if not self._single:
-            lengths = None if lengths is None else lengths.pin_memory()
-            offsets = None if offsets is None else offsets.pin_memory()
+        lengths, offsets = (
+            one if self._single or one is None else one.pin_memory()
+            for one in (self._lengths, self._offsets)
+        )
         fields = (self._keys, self._values.pin_memory(), lengths, offsets, self._stride)
         starts = self.offset_per_key()
         return self.from_checked(*fields, single=self._single, offset_per_key=starts)
@@ -358,7 +346,7 @@ class KeyedJaggedTensor:
             from torchrec.sparse.jagged_tensor import KeyedJaggedTensor as OfTorchrec
         except (ImportError, OSError) as error:  # OSError: fbgemm's library is of another torch
             said = " ".join(str(error).split())[:200]
-            hint = "pip install --no-deps torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0 for torch 2.13"
+            hint = "install torchrec 1.8.0 and fbgemm-gpu-cpu 1.8.0 without what they require"
             raise ConversionError("", f"torchrec cannot be loaded: {said}", hint) from error
         return OfTorchrec(
             keys=list(self._keys),
@@ -376,7 +364,7 @@ class KeyedJaggedTensor:
         if self._single:
             return _unpickle_single, (type(self), self._keys, self._values)
         fields = (self._keys, self._values, self._lengths, self._offsets, self._stride)
-        return _unpickle, (type(self), *fields)
+        return type(self).from_checked, fields
 
     def __repr__(self) -> str:
         said = f"{len(self._keys)} keys, stride {self._stride}, {len(self._values)} values"
@@ -387,10 +375,6 @@ def _unpickle_single(
     cls: type[KeyedJaggedTensor], keys: list[str], values: "torch.Tensor"
 ) -> KeyedJaggedTensor:
     return cls.from_checked(*single_id_fields(keys, values.view(len(keys), -1)), single=True)
-
-
-def _unpickle(cls: type[KeyedJaggedTensor], *fields: Any) -> KeyedJaggedTensor:  # noqa: ANN401
-    return cls.from_checked(*fields)
 
 
 class CriteoBatch(NamedTuple):

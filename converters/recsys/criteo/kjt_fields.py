@@ -100,7 +100,7 @@ _CACHED_SIZES: Final = 16
 def single_id_fields(
     keys: list[str], columns: "torch.Tensor"
 ) -> "tuple[list[str], torch.Tensor, torch.Tensor, torch.Tensor, int]":
-    """The fields of ids [F, B]: see `KeyedJaggedTensor._set`."""
+    """The fields of ids [F, B]: see `KeyedJaggedTensor.from_checked`."""
     cells = columns.numel()
     lengths, offsets = (
         _cached_lengths(cells) if columns.is_cpu else _make_lengths(cells, columns.device)

@@ -21,7 +21,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap
+from ingot.converters.recsys.ctr.featuremap import HASH, VOCAB, Feature, FeatureMap
 
 SCHEMA_VERSION: Final = 2
 SPLITS: Final = ("train", "valid")
@@ -125,6 +125,26 @@ def _hash_inputs(
         # A bucket is below 2^31, so that the product of two remainders fits 64 bits.
         carry = np.uint64((1 << 64) % bucket)
         yield ((high % size * carry + low % size) % size).astype(np.int64)
+
+
+def ids_of(
+    feature: Feature, featuremap: FeatureMap, texts: pa.Array, ranks: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the id of each token, int64, by its rank in the vocabulary; `texts` are binary."""
+    size = feature.vocab_num_tokens or 0
+    head = ranks < size
+    ids = np.full(len(texts), OOV, np.int64)
+    ids[head] = VOCAB_FIRST + ranks[head]
+    if feature.encoding == VOCAB:
+        return ids
+    rest = np.flatnonzero(~head)
+    behind_head = feature.encoding != HASH and featuremap.tail_ids == "disjoint"
+    hashed = texts.take(pa.array(rest))
+    steps = range(0, len(hashed), _STEP)
+    tokens = (text for at in steps for text in hashed.slice(at, _STEP).to_pylist())
+    ids[rest] = token_hashes(tokens, feature, featuremap.hash_seed)
+    ids[rest] += VOCAB_FIRST + size if behind_head else HASH_FIRST
+    return ids
 
 
 TRAIN, VALID = 0, 1

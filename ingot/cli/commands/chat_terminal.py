@@ -72,7 +72,6 @@ class Talk:
         self._say(f"kept: ingot chat --resume {self._now.id}")
 
     def _turn(self, line: str) -> bool:
-        """Answer one line; False = it was the last one."""
         heard = _StreamedWords(self._console)
         try:
             reply = respond(self._now, line, self._context, heard)
@@ -111,7 +110,6 @@ class Talk:
         self._console.print(plain_text(text, style))
 
     def _act(self, reply: Reply) -> Conversation:
-        """Do what a reply asks for and return the conversation after it."""
         conversation = reply.conversation
         if reply.do == "convert":
             with progress_meter() as self._context.progress:
@@ -133,7 +131,6 @@ class Talk:
 
 
 def _save_mapping(conversation: Conversation, file: Path) -> str:
-    """Write the mapping to a file, and say so."""
     document = proposed_mapping(conversation.state)
     if document is None:
         return "there is no mapping yet"
@@ -167,8 +164,6 @@ def _piped_lines() -> Iterator[str]:
 
 
 class _StreamedWords:
-    """Prints a model's words as they arrive."""
-
     def __init__(self, console: Console) -> None:
         self._console = console
         self.whole = ""
@@ -228,7 +223,6 @@ def show_opening(console: Console, reply: Reply, context: Context) -> None:
 
 
 def _show_mapping(console: Console, reply: Reply, context: Context) -> None:
-    """Show the tree and how many rows give records."""
     state = reply.conversation.state
     check = state.get("check")
     branches = mapping_branches(reply.conversation.mapping, check)

@@ -60,7 +60,6 @@ def _checks(settings: EndpointSettings) -> Iterator["Check"]:
 
 
 def _show_result(console: "Console", check: "Check", *, heading: bool) -> None:
-    """Show one check in one line and its hint below."""
     if heading:
         console.print(plain_text(check.group.capitalize(), "bold"))
     if console.is_terminal:

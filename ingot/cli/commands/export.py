@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ingot.cli import options as o
-from ingot.cli.console import plain_text, print_json, progress_meter, stdout_console
-from ingot.cli.display import note_rows, print_grid, result_document
+from ingot.cli.console import print_line, progress_meter
+from ingot.cli.display import print_result
 from ingot.cli.options import command_options
 from ingot.converters.export.options import TRAINER_NAMES, ExportOptions
 from ingot.converters.settings import Setting, existing_folder
@@ -37,16 +37,17 @@ def export(
 
     with progress_meter() as progress:
         done = export(folder, to, out, options, progress)
-    if as_json:
-        print_json({**result_document(done), "use": list(done.use), "manifest": done.manifest})
-        return
-    console = stdout_console()
-    trainer = done.manifest["trainer"]
-    console.print(plain_text(f"For {trainer['name']} {trainer['version']}", "bold"))
-    print_grid(console, list(_export_lines(done)))
+    if not as_json:
+        trainer = done.manifest["trainer"]
+        heading = f"For {trainer['name']} {trainer['version']}"
+        print_line(heading, "bold")
+    more = {"use": list(done.use), "manifest": done.manifest}
+    uses = [("use", line) for line in done.use]
+    print_result(done, _export_lines(done), uses, as_json=as_json, **more)
 
 
 def _export_lines(done: "ExportResult") -> Iterator[tuple[str, str]]:
+    """Yield what was read, written, left out and changed, and the data files."""
     from ingot.converters.export.chat_layout import REASONS
 
     records, chars = done.manifest["records"], done.manifest["trained_chars"]
@@ -57,7 +58,3 @@ def _export_lines(done: "ExportResult") -> Iterator[tuple[str, str]]:
     yield "trained", f"{chars['trainer']:,} characters; the records say {chars['records']:,}"
     for file in done.manifest["data"]:
         yield "data", file
-    yield from note_rows(done.notes)
-    for line in done.use:
-        yield "use", line
-    yield "files", str(done.out)

@@ -29,10 +29,9 @@ from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
-    from ingot.agent.session import Session
     from ingot.agent.state import State
 
-
+_NO_TERMINAL = "a person has to approve the proposal: there is no terminal to ask on, and no --yes"
 _WHY = {
     "rejected": "the proposal was not approved",
     "unmappable": "the data cannot be mapped without a person",
@@ -59,12 +58,9 @@ def end_run(state: "State", context: "Context", *, as_json: bool, gates_hold: bo
 def stop_unless_done(state: "State") -> None:
     """Raise what stands for an outcome that is not a success."""
     status, why = state["outcome"].status, state["outcome"].why
-    if status == "waiting":
-        stop_waiting(state, why)
-    if status == "budget":
-        stop_waiting(state, f"a budget is used up: {why}")
-    if status in _WHY:
-        stop_waiting(state, _WHY[status])
+    if status in ("waiting", "budget", *_WHY):
+        whys = {"waiting": why, "budget": f"a budget is used up: {why}", **_WHY}
+        stop_waiting(state, whys[status])
     if status == "blocked":
         where, hint = _write_down_proposal(state)
         raise ConversionError(where, f"a gate failed: {why}", hint)
@@ -150,6 +146,7 @@ def run(
 
 
 def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:
+    from ingot.agent.nodes.report import run_outcome
     from ingot.agent.reporting.proposal_folder import remove_proposal
     from ingot.agent.session import open_session, run_once
 
@@ -159,38 +156,24 @@ def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:
     with open_session(order, context) as current:
         with progress_meter() as context.progress:
             state = current.begin()
-        if current.is_at_rest():
-            _stop_at_budget(state, as_json=as_json)
+        if current.is_at_rest():  # a budget is exhausted; the run can be resumed
+            if as_json:
+                print_json(encode(run_outcome(state)))
+            stopped = state.get("stopped")
+            stop_midway(state, f"a budget is used up: {stopped.why if stopped else ''}")
         while current.is_waiting():
-            answer = _ask_for_answer(current, state, as_json=as_json)
+            if not is_interactive():
+                if as_json:
+                    waiting = replace(run_outcome(state), status="waiting", why=_NO_TERMINAL)
+                    print_json(encode(waiting))
+                stop_midway(state, _NO_TERMINAL)
+            answer = ask_person(state, context)
             with progress_meter() as context.progress:
                 state = current.answer(answer)
         current.forget()
     if state["outcome"].status in ("done", "already_done", "irrelevant"):
         remove_proposal(order)
     end_run(state, context, as_json=as_json)
-
-
-def _stop_at_budget(state: "State", *, as_json: bool) -> None:
-    """Stop with an exhausted budget; the run can be resumed."""
-    from ingot.agent.nodes.report import run_outcome
-
-    if as_json:
-        print_json(encode(run_outcome(state)))
-    stopped = state.get("stopped")
-    stop_midway(state, f"a budget is used up: {stopped.why if stopped else ''}")
-
-
-def _ask_for_answer(current: "Session", state: "State", *, as_json: bool) -> dict[str, object]:
-    """Return the answer of the person at the terminal."""
-    from ingot.agent.nodes.report import run_outcome
-
-    if not is_interactive():
-        why = "a person has to approve the proposal: there is no terminal to ask on, and no --yes"
-        if as_json:
-            print_json(encode(replace(run_outcome(state), status="waiting", why=why)))
-        stop_midway(state, why)
-    return ask_person(state, current.context)
 
 
 @command_options
@@ -225,6 +208,7 @@ def map_data(
     as_json: o.Json = False,
 ) -> None:
     """Propose a mapping for review; nothing is converted."""
+    from ingot.agent.judging.policy import state_person_reasons
     from ingot.agent.session import run_once
 
     check_free(out, overwrite=overwrite)  # before the work, not after it
@@ -240,13 +224,19 @@ def map_data(
         _pin_rows(state, context, out, overwrite=overwrite)
     _explain(state, full=explain, on_stdout=out is not None and not as_json)
     stop_unless_done(state)
-    _stop_at_problems(state)
-    _stop_for_person(state)
+    if found := [str(one) for one in state.get("problems", ())]:  # it fails on the sample
+        where = f"the proposed mapping for {state['order'].source}"
+        raise ConversionError(where, "; ".join(found), "correct it by hand, then: ingot check")
+    if found := state_person_reasons(state):  # `run --yes` would not convert it
+        stop_waiting(state, "; ".join(found))
 
 
 def _show_prompt(order: Order, *, as_json: bool) -> None:
+<<<<<<< HEAD
     """Print the messages of the first question, and their size on stderr."""
     from ingot.agent.context import Context
+=======
+>>>>>>> main
     from ingot.agent.model.budget import estimate_tokens
     from ingot.agent.proposing.llm.mapper import conversation_messages
 
@@ -298,15 +288,12 @@ def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool)
 
 
 def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
-    """Write the mapping to its file or to stdout."""
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.reporting.report import mapping_bytes
-    from ingot.converters.output.files import output_errors, write_file
 
     document = proposed_mapping(state)
     if out is not None and document is not None:
-        with output_errors(out):
-            write_file(out, mapping_bytes(document))
+        display.write_output(out, mapping_bytes(document))
     if as_json:
         print_json(encode(state["outcome"]))
     elif out is None and document is not None:
@@ -319,32 +306,11 @@ def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
 
     console = stdout_console() if on_stdout else stderr_console()
     proposal, check = state.get("proposal"), state.get("check")
-    if proposal is None:
-        return
-    if not full:
+    if proposal and not full:
         console.print(plain_text(display.summary_line(proposal)))
-        return
-    display.show_evidence(console, proposal)
-    if check:
-        display.show_coverage(
-            console, f"{check.ok_rows}/{check.rows} rows", path_coverage(check.paths)
-        )
-        display.show_gates(console, gates_of_state(state))
-
-
-def _stop_at_problems(state: "State") -> None:
-    """Fail for a proposal that fails on the sample."""
-    from ingot.converters.errors import ConversionError
-
-    found = [str(one) for one in state.get("problems", ())]
-    if found:
-        where = f"the proposed mapping for {state['order'].source}"
-        raise ConversionError(where, "; ".join(found), "correct it by hand, then: ingot check")
-
-
-def _stop_for_person(state: "State") -> None:
-    """Stop for a proposal that `run --yes` would not convert."""
-    from ingot.agent.judging.policy import state_person_reasons
-
-    if found := state_person_reasons(state):
-        stop_waiting(state, "; ".join(found))
+    elif proposal:
+        display.show_evidence(console, proposal)
+        if check:
+            share = f"{check.ok_rows}/{check.rows} rows"
+            display.show_coverage(console, share, path_coverage(check.paths))
+            display.show_gates(console, gates_of_state(state))

@@ -169,10 +169,9 @@ def _status_words(facts: "SetFacts") -> str:
 
 def _set_document(facts: "SetFacts") -> dict[str, Json]:
     """Return the facts as JSON, without samples and mappings, which may be long."""
-    from ingot.converters.lake.catalog import Figures
+    from ingot.converters.json_yaml import encode
 
-    document = replace(facts, mapping=None, figures=Figures()).to_json()
-    return {key: one for key, one in document.items() if key not in ("mapping", "figures")}
+    return {key: one for key, one in encode(facts).items() if key not in ("mapping", "figures")}
 
 
 @contextmanager

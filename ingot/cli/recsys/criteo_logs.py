@@ -9,12 +9,11 @@ from ingot.cli import options as o
 from ingot.cli.console import plain_text, print_json, progress_meter, stdout_console
 from ingot.cli.display import (
     drop_empty_columns,
-    note_rows,
     print_grid,
+    print_result,
     reject_lines,
-    result_document,
     show_notes,
-    write_page,
+    write_output,
 )
 from ingot.cli.options import command_options
 from ingot.converters.convert.options import Overwrite
@@ -75,28 +74,23 @@ def preprocess_criteo(
         done = preprocess(
             inputs, settings, out, resume=resume, overwrite=overwrite, progress=progress
         )
-    if as_json:
-        print_json({**result_document(done), "manifest": done.manifest, "stats": done.stats})
-    else:
-        print_grid(stdout_console(), _preprocess_lines(done))
+    more = {"manifest": done.manifest, "stats": done.stats}
+    print_result(done, _preprocess_lines(done), as_json=as_json, **more)
 
 
-def _preprocess_lines(done: "CommittedResult") -> list[tuple[str, str]]:
+def _preprocess_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
     stats = done.stats
-    lines = [("rows", f"{stats['rows']:,} of {stats['lines']:,} lines")]
-    lines += reject_lines(stats["rejects"], done.out)
-    lines += [(part["name"], _part_text(part)) for part in stats["parts"]]
+    yield "rows", f"{stats['rows']:,} of {stats['lines']:,} lines"
+    yield from reject_lines(stats["rejects"], done.out / "rejects.jsonl")
+    yield from ((part["name"], _part_text(part)) for part in stats["parts"])
     values = sum(column["distinct"] for column in stats["sparse"])
     largest = max(stats["sparse"], key=lambda column: column["distinct"])
-    lines.append(
-        ("values", f"{values:,} distinct, most in {largest['name']}: {largest['distinct']:,}")
-    )
+    most = f"most in {largest['name']}: {largest['distinct']:,}"
+    yield "values", f"{values:,} distinct, {most}"
     if rare := sum(column["rare_rows"] for column in stats["sparse"]):
-        lines.append(("id 1", f"{rare:,} of {26 * stats['rows']:,} cells: rare or unseen values"))
+        yield "id 1", f"{rare:,} of {26 * stats['rows']:,} cells: rare or unseen values"
     if any(part["nonfinite"] for part in stats["parts"]):
-        lines.append(("", "training does not survive -inf and NaN: docs/criteo.md, Dense values"))
-    lines += note_rows(done.notes)
-    return [*lines, ("files", str(done.out))]
+        yield "", "training does not survive -inf and NaN: docs/criteo.md, Dense values"
 
 
 def _part_text(part: "dict[str, Json]") -> str:
@@ -134,7 +128,7 @@ def inspect_criteo(
 
     figures = inspect(folder, top)
     if html is not None:
-        write_page(html, render_inspect_page(figures))
+        write_output(html, render_inspect_page(figures))
     if as_json:
         print_json(figures.to_document())
     else:
@@ -177,21 +171,12 @@ def _part_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
 
     yield _PART_HEADS
     for one in figures.parts:
+        rate = format_percent(one.label_rate)
         rejected = "" if one.rejects is None else format_count(sum(one.rejects.values()))
-        rows, ones, other, nonfinite = map(
-            format_count, (one.rows, one.ones, one.other, one.nonfinite)
-        )
+        counts = (one.rows, one.ones, one.other, one.nonfinite)
+        rows, ones, other, nonfinite = map(format_count, counts)
         order = {None: "", True: "shuffled", False: "kept"}[one.shuffled]
-        yield (
-            one.name,
-            rows,
-            ones,
-            format_percent(one.label_rate),
-            other,
-            rejected,
-            nonfinite,
-            order,
-        )
+        yield one.name, rows, ones, rate, other, rejected, nonfinite, order
 
 
 def _dense_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
@@ -199,13 +184,9 @@ def _dense_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
 
     yield _DENSE_HEADS
     for one in figures.dense:
+        missing = _share_text(one.missing, figures.rows)
         numbers = map(format_measure, (one.least, one.most, one.mean))
-        yield (
-            one.name,
-            _share_text(one.missing, figures.rows),
-            format_count(one.nonfinite),
-            *numbers,
-        )
+        yield one.name, missing, format_count(one.nonfinite), *numbers
 
 
 def _sparse_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
@@ -213,18 +194,12 @@ def _sparse_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
 
     yield _SPARSE_HEADS
     for one in figures.sparse:
+        missing = _share_text(one.missing, figures.rows)
         rare = "" if one.rare is None else format_count(one.rare)
-        yield (
-            one.name,
-            format_count(one.distinct),
-            _share_text(one.missing, figures.rows),
-            rare,
-            format_count(one.max_id),
-        )
+        yield one.name, format_count(one.distinct), missing, rare, format_count(one.max_id)
 
 
 def _coverage_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
-    """Yield the share of rows that the most frequent ids cover."""
     from ingot.converters.output.pages import format_percent
     from ingot.converters.recsys.criteo.inspect.page import coverage_steps
 
@@ -301,16 +276,10 @@ def write_multihot(
             overwrite=overwrite,
             progress=progress,
         )
-    if as_json:
-        print_json({**result_document(done), "manifest": done.manifest})
-        return
-    parts = done.manifest["parts"]
-    sizes = done.manifest["parameters"]["sizes"]
+    parts, sizes = done.manifest["parts"], done.manifest["parameters"]["sizes"]
     widened = sum(size > 1 for size in sizes)
     lines = [
         ("rows", f"{sum(one['rows'] for one in parts):,} in {len(parts)} parts"),
         ("ids", f"{sum(sizes)} per row; {widened} of {len(sizes)} features widened"),
-        *note_rows(done.notes),
-        ("files", str(done.out)),
     ]
-    print_grid(stdout_console(), lines)
+    print_result(done, lines, as_json=as_json, manifest=done.manifest)

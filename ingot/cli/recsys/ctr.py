@@ -1,8 +1,6 @@
 """`ingot ctr build`, `draft`, `validate` and `stats`."""
 
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,23 +9,22 @@ import typer
 from ingot.cli import options as o
 from ingot.cli.console import (
     note_line,
+    open_bars,
     plain_text,
     print_json,
     print_line,
     progress_meter,
     safe_text,
-    stderr_console,
     stdout_console,
 )
 from ingot.cli.display import (
     count_text,
     drop_empty_columns,
-    note_rows,
     print_grid,
+    print_result,
     reject_lines,
-    result_document,
     show_notes,
-    write_page,
+    write_output,
 )
 from ingot.cli.options import check_free, command_options
 from ingot.converters.convert.options import Overwrite
@@ -38,10 +35,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ingot.converters.output.identity import CommittedResult
-    from ingot.converters.recsys.ctr.draft.featuremap_draft import Draft
     from ingot.converters.recsys.ctr.validation.figures import Figures
-    from ingot.converters.recsys.ctr.validation.findings import Place, Report, Verdict
-    from ingot.converters.recsys.ctr.validation.validator import Watch
+    from ingot.converters.recsys.ctr.validation.findings import Place, Report
     from ingot.converters.rows import Json
 
 
@@ -75,7 +70,11 @@ def validate_ctr(
     from ingot.converters.recsys.ctr.validation.validator import validate
 
     given = load(featuremap) if featuremap else None
-    with _progress_bar() as watch:
+    with open_bars() as move:
+
+        def watch(done: int, every: int) -> None:
+            move("rows", done, every, f"{done:,} of {every:,}")
+
         report = validate(folder, given=given, max_shown=max_shown, watch=watch)
     if as_json:
         print_json(report.to_document())
@@ -87,46 +86,26 @@ def validate_ctr(
         raise ConversionError(str(folder), f"{len(report.broken)} {noun} broken: {numbers}")
 
 
-@contextmanager
-def _progress_bar() -> Iterator["Watch"]:
-    """Show the progress, on stderr and only if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _all: None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=stderr_console(), transient=True) as bar:
-        task = bar.add_task("rows")
-        yield lambda done, every: bar.update(task, completed=done, total=every)
-
-
 def _show_report(console: "Console", report: "Report") -> None:
-    print_grid(console, list(_report_facts(report)))
+    states = [one.state for one in report.verdicts]
+    facts = [
+        ("folder", report.folder),
+        ("rows", ", ".join(f"{rows:,} {split}" for split, rows in report.rows.items())),
+        ("profile", ", ".join(f"{key} {value}" for key, value in (report.profile or {}).items())),
+        ("rules", ", ".join(f"{states.count(state)} {state}" for state in _STYLES)),
+    ]
+    print_grid(console, [one for one in facts if one[1] or one[0] != "profile"])
     for one in report.verdicts:
         line = f"{one.rule.number:<6} {one.state:<12} {one.rule.wants}"
         console.print(plain_text(line, _STYLES[one.state]), soft_wrap=True)
-        _print_details(console, one)
+        if one.why:
+            console.print(plain_text(f"       {one.why}", "dim"), soft_wrap=True)
+        lines = [_place_line(place) for place in one.places]
+        if one.count > len(lines):
+            lines.append(f"and {one.count - len(lines):,} more")
+        for place in lines:
+            console.print(plain_text(f"       {place}"), soft_wrap=True)
     show_notes(console, report.notes)
-
-
-def _report_facts(report: "Report") -> Iterator[tuple[str, str]]:
-    yield "folder", report.folder
-    yield "rows", ", ".join(f"{rows:,} {split}" for split, rows in report.rows.items())
-    if report.profile:
-        yield "profile", ", ".join(f"{key} {value}" for key, value in report.profile.items())
-    states = [one.state for one in report.verdicts]
-    yield "rules", ", ".join(f"{states.count(state)} {state}" for state in _STYLES)
-
-
-def _print_details(console: "Console", one: "Verdict") -> None:
-    if one.why:
-        console.print(plain_text(f"       {one.why}", "dim"), soft_wrap=True)
-    for place in one.places:
-        console.print(plain_text(f"       {_place_line(place)}"), soft_wrap=True)
-    if one.count > len(one.places):
-        console.print(
-            plain_text(f"       and {one.count - len(one.places):,} more"), soft_wrap=True
-        )
 
 
 def _place_line(place: "Place") -> str:
@@ -136,18 +115,9 @@ def _place_line(place: "Place") -> str:
 
 
 _FEATURE_HEADS = ("feature", "encoding", "missing", "oov", "hashed")
-_LIST_HEADS = (
-    "list",
-    "mean",
-    "p50",
-    "p90",
-    "p99",
-    "max",
-    "max_len",
-    "rows cut",
-    "kept",
-    "value kept",
-)
+_LENGTHS = ("mean", "p50", "p90", "p99", "max")
+_LIST_HEADS = ("list", *_LENGTHS, "max_len", "rows cut", "kept", "value kept")
+_VOCAB_HEADS = ("feature", "distinct", "own id", "occurrences covered")
 
 
 @command_options
@@ -166,7 +136,7 @@ def show_ctr_stats(
 
     figures = read_figures(folder, load(featuremap) if featuremap else None)
     if html is not None:
-        write_page(html, render_stats_page(figures))
+        write_output(html, render_stats_page(figures))
     if as_json:
         print_json(figures.to_document())
     else:
@@ -185,10 +155,7 @@ def _show_stats(console: "Console", figures: "Figures", html: Path | None) -> No
             print_grid(console, drop_empty_columns([_LIST_HEADS, *lists]))
     if figures.vocab:
         console.print(plain_text("Vocabularies of the train rows", "bold"))
-        print_grid(
-            console,
-            [("feature", "distinct", "own id", "occurrences covered"), *_vocab_rows(figures)],
-        )
+        print_grid(console, [_VOCAB_HEADS, *_vocab_rows(figures)])
     show_notes(console, figures.notes)
 
 
@@ -239,7 +206,7 @@ def _list_rows(figures: "Figures", split: str) -> Iterator[tuple[str, ...]]:
         counts = figures.by_feature[one.name][split]
         if not one.is_multi_hot or counts.lengths is None:
             continue
-        lengths = (counts.lengths[name] for name in ("mean", "p50", "p90", "p99", "max"))
+        lengths = (counts.lengths[name] for name in _LENGTHS)
         longest = "" if one.encoding == UNKNOWN else str(one.max_len)
         kept = (counts.cut_rows, counts.tokens_kept, counts.value_kept)
         shares = ("" if share is None else format_percent(share) for share in kept)
@@ -289,46 +256,17 @@ def build(
     inputs, chosen = raw.inputs(), overrides.apply_to(load(featuremap))
     with progress_meter() as progress:
         done = build_ctr(inputs, chosen, out, vocab=vocab, overwrite=overwrite, progress=progress)
-    if as_json:
-        print_json({**result_document(done), "manifest": done.manifest, "stats": done.stats})
-    else:
-        print_grid(stdout_console(), list(_build_lines(done)))
+    more = {"manifest": done.manifest, "stats": done.stats}
+    print_result(done, _build_lines(done), as_json=as_json, **more)
 
 
-def _build_lines(done: "CommittedResult") -> "list[tuple[str, str]]":
+def _build_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
     stats = done.stats
-    rows = stats["rows"]
-    lines = [
-        (
-            "rows",
-            f"{rows['read']:,} read: " + _parts_text(rows, "train", "valid", "rejected", "dropped"),
-        )
-    ]
+    rows, tokens = stats["rows"], stats["tokens"]
+    parts = _parts_text(rows, "train", "valid", "rejected", "dropped")
+    yield "rows", f"{rows['read']:,} read: {parts}"
     common = {f"{why}, of common features": n for why, n in stats["common_rejects"].items()}
-    lines += reject_lines({**stats["rejects"], **common}, done.out)
-    lines += _split_lines(stats)
-    entities, tokens = stats["entities"], stats["tokens"]
-    lines.append(("entities", _parts_text(entities, "in_rows", "unknown", "repeated")))
-    unusual = {name: count for name, count in tokens.items() if count and name != "read"}
-    lines.append(
-        (
-            "tokens",
-            f"{tokens['read']:,} read" + "".join(f", {n:,} {name}" for name, n in unusual.items()),
-        )
-    )
-    if stats["samples"]["repeated"]:
-        lines.append(("samples", f"{stats['samples']['repeated']:,} repeated ids"))
-    lines += note_rows(done.notes)
-    return [*lines, ("files", str(done.out))]
-
-
-def _parts_text(numbers: "dict[str, Json]", *names: str) -> str:
-    there = [name for name in names if numbers[name] is not None]
-    return ", ".join(f"{numbers[name]:,} {name.replace('_', ' ')}" for name in there)
-
-
-def _split_lines(stats: "dict[str, Json]") -> "list[tuple[str, str]]":
-    lines = []
+    yield from reject_lines({**stats["rejects"], **common}, done.out / "rejects.jsonl")
     for name, split in stats["splits"].items():
         rows, clicks = split["rows"], split["y_ctr"]
         text = f"{rows:,} rows"
@@ -336,8 +274,18 @@ def _split_lines(stats: "dict[str, Json]") -> "list[tuple[str, str]]":
             text += f", ctr {clicks / rows:.3%}, cvr {split['y_cvr'] / rows:.4%} of impressions"
         if split["funnel_anomalies"]:
             text += f", {count_text(split['funnel_anomalies'], 'conversion')} without a click"
-        lines.append((name, text))
-    return lines
+        yield name, text
+    yield "entities", _parts_text(stats["entities"], "in_rows", "unknown", "repeated")
+    unusual = {name: count for name, count in tokens.items() if count and name != "read"}
+    more = "".join(f", {count:,} {name}" for name, count in unusual.items())
+    yield "tokens", f"{tokens['read']:,} read{more}"
+    if stats["samples"]["repeated"]:
+        yield "samples", f"{stats['samples']['repeated']:,} repeated ids"
+
+
+def _parts_text(numbers: "dict[str, Json]", *names: str) -> str:
+    there = [name for name in names if numbers[name] is not None]
+    return ", ".join(f"{numbers[name]:,} {name.replace('_', ' ')}" for name in there)
 
 
 @command_options
@@ -360,19 +308,12 @@ def draft(
     as_json: o.Json = False,
 ) -> None:
     """Propose a featuremap for a table from its statistics, with reasons, for review."""
-    from ingot.converters.output.files import output_errors, write_file
     from ingot.converters.recsys.ctr.draft.featuremap_draft import draft as draft_featuremap
 
     check_free(out, overwrite=overwrite)
     made = draft_featuremap(table, rows=rows or None, chosen=chosen)
     if out is not None:
-        with output_errors(out):
-            write_file(out, made.text.encode())
-    _print_draft(made, table, out, as_json=as_json)
-
-
-def _print_draft(made: "Draft", table: str, out: Path | None, *, as_json: bool) -> None:
-    """Print the result on stdout and doubts on stderr."""
+        write_output(out, made.text)
     if as_json:
         document = {"out": None if out is None else str(out), "featuremap": made.text}
         print_json({**document, **made.to_json()})

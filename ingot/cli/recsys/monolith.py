@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from ingot.converters.recsys.monolith.convert.job import ConversionResult
     from ingot.converters.recsys.monolith.inspect import figures as f
-    from ingot.converters.recsys.monolith.record_index import Bad
     from ingot.converters.rows import Json
 
 
@@ -60,49 +60,39 @@ def show_monolith_rows(
     Records that cannot be read are reported on stderr and skipped; the exit code is 1 then.
     """
     console = None if as_json else stdout_console()
-    seen = _RowDocuments(stderr_console())
+    bad = Counter[str]()
     with _ignore_closed_pipe():
-        for document in islice(seen.documents(where, hints, feature or None), limit):
+        for document in islice(_row_documents(where, hints, feature or None, bad), limit):
             _write_document(console, document)
         sys.stdout.flush()
-    if seen.bad:
+    if bad:
         raise typer.Exit(1)
 
 
-class _RowDocuments:
-    """Documents of rows; bad records are reported and counted."""
+def _row_documents(
+    where: str, hints: StreamHints, wanted: Collection[str] | None, bad: Counter[str]
+) -> "Iterator[dict[str, Json]]":
+    """Yield documents of rows; bad records are reported and counted by stream."""
+    from ingot.converters.errors import redact_urls
+    from ingot.converters.recsys.monolith.inspect.documents import row_documents
+    from ingot.converters.recsys.monolith.record_index import Bad, describe_bad
+    from ingot.converters.recsys.monolith.streams import open_streams
 
-    def __init__(self, notes: "Console") -> None:
-        self._notes = notes
-        self.rows = self.bad = 0
+    notes, rows = stderr_console(), 0
 
-    def documents(
-        self, where: str, hints: StreamHints, wanted: Collection[str] | None
-    ) -> "Iterator[dict[str, Json]]":
-        from ingot.converters.recsys.monolith.inspect.documents import row_documents
-        from ingot.converters.recsys.monolith.record_index import Bad
-        from ingot.converters.recsys.monolith.streams import open_streams
+    def tell(text: str, style: str = "") -> None:
+        notes.print(plain_text(redact_urls(text), style), soft_wrap=True)
 
-        for stream in open_streams(where, hints):
-            if stream.guessed:
-                self._tell(f"{stream.where}: read as {stream.told}")
-            for part in stream.parts:
-                if isinstance(part, Bad):
-                    self._complain(stream.where, part)
-                    continue
-                yield from row_documents(part, self.rows, wanted)
-                self.rows += len(part)
-
-    def _complain(self, where: str, bad: "Bad") -> None:
-        from ingot.converters.recsys.monolith.record_index import describe_bad
-
-        self.bad += 1
-        self._tell(f"{where}: {describe_bad(bad)}", "yellow")
-
-    def _tell(self, text: str, style: str = "") -> None:
-        from ingot.converters.errors import redact_urls
-
-        self._notes.print(plain_text(redact_urls(text), style), soft_wrap=True)
+    for stream in open_streams(where, hints):
+        if stream.guessed:
+            tell(f"{stream.where}: read as {stream.told}")
+        for part in stream.parts:
+            if isinstance(part, Bad):
+                bad[stream.where] += 1
+                tell(f"{stream.where}: {describe_bad(part)}", "yellow")
+                continue
+            yield from row_documents(part, rows, wanted)
+            rows += len(part)
 
 
 def _write_document(console: "Console | None", document: "dict[str, Json]") -> None:
@@ -125,17 +115,8 @@ def _ignore_closed_pipe() -> Iterator[None]:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - what is flushed at the exit
 
 
-_FEATURE_HEADS: Final = (
-    "feature",
-    "kind",
-    "filled",
-    "empty",
-    "unset",
-    "absent",
-    "again",
-    "values",
-    "slots",
-)
+_STATES: Final = ("filled", "empty", "unset", "absent", "again")
+_FEATURE_HEADS: Final = ("feature", "kind", *_STATES, "values", "slots")
 _LABEL_HEADS: Final = ("label", "rows", "above 0", "0", "below 0", "NaN", "least", "mean", "most")
 _SHOWN: Final = 12  # of what there may be many
 _STREAMS: Final = 3
@@ -220,21 +201,20 @@ def _figure_facts(figures: "f.Figures") -> Iterator[tuple[str, str]]:
 
 def _spread_facts(figures: "f.Figures") -> Iterator[tuple[str, str]]:
     """Yield the values that rows have besides features, and their share."""
-    default = {"sample_rate": "default 1", "instance_weight": "none", "data_source_key": "0"}
-    spreads = {
-        "sample_rate": figures.line_ids.sample_rate,
-        "instance_weight": figures.instance_weight,
-        "data_source_key": figures.data_source_key,
-    }
-    for name, spread in spreads.items():
+    spreads = (
+        ("sample_rate", figures.line_ids.sample_rate, "default 1"),
+        ("instance_weight", figures.instance_weight, "none"),
+        ("data_source_key", figures.data_source_key, "0"),
+    )
+    for name, spread, default in spreads:
+        if not spread.given and name != "sample_rate":
+            continue
         left = figures.rows - spread.given
-        counts = {f"{value:g}": rows for value, rows in spread.values}
+        counts = {default: left} if left else {}
+        counts |= {f"{value:g}": rows for value, rows in spread.values}
         if spread.others:
             counts["others"] = spread.others
-        if left:
-            counts = {default[name]: left, **counts}
-        if spread.given or name == "sample_rate":
-            yield name, _pairs_text(counts)
+        yield name, _pairs_text(counts)
 
 
 def _slot_facts(slots: "f.Slots") -> Iterator[tuple[str, str]]:
@@ -268,13 +248,10 @@ def _label_rows(figures: "f.Figures") -> Iterator[tuple[str, ...]]:
     yield _LABEL_HEADS
     for position, one in enumerate(figures.label):
         signs = (one.positive, one.zero, one.negative, one.no_number)
-        ends = (_number_text(one.least), _number_text(one.mean), _number_text(one.most))
-        yield (
-            str(position),
-            format_count(one.count),
-            *(format_count(n) if n else "" for n in signs),
-            *ends,
-        )
+        counts = (format_count(n) if n else "" for n in signs)
+        ends = (one.least, one.mean, one.most)
+        texts = ("" if value is None else f"{value:.6g}" for value in ends)
+        yield str(position), format_count(one.count), *counts, *texts
 
 
 def _line_id_rows(figures: "f.Figures") -> Iterator[tuple[str, ...]]:
@@ -301,15 +278,10 @@ def _feature_rows(figures: "f.Figures") -> Iterator[tuple[str, ...]]:
         kinds = [kind for kind in one.kinds if kind != "unset"]
         states = (one.filled, one.empty, one.unset, one.absent, one.repeated)
         shares = (format_percent(share_of(rows, figures.rows)) if rows else "" for rows in states)
-        yield one.name, " ".join(kinds), *shares, _lengths_text(one.lengths), _slots_text(one)
-
-
-def _slots_text(one: "f.FeatureFigures") -> str:
-    """Return the number of slots, and which ones if they are few."""
-    if not one.slots:
-        return ""
-    few = f" ({', '.join(map(str, one.first_slots))})" if one.slots <= _FEW else ""
-    return f"{one.slots:,}{few}"
+        slots = f"{one.slots:,}" if one.slots else ""
+        if one.slots and one.slots <= _FEW:
+            slots += f" ({', '.join(map(str, one.first_slots))})"
+        yield one.name, " ".join(kinds), *shares, _lengths_text(one.lengths), slots
 
 
 def _lengths_in(lengths: "f.Lengths | None", text: str) -> str:
@@ -326,12 +298,7 @@ def _lengths_text(lengths: "f.Lengths | None") -> str:
     return f"{lengths.least:,} to {lengths.most:,} ({inner})"
 
 
-def _number_text(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
-
-
 def _pairs_text(counts: Mapping[str, int] | Mapping[int, int]) -> str:
-    """Return the first values with their counts."""
     return _first_names((f"{name} ({count:,})" for name, count in counts.items()), len(counts))
 
 

@@ -63,7 +63,7 @@ def test_what_waited_is_dropped_aloud(data: str, left: dict[str, Any]) -> None:
 def test_help_is_a_table_and_a_mistake_is_not(data: str) -> None:
     assert said(begin({"messages": [human("help")]}, SERVED)) == HELP
     mistake = said(begin({"messages": [human(f"{data} --limit no")]}, SERVED))
-    assert "convert the first N rows only" in mistake
+    assert "Convert only the first N rows" in mistake
     assert "| --- |" not in mistake
 
 

@@ -4,16 +4,18 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.json_yaml import encode
 from ingot.converters.output.files import encode_json, hold_lock, output_errors, sync_tree
+from ingot.converters.recsys.criteo.contract import npy_header
 from ingot.converters.recsys.criteo.kjt_fields import check_sizes
 from ingot.converters.recsys.training.environment import check_integer
 from ingot.converters.rows import Json
@@ -81,8 +83,8 @@ class Parameters:
 
     def to_json(self) -> dict[str, Json]:
         """For a manifest."""
-        document = asdict(self)
-        return {**document, "num_embeddings": list(self.num_embeddings), "sizes": list(self.sizes)}
+        document: dict[str, Json] = encode(self)
+        return document
 
     def digest(self) -> str:
         """A name for the tables."""
@@ -209,8 +211,11 @@ def _make_tables(parameters: Parameters, place: Path) -> None:
     try:
         unfinished.mkdir()
         for at, state in feature_states(parameters):
+            rows, size = parameters.num_embeddings[at], parameters.sizes[at]
             with (unfinished / _table_name(at)).open("wb") as file:
-                _write_table(file, parameters, at, state)
+                file.write(npy_header("<i4", (rows, size)))
+                for block in draw_blocks(state, rows, size, parameters.distribution):
+                    file.write(block.astype("<i4", copy=False).data)
         (unfinished / _PARAMETERS_FILE).write_bytes(encode_json(parameters.to_json()))
         sync_tree(unfinished)
         unfinished.rename(place)
@@ -218,31 +223,19 @@ def _make_tables(parameters: Parameters, place: Path) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _write_table(
-    file: BinaryIO, parameters: Parameters, place: int, state: np.random.RandomState
-) -> None:
-    rows, size = parameters.num_embeddings[place], parameters.sizes[place]
-    header = {"descr": "<i4", "fortran_order": False, "shape": (rows, size)}
-    np.lib.format.write_array_header_1_0(file, header)
-    for block in draw_blocks(state, rows, size, parameters.distribution):
-        file.write(block.astype("<i4", copy=False).data)
-
-
 def _table_name(place: int) -> str:
     return f"table_{place}.npy"
 
 
 def _open_table(path: Path, shape: tuple[int, int]) -> NDArray[np.int32]:
-    # Copy on write, and nobody writes: torch wants to be able to.
     try:
+        # Copy on write, and nobody writes: torch wants to be able to.
         table: NDArray[np.int32] = np.lib.format.open_memmap(path, "c")
+        if table.shape != shape or table.dtype != np.dtype("<i4"):
+            raise ValueError(f"{table.dtype} of shape {table.shape}")
     except (OSError, ValueError) as error:
-        raise _damaged_error(path, str(error)) from error
-    if table.shape != shape or table.dtype != np.dtype("<i4"):
-        raise _damaged_error(path, f"{table.dtype} of shape {table.shape}")
+        hint = f"delete {path.parent}: it is created again"
+        raise SourceError(
+            str(path), f"is not a table of these parameters: {error}", hint
+        ) from error
     return table
-
-
-def _damaged_error(path: Path, said: str) -> SourceError:
-    hint = f"delete {path.parent}: it is created again"
-    return SourceError(str(path), f"is not a table of these parameters: {said}", hint)

@@ -1,15 +1,14 @@
 """Widen every id of preprocessed Criteo data to several: `day_0_sparse_multi_hot.npz`, ..."""
 
-import io
 import os
 import shutil
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from zlib import crc32
 
 import numpy as np
@@ -34,6 +33,7 @@ from ingot.converters.recsys.criteo.contract import (
     Selection,
     StoredArray,
     locate_arrays,
+    npy_header,
     take_modulo,
     write_all,
 )
@@ -61,8 +61,22 @@ class Config:
 
 def load_config(path: Path) -> Config:
     """Read a file of parameters; `schemas/multihot.schema.json` is its shape."""
-    document = _read_document(path)
-    if problems := tuple(_check_shape(document)):
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ValueError(f"larger than {_LARGEST >> 20} MiB: no file of parameters")
+        document = json_yaml.read_yaml(path.read_text("utf-8"))  # JSON is YAML
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
+        said = "not UTF-8" if isinstance(error, UnicodeDecodeError) else said
+        problem = Problem("", "unreadable", "parameters", f"cannot be read: {said}")
+        raise ParametersError(str(path), (problem,)) from error
+    if not isinstance(document, dict):
+        problem = Problem("", "schema", "names and values", type(document).__name__)
+        raise ParametersError(str(path), (problem,))
+    if problems := tuple(
+        Problem(pointer, "schema", "what docs/criteo.md says", message[:300])
+        for pointer, message in violations("multihot", document)
+    ):
         raise ParametersError(str(path), problems)
     try:
         parameters = Parameters.of(
@@ -81,26 +95,6 @@ def load_config(path: Path) -> Config:
     return Config(
         parameters=parameters, collect=document.get("collect_multi_hot_freqs_stats", False)
     )
-
-
-def _read_document(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise ValueError(f"larger than {_LARGEST >> 20} MiB: no file of parameters")
-        return json_yaml.read_yaml(path.read_text("utf-8"))  # JSON is YAML
-    except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or " ".join(str(error).split())[:300]
-        said = "not UTF-8" if isinstance(error, UnicodeDecodeError) else said
-        problem = Problem("", "unreadable", "parameters", f"cannot be read: {said}")
-        raise ParametersError(str(path), (problem,)) from error
-
-
-def _check_shape(document: object) -> Iterator[Problem]:
-    if not isinstance(document, dict):
-        yield Problem("", "schema", "names and values", type(document).__name__)
-        return
-    for pointer, message in violations("multihot", document):
-        yield Problem(pointer, "schema", "what docs/criteo.md says", message[:300])
 
 
 FORMAT: Final = 1
@@ -330,16 +324,12 @@ class Member:
         """The offset of the .npy file."""
         return self.offset + len(self.local_header(0))
 
-    @property
-    def version(self) -> int:
-        """Of the format that its local header needs."""
-        return _ZIP64 if self.size > _LIMIT else _PLAIN
-
     def local_header(self, crc: int) -> bytes:
         """What stands before the content."""
-        name, size = self.name.encode(), _BEYOND if self.size > _LIMIT else self.size
+        is_large, name = self.size > _LIMIT, self.name.encode()
+        size = _BEYOND if is_large else self.size
         extra = struct.pack("<HHQQ", 1, 16, self.size, self.size)
-        fixed = (b"PK\3\4", self.version, 0, 0, 0, 0, _DATE, crc, size, size)
+        fixed = (b"PK\3\4", _ZIP64 if is_large else _PLAIN, 0, 0, 0, 0, _DATE, crc, size, size)
         return _LOCAL.pack(*fixed, len(name), len(extra)) + name + extra
 
     def central_header(self, crc: int) -> bytes:
@@ -352,7 +342,7 @@ class Member:
             wide.append(offset)
             offset = _BEYOND
         extra = struct.pack(f"<HH{len(wide)}Q", 1, 8 * len(wide), *wide) if wide else b""
-        version = max(self.version, _ZIP64 if wide else _PLAIN)
+        version = _ZIP64 if wide else _PLAIN
         fixed = (b"PK\1\2", version, _UNIX, version, 0, 0, 0, 0, _DATE, crc, size, size)
         rest = (len(name), len(extra), 0, 0, 0, _RIGHTS, offset)
         return _CENTRAL.pack(*fixed, *rest) + name + extra
@@ -363,18 +353,11 @@ def place_members(rows: int, widths: Sequence[int]) -> list[Member]:
     placed: list[Member] = []
     offset = 0
     for place, width in enumerate(widths):
-        npy = _npy_header(rows, width)
+        npy = npy_header("<i4", (rows, width))
         size = len(npy) + 4 * rows * width
         placed.append(Member(name=f"{place}.npy", offset=offset, size=size, npy=npy))
         offset = placed[-1].data + size
     return placed
-
-
-def _npy_header(rows: int, width: int) -> bytes:
-    told = {"descr": "<i4", "fortran_order": False, "shape": (rows, width)}
-    text = io.BytesIO()
-    np.lib.format.write_array_header_1_0(text, told)
-    return text.getvalue()
 
 
 def archive_directory(placed: Sequence[Member], crcs: Sequence[int], start: int) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -172,7 +172,11 @@ def load_vocabulary(folder: Path, key: str) -> Vocabulary:
         if not isinstance(told, dict) or told.get("column") != key:
             raise ValueError(f"its metadata are not those of {key}")
         next_id = int(told["next_id"])
-        values, ids, counts = (_vocabulary_column(table, field) for field in SCHEMA)
+        for field in SCHEMA:
+            column = table[field.name]
+            if column.type != field.type or column.null_count:
+                raise ValueError(f"the column {field.name} is not {field.type}")
+        values, ids, counts = (table[name].to_numpy() for name in SCHEMA.names)
     except FileNotFoundError as error:
         raise SourceError(str(path), "this vocabulary does not exist", _HINT) from error
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
@@ -180,14 +184,6 @@ def load_vocabulary(folder: Path, key: str) -> Vocabulary:
     found = Vocabulary(values=values, ids=ids, counts=counts, next_id=next_id)
     _check_vocabulary(path, found)
     return found
-
-
-def _vocabulary_column(table: pa.Table, field: pa.Field) -> NDArray[Any]:
-    column = table[field.name]
-    if column.type != field.type or column.null_count:
-        raise ValueError(f"the column {field.name} is not {field.type}")
-    values: NDArray[Any] = column.to_numpy()
-    return values
 
 
 def _check_vocabulary(path: Path, found: Vocabulary) -> None:
@@ -201,7 +197,12 @@ def _check_vocabulary(path: Path, found: Vocabulary) -> None:
 
 def vocabulary_digest(folder: Path) -> str:
     """SHA-256 of the vocabularies of a folder, checked against its manifest if there is one."""
-    whole, listed = hashlib.sha256(), _listed_hashes(folder)
+    try:
+        files = load_json(folder / MANIFEST)["files"]
+        listed = {one["path"]: one["sha256"] for one in files}
+    except (OSError, ValueError, KeyError, TypeError):
+        listed = {}
+    whole = hashlib.sha256()
     for key in KEYS:
         path = vocabulary_path(folder, key)
         try:
@@ -213,15 +214,6 @@ def vocabulary_digest(folder: Path) -> str:
             raise SourceError(str(path), "was changed since the run that wrote it", _HINT)
         whole.update(found.digest())
     return whole.hexdigest()
-
-
-def _listed_hashes(folder: Path) -> dict[str, str]:
-    """The SHA-256 of every file that the folder's manifest lists; empty without a manifest."""
-    try:
-        files = load_json(folder / MANIFEST)["files"]
-        return {one["path"]: one["sha256"] for one in files}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
 
 
 _ROWS: Final = 1 << 20

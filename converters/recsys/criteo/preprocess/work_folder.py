@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 
 from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import encode_json, sync_path, sync_tree, write_file
-from ingot.converters.recsys.criteo.contract import HEADER, KEYS, REJECTS, npy_header
+from ingot.converters.recsys.criteo.contract import DTYPES, HEADER, KEYS, REJECTS, npy_header
 from ingot.converters.recsys.criteo.preprocess.raw_lines import Rejects
 from ingot.converters.rows import Json
+from ingot.converters.sources.recognizers.criteo import WIDTHS
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ class PartFiles:
         """Write the headers and close the files."""
         for kind, file in (("dense", self.dense), ("labels", self.labels)):
             file.seek(0)
-            file.write(npy_header(kind, rows))
+            file.write(npy_header(DTYPES[kind].str, (rows, WIDTHS[kind])))
         self._open.close()
 
     def close(self) -> None:

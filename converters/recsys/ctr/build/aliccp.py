@@ -25,7 +25,7 @@ from ingot.converters.recsys.ctr.build.token_kernels import (
     scan_lines,
 )
 from ingot.converters.recsys.ctr.build.vocabulary import Interner
-from ingot.converters.recsys.ctr.table.table_cells import Reject
+from ingot.converters.recsys.ctr.table.table_cells import Reject, is_utf8, round_to_finite
 
 BLOCK: Final = 8 << 20
 _LONGEST: Final = 1 << 30
@@ -168,7 +168,7 @@ class _Block:
             self._problems.setdefault(line, ("entity_id", b""))
         for line in whole[~self._plain[whole]].tolist():
             entity = self._text(line, self._layout.entity)
-            if not _is_utf8(entity):
+            if not is_utf8(entity):
                 self._problems.setdefault(line, ("entity_id", entity))
 
     def _whole(self, line: int) -> bytes:
@@ -249,7 +249,7 @@ class _ParsedTokens:
         tokens = self.tokens
         good = np.ones(len(tokens.rows), np.bool_)
         doubtful = np.flatnonzero(tokens.doubtful)
-        if len(doubtful) and _is_utf8(self.block.tobytes()):  # then every id is
+        if len(doubtful) and is_utf8(self.block.tobytes()):  # then every id is
             doubtful = np.flatnonzero(np.isnan(tokens.values))
         if len(doubtful):
             good[doubtful] = self._reread(doubtful)
@@ -262,21 +262,19 @@ class _ParsedTokens:
         """Read tokens as Python does; whether each of them is one."""
         text, tokens = self.block.tobytes(), self.tokens
         columns = (tokens.ids[places], tokens.lengths[places], tokens.numbers[places])
-        spans = zip(*(column.tolist() for column in columns), strict=True)
-        numbers = [
-            self._number(text[first : first + length], _value_text(text, number))
-            for first, length, number in spans
-        ]
+        numbers = []
+        for first, length, number in zip(*(column.tolist() for column in columns), strict=True):
+            end = _END.search(text, number)
+            value = text[number : end.start() if end else len(text)]
+            numbers.append(self._number(text[first : first + length], value))
         good = np.array([number is not None for number in numbers])
-        with np.errstate(over="ignore"):
-            values = np.array(numbers, np.float64).astype(np.float32)
-        odd = ~np.isfinite(values)
-        self.counts["not_finite"] += int(np.count_nonzero(odd & good))
-        tokens.values[places] = np.where(odd, np.float32(0.0), values)
+        # What is no number becomes NaN, then 0; it is not counted as that.
+        tokens.values[places], odd = round_to_finite(np.array(numbers, np.float64))
+        self.counts["not_finite"] += odd - int(np.count_nonzero(~good))
         return good
 
     def _number(self, name: bytes, number: bytes) -> float | None:
-        if not _is_utf8(name):
+        if not is_utf8(name):
             self.counts["not_utf8"] += 1
             return None
         try:
@@ -284,16 +282,3 @@ class _ParsedTokens:
         except ValueError:  # no UTF-8 is one of them
             self.counts["bad_number"] += 1
             return None
-
-
-def _value_text(text: bytes, start: int) -> bytes:
-    found = _END.search(text, start)
-    return text[start : found.start() if found else len(text)]
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -25,13 +25,14 @@ from ingot.converters.recsys.ctr.build.selection_kernels import (
     select_lists,
     select_single,
 )
-from ingot.converters.recsys.ctr.build.vocabulary import Vocabulary, ids_of
+from ingot.converters.recsys.ctr.build.vocabulary import Vocabulary
 from ingot.converters.recsys.ctr.contract import (
     LABELS,
     MISSING,
     MISSING_VALUE,
     OOV,
     SPLITS,
+    ids_of,
     index_type,
     value_type,
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -88,12 +88,6 @@ class Spool:
         with output_errors(path):
             self._sink = pa.OSFile(str(path), "wb")
             self._writer = pa.ipc.new_file(self._sink, self._schema)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def write(self, rows: Rows, kept: NDArray[np.bool_] | None = None) -> Rows:
         """Append rows, or those of them that are `kept`; gives what was appended."""

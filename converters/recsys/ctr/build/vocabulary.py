@@ -1,6 +1,6 @@
 """Vocabularies: a small number for every distinct token, its frequency and its ids."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.ctr.build.token_kernels import TokenTable, intern_tokens, rehash_slots
-from ingot.converters.recsys.ctr.contract import HASH_FIRST, OOV, VOCAB_FIRST, token_hashes
-from ingot.converters.recsys.ctr.featuremap import HASH, VOCAB, Feature, FeatureMap
+from ingot.converters.recsys.ctr.contract import ids_of
+from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap
 
 _SLOTS = 1 << 10
 _MOST = (1 << 31) - 1
@@ -124,7 +124,6 @@ SCHEMA: Final = pa.schema(
         pa.field("id", pa.int64(), nullable=False),
     ]
 )
-_STEP = 1 << 16
 _UNSEEN = np.iinfo(np.int64).max
 
 
@@ -189,34 +188,6 @@ def _look_up_saved(texts: pa.LargeBinaryArray, known: pa.Table) -> Vocabulary:
     counts = np.zeros(len(texts), np.int64)
     counts[there] = known["count"].to_numpy()[ranks[there]]
     return Vocabulary(texts=texts, counts=counts, ranks=ranks, priorities=priorities)
-
-
-def tail_start(feature: Feature, tail_ids: str) -> int:
-    """The id of a feature's hash 0."""
-    if feature.encoding == HASH or tail_ids == "contract":
-        return HASH_FIRST
-    return VOCAB_FIRST + (feature.vocab_num_tokens or 0)
-
-
-def ids_of(
-    feature: Feature, featuremap: FeatureMap, texts: pa.LargeBinaryArray, ranks: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """The id of each token under a feature's encoding."""
-    head = ranks < (feature.vocab_num_tokens or 0)
-    ids = np.full(len(texts), OOV, np.int64)
-    ids[head] = VOCAB_FIRST + ranks[head]
-    if feature.encoding == VOCAB:
-        return ids
-    rest = np.flatnonzero(~head)
-    start = tail_start(feature, featuremap.tail_ids)
-    hashed = token_hashes(_text_pieces(texts.take(pa.array(rest))), feature, featuremap.hash_seed)
-    ids[rest] = start + hashed
-    return ids
-
-
-def _text_pieces(texts: pa.LargeBinaryArray) -> Iterator[bytes]:
-    for first in range(0, len(texts), _STEP):
-        yield from texts.slice(first, _STEP).to_pylist()
 
 
 def save_vocabulary(path: Path, table: pa.Table) -> None:

@@ -30,7 +30,7 @@ def draft_yaml(
     part = "all of its" if sample.whole else "its first"
     name = path.rstrip("/").rpartition("/")[2]
     lines = [
-        f"# Drafted by `ingot ctr draft` from {_comment_text(name)}: {part} {sample.rows:,} rows.",
+        f"# Drafted by ingot from {_comment_text(name)}: {part} {sample.rows:,} rows.",
         "# Reasons stand beside the lines; read them, and change what you know better.",
     ]
     if sample.rejects:
@@ -181,15 +181,11 @@ class Separators:
 
 def separators_of(profiles: Sequence[Profile]) -> Separators:
     """The separators of a table's lists and values."""
-    return Separators(
-        token=_most_common([one.shape.separator for one in profiles if not one.shape.unread]),
-        value=_most_common([one.shape.value_separator for one in profiles if not one.shape.unread]),
-    )
-
-
-def _most_common(marks: Sequence[str | None]) -> str | None:
-    counts = Counter(mark for mark in marks if mark)
-    return max(counts, key=lambda mark: (counts[mark], mark)) if counts else None
+    shapes = [one.shape for one in profiles if not one.shape.unread]
+    marks = [[one.separator for one in shapes], [one.value_separator for one in shapes]]
+    counts = [Counter(mark for mark in some if mark) for some in marks]
+    token, value = (max(one, key=lambda m: (one[m], m)) if one else None for one in counts)
+    return Separators(token=token, value=value)
 
 
 def cardinality(profile: Profile) -> str:
@@ -275,7 +271,9 @@ def _draft_feature(one: Profile, sample: Sample, name: str) -> tuple[dict[str, A
     why = [cardinality(one), said]
     if one.shape.many:
         lengths = one.length(0.5), one.length(0.99), one.length(1.0)
-        feature["max_len"] = _round_length(max(1, lengths[1]))
+        longest = max(1, lengths[1])
+        step = 1 if longest <= 10 else 5 if longest <= 50 else 10 if longest <= 200 else 50
+        feature["max_len"] = -(-longest // step) * step
         why.append(f"tokens a row: median {lengths[0]}, p99 {lengths[1]}, max {lengths[2]}")
     if one.shape.value_separator is not None:
         feature["use_value"] = True
@@ -324,11 +322,6 @@ def round_up(number: int) -> int:
 
 def _bucket_size(number: int) -> int:
     return min(_LARGEST_BUCKET, max(64, 1 << (number - 1).bit_length()))
-
-
-def _round_length(number: int) -> int:
-    step = 1 if number <= 10 else 5 if number <= 50 else 10 if number <= 200 else 50
-    return -(-number // step) * step
 
 
 def _feature_name(column: str, place: int, taken: set[str]) -> str:

@@ -89,7 +89,11 @@ def draft(path: str, *, rows: int | None = ROWS, chosen: ChosenColumns = _NO_COL
     separators = separators_of(sample.profiles)
     taken = {one.column: one.role for one in found.decisions}
     decisions = [*found.decisions, *choose_features(sample, taken, separators, doubts)]
-    doubts += _mark_leaks(sample, decisions, found.click)
+    single = [one.column for one in decisions if one.feature and "max_len" not in one.feature]
+    doubts += [
+        f"{name} tells the click: each of its values has one label; is it known before?"
+        for name in leaking_columns(sample.head, single, found.click.name)
+    ]
     if not any(one.feature for one in decisions):
         raise ReviewNeeded(path, "no column is left that could be a feature", "is it a CTR log?")
     table = _table_lines(sample, found, separators)
@@ -129,24 +133,21 @@ def _find_roles(path: str, sample: Sample, chosen: ChosenColumns) -> tuple[_Role
     unique = given[0] if given else roles.find_sample(profiles, entity)
     for label in (click, conversion):
         doubts += _label_problem(path, label) if label else []
-    decisions = [Decision(column=click.name, role="click", why=_label_reason(click))]
-    if conversion:
-        why = _label_reason(conversion)
-        decisions.append(Decision(column=conversion.name, role="conversion", why=why))
+    decisions = [
+        Decision(
+            column=one.name,
+            role=role,
+            why=f"{100 * one.labels[1] / max(1, one.rows):.3g} % are 1",
+        )
+        for role, one in (("click", click), ("conversion", conversion))
+        if one
+    ]
     decisions.append(Decision(column=entity.name, role="entity", why=cardinality(entity)))
     if unique:
         why = f"{cardinality(unique)}, none of them twice" if not given else "as it was said"
         decisions.append(Decision(column=unique.name, role="sample", why=why))
     found = _Roles(click, conversion, entity, unique, tuple(decisions))
     return found, [one for one in doubts if one]
-
-
-def _mark_leaks(sample: Sample, decisions: Sequence[Decision], click: Profile) -> list[str]:
-    single = [one.column for one in decisions if one.feature and "max_len" not in one.feature]
-    return [
-        f"{name} tells the click: each of its values has one label; is it known before?"
-        for name in leaking_columns(sample.head, single, click.name)
-    ]
 
 
 def _named_profile(
@@ -189,10 +190,6 @@ def _label_problem(path: str, label: Profile) -> list[str]:
     if not ones or not zeros:
         said.append(f"{label.name} has only {'ones' if ones else 'zeros'} in the sample")
     return said
-
-
-def _label_reason(label: Profile) -> str:
-    return f"{100 * label.labels[1] / max(1, label.rows):.3g} % are 1"
 
 
 def _table_lines(

@@ -175,11 +175,12 @@ def is_text(cells: pa.LargeBinaryArray) -> NDArray[np.bool_]:
     try:
         cells.cast(pa.large_string())
     except pa.ArrowInvalid:
-        return np.array([_is_utf8(cell) for cell in cells.to_pylist()], dtype=bool)
+        return np.array([is_utf8(cell) for cell in cells.to_pylist()], dtype=bool)
     return np.ones(len(cells), dtype=bool)
 
 
-def _is_utf8(cell: bytes | None) -> bool:
+def is_utf8(cell: bytes | None) -> bool:
+    """Whether bytes are UTF-8; None is."""
     try:
         (cell or b"").decode()
     except UnicodeDecodeError:
@@ -285,20 +286,16 @@ def _list_tokens(
     parents, inner = _parent_rows(column), storage_array(column.flatten())
     if not pa.types.is_struct(inner.type):
         ids = cell_texts(inner, where)
-        return _FoundTokens(parents=parents, ids=ids).where(_is_nonempty(ids))
+        return _FoundTokens(parents=parents, ids=ids).where(_byte_lengths(ids.fill_null(b"")) > 0)
     id_name, value_name = _object_fields(inner.type, where)
     # A null object's fields may hold anything: `StructArray.field` does not look at it.
     ids = cell_texts(pc.struct_field(inner, id_name), where)
-    held = _is_nonempty(ids)
+    held = _byte_lengths(ids.fill_null(b"")) > 0
     found = _FoundTokens(parents=parents, ids=ids).where(held)
     if not how.valued:
         return found
     values = cell_texts(pc.struct_field(inner, value_name), where).filter(pa.array(held))
     return _with_numbers(found, values, dropped)
-
-
-def _is_nonempty(ids: pa.LargeBinaryArray) -> NDArray[np.bool_]:
-    return _byte_lengths(ids.fill_null(b"")) > 0
 
 
 def _object_fields(kind: pa.StructType, where: str) -> tuple[str, str]:

@@ -1,29 +1,27 @@
 """The rules on vocabularies, stats.json and manifest.json."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import xxhash
-from numpy.typing import NDArray
+import pyarrow.parquet as pq
 
-from ingot.converters.errors import SourceError
-from ingot.converters.json_yaml import load_json
+from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.json_yaml import find_json, load_json
 from ingot.converters.output.files import MANIFEST, hash_file
 from ingot.converters.recsys.ctr import contract
-from ingot.converters.recsys.ctr.contract import token_hashes
-from ingot.converters.recsys.ctr.featuremap import HASH, VOCAB, Feature, FeatureMap
+from ingot.converters.recsys.ctr.contract import ids_of
+from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap
 from ingot.converters.recsys.ctr.validation import processed_folder
 from ingot.converters.recsys.ctr.validation.findings import BatchStart, Findings, Mask, Place
 from ingot.converters.recsys.ctr.validation.processed_folder import Part, SplitCounts, parquet_type
 from ingot.converters.rows import Json
 
-_BATCH: Final = 1 << 16
 COLUMNS: Final = {"token": pa.string(), "count": pa.int64(), "id": pa.int64()}
 _RULE: Final = "R7.3"
 
@@ -48,7 +46,7 @@ def check_vocabularies(
         part = Part(split=processed_folder.VOCAB_FOLDER, path=root / name, name=name)
         before = found.counts[_RULE]
         try:
-            held = _VocabularyCheck(part, feature, featuremap, found).run()
+            held = _check_vocabulary(part, feature, featuremap, found)
         except SourceError as error:
             found.add(_RULE, Place(file=name, found=error.problem))
             continue
@@ -57,114 +55,54 @@ def check_vocabularies(
     return known
 
 
-@dataclass
-class _VocabularyCheck:
-    """The check of one file."""
-
-    part: Part
-    feature: Feature
-    featuremap: FeatureMap
-    found: Findings
-    _last: tuple[int, bytes] | None = None
-
-    def run(self) -> VocabularyCounts | None:
-        if not self._columns():
-            return None
-        counts, hashes = [], []
-        for start, batch in processed_folder.read_batches(self.part, rows=_BATCH):
-            table = {name: batch.column(name) for name in COLUMNS}
-            if not self._nulls(table, start):
-                return None
-            tokens = table["token"].cast(pa.binary())
-            numbers = table["count"].to_numpy(zero_copy_only=False)
-            self._order(tokens, numbers, start)
-            texts = tokens.to_pylist()
-            self._ids(texts, table["id"].to_numpy(zero_copy_only=False), start)
-            hashes.append(_token_hashes(texts))
-            counts.append(numbers)
-        self._distinct(np.concatenate(hashes) if hashes else np.zeros(0, np.uint64))
-        every = np.concatenate(counts) if counts else np.zeros(0, np.int64)
-        kept = min(len(every), self.feature.vocab_num_tokens or 0)
-        return VocabularyCounts(
-            distinct=len(every),
-            kept=kept,
-            occurrences=int(every.sum()),
-            occurrences_kept=int(every[:kept].sum()),
-        )
-
-    def _columns(self) -> bool:
-        schema = processed_folder.read_schema(self.part)
-        there = {one.name: parquet_type(one.type) for one in schema}
-        if there == COLUMNS and len(schema.names) == len(COLUMNS):
-            return True
+def _check_vocabulary(
+    part: Part, feature: Feature, featuremap: FeatureMap, found: Findings
+) -> VocabularyCounts | None:
+    """Check the vocabulary of a feature; its tokens are in memory."""
+    schema = processed_folder.read_schema(part)
+    there = {one.name: parquet_type(one.type) for one in schema}
+    if there != COLUMNS or len(schema.names) != len(COLUMNS):
         said = ", ".join(f"{one.name} {one.type}" for one in schema)
         wanted = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-        self.found.add(_RULE, Place(file=self.part.name, found=f"columns {said}, not {wanted}"))
-        return False
+        found.add(_RULE, Place(file=part.name, found=f"columns {said}, not {wanted}"))
+        return None
 
-    def _nulls(self, table: dict[str, pa.Array], start: int) -> bool:
-        for name, column in table.items():
-            null = column.is_null().to_numpy(zero_copy_only=False)
-            self._rows(name, null, start, lambda _: "null")
-            if null.any():
-                return False
-        return True
+    def note(column: str, bad: Mask, said: Callable[[int], str]) -> None:
+        found.rows(_RULE, BatchStart(file=part.name, row=0), column, bad, said)
 
-    def _rows(self, column: str, bad: Mask, start: int, said: Any) -> None:  # noqa: ANN401
-        self.found.rows(_RULE, BatchStart(file=self.part.name, row=start), column, bad, said)
-
-    def _order(self, tokens: pa.Array, counts: NDArray[np.int64], start: int) -> None:
-        """Counts fall; where they are equal, tokens rise."""
-        self._rows("count", counts < 1, start, lambda i: f"{counts[i]}, at least 1")
-        if not len(counts):
-            return
-        last = (int(counts[0]) + 1, b"") if self._last is None else self._last
-        before = pa.concat_arrays([pa.array([last[1]], pa.binary()), tokens[:-1]])
-        rises = pc.greater(tokens, before).to_numpy(zero_copy_only=False)
-        earlier = np.concatenate([[last[0]], counts[:-1]])
-        bad = (counts > earlier) | ((counts == earlier) & ~rises)
-        self._rows("token", bad, start, lambda i: f"{_token_text(tokens[i].as_py())} out of order")
-        self._last = int(counts[-1]), tokens[-1].as_py()
-
-    def _ids(self, texts: list[bytes], ids: NDArray[np.int64], start: int) -> None:
-        """Ids are those that the feature's encoding gives to the tokens of these ranks."""
-        ranks = np.arange(start, start + len(texts))
-        size = self.feature.vocab_num_tokens or 0
-        wanted = contract.VOCAB_FIRST + ranks
-        rest = ranks >= size
-        if self.feature.encoding == VOCAB:
-            wanted[rest] = contract.OOV
-        elif rest.any():
-            tail = self.feature.encoding != HASH and self.featuremap.tail_ids == "disjoint"
-            first = contract.VOCAB_FIRST + size if tail else contract.HASH_FIRST
-            others = texts[max(0, size - start) :]
-            wanted[rest] = first + token_hashes(others, self.feature, self.featuremap.hash_seed)
-        said = "{}, not {}: {}".format
-        bad = ids != wanted
-        self._rows("id", bad, start, lambda i: said(ids[i], wanted[i], _token_text(texts[i])))
-
-    def _distinct(self, hashes: NDArray[np.uint64]) -> None:
-        ordered = np.sort(hashes)
-        twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-        if not len(twice):
-            return
-        seen: set[bytes] = set()
-        for start, batch in processed_folder.read_batches(self.part, rows=_BATCH):
-            texts = batch.column("token").cast(pa.binary()).to_pylist()
-            for i in np.flatnonzero(np.isin(_token_hashes(texts), twice)).tolist():
-                if texts[i] in seen:
-                    said = f"{_token_text(texts[i])} twice"
-                    place = Place(file=self.part.name, row=start + i, column="token", found=said)
-                    self.found.add(_RULE, place)
-                seen.add(texts[i])
+    with translate_read_errors(part.name, "cannot be read"):
+        columns = pq.read_table(part.path).combine_chunks()
+        tokens = columns["token"].cast(pa.large_binary()).combine_chunks()
+    for name in COLUMNS:
+        null = columns[name].is_null().to_numpy()
+        note(name, null, lambda _: "null")
+        if null.any():
+            return None
+    counts, ids = columns["count"].to_numpy(), columns["id"].to_numpy()
+    ranks = np.arange(len(counts), dtype=np.int64)
+    note("count", counts < 1, lambda i: f"{counts[i]}, at least 1")
+    # Counts fall; where they are equal, tokens rise.
+    rises = pc.greater(tokens[1:], tokens[:-1]).to_numpy(zero_copy_only=False)
+    later, earlier = counts[1:], counts[:-1]
+    unordered = np.zeros(len(counts), np.bool_)
+    unordered[1:] = (later > earlier) | ((later == earlier) & ~rises)
+    note("token", unordered, lambda i: f"{_token_text(tokens[i])} out of order")
+    wanted_ids = ids_of(feature, featuremap, tokens, ranks)
+    said_id = "{}, not {}: {}".format
+    note("id", ids != wanted_ids, lambda i: said_id(ids[i], wanted_ids[i], _token_text(tokens[i])))
+    again = pc.index_in(tokens, tokens).to_numpy() != ranks
+    note("token", again, lambda i: f"{_token_text(tokens[i])} twice")
+    kept = min(len(counts), feature.vocab_num_tokens or 0)
+    return VocabularyCounts(
+        distinct=len(counts),
+        kept=kept,
+        occurrences=int(counts.sum()),
+        occurrences_kept=int(counts[:kept].sum()),
+    )
 
 
-def _token_hashes(texts: list[bytes]) -> NDArray[np.uint64]:
-    return np.fromiter(map(xxhash.xxh3_64_intdigest, texts), np.uint64)
-
-
-def _token_text(token: bytes) -> str:
-    return repr(token.decode("utf-8", "replace"))
+def _token_text(token: pa.LargeBinaryScalar) -> str:
+    return repr(token.as_py().decode("utf-8", "replace"))
 
 
 _STATS, _MANIFEST = "R7.4", "R7.5"
@@ -193,8 +131,10 @@ def check_stats(
     if stats is None:
         return
     figures = list(_row_figures(counts, entities))
-    if _is_fitted_here(root):
-        figures += _vocabulary_figures(vocabularies)
+    if (find_json(root / MANIFEST) or {}).get("vocab_sha256") is None:
+        # Fitted on this data: saved vocabularies have other tokens too.
+        for name, one in vocabularies.items():
+            figures += [(("vocab", name, key), count) for key, count in asdict(one).items()]
     for path, right in figures:
         _compare(stats, path, right, "the files have", found)
     _check_sums(root, stats, found)
@@ -231,47 +171,29 @@ def _row_figures(counts: dict[str, SplitCounts], entities: dict[str, int]) -> _F
         yield ("entities", split), distinct
 
 
-def _vocabulary_figures(vocabularies: dict[str, VocabularyCounts]) -> _Figures:
-    for name, one in vocabularies.items():
-        for key, count in asdict(one).items():
-            yield ("vocab", name, key), count
-
-
-def _is_fitted_here(root: Path) -> bool:
-    """Whether the vocabularies were fitted on this data; saved ones know other tokens too."""
-    try:
-        return load_json(root / MANIFEST).get("vocab_sha256") is None
-    except (OSError, ValueError):
-        return True
-
-
 def _check_sums(root: Path, stats: dict[str, Json], found: Findings) -> None:
     """What has to add up in stats.json itself, and the lines of the rejects."""
-    parts = [_count_at(stats, ("rows", one)) for one in ("train", "valid", "rejected", "dropped")]
-    _compare(stats, ("rows", "read"), sum(parts), "train + valid + rejected + dropped are", found)
-    rejected, common = _total_count(stats, "rejects"), _total_count(stats, "common_rejects")
+    rows = stats.get("rows")
+    parts = ("train", "valid", "rejected", "dropped")
+    _compare(stats, ("rows", "read"), _add_counts(rows, parts), f"{' + '.join(parts)} are", found)
+    rejected, common = _add_counts(stats.get("rejects")), _add_counts(stats.get("common_rejects"))
     _compare(stats, ("rows", "rejected"), rejected, "the reasons under rejects are", found)
-    lines = _count_lines(root / processed_folder.REJECTS)
+    path = root / processed_folder.REJECTS
+    lines = 0
+    if path.is_file():
+        with path.open("rb") as stream:
+            lines = sum(1 for _ in stream)
     if lines != rejected + common:
         said = f"{lines} lines, stats.json has {rejected} rejects and {common} common_rejects"
         found.add(_STATS, Place(file=processed_folder.REJECTS, found=said))
 
 
-def _total_count(stats: dict[str, Json], key: str) -> int:
-    reasons = stats.get(key)
-    return sum(_count_at(reasons, (one,)) for one in reasons) if isinstance(reasons, dict) else 0
-
-
-def _count_at(document: dict[str, Json], path: tuple[str, ...]) -> int:
-    said = _value_at(document, path)
-    return said if isinstance(said, int) else 0
-
-
-def _count_lines(path: Path) -> int:
-    if not path.is_file():
+def _add_counts(counts: Json, names: Iterable[str] | None = None) -> int:
+    """Add the counts of these names, or of all; what is not a count is 0."""
+    if not isinstance(counts, dict):
         return 0
-    with path.open("rb") as stream:
-        return sum(1 for _ in stream)
+    told = (counts.get(name) for name in (counts if names is None else names))
+    return sum(count for count in told if isinstance(count, int))
 
 
 def check_manifest(root: Path, found: Findings) -> None:

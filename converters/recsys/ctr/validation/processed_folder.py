@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.recsys.ctr import contract
 from ingot.converters.recsys.ctr.featuremap import HYBRID, VOCAB, Feature, FeatureMap
 from ingot.converters.recsys.ctr.validation.findings import Findings, Place
@@ -23,7 +22,7 @@ STATS = "stats.json"
 VOCAB_FOLDER = "vocab"
 REJECTS = "rejects.jsonl"
 BATCH_ROWS = 8192
-_UNREADABLE = (OSError, pa.ArrowException, ValueError)  # what pyarrow says of damaged files
+_UNREADABLE = "cannot be read"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,35 +55,28 @@ def find_folder(root: Path) -> Folder:
     if not splits:
         hint = "a processed folder has train/ and valid/"
         raise SourceError(str(root), "neither train/ nor valid/ is in it", hint)
-    return Folder(root=root, parts={split: _find_parts(root, split) for split in splits})
-
-
-def _find_parts(root: Path, split: str) -> tuple[Part, ...]:
-    files = sorted(path for path in (root / split).glob("*.parquet") if path.name[0] != ".")
-    return tuple(Part(split=split, path=path, name=f"{split}/{path.name}") for path in files)
-
-
-@contextmanager
-def translate_read_errors(name: str) -> Iterator[None]:
-    """Translates what pyarrow says of a file that is damaged, gone or no Parquet."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise SourceError(name, "no such file") from error
-    except _UNREADABLE as error:
-        said = " ".join(str(error).split())
-        raise SourceError(name, f"cannot be read: {said}") from error
+    return Folder(
+        root=root,
+        parts={
+            split: tuple(
+                Part(split=split, path=path, name=f"{split}/{path.name}")
+                for path in sorted((root / split).glob("*.parquet"))
+                if path.name[0] != "."
+            )
+            for split in splits
+        },
+    )
 
 
 def read_schema(part: Part) -> pa.Schema:
     """The Arrow schema of a file with its metadata; SourceError if it cannot be read."""
-    with translate_read_errors(part.name):
+    with translate_read_errors(part.name, _UNREADABLE):
         return pq.read_schema(part.path)
 
 
 def read_row_count(part: Part) -> int:
     """The rows of a file as its footer says; SourceError if it cannot be read."""
-    with translate_read_errors(part.name):
+    with translate_read_errors(part.name, _UNREADABLE):
         return int(pq.read_metadata(part.path).num_rows)
 
 
@@ -93,12 +85,12 @@ def read_batches(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of a file in order, with the number of the first of each batch."""
     first = 0
-    with translate_read_errors(part.name):
+    with translate_read_errors(part.name, _UNREADABLE):
         file = pq.ParquetFile(part.path, memory_map=False, pre_buffer=False)
     with file:
         following = iter(file.iter_batches(batch_size=rows, columns=columns))
         while True:
-            with translate_read_errors(part.name):
+            with translate_read_errors(part.name, _UNREADABLE):
                 batch = next(following, None)
             if batch is None:
                 return

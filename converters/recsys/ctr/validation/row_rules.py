@@ -262,20 +262,15 @@ def check_row_ids(
     parts = list(parts)
     passes = max(1, -(-sum(map(_row_batches, parts)) // ids_per_pass))
     for residue in range(passes):
-        held = [
-            ids[_residues(ids, passes) == residue] for part in parts for _, ids in _id_batches(part)
-        ]
+        held = []
+        for _, ids in (batch for part in parts for batch in _id_batches(part)):
+            mixed = (ids.view(np.uint64) * _MIX) >> np.uint64(32)  # ids may have a pattern
+            held.append(ids[mixed % np.uint64(passes) == residue])
         ordered = np.concatenate(held) if held else np.zeros(0, np.int64)
         held.clear()
         ordered.sort()
         repeated = ordered[1:][ordered[1:] == ordered[:-1]]
         found.add_several("R1.8", len(repeated), _repetitions(parts, np.unique(repeated)))
-
-
-def _residues(ids: NDArray[np.int64], passes: int) -> NDArray[np.uint64]:
-    """In which pass an id is looked at; mixed, as ids may have a pattern."""
-    mixed: NDArray[np.uint64] = (ids.view(np.uint64) * _MIX) >> np.uint64(32)
-    return mixed % np.uint64(passes)
 
 
 def _repetitions(parts: list[Part], repeated: NDArray[np.int64]) -> Iterator[Place]:
@@ -348,25 +343,19 @@ class Entities:
         both = np.intersect1d(sides[0], sides[1], assume_unique=True)
         if not len(both):
             return
-        parts = list(parts)
-        seed = self.featuremap.split_seed
-        trained = {
-            text
-            for part in parts
-            if part.split == "train"
-            for _, texts in _text_batches(part)
-            for text, _ in _wanted_texts(texts, seed, both)
-        }
-        for part in parts:
-            for start, texts in _text_batches(part) if part.split == "valid" else ():
-                for text, i in _wanted_texts(texts, seed, both):
-                    if text in trained:
-                        self._in_both(part, start + i, text)
-
-    def _in_both(self, part: Part, row: int, text: bytes) -> None:
-        said = f"{_short_text(text)}, also in train"
-        place = Place(file=part.name, row=row, column=contract.ENTITY_ID, found=said)
-        self.found.add("R1.10", place)
+        trained: set[bytes] = set()
+        for part in parts:  # those of train come first
+            for start, texts in _text_batches(part):
+                hashes = entity_hashes(texts, self.featuremap.split_seed)
+                for i in np.flatnonzero(np.isin(hashes, both)).tolist():
+                    if (text := texts[i]) is None:
+                        continue
+                    if part.split == "train":
+                        trained.add(text)
+                    elif text in trained:
+                        said, name = f"{_short_text(text)}, also in train", contract.ENTITY_ID
+                        place = Place(file=part.name, row=start + i, column=name, found=said)
+                        self.found.add("R1.10", place)
 
 
 def entity_hashes(texts: Iterable[bytes | None], seed: int) -> _Hashes:
@@ -382,16 +371,6 @@ def _text_batches(part: Part) -> Iterator[tuple[int, list[bytes | None]]]:
             yield start, batch.column(0).cast(pa.binary()).to_pylist()
     except SourceError:
         return  # R0.2 says so
-
-
-def _wanted_texts(
-    texts: list[bytes | None], seed: int, wanted: _Hashes
-) -> Iterator[tuple[bytes, int]]:
-    """The texts whose hash is wanted, with their rows in the batch."""
-    for i in np.flatnonzero(np.isin(entity_hashes(texts, seed), wanted)).tolist():
-        text = texts[i]
-        if text is not None:
-            yield text, i
 
 
 def _short_text(text: bytes | None) -> str:

@@ -3,8 +3,8 @@
     report = validate(Path("out"))
     report.broken
 
-Rows are read in batches; memory does not grow with them, but for 8 bytes per distinct entity and
-per distinct token of a vocabulary.
+Rows are read in batches: memory grows with 8 bytes per distinct entity, not with the rows. One
+vocabulary at a time is in memory.
 """
 
 import json
@@ -13,12 +13,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from ingot.converters.errors import FeaturemapError, SourceError
 from ingot.converters.recsys.ctr import contract, featuremap
 from ingot.converters.recsys.ctr.contract import Profile
 from ingot.converters.recsys.ctr.featuremap import FeatureMap
+from ingot.converters.recsys.ctr.table.table_cells import is_text
 from ingot.converters.recsys.ctr.validation import processed_folder
 from ingot.converters.recsys.ctr.validation.findings import (
     RULES,
@@ -70,7 +72,10 @@ def validate(
     """Checks every rule of the contract."""
     files = processed_folder.find_folder(root)
     found = Findings(max_shown=max_shown)
-    _check_splits(files, found)
+    for split in contract.SPLITS:
+        if not files.parts.get(split):
+            said = "no Parquet file in it" if split in files.parts else "no such folder"
+            found.add("R0.1", Place(file=f"{split}/", found=said))
     schemas = _read_schemas(files, found)
     used = given or _read_featuremap(root, found)
     if given:
@@ -85,14 +90,6 @@ def validate(
         verdicts=rule_verdicts(found),
         notes=() if profile else (_NO_PROFILE,),
     )
-
-
-def _check_splits(files: Folder, found: Findings) -> None:
-    for split in contract.SPLITS:
-        if not files.parts.get(split):
-            there = split in files.parts
-            said = "no Parquet file in it" if there else "no such folder"
-            found.add("R0.1", Place(file=f"{split}/", found=said))
 
 
 def _read_schemas(files: Folder, found: Findings) -> dict[Part, pa.Schema]:
@@ -270,20 +267,8 @@ class _Validation:
         if column.null_count:
             null = column.is_null().to_numpy(zero_copy_only=False)
             found.rows("R5.1", at, name, null, lambda _: "null")
-        if (broken := _first_not_utf8(texts)) is not None:
+        for broken in np.flatnonzero(~is_text(texts))[:1].tolist():
             said = f"no UTF-8: {texts[broken].as_py()!r}"
             found.add("R1.3", Place(file=at.file, row=at.row + broken, column=name, found=said))
         if self._featuremap and self._profile:
             self._entities.check(split, texts, at)
-
-
-def _first_not_utf8(texts: pa.Array) -> int | None:
-    try:
-        texts.cast(pa.string())
-    except pa.ArrowInvalid:
-        for i, text in enumerate(texts.to_pylist()):
-            try:
-                (text or b"").decode()
-            except UnicodeDecodeError:
-                return i
-    return None

@@ -21,13 +21,14 @@ from ingot.converters.sources.recognizers.criteo import WIDTHS
 def test_headers(kind: str, rows: int) -> None:
     saved = io.BytesIO()
     np.save(saved, np.empty((rows, WIDTHS[kind]), DTYPES[kind]))
-    assert saved.getvalue()[:HEADER] == npy_header(kind, rows)
+    header = npy_header(DTYPES[kind].str, (rows, WIDTHS[kind]))
+    assert saved.getvalue()[:HEADER] == header
     assert len(saved.getvalue()) == HEADER + rows * row_bytes(kind)
 
 
 @pytest.mark.parametrize("rows", [4_195_197_692, 10**15])
 def test_headers_of_many_rows_are_as_long(rows: int) -> None:
-    assert len(npy_header("sparse", rows)) == HEADER
+    assert len(npy_header("<i4", (rows, WIDTHS["sparse"]))) == HEADER
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:

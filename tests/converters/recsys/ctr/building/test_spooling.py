@@ -1,5 +1,6 @@
 """Rows on disk between the passes."""
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ def plain(rows: Rows) -> Plain:
 @pytest.mark.parametrize("sizes", [[], [1], [5, 4], [0, 3, 0, 10]])
 def test_what_was_written(tmp_path: Path, sizes: list[int], most: int | None) -> None:
     expected: Plain = []
-    with Spool(tmp_path / "spool", 2) as spool:
+    with closing(Spool(tmp_path / "spool", 2)) as spool:
         for size in sizes:
             part = rows_of(len(expected), size)
             expected += plain(spool.write(part))
@@ -55,7 +56,7 @@ def test_what_was_written(tmp_path: Path, sizes: list[int], most: int | None) ->
 
 
 def test_some_of_the_rows(tmp_path: Path) -> None:
-    with Spool(tmp_path / "spool", 2) as spool:
+    with closing(Spool(tmp_path / "spool", 2)) as spool:
         written = spool.write(rows_of(0, 9), np.arange(9) % 3 == 0)
         assert spool.write(rows_of(9, 3), np.zeros(3, np.bool_)).rows.tolist() == []
     assert plain(written) == [one for one in plain(rows_of(0, 9)) if one[0] % 3 == 0]
