@@ -232,11 +232,7 @@ def map_data(
 
 
 def _show_prompt(order: Order, *, as_json: bool) -> None:
-<<<<<<< HEAD
-    """Print the messages of the first question, and their size on stderr."""
     from ingot.agent.context import Context
-=======
->>>>>>> main
     from ingot.agent.model.budget import estimate_tokens
     from ingot.agent.proposing.llm.mapper import conversation_messages
 
