@@ -144,8 +144,8 @@ def url_host(url: str) -> str:
         return "the endpoint"
 
 
-def redacted_url(url: str) -> str:
-    """A base URL without what may be secret in it."""
+def service_url(url: str) -> str:
+    """What names the service: its base URL without user, query and fragment."""
     try:
         parts = urlsplit(url)
     except ValueError:
