@@ -105,13 +105,13 @@ class LakeState:
     def sets(self) -> dict[str, KnownSet]:
         """Return every data set by its name."""
         return {
-            name: KnownSet(key=key, facts=SetFacts.from_json(json.loads(facts)))
+            name: KnownSet(key=key, facts=decode(SetFacts, json.loads(facts)))
             for name, key, facts in self._rows("SELECT name, key, facts FROM sets ORDER BY name")
         }
 
     def keep(self, key: str, facts: SetFacts) -> None:
         """Keep what became of a data set."""
-        document = json.dumps(facts.to_json())
+        document = json.dumps(encode(facts))
         with self.connected() as connection:
             put = "INSERT OR REPLACE INTO sets VALUES (?, ?, ?)"
             connection.execute(put, (facts.name, key, document))

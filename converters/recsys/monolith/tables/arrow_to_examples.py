@@ -18,7 +18,6 @@ from ingot.converters.recsys.monolith.tables.cells import (
     UINT32,
     Lists,
     Numbers,
-    Spans,
     byte_strings,
     column_lists,
     encode_line_field,
@@ -26,21 +25,24 @@ from ingot.converters.recsys.monolith.tables.cells import (
     fid_numbers,
     float_numbers,
     is_list,
-    join_spans,
     numbers_in_range,
     plain_array,
     plain_type,
     single_value_lists,
-    spans_of_numbers,
-    spans_of_varints,
-    stack_spans,
     uint64_numbers,
     valid_mask,
 )
 from ingot.converters.recsys.monolith.tables.column_plan import FeatureColumn, Plan
 from ingot.converters.recsys.monolith.wire.format_kernels import FIXED32, FIXED64, LENGTH, VARINT
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
-from ingot.converters.recsys.monolith.wire.row_assembly import gather_spans
+from ingot.converters.recsys.monolith.wire.row_assembly import (
+    Spans,
+    gather_spans,
+    join_spans,
+    spans_of_numbers,
+    spans_of_varints,
+    stack_spans,
+)
 
 _VALUE: Final = 1 << 3 | LENGTH
 """The tag of what lists, and lists of lists, hold."""
@@ -202,7 +204,7 @@ def encode_batch(
         Bad(offset=0, record=first + row, reason="cell", detail=said)
         for row, said in sorted(encoding.wrong.items())
     ]
-    return replace(records, number=first), wrong
+    return records, wrong
 
 
 _GROUP_BYTES: Final = 16 << 20
