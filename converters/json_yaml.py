@@ -4,6 +4,7 @@
 how a field stands in JSON: `Annotated[T, OMIT]`.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
@@ -56,6 +57,11 @@ def find_json(path: Path) -> dict[str, Json] | None:
         return load_json(path)
     except (OSError, ValueError):
         return None
+
+
+def json_digest(document: Json) -> str:
+    """Return the SHA-256 of a JSON document, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 _SUFFIX = ".schema.json"

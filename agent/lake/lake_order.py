@@ -17,6 +17,7 @@ from ingot.agent.proposing.order import (
     Yes,
 )
 from ingot.converters.convert.options import Language, Records, Tokenizer
+from ingot.converters.json_yaml import json_digest
 from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
@@ -171,7 +172,7 @@ def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: Path | None 
             [asking.endpoint.url, asking.endpoint.model] if asking else None,
             [asdict(asking.data_set), asdict(asking.run)] if asking else None,
         ]
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    return json_digest(document)
 
 
 def _tokenizer_identity(order: LakeOrder) -> Json:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from ingot.agent.context import RUNS_FILE, Context, open_checkpoints
 from ingot.agent.lake.data_set import data_set_context
 from ingot.agent.lake.file_scan import find_sets, list_files
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
@@ -26,7 +27,7 @@ from ingot.agent.reporting.proposal_folder import (
 )
 from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.session import Session
-from ingot.agent.state import RUNS_FILE, Context, Order, State, open_checkpoints
+from ingot.agent.state import Order, State
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import decode
 from ingot.converters.lake.catalog import SetFacts

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -180,29 +180,19 @@ def _moved_mappings(
         if one.document is not None and _object_id_at(head, path) is None
     }
     come = {path: one for path, one in new.items() if path not in old and one.data}
-    mappings = {path: one for path, one in come.items() if one.document is not None}
-    moves = _pair_alike(gone, mappings, _canonical_bytes)
-    moves |= _pair_alike(
-        _without_paths(gone, moves.values()),
-        _without_paths(come, moves),
-        lambda one: one.data or b"",
-    )
-    left = _without_paths(gone, moves.values()), _without_paths(come, moves)
+    moves: dict[str, str] = {}
+    for spell in (_canonical_bytes, lambda one: one.data or b""):
+        before = {path: spell(one) for path, one in gone.items() if path not in moves.values()}
+        after = {path: spell(one) for path, one in come.items() if path not in moves}
+        moves |= find_renames(before, {path: data for path, data in after.items() if data})
+    left = gone.keys() - moves.values(), come.keys() - moves.keys()
     return moves | _moves_by_sidecars(base, head, *map(sorted, left))
 
 
-def _without_paths(files: Mapping[str, _File], paths: Collection[str]) -> dict[str, _File]:
-    return {path: one for path, one in files.items() if path not in paths}
-
-
-def _pair_alike(
-    gone: Mapping[str, _File], come: Mapping[str, _File], spell: Callable[[_File], bytes]
-) -> dict[str, str]:
-    before, after = ({path: spell(one) for path, one in side.items()} for side in (gone, come))
-    return find_renames(before, after)
-
-
 def _canonical_bytes(file: _File) -> bytes:
+    """Return the same bytes for equal mappings, none for what is not a mapping."""
+    if file.document is None:
+        return b""
     return json.dumps(file.document, indent=1, sort_keys=True).encode()
 
 
