@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ingot import __version__
+from ingot.agent.context import Context, open_checkpoints
 from ingot.agent.reporting.proposal_folder import check_unedited
-from ingot.agent.state import Channels, Context, Order, State, open_checkpoints
+from ingot.agent.state import Channels, Order, State
 from ingot.converters.errors import ConversionError, MappingError, ModelError
 from ingot.converters.json_yaml import decode, encode, json_digest
 from ingot.converters.rows import Json

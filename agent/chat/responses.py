@@ -28,6 +28,7 @@ from ingot.agent.chat.operations import (
     refusal_problems,
     replace_mapping,
 )
+from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates
 from ingot.agent.judging.trial import try_out
 from ingot.agent.model import client
@@ -46,7 +47,7 @@ from ingot.agent.proposing.llm.reply import (
     shorten_value,
 )
 from ingot.agent.proposing.proposal import MOST_ANSWERS
-from ingot.agent.state import Context, State
+from ingot.agent.state import State
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
 from ingot.converters.rows import Json

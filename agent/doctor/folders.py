@@ -10,7 +10,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from ingot.agent import state as checkpoints
+from ingot.agent import context as checkpoints
 from ingot.agent.doctor.checks import Check, State
 from ingot.agent.model import cache
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from ingot.agent.context import Context
 from ingot.agent.judging.drift import (
     find_drift,
     mapping_changes,
@@ -18,7 +19,7 @@ from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.pinning.pinned_sample import ABOUT, find_pinned, pinned_folder
 from ingot.agent.review.revisions import Side, describe_odd_files, write_sidecars
-from ingot.agent.state import Change, Context, Order
+from ingot.agent.state import Change, Order
 from ingot.converters.errors import MappingError, Problem, SourceError, StorageError
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor

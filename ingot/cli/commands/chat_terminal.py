@@ -22,6 +22,7 @@ from ingot.agent.chat.operations import (
     replace_mapping,
 )
 from ingot.agent.chat.responses import Reply, count_usage, reply_to_change, respond
+from ingot.agent.context import Context
 from ingot.agent.judging.policy import gates_of_state
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact
@@ -33,7 +34,7 @@ from ingot.agent.reporting.proposal_folder import proposed_mapping
 from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
-from ingot.agent.state import Check, Context
+from ingot.agent.state import Check
 from ingot.cli import display
 from ingot.cli.console import (
     is_interactive,

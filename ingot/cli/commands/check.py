@@ -16,8 +16,9 @@ from ingot.converters.json_yaml import encode
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
+    from ingot.agent.context import Context
     from ingot.agent.review.golden_rows import GoldenResult
-    from ingot.agent.state import Context, State
+    from ingot.agent.state import State
 
 
 @command_options
@@ -75,9 +76,9 @@ def _run_checks(
     quiet: bool,
     as_json: bool,
 ) -> None:
+    from ingot.agent.context import Context
     from ingot.agent.judging.policy import gates_of_state
     from ingot.agent.nodes.convert import try_mapping
-    from ingot.agent.state import Context
     from ingot.converters.errors import ConversionError
 
     context, found = Context(), []

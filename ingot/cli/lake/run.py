@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder
-from ingot.agent.model.settings import ModelSettings
+from ingot.agent.model.endpoint import ModelSettings
 from ingot.cli import options as o
 from ingot.cli.console import (
     note_line,
