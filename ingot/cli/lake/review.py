@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ingot.cli import command as o
 from ingot.cli import display
-from ingot.cli import options as o
+from ingot.cli.command import command_options
 from ingot.cli.console import (
     is_interactive,
     note_line,
@@ -20,7 +21,6 @@ from ingot.cli.console import (
     stdout_console,
 )
 from ingot.cli.display import count_text, print_grid
-from ingot.cli.options import command_options
 from ingot.cli.questions import edit_mapping, read_answer, show_proposal
 from ingot.converters.errors import IngotError, ReviewNeeded
 from ingot.converters.settings import Setting
