@@ -129,7 +129,9 @@ def _check_cells(piece: Any, name: str, column: Any, path: Path) -> None:  # noq
     if not nulls and isinstance(column, pa.ListArray | pa.LargeListArray):
         nulls = column.flatten().null_count
     if nulls:
-        said = f"{name} holds {nulls:,} null cells{_rows_of_piece(piece)}"
+        ids = piece.column(ROW_ID).drop_null()
+        rows = f" in the rows from {ROW_ID} {ids[0].as_py()}" if len(ids) else ""
+        said = f"{name} holds {nulls:,} null cells{rows}"
         raise SourceError(str(path), said, "the contract has none: a missing value is id 1")
 
 
@@ -141,11 +143,6 @@ def _check_lengths(piece: Any, feature: StoredFeature, path: Path) -> None:  # n
         said = f"{feature.name} has {index[row]} ids and {value[row]} values in the row"
         where = f"with {ROW_ID} {piece.column(ROW_ID)[row].as_py()}"
         raise SourceError(str(path), f"{said} {where}", "validate the folder to see all of them")
-
-
-def _rows_of_piece(piece: Any) -> str:  # noqa: ANN401
-    ids = piece.column(ROW_ID).drop_null()
-    return f" in the rows from {ROW_ID} {ids[0].as_py()}" if len(ids) else ""
 
 
 def list_lengths(column: Any) -> Any:  # noqa: ANN401
