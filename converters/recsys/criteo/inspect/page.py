@@ -21,7 +21,7 @@ _COVERED: Final = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 def render_inspect_page(told: Figures) -> str:
     """The page, UTF-8 text. Names and texts of the folder are escaped."""
     most = max((one.coverage[-1][0] for one in told.sparse if one.coverage), default=10)
-    axis_end = int(10 ** max(1, math.ceil(math.log10(most))))  # all ids fit in
+    end = int(10 ** max(1, math.ceil(math.log10(most))))  # all ids fit in
     return pages.render_page(
         "ingot.converters.recsys.criteo.inspect",
         "inspect.html.j2",
@@ -35,13 +35,13 @@ def render_inspect_page(told: Figures) -> str:
             {
                 "told": one,
                 "points": " ".join(
-                    f"{round(_log_position(ids, axis_end), 2):g},{round(_HEIGHT * (1 - share), 2):g}"
+                    f"{round(_log_position(ids, end), 2):g},{round(_HEIGHT * (1 - share), 2):g}"
                     for ids, share in one.coverage
                 ),
             }
             for one in told.sparse
         ],
-        axis=f"{axis_end:,}",
+        axis=f"{end:,}",
         covered=coverage_steps(told.sparse),
         tables=told.num_embeddings,
     )

@@ -6,7 +6,7 @@ whatever the size of a row group.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -253,7 +253,12 @@ def ensure_cache(split: Split, folder: Path) -> Path:
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _try_hold_lock(target.with_suffix(".lock")) as locked:
+        with ExitStack() as held:
+            locked = True
+            try:
+                held.enter_context(hold_lock(target.with_suffix(".lock"), wait_s=inf))
+            except OSError:  # a storage without locks: each makes its own, and the last one stays
+                locked = False
             if not _is_cache_of(target, split):
                 for left in folder.glob(f".{target.name}.*") if locked else ():
                     left.unlink(missing_ok=True)  # of killed processes: nobody else writes now
@@ -262,18 +267,6 @@ def ensure_cache(split: Split, folder: Path) -> Path:
         said = f"cannot be written: {error.strerror or error}"
         raise OutputError(str(target), said, "give another folder as cache=") from error
     return target
-
-
-@contextmanager
-def _try_hold_lock(lock: Path) -> Iterator[bool]:
-    """Wait until no other process is in here; whether that can be known."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(hold_lock(lock, wait_s=inf))
-        except OSError:  # a storage without locks: each makes its own, and the last one stays
-            yield False
-            return
-        yield True
 
 
 def write_cache(split: Split, target: Path, *, block: int = BLOCK) -> None:
