@@ -19,6 +19,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
+from ingot.agent.context import Context, context_of_run
 from ingot.agent.judging import policy
 from ingot.agent.nodes.compare import compare
 from ingot.agent.nodes.convert import convert
@@ -29,7 +30,7 @@ from ingot.agent.nodes.review import pause, review
 from ingot.agent.nodes.validate import validate
 from ingot.agent.served.begin import begin, check_allowed
 from ingot.agent.served.order_input import check_order
-from ingot.agent.state import Channels, Context, State, context_of_run
+from ingot.agent.state import Channels, State
 from ingot.converters.errors import IngotError
 from ingot.converters.json_yaml import decode, encode
 

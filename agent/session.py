@@ -6,7 +6,6 @@ begins a new one in its place. A finished run is forgotten.
 """
 
 import hashlib
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ingot import __version__
+from ingot.agent.context import Context, open_checkpoints
 from ingot.agent.reporting.proposal_folder import check_unedited
-from ingot.agent.state import Channels, Context, Order, State, open_checkpoints
+from ingot.agent.state import Channels, Order, State
 from ingot.converters.errors import ConversionError, MappingError, ModelError
-from ingot.converters.json_yaml import decode, encode
+from ingot.converters.json_yaml import decode, encode, json_digest
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import absolute_location, input_stamp
@@ -133,4 +133,4 @@ def session_key(order: Order, source: Source, endpoint: "Endpoint | None" = None
     document |= {"source": absolute_location(source.location), "version": __version__}
     document["model"] = [endpoint.url, endpoint.model] if endpoint else None
     document["files"] = [input_stamp(file) for file in source.files]
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    return json_digest(document)

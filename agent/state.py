@@ -1,53 +1,21 @@
 """What the graph remembers between its nodes: typed here, plain JSON in the checkpoints, no rows.
 
-Also the file of the checkpoints, one SQLite file under INGOT_HOME that only its owner can read, and
-the messages of a served run: plain objects, as clients send them, each with an id; and the context,
-what the nodes work with and no checkpoint holds, which LangGraph hands to every node.
+The messages of a served run are plain objects, as clients send them, each with an id.
 """
 
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
-from sqlite3 import Error
-from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from ingot.agent.model.budget import Usage
-from ingot.agent.model.cache import Store
-from ingot.agent.model.endpoint import configured_endpoint
-from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.order import Order as Order
-from ingot.agent.proposing.proposal import (
-    Attempt,
-    Evidence,
-    History,
-    Mapper,
-    Proposal,
-    Request,
-    Turn,
-    auto_mapper,
-    model_first_mapper,
-)
-from ingot.converters.errors import ModelError, Problem
+from ingot.agent.proposing.proposal import Attempt, Evidence, Proposal, Turn
+from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
-from ingot.converters.mapping.bind import observed_paths
 from ingot.converters.mapping.check import PathCoverage
-from ingot.converters.output.sqlite_file import database_error, open_database
-from ingot.converters.progress import Watch
 from ingot.converters.rows import Json, MappingDocument
-from ingot.converters.sources import Source, open_source
-from ingot.converters.sources.facts import LeftOut, SourceSpec
-from ingot.converters.sources.sample import Sample, draw_sample
+from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.text_kinds import Content
-
-if TYPE_CHECKING:
-    from langgraph.checkpoint.sqlite import SqliteSaver
-
-    from ingot.agent.proposing.llm.mapper import ModelAccess
-
 
 Channels = dict[str, Json]  # a `State` as LangGraph keeps it
 Message = dict[str, Json]
@@ -68,38 +36,6 @@ def _to_message(one: Json, place: int) -> Message:
 def answer_message(text: str) -> Message:
     """A message of the run."""
     return {"type": "ai", "content": text}
-
-
-RUNS_FILE = "runs.sqlite"
-
-
-def state_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of ingot's own state: INGOT_HOME, or a folder in the user's state folder."""
-    named = environment.get("INGOT_HOME")
-    if named:
-        return Path(named)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "ingot"
-    state = environment.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "ingot"
-
-
-@contextmanager
-def open_checkpoints(folder: Path | None = None) -> Iterator["SqliteSaver"]:
-    """The checkpointer over the state folder's file, made on first use with mode 600."""
-    # Only plain types are ever read back, whatever stands in the file.
-    os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
-    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-    from langgraph.checkpoint.sqlite import SqliteSaver
-
-    file = (folder or state_home()) / RUNS_FILE
-    connection = open_database(file)
-    try:
-        yield SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
-    except Error as error:  # of the database, such as a full disk
-        raise database_error(file, error) from error
-    finally:
-        connection.close()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -314,139 +250,3 @@ class State(TypedDict, total=False):
     review: Annotated[Review | None, EMPTY]
     result: Annotated[Result | None, EMPTY]
     outcome: Outcome
-
-
-OpenedKey = tuple[str, SourceSpec]
-SERVE_ROOT = "INGOT_SERVE_ROOT"
-
-
-@dataclass(kw_only=True, eq=False)
-class Context:
-    """The working set of one run.
-
-    Attributes:
-        asking: how a model is asked, None = none is configured.
-        turns: mappers by name, laid over those that there are (tests bring scripted ones).
-        progress: told how far a conversion is, None = nobody listens.
-        root: the folder that an order must not leave, None = any place will do.
-        served: whether this is a server's run, whose person can be asked at any time.
-        cards: what is said beside the data, by the location that is ordered; evidence, see
-            `ingot.agent.proposing.cards`.
-    """
-
-    asking: "ModelAccess | None" = None
-    turns: Mapping[str, Mapper] = field(default_factory=dict)
-    progress: Watch | None = None
-    root: Path | None = None
-    served: bool = False
-    cards: Mapping[str, Card] = field(default_factory=dict)
-    _sources: dict[OpenedKey, Source] = field(default_factory=dict)
-    _samples: dict[OpenedKey, Sample] = field(default_factory=dict)
-    _fields: dict[OpenedKey, tuple[str, ...]] = field(default_factory=dict)
-    _rules: dict[tuple[int, Request], Turn] = field(default_factory=dict)
-    _tokenizers: set[str] = field(default_factory=set)
-
-    @property
-    def mappers(self) -> list[str]:
-        """The names that `turner` knows."""
-        return sorted({"auto", "llm", "rules", *self.turns})
-
-    def mapper_named(self, name: str) -> Mapper:
-        """The mapper of that name; `KeyError` for a name that there is not."""
-        rules = self.turns.get("rules", self.rules)
-        model = _model_mapper(self.asking, rules, self.cards) if self.asking else None
-        known = {
-            "rules": rules,
-            "auto": auto_mapper(rules, model),
-            "llm": model_first_mapper(model, rules) if model else _refuse_model,
-        }
-        return {**known, **self.turns}[name]
-
-    def rules(self, source: Source, sample: Sample, request: Request, history: History) -> Turn:
-        """The rules' turn, made once per sample and request."""
-        from ingot.agent.proposing.rules.mapper import propose
-
-        key = (id(sample), request)
-        if key not in self._rules:
-            self._rules[key] = Turn(proposal=propose(source, sample, request), mapper="rules")
-        return self._rules[key]
-
-    def source(self, location: str, spec: SourceSpec = SourceSpec()) -> Source:
-        """The source, opened once per set of facts."""
-        if (location, spec) not in self._sources:
-            known = self._sources.get((location, SourceSpec()))
-            found = known.with_spec(spec) if known else open_source(location, spec)
-            self._sources[location, spec] = found
-        return self._sources[location, spec]
-
-    def use_source(self, source: Source) -> None:
-        """Use a source that was opened elsewhere wherever its location is named."""
-        self._sources[source.location, source.spec] = source
-
-    def forget(self) -> None:
-        """Open sources and draw samples anew: the data may have changed."""
-        self._sources.clear()
-        self._samples.clear()
-        self._fields.clear()
-        self._rules.clear()
-
-    def check_tokenizer(self, file: str) -> None:
-        """See that a tokenizer serves, once."""
-        from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
-
-        if file not in self._tokenizers:
-            find_eod(load_tokenizer(file))
-            self._tokenizers.add(file)
-
-    def fields(self, location: str, spec: SourceSpec = SourceSpec()) -> tuple[str, ...]:
-        """The paths of the sampled rows as mappings name them, those inside texts of JSON too."""
-        from ingot.agent.proposing.llm.question import shown_inventory
-
-        if (location, spec) not in self._fields:
-            source, sample = self.source_and_sample(location, spec)
-            inside = (one.path for one in shown_inventory(source, sample).paths)
-            rows = observed_paths(row.value for row in sample.rows)
-            self._fields[location, spec] = tuple(dict.fromkeys((*rows, *inside)))
-        return self._fields[location, spec]
-
-    def source_and_sample(
-        self, location: str, spec: SourceSpec = SourceSpec()
-    ) -> tuple[Source, Sample]:
-        """The source and its sample."""
-        return self.source(location, spec), self.sample(location, spec)
-
-    def sample(self, location: str, spec: SourceSpec = SourceSpec()) -> Sample:
-        """Rows spread over the source, drawn once per set of facts."""
-        if (location, spec) not in self._samples:
-            self._samples[location, spec] = draw_sample(self.source(location, spec))
-        return self._samples[location, spec]
-
-
-def _model_mapper(asking: "ModelAccess", rules: Mapper, cards: Mapping[str, Card]) -> Mapper:
-    from ingot.agent.proposing.llm import mapper  # what is shown to a model takes a while to import
-
-    return mapper.llm_mapper(asking, rules, cards)
-
-
-def _refuse_model(source: Source, sample: Sample, request: Request, history: History) -> Turn:
-    hint = "name a model with --model or INGOT_MODEL, and set OPENAI_API_KEY or --base-url"
-    raise ModelError("llm", "no model is configured", hint)
-
-
-def context_from_environment() -> Context:
-    """The context of a graph that is run without one."""
-    endpoint, root = configured_endpoint(None, None), os.environ.get(SERVE_ROOT)
-    if endpoint:
-        from ingot.agent.proposing.llm.mapper import ModelAccess
-    asking = ModelAccess(endpoint=endpoint, store=Store(state_home())) if endpoint else None
-    return Context(asking=asking, root=Path(root) if root else None, served=True)
-
-
-def context_of_run(run: str | None) -> Context:
-    """The context of a server's run: its nodes share what was opened and drawn."""
-    return _cached_context(run) if run else context_from_environment()
-
-
-@lru_cache(maxsize=8)  # runs at a time; one that is older draws its sample again
-def _cached_context(run: str) -> Context:
-    return context_from_environment()

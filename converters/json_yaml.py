@@ -4,6 +4,7 @@
 how a field stands in JSON: `Annotated[T, OMIT]`.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
@@ -56,6 +57,11 @@ def find_json(path: Path) -> dict[str, Json] | None:
         return load_json(path)
     except (OSError, ValueError):
         return None
+
+
+def json_digest(document: Json) -> str:
+    """Return the SHA-256 of a JSON document, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 _SUFFIX = ".schema.json"
@@ -285,7 +291,11 @@ def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
     if origin is list:
         return [_decode_hint(arguments[0], one) for one in document]
     if origin is dict:
-        return {key: _decode_hint(arguments[1], one) for key, one in document.items()}
+        numbers = arguments[0] is int  # which JSON has as texts
+        return {
+            int(key) if numbers else key: _decode_hint(arguments[1], one)
+            for key, one in document.items()
+        }
     return document
 
 

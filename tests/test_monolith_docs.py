@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 from ingot.cli.app import app
 from ingot.converters.json_yaml import schema
 from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, REASONS
-from ingot.converters.recsys.monolith.frames.compression import COMPRESSIONS
-from ingot.converters.recsys.monolith.frames.framing import Framing
+from ingot.converters.recsys.monolith.frames.framing import COMPRESSIONS, Framing
 from ingot.converters.recsys.monolith.tables.column_plan import inferred_kind
 from ingot.schemas.monolith import example_pb2, line_id_pb2
 

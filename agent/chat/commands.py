@@ -208,7 +208,6 @@ def _require_fields(edit: Edit, fields: tuple[str, ...]) -> None:
 
 
 def _parse_group(text: str) -> Json:
-    """Parse `conversation_id sort turn`, or nothing."""
     if text in NOTHING:
         return None
     by, _, sort = text.partition(" sort ")
@@ -267,7 +266,6 @@ def _read_keep(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> 
 def _read_condition(
     rest: str, mapping: MappingDocument, fields: tuple[str, ...], operators: dict[str, str]
 ) -> Edit:
-    """Add a condition to those that there are."""
     for word, operator in operators.items():
         path, found, stated = (one.strip() for one in rest.partition(f" {word} "))
         if found and (" " not in path or path in fields):

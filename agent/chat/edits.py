@@ -40,7 +40,6 @@ class _EditError(Exception):
 
 
 def _pick(known: Sequence[Json], number: int, pointer: str) -> Json:
-    """Return one of several, counted from 1."""
     if not 1 <= number <= len(known):
         raise _EditError(pointer, f"1 to {len(known)}", str(number))
     return known[number - 1]
@@ -138,7 +137,6 @@ def _set_messages(layout: MappingDocument, edit: Edit) -> MappingDocument:
 
 
 def _set_message(layout: MappingDocument, edit: Edit) -> MappingDocument:
-    """Replace, append or remove one entry."""
     known, number, wanted = list(layout.get("messages") or []), edit["number"], edit["message"]
     before = _pick(known if wanted is None else [*known, None], number, "/number")
     entry = [] if wanted is None else [_message_entry(wanted, before, "/message")]
@@ -184,7 +182,6 @@ def _change_message(
 
 
 def _set_role(layout: MappingDocument, edit: Edit) -> MappingDocument:
-    """Give one speaker or one marker its role."""
     role = None if edit["role"] == "drop" else edit["role"]
     changed: list[Json] = []
     found = False
@@ -226,7 +223,6 @@ def _swap_sides(layout: MappingDocument, edit: Edit) -> MappingDocument:
 
 
 def _swap_all(document: MappingDocument, edit: Edit) -> MappingDocument:
-    """Exchange the sides of the stated alternative, or of all that have sides."""
     if edit["alternative"] is not None or "any_of" not in document:
         return _on_layout(_swap_sides)(document, edit)
     variants = [
@@ -285,7 +281,6 @@ def _set_group(document: MappingDocument, edit: Edit) -> MappingDocument:
 
 
 def _set_in(name: str, key: str, document: MappingDocument, value: Json) -> MappingDocument:
-    """Set a key of one of the objects of a document."""
     return _with_key(document, name, _with_key(document.get(name) or {}, key, value))
 
 

@@ -13,6 +13,7 @@ from typing import cast
 from ingot.agent.chat.commands import ValueSyntaxError, split_outside_quotes
 from ingot.agent.chat.conversation import Conversation, Step
 from ingot.agent.chat.edits import EDIT, WHERE, Edit, apply_edits
+from ingot.agent.context import Context
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.discover import spec_of_order
@@ -33,7 +34,7 @@ from ingot.agent.review.replay import (
     place_records,
 )
 from ingot.agent.session import typed_state
-from ingot.agent.state import Context, Order, Review, State
+from ingot.agent.state import Order, Review, State
 from ingot.converters.errors import MappingError, Problem, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import to_document

@@ -214,7 +214,6 @@ def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator
 
 
 def _reason_lines(conversation: Conversation, detail: _Detail) -> Iterator[str]:
-    """Say why the mapper proposed what it did at first."""
     first = conversation.steps[0]
     proposal = first.state.get("proposal")
     evidence = proposal.evidence[: detail.reasons] if proposal else ()

@@ -28,6 +28,7 @@ from ingot.agent.chat.operations import (
     refusal_problems,
     replace_mapping,
 )
+from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates
 from ingot.agent.judging.trial import try_out
 from ingot.agent.model import client
@@ -46,7 +47,7 @@ from ingot.agent.proposing.llm.reply import (
     shorten_value,
 )
 from ingot.agent.proposing.proposal import MOST_ANSWERS
-from ingot.agent.state import Context, State
+from ingot.agent.state import State
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
 from ingot.converters.rows import Json
@@ -222,7 +223,6 @@ def count_usage(conversation: Conversation, context: Context) -> Conversation:
 
 
 def _unknown_line_reply(conversation: Conversation, words: str, error: CommandSyntaxError) -> Reply:
-    """Suggest the command that a line may mean."""
     if words.lower().startswith("why"):
         return Reply(conversation=conversation, show=("why",), text=words)
     if error.begins:
@@ -311,7 +311,6 @@ def _request_completion(
 def _try_reply(
     completion: client.Completion, conversation: Conversation, context: Context
 ) -> _ModelAnswer:
-    """Read a reply, and try its edits on the sample."""
     say, before = "", conversation.state
     provenance = {
         "edited_with": {

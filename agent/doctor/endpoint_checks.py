@@ -21,7 +21,7 @@ from ingot.agent.model import replies, server_errors
 from ingot.agent.model.budget import Ledger, Limits, list_price
 from ingot.agent.model.cache import FORM_LEVELS, KEPT_S, Store
 from ingot.agent.model.client import Sender
-from ingot.agent.model.endpoint import NO_KEY, Endpoint, endpoint_key, known_preset, redacted_url
+from ingot.agent.model.endpoint import NO_KEY, Endpoint, endpoint_key, known_preset, service_url
 from ingot.agent.model.json_text import UnreadableReply, only_object
 from ingot.agent.model.replies import Reply
 from ingot.agent.model.request_form import RequestForm, first_form, softer_form
@@ -58,7 +58,7 @@ def missing_endpoint_check(model: str | None, base_url: str | None) -> Check:
         hint = "set OPENAI_API_KEY, --base-url or --preset"
         return _check("model", "warn", f"{model}: named, but not where it is", hint)
     if base_url:
-        figure = f"none named for {redacted_url(base_url)}"
+        figure = f"none named for {service_url(base_url)}"
         return _check("model", "warn", figure, "set --model or INGOT_MODEL")
     return _check("model", "skipped", "none configured: the rules serve offline")
 
@@ -96,7 +96,7 @@ def _check_address(endpoint: Endpoint) -> Check:
         check_url(endpoint)
     except ModelError as error:
         return _check("address", "fail", error.problem, error.hint)
-    parts, shown = urlsplit(endpoint.url), redacted_url(endpoint.url)
+    parts, shown = urlsplit(endpoint.url), service_url(endpoint.url)
     if parts.path.rstrip("/").endswith(("/completions", "/chat", "/models")):
         return _check("address", "warn", shown, "--base-url is the root: what stands before /chat")
     if parts.scheme == "http" and not _is_local(endpoint.host):

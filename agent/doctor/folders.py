@@ -10,7 +10,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from ingot.agent import state as checkpoints
+from ingot.agent import context as checkpoints
 from ingot.agent.doctor.checks import Check, State
 from ingot.agent.model import cache
 
@@ -81,7 +81,6 @@ def _check_folder(
     named: Path | None = None,
     shown: str = "",
 ) -> Check:
-    """Check that a folder can be written, and that it has room."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"ingot")

@@ -21,11 +21,11 @@ from ingot.agent.privacy import redact
 from ingot.agent.proposing.columns import name_strength, speaker_role
 from ingot.agent.proposing.proposal import (
     MODEL,
-    MappingPart,
     Proposal,
     document_layouts,
     layout_parts,
     message_roles,
+    select_parts,
     value_strings,
 )
 from ingot.agent.state import Check, Gate, State
@@ -74,13 +74,6 @@ class FixedText:
     trained: bool
 
 
-def _parts(document: MappingDocument, *keys: str) -> Iterator[MappingPart]:
-    """Yield the parts of these keys, layout by layout, in the order of the keys."""
-    for pointer, layout in document_layouts(document):
-        found = [one for one in layout_parts(layout, pointer) if one.key in keys]
-        yield from sorted(found, key=lambda one: keys.index(one.key))
-
-
 def system_texts(document: MappingDocument) -> list[FixedText]:
     """Return fixed texts of system messages: every one of them would be in every record."""
     return [one for one in _fixed_texts(document) if one.where == "system"]
@@ -94,7 +87,7 @@ def long_texts(document: MappingDocument) -> list[FixedText]:
 
 
 def _fixed_texts(document: MappingDocument) -> Iterator[FixedText]:
-    for part in _parts(document, "system", "text", "messages"):
+    for part in select_parts(document, "system", "text", "messages"):
         value, pointer, roles = part.value, part.pointer, (part.key,)
         if part.key == "messages":
             value, pointer = value.get("content"), f"{pointer}/content"
@@ -225,7 +218,7 @@ def _named_speakers(role: MappingDocument) -> MappingDocument:
 def _find_in_messages(
     document: MappingDocument, find: Callable[[MappingDocument], Iterator[str]]
 ) -> list[str]:
-    return [said for part in _parts(document, "messages") for said in find(part.value)]
+    return [said for part in select_parts(document, "messages") for said in find(part.value)]
 
 
 def swapped_sides(document: MappingDocument) -> list[str]:

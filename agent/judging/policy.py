@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ingot.agent.judging import model_gates
 from ingot.agent.judging.sample_gates import ProblemsByCode, sample_gates
 from ingot.agent.proposing.proposal import MODEL, PERSONS, Attempt, Proposal, exhausted_reason
-from ingot.agent.state import Check, Gate, Review, State
+from ingot.agent.state import Gate, Review, State
 from ingot.converters.errors import Problem
 
 DOUBTED_CONFIDENCE = 0.7  # a model that says less of itself names its doubt, as it is told to
@@ -109,34 +109,23 @@ def failed_gates(problems: Sequence[Problem]) -> list[str]:
 
 
 def state_person_reasons(state: State) -> list[str]:
-    """What only a person may approve in a run, one line each."""
-    order, proposal = state["order"], state.get("proposal")
-    other = [why] if (why := dispute_reason(state)) else []
-    other += [gate.detail for gate in model_gates.rules_gates(state) if gate.state == "person"]
-    if proposal is None:
-        return other
+    """What only a person may approve in a run, however well it converts; one line each."""
+    proposal = state.get("proposal")
+    found = [dispute_reason(state), *_person_details(model_gates.rules_gates(state))]
+    if proposal is not None:
+        names = _source_names(state)
+        written = model_gates.written_gates(proposal, state.get("check"), names)
+        found += [doubt_reason(proposal, state["order"].min_confidence), *_person_details(written)]
+    return [why for why in found if why]
+
+
+def _person_details(gates: Iterator[Gate]) -> list[str]:
+    return [gate.detail for gate in gates if gate.state == "person"]
+
+
+def _source_names(state: State) -> tuple[str | None, str | None]:
     source = state.get("source")
-    return other + person_reasons(
-        proposal,
-        order.min_confidence,
-        check=state.get("check"),
-        source_name=source.name if source else None,
-        requested_source=order.source_name,
-    )
-
-
-def person_reasons(
-    proposal: Proposal,
-    least: float,
-    *,
-    check: Check | None = None,
-    source_name: str | None = None,
-    requested_source: str | None = None,
-) -> list[str]:
-    """What only a person may approve, however well it converts; one line each."""
-    doubts = [why] if (why := doubt_reason(proposal, least)) else []
-    written = model_gates.written_gates(proposal, check, (source_name, requested_source))
-    return [*doubts, *(gate.detail for gate in written if gate.state == "person")]
+    return source.name if source else None, state["order"].source_name
 
 
 def doubt_reason(proposal: Proposal, least: float) -> str:
@@ -182,39 +171,22 @@ def dispute_reason(state: State) -> str:
     return ""
 
 
-def all_gates(
-    proposal: Proposal,
-    check: Check | None,
-    problems: Sequence[Problem],
-    *,
-    least: float,
-    source_name: str | None,
-    requested_source: str | None,
-) -> list[Gate]:
-    """Every gate with its figure, in the order in which people read them."""
-    by_code = ProblemsByCode(problems)
-    made = [*_confidence_gate(proposal, least)]
+def gates_of_state(state: State) -> list[Gate]:
+    """Every gate with its figure, in the order in which people read them.
+
+    There is none before there is a proposal.
+    """
+    proposal, check = state.get("proposal"), state.get("check")
+    if proposal is None:
+        return []
+    by_code = ProblemsByCode(state.get("problems", ()))
+    made = [*_confidence_gate(proposal, state["order"].min_confidence)]
     if check is not None and proposal.decision in ("pt", "sft"):
         made += sample_gates(check, by_code)
         made += model_gates.literal_gates(proposal, by_code)
-        made += model_gates.written_gates(proposal, check, (source_name, requested_source))
-    return [*made, *by_code.rest()]
-
-
-def gates_of_state(state: State) -> list[Gate]:
-    """The gates of a graph's state; none before there is a proposal."""
-    proposal, order, source = state.get("proposal"), state["order"], state.get("source")
-    if proposal is None:
-        return []
-    gates = all_gates(
-        proposal,
-        state.get("check"),
-        state.get("problems", ()),
-        least=order.min_confidence,
-        source_name=source.name if source else None,
-        requested_source=order.source_name,
-    )
-    return [*gates, *model_gates.rules_gates(state), *_opinion_gates(state, proposal)]
+        made += model_gates.written_gates(proposal, check, _source_names(state))
+    made += by_code.rest()
+    return [*made, *model_gates.rules_gates(state), *_opinion_gates(state, proposal)]
 
 
 def _opinion_gates(state: State, proposal: Proposal) -> Iterator[Gate]:

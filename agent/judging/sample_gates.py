@@ -8,6 +8,7 @@ from ingot.agent.state import Check, Gate
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.check import MAX_UNREADABLE, MIN_COVERAGE
 from ingot.converters.mapping.rows.executor import SOFT_REASONS
+from ingot.converters.rows import shorten_text
 from ingot.converters.sources.text_kinds import Content, MostFrequent
 
 _MOST_DETAIL = 400
@@ -63,8 +64,7 @@ def problem_text(problem: Problem) -> str:
 def detail_text(lines: Iterable[str]) -> str:
     """Places and values as one text without secrets, cut where it is long."""
     text = "; ".join(lines)
-    clean = redact(text)
-    return clean if len(clean) <= _MOST_DETAIL else f"{clean[: _MOST_DETAIL - 3]}..."
+    return shorten_text(redact(text), _MOST_DETAIL, "...")
 
 
 def share_text(part: int, whole: int) -> str:

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
+from ingot.agent.context import Context
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.rules.confidence import record_doubts
-from ingot.agent.state import Check, Context, Order
+from ingot.agent.state import Check, Order
 from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from ingot.agent.context import Context, state_home
 from ingot.agent.judging.policy import review_by_gates
 from ingot.agent.judging.trial import spec_of_document
 from ingot.agent.lake.lake_order import SETS, LakeOrder
@@ -27,7 +28,7 @@ from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.pinning.pinned_sample import pinned_folder
 from ingot.agent.review.pinning.sample_redaction import named_values
 from ingot.agent.session import Session, open_session
-from ingot.agent.state import Context, Order, Outcome, state_home
+from ingot.agent.state import Order, Outcome
 from ingot.agent.state import State as RunState
 from ingot.converters.errors import (
     DriftError,
@@ -54,7 +55,6 @@ _SPENT: Final = ("calls", "chars_sent", "tokens_in", "tokens_out", "cost")
 
 
 def _known_facts(data_set: DataSet) -> SetFacts:
-    """Return what is known before anything is read."""
     source = data_set.source
     card = find_card(data_set.cards) if data_set.cards else None
     return SetFacts(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from ingot.agent.context import RUNS_FILE, Context, open_checkpoints
 from ingot.agent.lake.data_set import data_set_context
 from ingot.agent.lake.file_scan import find_sets, list_files
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
@@ -26,7 +27,7 @@ from ingot.agent.reporting.proposal_folder import (
 )
 from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.session import Session
-from ingot.agent.state import RUNS_FILE, Context, Order, State, open_checkpoints
+from ingot.agent.state import Order, State
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import decode
 from ingot.converters.lake.catalog import SetFacts
@@ -44,12 +45,12 @@ def known_order(lake: Path, mappings: Path | None = None) -> LakeOrder:
     """Restore the order of the runs that wrote a lake's folder."""
     lake = lake.absolute()
     state = LakeState(lake)
-    root = state.note("root") if state.folder.is_dir() else None
+    root = state.note("root", str) if state.folder.is_dir() else None
     if root is None:
         hint = "give the DIR of: ingot lake run ROOT --out DIR"
         raise OutputError(str(lake), "is not the folder of a lake", hint)
-    folder = mappings or Path(str(state.note("mappings") or lake / MAPPINGS))
-    return LakeOrder(root=str(root), out=lake, mappings=folder.absolute())
+    folder = mappings or Path(state.note("mappings", str) or lake / MAPPINGS)
+    return LakeOrder(root=root, out=lake, mappings=folder.absolute())
 
 
 def waiting_sets(order: LakeOrder, *, rejected: bool = False) -> list[SetFacts]:

@@ -92,11 +92,11 @@ def run_lake(
         found = find_sets(
             order, listed, workers, lambda *counts: listen(LakeProgress("files", *counts))
         )
-        state.keep_note(_ROOT, _lake_place(order))
-        state.keep_note(MAPPINGS, str(order.mappings))
+        state.keep_note(_ROOT, _lake_place(order), str)
+        state.keep_note(MAPPINGS, str(order.mappings), str)
         state.keep_members(_set_by_file(found))
         shared_model.begin_run(state)
-        state.keep_note(GONE, None)
+        state.keep_note(GONE, None, list[str])
         written = {one.name for one in found.sets if _is_written(one, now, settle)}
         worked = _work_through(order, found, workers, listen, written)
         left_out = [
@@ -131,7 +131,6 @@ def _set_by_file(found: Survey) -> dict[str, str]:
 def _work_through(
     order: LakeOrder, found: Survey, workers: Workers, listen: Listener, written: set[str]
 ) -> list[str]:
-    """Work on what is new or changed, and return its names."""
     kept = order.state.sets()
     todo = [
         one
@@ -205,7 +204,6 @@ def _key_with_first(order: LakeOrder, key: str, first: str) -> str:
 
 
 def _write_traceback(order: LakeOrder, name: str, details: str) -> str:
-    """Write the traceback of a crash, and return a hint that names the file."""
     if not details:
         return ""
     file = order.state.folder / "mistakes" / f"{name}.txt"
@@ -256,7 +254,6 @@ def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
 
 @contextmanager
 def _lock_folder(order: LakeOrder) -> Iterator[None]:
-    """Hold the lake's folder for one run."""
     folder = order.state.folder
     with output_errors(order.out):
         (folder / HASHES).mkdir(parents=True, exist_ok=True)
@@ -266,7 +263,7 @@ def _lock_folder(order: LakeOrder) -> Iterator[None]:
             hint = "wait for it or choose another folder"
             raise OutputError(str(order.out), "another run is working there", hint) from error
     try:
-        if (known := order.state.note(_ROOT)) not in (None, _lake_place(order)):
+        if (known := order.state.note(_ROOT, str)) not in (None, _lake_place(order)):
             problem = f"is the folder of another lake: {known}"
             raise OutputError(str(order.out), problem, "choose another folder for this one")
         yield

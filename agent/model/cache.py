@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from json import dumps, loads
 from pathlib import Path
 
-from ingot.agent.model.endpoint import Endpoint, redacted_url
+from ingot.agent.model.endpoint import Endpoint, service_url
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.sqlite_file import database_error, open_database
 from ingot.converters.rows import Json
@@ -129,4 +129,4 @@ def _parse_known(document: dict[str, Json]) -> KnownForm | None:
 
 def _endpoint_key(endpoint: Endpoint) -> str:
     """URL and model as one key, without what may be secret in a URL."""
-    return f"{redacted_url(endpoint.url).rstrip('/')} {endpoint.model}"
+    return f"{service_url(endpoint.url).rstrip('/')} {endpoint.model}"

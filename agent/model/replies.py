@@ -1,10 +1,11 @@
 """Read chat completions: what they say, why they ended, and streamed ones put together."""
 
+import codecs
 import json
 import re
-from codecs import BOM_UTF8
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import IncrementalNewlineDecoder
 from typing import Any
 
 from ingot.agent.model.budget import estimate_tokens
@@ -150,9 +151,6 @@ def token_count(usage: Json, name: str) -> int | None:
     return None
 
 
-_LINE_END = re.compile(rb"\r\n|\r|\n")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerEvent:
     """One event: its name (empty = it has none) and its data, the lines joined by line feeds."""
@@ -165,45 +163,34 @@ class EventParser:
     """Takes the bytes of a stream as they come, however they are cut."""
 
     def __init__(self) -> None:
-        self._line = bytearray()
-        self._first = True
-        self._after_return = False
+        text = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self._decoder = IncrementalNewlineDecoder(text, translate=True)
+        self._line: list[str] = []
         self._name = ""
         self._data: list[str] = []
 
-    def feed(self, piece: bytes) -> list[ServerEvent]:
+    def feed(self, piece: bytes, *, final: bool = False) -> Iterator[ServerEvent]:
         """The events that end in this piece; empty events are none."""
-        if not piece:
-            return []
-        if self._after_return and piece.startswith(b"\n"):
-            piece = piece[1:]  # the second half of a line's end that came in two pieces
-        self._after_return = piece.endswith(b"\r")
-        *ended, rest = _LINE_END.split(piece)
-        found = [self._ended(line) for line in ended]
-        self._line += rest
-        return [one for one in found if one is not None]
+        first, *lines = self._decoder.decode(piece, final).split("\n")
+        self._line.append(first)
+        for line in lines:
+            yield from self._end_line("".join(self._line))
+            self._line = [line]
 
-    def end(self) -> list[ServerEvent]:
+    def end(self) -> Iterator[ServerEvent]:
         """The event that the end of the stream leaves without its blank line."""
-        found = [self._ended(b""), self._ended(b"")]
-        return [one for one in found if one is not None]
+        yield from self.feed(b"", final=True)
+        yield from self._end_line("".join(self._line))
+        yield from self._end_line("")
 
-    def _ended(self, rest: bytes) -> ServerEvent | None:
-        """The event that this line ends, None = it ends none."""
-        line = bytes(self._line + rest)
-        self._line.clear()
-        if self._first:
-            self._first, line = False, line.removeprefix(BOM_UTF8)
-        if line:
-            self._field(line.decode("utf-8", "replace"))
-            return None
-        name, data, self._name, self._data = self._name, self._data, "", []
-        return ServerEvent(name=name, data="\n".join(data)) if data else None
-
-    def _field(self, line: str) -> None:
+    def _end_line(self, line: str) -> Iterator[ServerEvent]:
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
-        if name == "event":
+        if not line:
+            if self._data:
+                yield ServerEvent(name=self._name, data="\n".join(self._data))
+            self._name, self._data = "", []
+        elif name == "event":
             self._name = value
         elif name in ("data", "error"):
             self._name = name if name == "error" else self._name

@@ -7,13 +7,14 @@ something else, or where the model is unsure, a person sees both.
 import json
 from dataclasses import replace
 
+from ingot.agent.context import Context
 from ingot.agent.judging.policy import state_person_reasons
 from ingot.agent.judging.trial import joint_confidence, same_records, try_out
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.propose import redacted_proposal, rules_turn
 from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.proposal import MODEL, Evidence, Proposal, exhausted_reason
-from ingot.agent.state import Context, Opinion, State
+from ingot.agent.state import Opinion, State
 from ingot.converters.errors import MappingError
 from ingot.converters.rows import MappingDocument
 

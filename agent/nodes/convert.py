@@ -6,6 +6,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ingot.agent.context import Context
 from ingot.agent.judging.trial import try_out
 from ingot.agent.nodes.discover import discover, sample, spec_of_order
 from ingot.agent.nodes.propose import propose
@@ -13,7 +14,7 @@ from ingot.agent.nodes.report import report
 from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import redact
 from ingot.agent.reporting.report import report_text
-from ingot.agent.state import Context, Order, Result, Review, State, Written
+from ingot.agent.state import Order, Result, Review, State, Written
 from ingot.converters.convert import job
 from ingot.converters.convert.options import ConvertOptions
 from ingot.converters.errors import ConversionError, Problem, SourceError

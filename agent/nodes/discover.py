@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ingot.agent.context import Context
 from ingot.agent.judging.trial import spec_of_document
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
-from ingot.agent.state import Context, Order, SampleSummary, SourceSummary, State
+from ingot.agent.state import Order, SampleSummary, SourceSummary, State
 from ingot.converters.errors import SourceError
 from ingot.converters.output.commit import check_destination
 from ingot.converters.output.files import output_errors

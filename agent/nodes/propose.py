@@ -6,6 +6,7 @@ look: an answer that converts is put to the model once more, with the records th
 
 from dataclasses import asdict, replace
 
+from ingot.agent.context import Context
 from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
 from ingot.agent.judging.trial import ROWS, find_signals, try_out
 from ingot.agent.model.budget import Spent, Usage
@@ -13,7 +14,7 @@ from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact, redact_value
 from ingot.agent.proposing.cards import card_evidence
 from ingot.agent.proposing.proposal import Evidence, Proposal, Turn, fallback_turn
-from ingot.agent.state import Answer, Context, Order, State, Stopped
+from ingot.agent.state import Answer, Order, State, Stopped
 from ingot.converters.errors import BudgetReached, ModelError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json, MappingDocument

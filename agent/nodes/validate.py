@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from ingot.agent.context import Context
 from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.trial import Trial, report_facts, try_out
 from ingot.agent.nodes.propose import document_decision
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.proposing.proposal import Proposal
-from ingot.agent.state import Change, Context, Order, State
+from ingot.agent.state import Change, Order, State
 from ingot.converters.errors import DriftError, MappingError, Problem, SourceError, StorageError
 from ingot.converters.mapping.bind import to_document
 from ingot.converters.rows import MappingDocument

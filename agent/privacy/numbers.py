@@ -16,7 +16,8 @@ Span = tuple[int, int]
 Finder = Callable[[str], Iterator[Span]]
 
 _CARD = re.compile(r"(?<![0-9A-Za-z])(?<!\d[.,])\d{4}(?:[ .-]{0,3}\d){9,15}(?![0-9A-Za-z])")
-_GROUP = re.compile(r"\d+")
+_DIGITS = re.compile(r"\d+")
+_ALPHANUMERICS = re.compile(r"[A-Za-z0-9]+")
 # Issuer ranges and the lengths they issue. Left out: Maestro (50, 56-69, 12 to 19 digits), which
 # would take in one long id in thirty, and the 13 and 19 digits of Visa and Discover, which hardly
 # any card has and many an id has.
@@ -38,27 +39,35 @@ _LETTER_VALUES = {ord(letter): str(int(letter, 36)) for letter in ascii_uppercas
 _BETWEEN = r"[\"'’]?[^0-9A-Za-z\n]{0,3}(?:(?:no|nr|number|code|id|is)\b[^0-9A-Za-z\n]{0,4}){0,2}"
 
 
-def find_payment_cards(text: str) -> Iterator[tuple[int, int]]:
-    """Payment cards: an issuer's range and length, and the Luhn check digit."""
+def _search_numbers(
+    text: str, pattern: re.Pattern[str], find_end: Callable[[re.Match[str]], int | None], step: int
+) -> Iterator[Span]:
+    """Yield where numbers begin and end; `step`: behind what is none, the search goes on there."""
     place = 0
-    while match := _CARD.search(text, place):
-        end = _card_end(match)
+    while match := pattern.search(text, place):
+        end = find_end(match)
         if end:
             yield match.start(), end
-        place = end or match.start() + 4
+        place = end or min(match.start() + step, match.end())
 
 
-def _card_end(match: re.Match[str]) -> int | None:
-    """The end of the longest card that the groups of digits from here on spell."""
-    ends = [match.start() + group.end() for group in _GROUP.finditer(match[0])]
-    for end in reversed(ends):
-        digits = "".join(_GROUP.findall(match.string, match.start(), end))
-        if _is_card(digits):
-            return end
+def _longest_end(
+    match: re.Match[str], group: re.Pattern[str], is_number: Callable[[str], bool]
+) -> int | None:
+    """The end of the longest number that the groups from here on spell."""
+    for one in reversed(list(group.finditer(match[0]))):
+        if is_number(match[0][: one.end()]):
+            return match.start() + one.end()
     return None
 
 
-def _is_card(digits: str) -> bool:
+def find_payment_cards(text: str) -> Iterator[tuple[int, int]]:
+    """Payment cards: an issuer's range and length, and the Luhn check digit."""
+    return _search_numbers(text, _CARD, lambda match: _longest_end(match, _DIGITS, _is_card), 4)
+
+
+def _is_card(number: str) -> bool:
+    digits = "".join(_DIGITS.findall(number))
     issued = _ISSUERS.get(len(digits))
     return bool(issued and issued.match(digits)) and len(set(digits)) > 1 and _passes_luhn(digits)
 
@@ -70,21 +79,13 @@ def _passes_luhn(digits: str) -> bool:
 
 def find_ibans(text: str) -> Iterator[tuple[int, int]]:
     """International bank account numbers, by country structure and check digits."""
-    place = 0
-    while match := _IBAN.search(text, place):
-        end = _iban_end(match)
-        if end:
-            yield match.start(), end
-        place = end or match.start() + 4
+    return _search_numbers(
+        text, _IBAN, lambda match: _longest_end(match, _ALPHANUMERICS, _is_iban), 4
+    )
 
 
-def _iban_end(match: re.Match[str]) -> int | None:
-    valid = _paper_validator("iban")
-    for group in reversed(list(re.finditer(r"[A-Za-z0-9]+", match[0]))):
-        number = match[0][: group.end()]
-        if group.end() >= 15 and _passes_mod_97(number) and valid(number):
-            return match.start() + group.end()
-    return None
+def _is_iban(number: str) -> bool:
+    return len(number) >= 15 and _passes_mod_97(number) and _paper_validator("iban")(number)
 
 
 def _passes_mod_97(iban: str) -> bool:
@@ -178,7 +179,6 @@ _PHONE_NAME = re.compile(
 )
 _LONGEST_PHONE_NAME = 40
 _PHONE_SPELLING = re.compile(r"\s*\+?[ .()/\d-]{7,30}\s*")
-_DIGITS = re.compile(r"\d+")
 
 
 def is_phone_name(name: str) -> bool:
@@ -193,7 +193,7 @@ def is_phone_like(text: str) -> bool:
 
 def find_phones(text: str) -> Iterator[tuple[int, int]]:
     """Phone numbers; no dates, sums, versions, and no bare ids but those spelled as mobiles are."""
-    yield from _international_numbers(text)
+    yield from _search_numbers(text, _INTERNATIONAL, _international_end, len(text))
     yield from (match.span() for match in _AMERICAN.finditer(text))
     yield from (match.span() for match in _OTHER_FORMS.finditer(text))
     for match in _CHINESE.finditer(text):
@@ -215,26 +215,15 @@ def _is_national(number: str) -> bool:
     )
 
 
-def _international_numbers(text: str) -> Iterator[tuple[int, int]]:
-    place = 0
-    while match := _INTERNATIONAL.search(text, place):
-        end = _international_end(match)
-        if end:
-            yield match.start(), end
-        place = end or match.end()
-
-
 def _international_end(match: re.Match[str]) -> int | None:
-    """Where the number ends: the longest of its groups of digits that is a valid number.
+    """Where the longest of its groups of digits that is a valid number ends.
 
     Made-up numbers such as +1 555 0100 are of a possible length but not valid; behind a `+` they
     count, as a whole.
     """
-    number = match[0]
-    for group in reversed(list(_DIGITS.finditer(number))):
-        if group.end() >= 7 and _is_valid_number(number[: group.end()], None):
-            return match.start() + group.end()
-    return match.end() if "+" in number and _is_possible_number(number) else None
+    end = _longest_end(match, _DIGITS, lambda one: len(one) >= 7 and _is_valid_number(one, None))
+    possible = end is None and "+" in match[0] and _is_possible_number(match[0])
+    return match.end() if possible else end
 
 
 @lru_cache(maxsize=4096)

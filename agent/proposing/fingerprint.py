@@ -6,11 +6,11 @@ read by. A shape is small and readable, since it stands in the provenance of a s
 """
 
 import hashlib
-import json
 from collections.abc import Iterator
 
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.columns import alias_tables, speaker_role, spell_name
+from ingot.converters.json_yaml import json_digest
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import MAX_PATHS, Outline, outlines
@@ -47,7 +47,7 @@ def source_shape(source: Source, sample: Sample) -> Shape:
         "roles": {path: names for path, one in paths.items() if (names := _role_values(one))},
     }
     if wide:
-        return {**head, "wide": len(paths), "sha256": _hash_json(_steady_part(body))}
+        return {**head, "wide": len(paths), "sha256": json_digest(_steady_part(body))}
     body["partly"] = {path: part for path, part in body["partly"].items() if path in body["paths"]}
     return {**head, **{key: value for key, value in body.items() if value}}
 
@@ -67,16 +67,12 @@ def fingerprint(source: Source, sample: Sample) -> str:
 
 def shape_fingerprint(found: Shape) -> str:
     """The fingerprint of a shape."""
-    return _hash_json([found.get("facts", {}), found.get("sha256") or _steady_part(found)])
+    return json_digest([found.get("facts", {}), found.get("sha256") or _steady_part(found)])
 
 
 def _steady_part(found: Shape) -> Json:
     """What another sample of the same data would show too."""
     return [found.get("paths", {}), found.get("roles", {})]
-
-
-def _hash_json(value: Json) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _value_counts(one: Outline) -> dict[str, int]:

@@ -59,6 +59,13 @@ def layout_parts(layout: MappingDocument, pointer: str = "") -> Iterator[Mapping
             yield MappingPart(f"meta.{key}", f"{pointer}/meta/{key}", value)
 
 
+def select_parts(document: MappingDocument, *keys: str) -> Iterator[MappingPart]:
+    """Walk over the parts of these keys, layout by layout, in the order of the keys."""
+    for pointer, layout in document_layouts(document):
+        found = [one for one in layout_parts(layout, pointer) if one.key in keys]
+        yield from sorted(found, key=lambda one: keys.index(one.key))
+
+
 def message_roles(role: Json) -> tuple[Json, ...]:
     """The roles that a message may have."""
     if isinstance(role, dict):

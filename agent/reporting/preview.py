@@ -8,10 +8,11 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ingot.agent.context import Context
 from ingot.agent.judging.trial import try_out
 from ingot.agent.privacy import hide_secrets, named_secrets, redact_value
 from ingot.agent.reporting.mapping_words import cut_text, describe
-from ingot.agent.state import Context, State
+from ingot.agent.state import State
 from ingot.converters.mapping.check import PathCoverage
 from ingot.converters.rows import Json
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -86,7 +86,9 @@ def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[Ch
     mappings = [*_changed_paths(paths, old, new, head, moves, globs)]
     beside = head.files.keys() & {sidecar_owner(path) for path in changed}
     untouched = beside - {one.path for one in mappings}
-    mappings += _changes_of_sidecars_only(head, sorted(untouched))
+    for path, one in _read_files(head, sorted(untouched)).items():
+        if one.document is not None:  # only a sidecar of it changed
+            mappings.append(_remaining_mapping(path, None, one.document, one))
     placed = (_with_sidecar_changes(one, base, head) for one in mappings if _is_chosen(one, globs))
     return sorted(placed, key=lambda one: one.path)
 
@@ -102,15 +104,8 @@ def compare_files(old: Side, old_path: str, new: Side, new_path: str) -> Changed
     before, after = _read_single(old, old_path), _read_single(new, new_path)
     if before.document is None:
         raise MappingError(old.name, before.problems(old_path))
-    return ChangedMapping(
-        path=new_path,
-        old_path=old_path,
-        status="broken" if after.document is None else "modified",
-        old=before.document,
-        new=after.document,
-        text=after.text,
-        problems=() if after.document else after.problems(new_path),
-    )
+    found = _remaining_mapping(new_path, old_path, before.document, after)
+    return found if found.status == "broken" else replace(found, status="modified")
 
 
 def _read_single(side: Side, path: str) -> _File:
@@ -185,29 +180,19 @@ def _moved_mappings(
         if one.document is not None and _object_id_at(head, path) is None
     }
     come = {path: one for path, one in new.items() if path not in old and one.data}
-    mappings = {path: one for path, one in come.items() if one.document is not None}
-    moves = _pair_alike(gone, mappings, _canonical_bytes)
-    moves |= _pair_alike(
-        _without_paths(gone, moves.values()),
-        _without_paths(come, moves),
-        lambda one: one.data or b"",
-    )
-    left = _without_paths(gone, moves.values()), _without_paths(come, moves)
+    moves: dict[str, str] = {}
+    for spell in (_canonical_bytes, lambda one: one.data or b""):
+        before = {path: spell(one) for path, one in gone.items() if path not in moves.values()}
+        after = {path: spell(one) for path, one in come.items() if path not in moves}
+        moves |= find_renames(before, {path: data for path, data in after.items() if data})
+    left = gone.keys() - moves.values(), come.keys() - moves.keys()
     return moves | _moves_by_sidecars(base, head, *map(sorted, left))
 
 
-def _without_paths(files: Mapping[str, _File], paths: Collection[str]) -> dict[str, _File]:
-    return {path: one for path, one in files.items() if path not in paths}
-
-
-def _pair_alike(
-    gone: Mapping[str, _File], come: Mapping[str, _File], spell: Callable[[_File], bytes]
-) -> dict[str, str]:
-    before, after = ({path: spell(one) for path, one in side.items()} for side in (gone, come))
-    return find_renames(before, after)
-
-
 def _canonical_bytes(file: _File) -> bytes:
+    """Return the same bytes for equal mappings, none for what is not a mapping."""
+    if file.document is None:
+        return b""
     return json.dumps(file.document, indent=1, sort_keys=True).encode()
 
 
@@ -243,7 +228,9 @@ def _changed_paths(
         if after is None:
             kind = head.others.get(path)
             if (was is not None and path not in was_at.values()) or (stated and kind):
-                yield _removed_mapping(path, was, kind)
+                found = ChangedMapping(path=path, status="removed", old=was)
+                problem = Problem("", "unreadable", "a regular file", kind or "")
+                yield replace(found, status="broken", problems=(problem,)) if kind else found
         elif (
             after.document is not None or was is not None or stated or _claims_to_be_mapping(after)
         ):
@@ -270,13 +257,6 @@ def _has_mapping_sibling(path: str, head: Side) -> bool:
     return any(one.document is not None for one in _read_files(head, beside).values())
 
 
-def _removed_mapping(path: str, was: MappingDocument | None, kind: str | None) -> ChangedMapping:
-    if kind is None:
-        return ChangedMapping(path=path, status="removed", old=was)
-    problem = Problem("", "unreadable", "a regular file", kind)
-    return ChangedMapping(path=path, status="broken", old=was, problems=(problem,))
-
-
 def _remaining_mapping(
     path: str, old_path: str | None, was: MappingDocument | None, after: _File
 ) -> ChangedMapping:
@@ -298,15 +278,6 @@ def _claims_to_be_mapping(file: _File) -> bool:
     stated = _parse_object(file.data or b"")
     said = any(key in stated for key in ("text", "messages", "any_of"))
     return said and stated.get("version") == 2
-
-
-def _changes_of_sidecars_only(head: Side, paths: Sequence[str]) -> Iterator[ChangedMapping]:
-    """Yield unchanged mappings of which a sidecar changed."""
-    for path, one in _read_files(head, paths).items():
-        if one.document is not None:
-            yield ChangedMapping(
-                path=path, status="modified", old=one.document, new=one.document, text=one.text
-            )
 
 
 def _with_sidecar_changes(one: ChangedMapping, base: Side, head: Side) -> ChangedMapping:

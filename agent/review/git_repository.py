@@ -87,6 +87,13 @@ def _run_git(folder: Path, *words: str, given: bytes = b"") -> bytes:
     return ran.stdout
 
 
+def _run_or_raise(folder: Path, where: str, problem: str, *words: str, given: bytes = b"") -> bytes:
+    try:
+        return _run_git(folder, *words, given=given)
+    except _GitError as error:
+        raise RevisionError(where, f"{problem}: {error}") from error
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repository:
     """A repository; `root` is the top folder of its working tree, or the folder of a bare one."""
@@ -138,12 +145,8 @@ class Repository:
 
     def tree(self, commit: str) -> dict[str, _Entry]:
         """Return every file of a commit by path. Raises RevisionError."""
-        try:
-            listed = _run_git(
-                self.root, "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit
-            )
-        except _GitError as error:
-            raise RevisionError(commit, f"its files cannot be listed: {error}") from error
+        words = ("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
+        listed = _run_or_raise(self.root, commit, "its files cannot be listed", *words)
         found = {}
         for line in listed.split(b"\0")[:-1]:
             facts, _, name = line.partition(b"\t")
@@ -153,12 +156,11 @@ class Repository:
 
     def names(self) -> list[str]:
         """List the paths of the working tree that git does not ignore. Raises RevisionError."""
+        where, problem = str(self.root), "cannot list its files"
+        inside = ("rev-parse", "--is-inside-work-tree")
         words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        try:
-            within = _run_git(self.root, "rev-parse", "--is-inside-work-tree").strip() == b"true"
-            listed = _run_git(self.root, *words) if within else b""
-        except _GitError as error:
-            raise RevisionError(str(self.root), f"cannot list its files: {error}") from error
+        within = _run_or_raise(self.root, where, problem, *inside).strip() == b"true"
+        listed = _run_or_raise(self.root, where, problem, *words) if within else b""
         if not within:
             hint = "name what to review: --head REF"
             raise RevisionError(str(self.root), "the repository has no working tree", hint)
@@ -195,12 +197,9 @@ class Repository:
     def _batch(self, form: str, blobs: Sequence[str]) -> bytes:
         if not blobs:
             return b""
-        try:
-            return _run_git(
-                self.root, "cat-file", form, given="".join(f"{b}\n" for b in blobs).encode()
-            )
-        except _GitError as error:
-            raise RevisionError(str(self.root), f"cannot read its objects: {error}") from error
+        given = "".join(f"{blob}\n" for blob in blobs).encode()
+        problem = "cannot read its objects"
+        return _run_or_raise(self.root, str(self.root), problem, "cat-file", form, given=given)
 
 
 def open_repository(folder: Path) -> Repository:

@@ -13,7 +13,8 @@ rule.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from ingot.agent.review.markdown_escaping import (
     code_span,
@@ -42,26 +43,18 @@ Describe = Callable[[Facts], str]
 Piece = TypeVar("Piece")
 
 
-class Section(NamedTuple):
-    """A complete piece of Markdown about one mapping; `first` ones are kept before all others."""
-
-    text: str
-    first: bool
+# A complete piece of Markdown about one mapping, and whether it is kept before all others.
+Section = tuple[str, bool]
 
 
 def mapping_sections(mapping: Facts) -> list[Section]:
     """Return the sections about one mapping of the review document; the first is its heading."""
-    first = (
-        _lead_text(mapping),
-        _changes_block(mapping["changes"]),
-        _golden_block(mapping),
-        _drift_block(mapping),
-    )
-    then = (_examples_block(mapping), _paths_table(mapping), _provenance_table(mapping))
-    return [
-        *(Section(text=text, first=True) for text in (*first, _figures_table(mapping)) if text),
-        *(Section(text=text, first=False) for text in then if text),
+    kept_first = (_lead_text, _changes_block, _golden_block, _drift_block, _figures_table)
+    sections = [(write(mapping), True) for write in kept_first]
+    sections += [
+        (write(mapping), False) for write in (_examples_block, _paths_table, _provenance_table)
     ]
+    return [one for one in sections if one[0]]
 
 
 def sort_by_level(mappings: Sequence[Facts]) -> list[Facts]:
@@ -119,24 +112,24 @@ def _sample_lines(mapping: Facts) -> Iterator[str]:
     yield line
 
 
-def _changes_block(changes: Sequence[Facts]) -> str:
-    if not changes:
+def _changes_block(mapping: Facts) -> str:
+    def row(one: Facts) -> tuple[str, ...]:
+        words = ("-" if one[side] is None else code_span(one[side]) for side in ("old", "new"))
+        rule = f"{escape_words(one['class'])}: {code_span(one['rule'], 60)}"
+        return (escape_words(one["target"]), *words, rule)
+
+    return _limited_table(("target", "before", "after", "class: rule"), mapping["changes"], row)
+
+
+def _limited_table(
+    head: Sequence[str], whole: Sequence[Piece], row: Callable[[Piece], Sequence[str]]
+) -> str:
+    """Show the first rows of a table, and how many more there are; "" if there are none."""
+    if not whole:
         return ""
-    rows = [
-        (
-            escape_words(one["target"]),
-            code_span(one["old"]) if one["old"] is not None else "-",
-            code_span(one["new"]) if one["new"] is not None else "-",
-            f"{escape_words(one['class'])}: {code_span(one['rule'], 60)}",
-        )
-        for one in changes[:MOST_ROWS]
-    ]
-    return markdown_table(("target", "before", "after", "class: rule"), rows) + _more_note(changes)
-
-
-def _more_note(whole: Sequence[object]) -> str:
     left = len(whole) - MOST_ROWS
-    return f"\n\nand {left} more" if left > 0 else ""
+    more = f"\n\nand {left} more" if left > 0 else ""
+    return markdown_table(head, map(row, whole[:MOST_ROWS])) + more
 
 
 def _golden_block(mapping: Facts) -> str:
@@ -153,21 +146,13 @@ def _golden_block(mapping: Facts) -> str:
 
 
 def _drift_block(mapping: Facts) -> str:
-    drift = mapping["drift"]
-    if not drift:
-        return ""
-    rows = (
-        (
-            code_span(one["path"]),
-            escape_words(one["what"]),
-            code_span(one["before"]),
-            code_span(one["after"]),
-            "yes" if one["stops"] else "no",
-        )
-        for one in drift[:MOST_ROWS]
-    )
+    def row(one: Facts) -> tuple[str, ...]:
+        stops = "yes" if one["stops"] else "no"
+        words = code_span(one["before"]), code_span(one["after"])
+        return (code_span(one["path"]), escape_words(one["what"]), *words, stops)
+
     head = ("path", "change of the data", "when mapped", "now", "stops a run")
-    return markdown_table(head, rows) + _more_note(drift)
+    return _limited_table(head, mapping["drift"], row)
 
 
 def _figures_table(mapping: Facts) -> str:
@@ -219,14 +204,13 @@ def _paths_table(mapping: Facts) -> str:
         for one in side["paths"] if side else ():
             both = found.setdefault((one["target"], one["path"]), ["-", "-"])
             both[place] = _resolved_text(one)
-    if not found:
-        return ""
-    rows = [
-        (escape_words(target), code_span(path), *both)
-        for (target, path), both in list(found.items())[:MOST_ROWS]
-    ]
-    inner = markdown_table(("target", "path", "found before", "found after"), rows)
-    return fold_blocks("Coverage of every path", [inner + _more_note(list(found))])
+
+    def row(one: tuple[str, str]) -> tuple[str, ...]:
+        return (escape_words(one[0]), code_span(one[1]), *found[one])
+
+    head = ("target", "path", "found before", "found after")
+    table = _limited_table(head, list(found), row)
+    return fold_blocks("Coverage of every path", [table]) if table else ""
 
 
 def _resolved_text(path: Facts) -> str:
@@ -238,7 +222,8 @@ def _provenance_table(mapping: Facts) -> str:
     old, new = mapping["provenance"]["old"], mapping["provenance"]["new"]
     names = ("mapper", "model", "prompt_sha256", "confidence", "edited", "repaired")
     rows = [
-        _figure_row(name.replace("_sha256", ""), old, new, _stated_value(name)) for name in names
+        _figure_row(name.replace("_sha256", ""), old, new, partial(_stated_text, name))
+        for name in names
     ]
     rows += [_figure_row("cost", old, new, _cost_text)]
     stated = [row for row in rows if row[1:] != ("-", "-")]
@@ -250,16 +235,13 @@ def _provenance_table(mapping: Facts) -> str:
     return fold_blocks(title, [*inner, lacking if line is None else command_block(line)])
 
 
-def _stated_value(name: str) -> Describe:
-    def show(side: Facts) -> str:
-        value = side[name]
-        if value is None or isinstance(value, bool):
-            return {None: "-", True: "yes", False: "no"}[value]
-        if isinstance(value, int | float):
-            return code_span(f"{value:.2f}")
-        return code_span(str(value)[:12] if name == "prompt_sha256" else str(value))
-
-    return show
+def _stated_text(name: str, side: Facts) -> str:
+    value = side[name]
+    if value is None or isinstance(value, bool):
+        return {None: "-", True: "yes", False: "no"}[value]
+    if isinstance(value, int | float):
+        return code_span(f"{value:.2f}")
+    return code_span(str(value)[:12] if name == "prompt_sha256" else str(value))
 
 
 def _cost_text(side: Facts) -> str:
@@ -309,10 +291,10 @@ def _render_review(review: Facts, limit: int) -> str:
     blocked = [
         of_one for one, of_one in zip(ordered, pieces, strict=True) if _reasons_at("block", [one])
     ]
-    if len(blocked) > 1 or any(utf8_size(of_one[0].text) > room for of_one in blocked):
+    if len(blocked) > 1 or any(utf8_size(of_one[0][0]) > room for of_one in blocked):
         head = "\n\n".join([head, _blocking_text(ordered, limit // 3)])
     chosen = _choose_sections(pieces, limit - utf8_size(head) - _RESERVED)
-    shown = (piece.text for kept in chosen for piece in kept)
+    shown = (text for kept in chosen for text, _ in kept)
     return "\n\n".join([head, *shown, *_left_out_lines(review, pieces, chosen)]) + "\n"
 
 
@@ -395,9 +377,9 @@ def _choose_sections(pieces: Sequence[Sequence[Section]], room: int) -> list[lis
     kept: list[set[int]] = [set() for _ in pieces]
     for first in (True, False):
         for chosen, of_one in zip(kept, pieces, strict=True):
-            for number, piece in enumerate(of_one):
-                cost = utf8_size(piece.text) + 2
-                if piece.first != first or (number and 0 not in chosen) or cost > room:
+            for number, (text, is_first) in enumerate(of_one):
+                cost = utf8_size(text) + 2
+                if is_first != first or (number and 0 not in chosen) or cost > room:
                     continue
                 chosen.add(number)
                 room -= cost
@@ -426,16 +408,17 @@ _COMMANDS = {"block": "error", "warn": "warning"}
 
 
 def github_annotations(review: Facts) -> list[str]:
-    """Return notes at the lines of the mappings as job commands, errors first."""
-    return [*_level_annotations(review, "block"), *_level_annotations(review, "warn")]
+    """Return notes at the lines of the mappings as job commands, errors first.
 
-
-def _level_annotations(review: Facts, level: str) -> Iterator[str]:
-    """Yield at most ten; the last one says how many more there are."""
-    found = _reasons_at(level, sort_by_level(review["mappings"]))
-    for place, (mapping, reason) in enumerate(found[:MOST], start=1):
-        left = len(found) - MOST if place == MOST else 0
-        yield _annotation_command(mapping, reason, left)
+    There are at most ten of a level; the last one says how many more there are.
+    """
+    lines = []
+    for level in _COMMANDS:
+        found = _reasons_at(level, sort_by_level(review["mappings"]))
+        for place, (mapping, reason) in enumerate(found[:MOST], start=1):
+            left = len(found) - MOST if place == MOST else 0
+            lines.append(_annotation_command(mapping, reason, left))
+    return lines
 
 
 def _annotation_command(mapping: Facts, reason: Facts, left: int) -> str:

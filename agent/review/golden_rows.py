@@ -58,8 +58,7 @@ class _MismatchError(Exception):
 
 def golden_file(mapping: Path) -> Path:
     """Return where the golden rows of a mapping lie: `foo.json` has `foo.golden.jsonl`."""
-    stem = mapping.stem if mapping.suffix == ".json" else mapping.name
-    return mapping.with_name(f"{stem}{_ENDING}")
+    return mapping.with_name(f"{mapping.name.removesuffix('.json')}{_ENDING}")
 
 
 def run_golden(document: MappingDocument, file: Path, *, source_name: str) -> GoldenResult:

@@ -9,6 +9,7 @@ import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 from ingot.agent.judging.drift import redacted_changes
@@ -248,12 +249,11 @@ def example_differences(
     differences: Sequence[Difference], secrets: Mapping[str, str] | None = None
 ) -> list[dict[str, Json]]:
     """Return at most three differences as plain JSON, one of every kind first."""
-    first = [next((one for one in differences if one.kind == kind), None) for kind in _ORDER]
-    chosen = [one for one in first if one is not None]
-    others = [one for one in differences if not any(one is other for other in chosen)]
-    chosen += sorted(others, key=lambda one: _ORDER.index(one.kind))[: MOST_EXAMPLES - len(chosen)]
-    ordered = sorted(chosen, key=lambda one: _ORDER.index(one.kind))
-    return [_example_json(one, secrets or {}) for one in ordered]
+    ordered = sorted(differences, key=lambda one: _ORDER.index(one.kind))
+    first = {one.kind: one for one in reversed(ordered)}.values()
+    others = [one for one in ordered if all(one is not other for other in first)]
+    chosen = sorted([*first, *others][:MOST_EXAMPLES], key=lambda one: _ORDER.index(one.kind))
+    return [_example_json(one, secrets or {}) for one in chosen]
 
 
 def _example_json(one: Difference, secrets: Mapping[str, str]) -> dict[str, Json]:
@@ -303,14 +303,13 @@ def _narrow_texts(record: Record, other: Record) -> Record:
         for key in ("text", "system", "tools")
         if key in record
     }
-    if "messages" not in record:
-        return {**record, **narrow}
-    beside = [*other.get("messages", []), *[None] * len(record["messages"])]
-    messages = [
-        {**one, "content": _cut_to_difference(one["content"], two["content"] if two else None)}
-        for one, two in zip(record["messages"], beside, strict=False)
-    ]
-    return {**record, **narrow, "messages": messages}
+    if "messages" in record:
+        beside = [one["content"] for one in other.get("messages", [])]
+        narrow["messages"] = [
+            {**one, "content": _cut_to_difference(one["content"], text)}
+            for one, text in zip_longest(record["messages"], beside[: len(record["messages"])])
+        ]
+    return {**record, **narrow}
 
 
 def _cut_to_difference(text: Json, other: Json) -> Json:
@@ -421,8 +420,9 @@ def _provenance_json(document: MappingDocument | None) -> dict[str, Json] | None
     if not isinstance(stated, dict) or not stated:
         return None
     repaired = stated.get("repaired")
+    texts = {key: stated.get(key) for key in ("mapper", "model", "prompt_sha256")}
     return {
-        **{key: _text_or_none(stated.get(key)) for key in ("mapper", "model", "prompt_sha256")},
+        **{key: redact(one) if isinstance(one, str) else None for key, one in texts.items()},
         "confidence": _number_or_none(stated.get("confidence")),
         "edited": stated["edited"] if isinstance(stated.get("edited"), bool) else None,
         "repaired": bool(repaired) if isinstance(repaired, bool | list) else None,
@@ -436,10 +436,6 @@ def _cost_json(stated: Json) -> dict[str, Json] | None:
     return {
         key: _number_or_none(stated.get(key)) for key in ("calls", "tokens_in", "tokens_out", "usd")
     }
-
-
-def _text_or_none(stated: Json) -> str | None:
-    return redact(stated) if isinstance(stated, str) else None
 
 
 def _number_or_none(stated: Json) -> float | int | None:

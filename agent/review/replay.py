@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from ingot.agent.context import Context
 from ingot.agent.judging.drift import (
     find_drift,
     mapping_changes,
@@ -18,7 +19,7 @@ from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.pinning.pinned_sample import ABOUT, find_pinned, pinned_folder
 from ingot.agent.review.revisions import Side, describe_odd_files, write_sidecars
-from ingot.agent.state import Change, Context, Order
+from ingot.agent.state import Change, Order
 from ingot.converters.errors import MappingError, Problem, SourceError, StorageError
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
@@ -119,34 +120,28 @@ def _match_by_place(old: Sequence[PlacedRecord], new: Sequence[PlacedRecord]) ->
     before, after = ({one.key: one for one in side} for side in (old, new))
     files = {file: n for n, file in enumerate(dict.fromkeys(one.key[0] for one in (*old, *new)))}
     keys = sorted({*before, *after}, key=lambda key: (files[key[0]], *key[1:]))
-    told = [_difference(before.get(key), after.get(key)) for key in keys]
-    unlike = tuple(one for one in told if one is not None)
-    return RecordMatch(
-        by_place=True, same=len(keys) - len(unlike), of=len(keys), differences=unlike
-    )
-
-
-def _difference(old: PlacedRecord | None, new: PlacedRecord | None) -> Difference | None:
-    if old is None:
-        return Difference("gained", new.place, None, new.record) if new else None
-    if new is None:
-        return Difference("lost", old.place, old.record, None)
-    if old.record == new.record:
-        return None
-    return Difference("changed", new.place, old.record, new.record)
+    unlike = []
+    for key in keys:
+        was, now = before.get(key), after.get(key)
+        if was is None and now is not None:
+            unlike.append(Difference("gained", now.place, None, now.record))
+        elif was is not None and now is None:
+            unlike.append(Difference("lost", was.place, was.record, None))
+        elif was is not None and now is not None and was.record != now.record:
+            unlike.append(Difference("changed", now.place, was.record, now.record))
+    same = len(keys) - len(unlike)
+    return RecordMatch(by_place=True, same=same, of=len(keys), differences=tuple(unlike))
 
 
 def _match_by_content(old: Sequence[PlacedRecord], new: Sequence[PlacedRecord]) -> RecordMatch:
     """Match records of the same content, wherever they stand."""
     before, after = (Counter(map(_record_text, side)) for side in (old, new))
     same = (before & after).total()
-    unlike = (
-        *(Difference("lost", one.place, one.record, None) for one in _surplus_records(old, after)),
-        *(
-            Difference("gained", one.place, None, one.record)
-            for one in _surplus_records(new, before)
-        ),
-    )
+    lost = [Difference("lost", *one[1:], None) for one in _surplus_records(old, after)]
+    gained = [
+        Difference("gained", one.place, None, one.record) for one in _surplus_records(new, before)
+    ]
+    unlike = (*lost, *gained)
     return RecordMatch(by_place=False, same=same, of=same + len(unlike), differences=unlike)
 
 
@@ -268,7 +263,8 @@ def _pinned_basis(side: Side, path: str, folder: Path) -> SampleBasis | None:
         return None
     shown = side.shown(place)
     laid = pinned_folder(write_sidecars(side, path, folder))
-    if _is_not_fetched(laid):
+    files = (one for one in laid.rglob("*") if one.is_file())
+    if any(one.read_bytes()[:100].startswith(_POINTER_OF_LFS) for one in files):
         return SampleBasis(kind="none", why=f"{shown} is kept by Git LFS and was not fetched")
     try:
         found = find_pinned(laid)
@@ -287,11 +283,6 @@ def _pinned_basis(side: Side, path: str, folder: Path) -> SampleBasis | None:
     )
 
 
-def _is_not_fetched(folder: Path) -> bool:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return any(path.read_bytes()[:100].startswith(_POINTER_OF_LFS) for path in files)
-
-
 def replay_mappings(
     stand: SampleBasis, old: MappingDocument | None, new: MappingDocument | None
 ) -> Replay:
@@ -305,13 +296,17 @@ def replay_mappings(
     )
     if stand.kind == "source" and error and (old is None or old_error):
         raise error
+    matched = None
+    if before is not None and after is not None:
+        rows = (count_sampled_rows(before.trial), count_sampled_rows(after.trial))
+        matched = match_records(before.records, after.records, rows=rows)
     return Replay(
         stand=stand,
         old=before,
         new=after,
         old_fault="; ".join(map(str, faults)) if before is None else "",
         problems=problems,
-        matched=_match_runs(before, after),
+        matched=matched,
         drift=_provenance_drift(new, after),
     )
 
@@ -333,21 +328,11 @@ def _run_mapping(
         return None, error.problems, None
     name = order.source_name or trial.source.name
     records = tuple(place_records(trial, source_name=name))
-    return SampleRun(trial=trial, records=records), tuple(_trial_problems(trial)), None
-
-
-def _trial_problems(trial: Trial) -> Iterator[Problem]:
+    problems = tuple(trial.report.problems)
     if not trial.report.rows:
         expected = "facts that the sample can be read by"
-        yield Problem("/source", "unreadable", expected, "no row")
-    yield from trial.report.problems
-
-
-def _match_runs(old: SampleRun | None, new: SampleRun | None) -> RecordMatch | None:
-    if old is None or new is None:
-        return None
-    rows = (count_sampled_rows(old.trial), count_sampled_rows(new.trial))
-    return match_records(old.records, new.records, rows=rows)
+        problems = (Problem("/source", "unreadable", expected, "no row"), *problems)
+    return SampleRun(trial=trial, records=records), problems, None
 
 
 def _provenance_drift(document: MappingDocument, ran: SampleRun | None) -> tuple[Change, ...]:

@@ -207,15 +207,12 @@ def sample_extent(side: Side, mapping: str) -> Extent | None:
     if (about := f"{place}/{ABOUT}") not in paths:
         return None
     found = side.contents(paths, MOST_SAMPLE)
-    return Extent(rows=_stated_rows(found.get(about, b"")), size=sum(map(len, found.values())))
-
-
-def _stated_rows(about: bytes) -> int:
     try:
-        stated = json.loads(about)["rows"]
+        stated = json.loads(found.get(about, b""))["rows"]
     except (ValueError, RecursionError, KeyError, TypeError):
-        return 0
-    return stated if isinstance(stated, int) else 0
+        stated = 0
+    rows = stated if isinstance(stated, int) else 0
+    return Extent(rows=rows, size=sum(map(len, found.values())))
 
 
 def shrunken_sample(was: Extent | None, now: Extent | None) -> tuple[str, str] | None:
@@ -224,10 +221,9 @@ def shrunken_sample(was: Extent | None, now: Extent | None) -> tuple[str, str] |
         return None
     if now is None:
         return "sample_removed", f"the pinned sample of {was.rows} rows is gone"
+    fewer = "the pinned sample has fewer"
     if now.rows < was.rows:
-        said = f"the pinned sample has fewer rows: {was.rows} → {now.rows}"
-        return "sample_smaller", said
+        return "sample_smaller", f"{fewer} rows: {was.rows} → {now.rows}"
     if now.size < was.size * _SMALLER:
-        said = f"the pinned sample has fewer bytes: {was.size} → {now.size}"
-        return "sample_smaller", said
+        return "sample_smaller", f"{fewer} bytes: {was.size} → {now.size}"
     return None

@@ -5,6 +5,7 @@ A thread of a server may hold several runs, one after the other: each starts fro
 
 from collections.abc import Sequence
 
+from ingot.agent.context import Context
 from ingot.agent.nodes.discover import discover
 from ingot.agent.privacy import redact
 from ingot.agent.reporting.report import (
@@ -23,7 +24,7 @@ from ingot.agent.served.order_input import (
     refuse_unexpanded,
     wants_help,
 )
-from ingot.agent.state import Channels, Context, Message, Order, answer_message
+from ingot.agent.state import Channels, Message, Order, answer_message
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.json_yaml import encode
 from ingot.converters.rows import Json

@@ -27,12 +27,13 @@ from rich.table import Table
 from run import read_records, stage
 from score import Score, score
 
+from ingot.agent.context import Context
 from ingot.agent.model.budget import Ledger, estimate_tokens, list_price
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.proposing.llm.mapper import ModelAccess
 from ingot.agent.session import run_once
-from ingot.agent.state import Context, Order, Outcome
+from ingot.agent.state import Order, Outcome
 
 NOTHING = ("irrelevant", "unmappable")
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from ingot import __version__
 from ingot.converters.errors import ConversionError, IngotError
+from ingot.converters.json_yaml import json_digest
 from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.output.commit import FinishedResult, StagedResult
 from ingot.converters.output.files import output_errors
-from ingot.converters.output.identity import RunIdentity, json_digest
+from ingot.converters.output.identity import RunIdentity
 from ingot.converters.records.writers import part_name, reject_text
 from ingot.converters.rows import Json, Reject
 from ingot.converters.sources import Source

@@ -20,20 +20,12 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-def _fit(chat: layout.Chat) -> layout.FittedChat:
-    return layout.require_trained(chat).then(layout.require_tool_list)
-
-
 def _row(chat: layout.Chat) -> Record:
     said = [
         {"role": turn.role, "content": turn.content, "training": turn.trained}
         for turn in chat.turns
     ]
     return {"messages": said, "tools": chat.tools}
-
-
-def _training_mask(chat: layout.Chat) -> tuple[bool, ...]:
-    return chat.trained
 
 
 def _entry(written: layout.WrittenFiles) -> dict[str, Json]:
@@ -68,8 +60,10 @@ def _usage_lines(written: layout.WrittenFiles, out: str) -> tuple[str, ...]:
 TRAINER: Final = layout.Trainer(
     name="axolotl",
     version="0.19.0",
-    fit=_fit,
-    ways=(layout.TrainingMode(name="message", schema=_SCHEMA, row=_row, trains=_training_mask),),
+    steps=(layout.require_trained, layout.require_tool_list),
+    ways=(
+        layout.TrainingMode(name="message", schema=_SCHEMA, row=_row, trains=layout.record_mask),
+    ),
     configs=_configs,
     use=_usage_lines,
 )

@@ -8,7 +8,7 @@ What there is to know about a trainer: its ways to express what is trained, its 
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -73,17 +73,20 @@ class FittedChat:
     chat: Chat | None
     done: tuple[str, ...] = field(default=())
 
-    def then(self, *steps: "Step") -> "FittedChat":
-        """Take further steps; none after one that gave no chat."""
-        fitted = self
-        for step in steps:
-            if fitted.chat is not None:
-                taken = step(fitted.chat)
-                fitted = FittedChat(chat=taken.chat, done=(*fitted.done, *taken.done))
-        return fitted
-
 
 Step = Callable[[Chat], FittedChat]
+
+
+def take_steps(chat: Chat, steps: Iterable[Step]) -> FittedChat:
+    """What steps make of a chat, one after the other; none is taken after one that gave none."""
+    done: tuple[str, ...] = ()
+    for step in steps:
+        taken = step(chat)
+        done += taken.done
+        if taken.chat is None:
+            return FittedChat(chat=None, done=done)
+        chat = taken.chat
+    return FittedChat(chat=chat, done=done)
 
 
 def chat_of_record(record: Record) -> Chat:
@@ -269,12 +272,13 @@ class Trainer:
     """A trainer.
 
     Attributes:
+        steps: what makes a chat fit it, in order.
         use: for people: how to start it, as lines of text, for the place of the export.
     """
 
     name: str
     version: str
-    fit: Callable[[Chat], FittedChat]
+    steps: tuple[Step, ...]
     ways: tuple[TrainingMode, ...]
     reads_records: bool = False
     configs: Callable[[WrittenFiles], dict[str, bytes]]
@@ -300,6 +304,11 @@ def record_row(chat: Chat) -> Record:
         "system": first.content if lifted else None,
         "tools": chat.tools,
     }
+
+
+def record_mask(chat: Chat) -> tuple[bool, ...]:
+    """What the record says is trained on."""
+    return chat.trained
 
 
 def assistant_mask(chat: Chat) -> tuple[bool, ...]:

@@ -33,19 +33,6 @@ _TAGS: Final[dict[str, Json]] = {
 _YAML_WORDS: Final = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 
 
-def _fit(chat: layout.Chat) -> layout.FittedChat:
-    return layout.require_trained(chat).then(
-        layout.require_tool_list,
-        layout.merge_system,
-        layout.cut_tail,
-        layout.end_with_assistant,
-        layout.merge_neighbours("user", "assistant", "tool"),
-        layout.begin_with_user,
-        layout.require_alternating("user", "tool"),
-        layout.require_still_trained,
-    )
-
-
 def _last_turn_mask(chat: layout.Chat) -> tuple[bool, ...]:
     return (*(False for _ in chat.turns[:-1]), True)
 
@@ -102,7 +89,17 @@ def _yaml_word(value: Json) -> str:
 TRAINER: Final = layout.Trainer(
     name="llamafactory",
     version="0.9.5",
-    fit=_fit,
+    steps=(
+        layout.require_trained,
+        layout.require_tool_list,
+        layout.merge_system,
+        layout.cut_tail,
+        layout.end_with_assistant,
+        layout.merge_neighbours("user", "assistant", "tool"),
+        layout.begin_with_user,
+        layout.require_alternating("user", "tool"),
+        layout.require_still_trained,
+    ),
     ways=(
         layout.TrainingMode(
             name="assistant",

@@ -23,18 +23,6 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-def _fit(chat: layout.Chat) -> layout.FittedChat:
-    return layout.require_trained(chat).then(
-        layout.require_tool_list,
-        layout.merge_system,
-        layout.cut_tail,
-        layout.end_with_assistant,
-        layout.merge_neighbours("user", "assistant"),
-        _order_rounds,
-        layout.require_still_trained,
-    )
-
-
 def _order_rounds(chat: layout.Chat) -> layout.FittedChat:
     """Rounds of a question and an answer, once tools' answers are where ms-swift puts them."""
     said = [turn for turn in chat.turns if turn.role != "system"]
@@ -123,7 +111,16 @@ def _usage_lines(written: layout.WrittenFiles, out: str) -> tuple[str, ...]:
 TRAINER: Final = layout.Trainer(
     name="swift",
     version="4.6.0",
-    fit=_fit,
+    steps=(
+        layout.require_trained,
+        layout.require_tool_list,
+        layout.merge_system,
+        layout.cut_tail,
+        layout.end_with_assistant,
+        layout.merge_neighbours("user", "assistant"),
+        _order_rounds,
+        layout.require_still_trained,
+    ),
     ways=(
         layout.TrainingMode(
             name="message",

@@ -15,21 +15,6 @@ from ingot.converters.rows import Json
 MODULE: Final = "ingot_records.py"
 
 
-def _fit(chat: layout.Chat) -> layout.FittedChat:
-    return layout.require_trained(chat).then(
-        layout.move_tools_to_system,
-        layout.merge_system,
-        layout.merge_neighbours("user", "assistant"),
-        layout.begin_with_user,
-        layout.require_alternating("user"),
-        layout.require_still_trained,
-    )
-
-
-def _training_mask(chat: layout.Chat) -> tuple[bool, ...]:
-    return chat.trained
-
-
 def _entry(written: layout.WrittenFiles) -> dict[str, Json]:
     named: dict[str, Json] = {"data_files": list(written.files), "packed": False, "split": "train"}
     if written.kind == "pt":
@@ -54,10 +39,21 @@ def _usage_lines(written: layout.WrittenFiles, out: str) -> tuple[str, ...]:
 TRAINER: Final = layout.Trainer(
     name="torchtune",
     version="0.6.1",
-    fit=_fit,
+    steps=(
+        layout.require_trained,
+        layout.move_tools_to_system,
+        layout.merge_system,
+        layout.merge_neighbours("user", "assistant"),
+        layout.begin_with_user,
+        layout.require_alternating("user"),
+        layout.require_still_trained,
+    ),
     ways=(
         layout.TrainingMode(
-            name="message", schema=layout.RECORD_ROWS, row=layout.record_row, trains=_training_mask
+            name="message",
+            schema=layout.RECORD_ROWS,
+            row=layout.record_row,
+            trains=layout.record_mask,
         ),
     ),
     reads_records=True,

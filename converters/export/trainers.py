@@ -18,6 +18,7 @@ from ingot.converters.export.chat_layout import (
     Trainer,
     TrainingMode,
     chat_of_record,
+    take_steps,
 )
 from ingot.converters.output.files import output_errors
 from ingot.converters.records.schema import Record
@@ -63,7 +64,7 @@ def _reason_counts(counts: Counter[str]) -> dict[str, Json]:
 
 
 def fitter(trainer: Trainer) -> Callable[[Chat], FittedChat]:
-    """The trainer's `fit`, quick for chats of a shape that went through it unchanged before.
+    """What the trainer's steps make of a chat, quick for chats of a shape that came out unchanged.
 
     Without tools, roles and masks decide; data sets have few of their combinations.
     """
@@ -73,7 +74,7 @@ def fitter(trainer: Trainer) -> Callable[[Chat], FittedChat]:
         shape = tuple([(turn.role, turn.trained) for turn in chat.turns])
         if chat.tools is None and shape in unchanged:
             return FittedChat(chat=chat)
-        fitted = trainer.fit(chat)
+        fitted = take_steps(chat, trainer.steps)
         if chat.tools is None and fitted == FittedChat(chat=chat) and len(unchanged) < SHAPES:
             unchanged.add(shape)
         return fitted

@@ -21,10 +21,6 @@ _SPLIT: Final = pa.schema(
 _WHOLE: Final = pa.schema([("messages", _MESSAGES), ("tools", pa.string())])
 
 
-def _fit(chat: layout.Chat) -> layout.FittedChat:
-    return layout.require_trained(chat).then(layout.require_tool_list, layout.cut_tail)
-
-
 def _split_row(chat: layout.Chat) -> Record:
     said, start = layout.message_rows(chat), chat.trained.index(True)
     return {"prompt": said[:start], "completion": said[start:], "tools": chat.tools}
@@ -80,7 +76,7 @@ def _masks(*, completion: bool, assistant: bool) -> dict[str, Json]:
 TRAINER: Final = layout.Trainer(
     name="trl",
     version="1.16.0",
-    fit=_fit,
+    steps=(layout.require_trained, layout.require_tool_list, layout.cut_tail),
     ways=(
         layout.TrainingMode(
             name="completion",

@@ -1,7 +1,7 @@
 """Facts of one data set of a lake, and `catalog.parquet`: a row of them per data set."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.rows import Json
 
@@ -52,12 +53,6 @@ class Figures:
     heard: dict[str, int] = field(default_factory=dict)
     within: int = 0
     samples: tuple[dict[str, Json], ...] = ()
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Json]) -> "Figures":
-        """What `asdict` and JSON made of it."""
-        lengths = {int(least): count for least, count in document["lengths"].items()}
-        return cls(**{**document, "lengths": lengths, "samples": tuple(document["samples"])})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,27 +100,9 @@ class SetFacts:
     result: str | None = None
     fingerprint: str | None = None
 
-    def to_json(self) -> dict[str, Json]:
-        """Plain JSON types."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Json]) -> "SetFacts":
-        """The inverse of `to_json`, also after JSON; unknown fields are left out."""
-        known = {one.name for one in fields(cls)}
-        kept = {name: value for name, value in document.items() if name in known}
-        return cls(
-            **{
-                **kept,
-                "left_out": tuple(kept.get("left_out", ())),
-                "figures": Figures.from_json(kept["figures"]) if "figures" in kept else Figures(),
-                "splits": tuple(Split(**one) for one in kept.get("splits", ())),
-            }
-        )
-
     def as_text(self) -> "SetFacts":
         """The same with texts that can be written: names of files in archives may be no text."""
-        return SetFacts.from_json(encodable_value(self.to_json()))
+        return decode(SetFacts, encodable_value(encode(self)))
 
 
 def encodable_value(value: Json) -> Json:
@@ -250,10 +227,7 @@ _VALUES: Final[dict[str, ColumnValue]] = {
     "duplicates_within": lambda one: one.figures.within,
     "duplicates_across": attrgetter("across"),
     "overlaps": lambda one: _pairs(one.overlaps),
-    "splits": lambda one: [
-        {"name": s.name, "records": s.records, "duplicates": s.duplicates, "tokens": s.tokens}
-        for s in one.splits
-    ],
+    "splits": lambda one: list(map(encode, one.splits)),
     "spent": lambda one: {key: one.spent.get(key) for key in _SPENT} if one.spent else None,
     **{f"card_{name}": _card_value(name) for name in _CARD},
     "card_languages": lambda one: one.card.get("languages", []),

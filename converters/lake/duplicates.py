@@ -14,14 +14,13 @@ The repeats of a lake, not looked for again where no hash has changed.
 """
 
 import itertools
-import json
 import math
 import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +29,7 @@ from numpy.typing import NDArray
 
 from ingot import __version__
 from ingot.converters.errors import ConversionError
-from ingot.converters.json_yaml import load_json
+from ingot.converters.json_yaml import decode, encode, load_json
 from ingot.converters.lake.record_hashes import WIDTH, Hashes, hash_heads, hash_tails, write_header
 from ingot.converters.output.files import encode_json, output_errors, whole_file, write_file
 from ingot.converters.rows import Json
@@ -349,12 +348,12 @@ def find_or_recall(
     files: Mapping[str, Path], memory: Path, drops: Path | None = None
 ) -> Duplicates:
     """As `duplicates.find`; what was found is kept in the file `memory`."""
-    asked = {"format": _MEMORY_FORMAT, "version": __version__, "files": _stamps(files)}
-    known = _load_recalled(memory, json.loads(json.dumps(asked)), drops)
+    asked: Json = {"format": _MEMORY_FORMAT, "version": __version__, "files": _stamps(files)}
+    known = _load_recalled(memory, asked, drops)
     if known is not None:
         return known
     found = find_duplicates(files, drops, work=memory.with_name(f".{memory.name}.bins"))
-    sets = [[name, asdict(one)] for name, one in found.sets.items()]
+    sets = [[name, encode(one)] for name, one in found.sets.items()]
     written = {"asked": asked, "drops": _stamps(found.drops), "sets": sets}
     with output_errors(memory):
         write_file(memory, encode_json(written, sort_keys=False))
@@ -377,7 +376,7 @@ def _stamp(file: Path) -> list[int]:
 def _load_recalled(memory: Path, asked: Json, drops: Path | None) -> Duplicates | None:
     try:
         known = load_json(memory)
-        sets = {name: Repeats(**facts) for name, facts in known["sets"]}
+        sets = {name: decode(Repeats, facts) for name, facts in known["sets"]}
         written = {name: drops / f"{name}.npy" for name in sets} if drops else {}
         same = known["asked"] == asked and (not drops or known["drops"] == _stamps(written))
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,15 +1,15 @@
 """The settings of a token build: what decides its bytes, how the work is done, what is shown."""
 
-import dataclasses
 import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Final, Literal
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json
 from ingot.converters.settings import Setting, limit_problems
 
@@ -37,7 +37,6 @@ _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\\\": "\\"}
 
 
 def _read_escapes(text: str) -> str:
-    """Return the text with the escapes that a shell leaves as they are."""
     return re.sub(r"\\[ntr\\]", lambda match: _ESCAPES[match[0]], text)
 
 
@@ -52,10 +51,10 @@ def _read_shards(text: str) -> int | None:
 def _rayon_threads() -> int:
     """Return `RAYON_NUM_THREADS`; 0 where it leaves the number open, as that library does."""
     stated = os.environ.get(RAYON, "").strip() or "0"
-    if not (stated.isascii() and stated.isdigit()):
-        problem = f"{stated!r} is not a number of threads"
-        raise ConversionError(RAYON, problem, "set it to a number, or unset it")
-    return int(stated)
+    if stated.isascii() and stated.isdigit():
+        return int(stated)
+    hint = "set it to a number, or unset it"
+    raise ConversionError(RAYON, f"{stated!r} is not a number of threads", hint)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -265,21 +264,15 @@ class BuildOptions:
 
     def to_document(self) -> dict[str, Json]:
         """Return the options as `.meta.json` holds them."""
-        document = dataclasses.asdict(self)
-        document["text_cols"] = list(self.text_cols) if self.text_cols else None
         path = self.special_tokens_json
-        document["special_tokens_json"] = None if path is None else path.name
-        return document
+        return {**encode(self), "special_tokens_json": None if path is None else path.name}
 
     @staticmethod
     def from_document(document: dict[str, Json]) -> "BuildOptions":
         """Return the options of a `.meta.json`; unknown keys of later versions are ignored."""
-        known = {one.name for one in dataclasses.fields(BuildOptions)}
-        given: dict[str, Any] = {key: document[key] for key in document.keys() & known}
-        columns, path = given.get("text_cols"), given.get("special_tokens_json")
-        given["text_cols"] = None if columns is None else tuple(columns)
-        given["special_tokens_json"] = None if path is None else Path(path)
-        return BuildOptions(**given)
+        found = decode(BuildOptions, document)
+        path = found.special_tokens_json
+        return found if path is None else replace(found, special_tokens_json=Path(path))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -376,24 +369,20 @@ class WorkOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        problems = limit_problems(self)
-        if self.engine_memory < 1:
-            problems.append(f"`engine_memory` takes 1 or more, not {self.engine_memory}")
-        for problem in problems:
+        for problem in limit_problems(self):
             raise ConversionError("", problem)
+        if self.engine_memory < 1:
+            raise ConversionError("", f"`engine_memory` is 1 or more, not {self.engine_memory}")
 
     def threads(self) -> tuple[int, int]:
         """Tokenizing threads of one process, and the threads inside each one's engine."""
         cores = os.cpu_count() or 1
         workers = self.workers or max(1, cores // self.processes - 2)
         inside = _rayon_threads() or max(1, cores // self.processes)
-        if self.tok_parallel == "internal":
+        single = self.tok_parallel == "auto" and self.workers is None and workers == 1
+        if single or self.tok_parallel == "internal":
             return 1, inside
-        if self.tok_parallel == "both":
-            return workers, inside
-        if self.tok_parallel == "auto" and self.workers is None and workers == 1:
-            return 1, inside
-        return workers, 1
+        return workers, inside if self.tok_parallel == "both" else 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

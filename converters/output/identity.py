@@ -1,6 +1,5 @@
 """What decides the bytes of a result, how a finished result differs from it, and its commit."""
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ingot.converters.errors import IngotError, SourceError
-from ingot.converters.json_yaml import load_json
+from ingot.converters.json_yaml import json_digest, load_json
 from ingot.converters.output.commit import FinishedResult, StagedResult, stage
 from ingot.converters.output.files import list_files, output_errors
 from ingot.converters.progress import host_facts
@@ -131,11 +130,6 @@ def existing_result(staged: StagedResult) -> CommittedResult | None:
     return CommittedResult(
         out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
     )
-
-
-def json_digest(document: Json) -> str:
-    """Return the SHA-256 of a JSON document, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def describe_difference(

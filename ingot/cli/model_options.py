@@ -4,17 +4,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ingot.agent.model.settings import EndpointSettings, ModelSettings
+from ingot.agent.model.endpoint import EndpointSettings, ModelSettings
 
 if TYPE_CHECKING:
+    from ingot.agent.context import Context
     from ingot.agent.model.endpoint import Endpoint
     from ingot.agent.proposing.llm.mapper import AskSettings
-    from ingot.agent.state import Context
 
 
 def run_context(settings: ModelSettings, mapper: str) -> "Context":
     """Return the working set of a run, with access to a model where the mapper may ask one."""
-    from ingot.agent.state import Context, state_home
+    from ingot.agent.context import Context, state_home
 
     asked = ask_settings(settings, mapper)
     if asked is None:

@@ -37,8 +37,6 @@ class Only:
 
 @dataclass(frozen=True)
 class _Group:
-    """A parameter that is a settings class."""
-
     settings_class: type
     declared: tuple[DeclaredSetting, ...]
     fixed: Mapping[str, Any]
@@ -107,7 +105,6 @@ def _flags(declared: DeclaredSetting) -> list[str]:
 
 
 def _find_group(hint: object) -> _Group | None:
-    """Return the group of a type hint that is a settings class."""
     kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if not is_settings_class(kind):
         return None
@@ -118,7 +115,6 @@ def _find_group(hint: object) -> _Group | None:
 
 
 def _typer_parameter(declared: DeclaredSetting, flags: Mapping[str, str]) -> inspect.Parameter:
-    """Return the parameter that typer makes an option or argument of."""
     setting = declared.setting
     kind, is_text = _typer_type(declared)
     default = declared.default

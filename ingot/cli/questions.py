@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from ingot.converters.errors import MappingError, OutputError
 
 if TYPE_CHECKING:
+    from ingot.agent.context import Context
     from ingot.agent.proposing.proposal import Proposal
-    from ingot.agent.state import Context, Order, State
+    from ingot.agent.state import Order, State
     from ingot.converters.rows import MappingDocument
 
 

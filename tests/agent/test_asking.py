@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from ingot.agent.context import Context
 from ingot.agent.model.budget import Ledger, Limits, Price
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.proposing.llm.mapper import ModelAccess
 from ingot.agent.session import Session, open_session, run_once
-from ingot.agent.state import Context, Order, Outcome
+from ingot.agent.state import Order, Outcome
 from ingot.cli.app import app
 from ingot.converters.errors import ModelError
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.context import Context
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
@@ -21,7 +22,7 @@ from ingot.agent.proposing.llm.mapper import ModelAccess
 from ingot.agent.proposing.llm.question import fence_line, load_prompt, opening_messages
 from ingot.agent.proposing.proposal import Request
 from ingot.agent.session import run_once
-from ingot.agent.state import Context, Order, State
+from ingot.agent.state import Order, State
 from ingot.converters.json_yaml import encode
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample

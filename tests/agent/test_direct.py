@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.context import Context
 from ingot.agent.nodes.convert import convert_mapping
-from ingot.agent.state import Context, Order
+from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
 
 RARE = {"version": 2, "any_of": [{"text": "body"}, {"text": "story.text"}]}

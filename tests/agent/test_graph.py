@@ -11,9 +11,10 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+from ingot.agent.context import Context
 from ingot.agent.graph import build_graph, graph
 from ingot.agent.proposing.proposal import Proposal, ScriptedMapper
-from ingot.agent.state import Context, Order, answer_message
+from ingot.agent.state import Order, answer_message
 from ingot.converters.errors import IngotError, MappingError, ModelError
 from ingot.converters.json_yaml import encode
 

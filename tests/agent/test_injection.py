@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from ingot.agent.context import Context
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.proposing.llm.mapper import ModelAccess
 from ingot.agent.proposing.llm.question import load_prompt
 from ingot.agent.session import run_once
-from ingot.agent.state import Context, Order, State
+from ingot.agent.state import Order, State
 from ingot.cli.app import app
 from ingot.converters.errors import ModelError
 

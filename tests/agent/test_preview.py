@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.context import Context
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.mapping_words import describe, value_text
 from ingot.agent.reporting.preview import path_coverage, preview, raw_row_text, record_lines
-from ingot.agent.state import Check, Context, Order, State
+from ingot.agent.state import Check, Order, State
 from ingot.converters import json_yaml
 from ingot.converters.mapping.check import PathCoverage
 from ingot.converters.rows import Json

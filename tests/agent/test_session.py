@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.context import RUNS_FILE, Context, open_checkpoints, state_home
 from ingot.agent.proposing.proposal import Proposal, ScriptedMapper, Turn
 from ingot.agent.session import open_session, run_once
-from ingot.agent.state import RUNS_FILE, Context, Order, open_checkpoints, state_home
+from ingot.agent.state import Order
 from ingot.converters.errors import BudgetReached, ConversionError, OutputError
 from ingot.converters.output.commit import stage
 
@@ -34,8 +35,8 @@ APPROVE = {"decisions": [{"type": "approve"}]}
 RESUME = """
 import json, sys
 from langgraph.types import Command
-from ingot.agent.state import open_checkpoints
-from ingot.agent.state import Context
+from ingot.agent.context import open_checkpoints
+from ingot.agent.context import Context
 from ingot.agent.graph import build_graph
 with open_checkpoints() as saver:
     graph = build_graph(saver)

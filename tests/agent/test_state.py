@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from ingot.agent.context import Context
 from ingot.agent.graph import build_graph
 from ingot.agent.session import Session, typed_state
-from ingot.agent.state import Context, Order, State
+from ingot.agent.state import Order, State
 from ingot.converters.errors import ModelError
 from ingot.converters.json_yaml import decode, encode
 

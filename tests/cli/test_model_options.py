@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from ingot.agent.model.budget import Limits, Price
-from ingot.agent.model.settings import ModelSettings
+from ingot.agent.model.endpoint import ModelSettings
 from ingot.cli.app import app
 from ingot.cli.model_options import run_context
 

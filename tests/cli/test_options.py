@@ -13,7 +13,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from ingot.agent.lake.lake_order import LakeOrder
-from ingot.agent.model.settings import EndpointSettings, ModelSettings
+from ingot.agent.model.endpoint import EndpointSettings, ModelSettings
 from ingot.agent.proposing.order import Order
 from ingot.agent.review.git_repository import ReviewOptions
 from ingot.cli.app import app

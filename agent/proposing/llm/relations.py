@@ -5,7 +5,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import combinations, islice, pairwise
+from typing import TypeVar
 
 from ingot.agent.privacy.redaction import (
     clean_text,
@@ -25,13 +26,7 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.llm.inventory import role_counts, role_values
 from ingot.agent.proposing.readings import rows_by_shape
-from ingot.agent.proposing.rules import sides
-from ingot.agent.proposing.rules.multiple_choice import (
-    answer_reference,
-    find_options,
-    find_unnamed_choice,
-    has_inline_options,
-)
+from ingot.agent.proposing.rules import multiple_choice, sides
 from ingot.converters.paths import join_path
 from ingot.converters.rows import Json
 
@@ -52,15 +47,11 @@ _BRACKETED = re.compile(
     r"|<\|im_start\|>(?P<who>\w{1,16})"
     r"|[<\[【][|/]?(?P<name>[^\W\d_][\w .-]{0,20})[|]?[>\]】]:?|</s>|<s>|<</?SYS>>)"
 )
-_LEAD = re.compile(r"\s*\Z")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Mark:
-    """A mark in the texts of a column: its spelling with the line breaks before it, and how often.
-
-    `texts` of them have it, `times` in all; `begins` and `ends` count those at the very edge.
-    """
+    """A mark in `texts` texts, `times` in all; `begins` and `ends` count those at the very edge."""
 
     spelling: str
     role: str | None
@@ -74,13 +65,14 @@ def marker_lines(view: View, share: str) -> list[str]:
     """A line per column of texts that have such marks."""
     found = []
     for column in (*view.columns, *view.deep):
-        texts = _column_texts(column)
+        present = (v for row in column.values for v in row[:20] if isinstance(v, str) and v.strip())
+        texts = [text[:_SNIFFED] for text in islice(present, _TEXTS)]
         if len(texts) < 2 or not column.text:
             continue
         marks = _find_marks(texts)
         if not any(mark.role for mark in marks) and column.words < _WORDS:
             continue
-        if len(marks) == 1 and not _is_at_edge(marks[0]):
+        if len(marks) == 1 and max(marks[0].begins, marks[0].ends) < _FIXED * marks[0].texts:
             marks = []
         told = [_mark_text(mark, len(texts)) for mark in marks if share != "none" or mark.role]
         told += _speaker_order(column, [mark for mark in marks if mark.role])
@@ -90,11 +82,6 @@ def marker_lines(view: View, share: str) -> list[str]:
         if told:
             found.append(f"marks in {share_path(column.path, share)}: " + "; ".join(told))
     return found
-
-
-def _column_texts(column: Column) -> list[str]:
-    found = (v for row in column.values for v in row[:20] if isinstance(v, str) and v.strip())
-    return [text[:_SNIFFED] for text, _ in zip(found, range(_TEXTS), strict=False)]
 
 
 def _find_marks(texts: Sequence[str]) -> list[_Mark]:
@@ -111,54 +98,33 @@ def _find_marks(texts: Sequence[str]) -> list[_Mark]:
             roles[spelling] = speaker_role(name) if name else None
     marks = [_count_mark(one, roles[one], found, texts) for one, found in places.items()]
     talks = any(mark.role and mark.texts >= _FIXED * len(texts) for mark in marks)
-    sides = len({mark.role for mark in marks if mark.role and mark.texts >= _OFTEN * len(texts)})
-    kept = [mark for mark in marks if _is_worth_showing(mark, len(texts), talks or sides > 1)]
-    kept.sort(key=lambda mark: (mark.role is None, -mark.texts))
-    return kept[:_MARKS]
-
-
-def _is_worth_showing(mark: _Mark, texts: int, talks: bool) -> bool:
-    """Whether many texts have a mark, or a transcript (`talks`) some of a speaker."""
-    if mark.role is not None and talks:
-        return mark.texts >= max(2, 0.02 * texts)
-    return mark.texts >= max(2, _OFTEN * texts)
+    talks |= len({one.role for one in marks if one.role and one.texts >= _OFTEN * len(texts)}) > 1
+    # In a transcript a speaker may be rare.
+    least = {True: max(2, 0.02 * len(texts)), False: max(2, _OFTEN * len(texts))}
+    kept = [mark for mark in marks if mark.texts >= least[talks and mark.role is not None]]
+    return sorted(kept, key=lambda mark: (mark.role is None, -mark.texts))[:_MARKS]
 
 
 def _count_mark(
     spelling: str, role: str | None, found: Sequence[tuple[int, int, int]], texts: Sequence[str]
 ) -> _Mark:
-    leads = []
-    begins = ends = 0
-    for number, start, stop in found:
-        before = texts[number][:start]
-        if before.strip():
-            match = _LEAD.search(before[-6:])
-            leads.append(match.group() if match else "")
-        else:
-            begins += 1
-        ends += not texts[number][stop:].strip()
-    lead = _common_beginning([one[::-1] for one in leads])[::-1] if leads else ""
-    lead = lead if "\n" in lead else ""
+    heads = [texts[number][:start] for number, start, _ in found]
+    tails = [head[-6:][::-1] for head in heads if head.strip()]
+    lead = _common_beginning([tail[: len(tail) - len(tail.lstrip())] for tail in tails])[::-1]
     return _Mark(
-        spelling=lead + spelling,
+        spelling=lead + spelling if "\n" in lead else spelling,
         role=role,
         texts=len({number for number, _, _ in found}),
         times=len(found),
-        begins=begins,
-        ends=ends,
+        begins=sum(not head.strip() for head in heads),
+        ends=sum(not texts[number][stop:].strip() for number, _, stop in found),
     )
-
-
-def _is_at_edge(mark: _Mark) -> bool:
-    return max(mark.begins, mark.ends) >= _FIXED * mark.texts
 
 
 def _mark_text(mark: _Mark, texts: int) -> str:
     parts = [f"{mark.texts} of {texts} texts", f"{mark.times / mark.texts:.1f} each"]
-    if mark.begins:
-        parts.append(f"begins {mark.begins}")
-    if mark.ends:
-        parts.append(f"ends {mark.ends}")
+    parts += [f"begins {mark.begins}"] if mark.begins else []
+    parts += [f"ends {mark.ends}"] if mark.ends else []
     return f"{_quote_text(mark.spelling)} ({', '.join(parts)})"
 
 
@@ -166,16 +132,14 @@ def _speaker_order(column: Column, marks: Sequence[_Mark]) -> list[str]:
     """Which speaker's mark is the first of a text or list of texts, and which the last."""
     if len(marks) < 2:
         return []
-    named = [mark.spelling.strip() for mark in marks]
-    rule = re.compile("|".join(map(re.escape, sorted(named, key=len, reverse=True))))
-    found = [rule.findall(text) for text in column.present[:_TEXTS]]
-    ends = (
-        (first, [f[place] for f in found if f]) for first, place in (("first", 0), ("last", -1))
-    )
-    return [
-        f"{word} " + ", ".join(f"{_quote_text(m)} x{n}" for m, n in Counter(marked).most_common(3))
-        for word, marked in ends
-    ]
+    named = sorted((mark.spelling.strip() for mark in marks), key=len, reverse=True)
+    rule = re.compile("|".join(map(re.escape, named)))
+    found = [marked for text in column.present[:_TEXTS] if (marked := rule.findall(text))]
+    lines = []
+    for word, place in (("first", 0), ("last", -1)):
+        counts = Counter(marked[place] for marked in found).most_common(3)
+        lines.append(f"{word} " + ", ".join(f"{_quote_text(m)} x{n}" for m, n in counts))
+    return lines
 
 
 def _shared_edges(
@@ -190,66 +154,50 @@ def _shared_edges(
             continue
         fixed = _common_beginning([text for text in turned if text.startswith(common)])
         plain = fixed if word == "begin" else fixed[::-1]
-        if (
-            any(c.isalnum() for c in plain)
-            and len(plain) > _LEAST
-            and not any(plain.strip() in one for one in known)
-        ):
+        telling = any(c.isalnum() for c in plain) and len(plain) > _LEAST
+        if telling and not any(plain.strip() in one for one in known):
             told = clean_text(share_text(name, plain, share))
             yield f"{count} of {len(texts)} {word} with {_quote_text(cut_middle(told, _MOST, 20))}"
 
 
 def _common_beginning(texts: Sequence[str]) -> str:
-    low, high = min(texts), max(texts)
-    same = (a == b for a, b in zip(low, high, strict=False))
-    return low[: next((n for n, one in enumerate(same) if not one), min(len(low), len(high)))]
+    low, high = min(texts, default=""), max(texts, default="")
+    differing = (n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b)
+    return low[: next(differing, len(low))]
 
 
 def _quote_text(text: str) -> str:
     return json.dumps(clean_text(text), ensure_ascii=False)
 
 
-MOST_COLUMNS = 40  # that are compared with each other
-_MOST_TALKS = 0.8
-_GOES_ON = "the same shape"  # a note of the inventory
+_MOST_COLUMNS = 40  # that are compared with each other
 _DEEPEST = 60  # objects inside each other that are looked into
-
-
-def turn_lines(rows: Sequence[Json], view: View, share: str) -> Iterator[str]:
-    """What was found: paths, shares, and the names of who speaks."""
-    yield from _row_kind_lines(rows)
-    yield from _nesting_lines(rows, view)
-    yield from _speaker_lines(rows, view, share)
-    yield from _group_lines(view.columns[:MOST_COLUMNS])
 
 
 def _row_kind_lines(rows: Sequence[Json]) -> Iterator[str]:
     parts = rows_by_shape(rows)
-    if not parts:
-        return
     told = []
     for part in parts:
         keys = dict.fromkeys(key for row in part for key in row)
         named = ", ".join(display_path(join_path(str(key))) for key in list(keys)[:8])
         told.append(f"{len(part)} rows with {named}")
-    yield f"rows are of {len(parts)} kinds: " + " | ".join(told)
+    if told:
+        yield f"rows are of {len(parts)} kinds: " + " | ".join(told)
 
 
 def _nesting_lines(rows: Sequence[Json], view: View) -> Iterator[str]:
     """How deep a shape that holds itself goes, as a reply tree does."""
-    if any(facts.note.startswith(_GOES_ON) for facts in view.facts.paths):
-        depth = max(map(_nested_depth, rows))
-        yield f"objects of one shape stand inside each other, up to {depth} deep"
+    if any(facts.note.startswith("the same shape") for facts in view.facts.paths):
+        deepest = max(map(_nested_depth, rows))
+        yield f"objects of one shape stand inside each other, up to {deepest} deep"
 
 
 def _nested_depth(value: Json, around: tuple[frozenset[str], ...] = ()) -> int:
     """The most objects with the same keys that stand inside each other."""
-    if len(around) >= _DEEPEST:
+    if len(around) >= _DEEPEST or not isinstance(value, dict | list):
         return 0
     if isinstance(value, list):
         return max((_nested_depth(one, around) for one in value), default=0)
-    if not isinstance(value, dict):
-        return 0
     here = (*around, frozenset(value))
     own = here.count(here[-1]) if len(value) > 1 else 0
     return max([own, *(_nested_depth(one, here) for one in value.values())])
@@ -258,18 +206,16 @@ def _nested_depth(value: Json, around: tuple[frozenset[str], ...] = ()) -> int:
 def _speaker_lines(rows: Sequence[Json], view: View, share: str) -> Iterator[str]:
     """Who speaks in lists of messages: by turns or not, who begins and ends."""
     for column in (c for c in view.columns if c.nested):
-        if role_values(rows, column.facts) is None:
-            continue
         talks = [[str(v) for v in row if v is not None] for row in column.values]
         talks = [talk for talk in talks if talk]
-        if not talks:
+        if not talks or role_values(rows, column.facts) is None:
             continue
-        strict = sum(all(a != b for a, b in pairwise(talk)) for talk in talks)
+        strict = sum(_alternates(talk) for talk in talks)
         ends = (Counter(t[0] for t in talks), Counter(t[-1] for t in talks))
         begin, end = (role_counts(column.name, dict(count.most_common(4)), share) for count in ends)
         yield (
             f"{display_path(column.path)}: neighbours differ "
-            f"{share_phrase(strict, len(talks))} lists; first {begin}; last {end}"
+            f"{_share_phrase(strict, len(talks))} lists; first {begin}; last {end}"
         )
 
 
@@ -277,31 +223,22 @@ def _group_lines(columns: Sequence[Column]) -> Iterator[str]:
     """Columns whose values come in runs of neighbouring rows, as those of a conversation do."""
     flat = [c for c in columns if not c.many and c.fill == 1 and len(c.texts) >= 6]
     for column in flat:
-        runs = _run_ranges(column.texts)
+        starts = (n for n, pair in enumerate(pairwise(column.texts), 1) if pair[0] != pair[1])
+        runs = list(pairwise([0, *starts, len(column.texts)]))
         repeated = 2 <= column.distinct < len(column.texts)
         if not repeated or len(runs) != column.distinct or len(runs) * 1.5 > len(column.texts):
             continue
-        counting = [
-            other for other in flat if other is not column and _numbers_restart(other, runs)
-        ]
-        order = ", ".join(display_path(other.path) for other in counting[:2])
-        turns = ", ".join(
-            display_path(other.path) for other in flat if _values_alternate(other, runs)
-        )
-        if not (
-            order or turns or column.named("id") > _MOST_TALKS or column.named("foreign_id") > 0
-        ):
+        counting = [one for one in flat if one is not column and _numbers_restart(one, runs)]
+        order = ", ".join(map(_shown_path, counting[:2]))
+        turns = ", ".join(_shown_path(one) for one in flat if _values_alternate(one, runs))
+        named = column.named("id") > _MOST_ROWS or column.named("foreign_id") > 0
+        if not (order or turns or named):
             continue
         sizes = [stop - start for start, stop in runs]
-        told = f"rows with the same {display_path(column.path)} are neighbours"
+        told = f"rows with the same {_shown_path(column)} are neighbours"
         counted = f"; {order} counts up inside them" if order else ""
         counted += f"; {turns} takes turns between two values inside them" if turns else ""
         yield f"{told}, {min(sizes)}-{max(sizes)} rows each{counted}"
-
-
-def _run_ranges(texts: Sequence[str]) -> list[tuple[int, int]]:
-    starts = [0, *(n for n in range(1, len(texts)) if texts[n] != texts[n - 1])]
-    return list(zip(starts, [*starts[1:], len(texts)], strict=True))
 
 
 def _numbers_restart(column: Column, runs: Sequence[tuple[int, int]]) -> bool:
@@ -316,12 +253,14 @@ def _numbers_restart(column: Column, runs: Sequence[tuple[int, int]]) -> bool:
 def _values_alternate(column: Column, runs: Sequence[tuple[int, int]]) -> bool:
     """Whether two values take turns inside every run."""
     talks = [column.texts[start:stop] for start, stop in runs if stop - start > 1]
-    return bool(talks) and all(
-        len(set(talk)) == 2 and all(a != b for a, b in pairwise(talk)) for talk in talks
-    )
+    return bool(talks) and all(len(set(talk)) == 2 and _alternates(talk) for talk in talks)
 
 
-def share_phrase(good: int, whole: int) -> str:
+def _alternates(talk: Sequence[str]) -> bool:
+    return all(a != b for a, b in pairwise(talk))
+
+
+def _share_phrase(good: int, whole: int) -> str:
     """A share in words, with what it is a share of."""
     return f"in {good / whole:.0%} of {whole}" if good < whole else f"in all {whole}"
 
@@ -340,14 +279,17 @@ _NAMES = {
     "text": "is the text of one option",
 }
 
-TextTest = Callable[[str, str], bool]
+T = TypeVar("T", str, list[str])
 
 
 def relation_lines(rows: Sequence[Json], view: View, share: str) -> list[str]:
     """What was found, the most useful first: paths, shares, and the names of who speaks."""
-    columns = view.columns[:MOST_COLUMNS]
+    columns = view.columns[:_MOST_COLUMNS]
     found = [
-        *turn_lines(rows, view, share),
+        *_row_kind_lines(rows),
+        *_nesting_lines(rows, view),
+        *_speaker_lines(rows, view, share),
+        *_group_lines(columns),
         *_option_lines(view, columns),
         *_containment_lines(columns),
         *_element_lines(columns),
@@ -362,10 +304,10 @@ def relation_lines(rows: Sequence[Json], view: View, share: str) -> list[str]:
 def _option_lines(view: View, columns: Sequence[Column]) -> Iterator[str]:
     """Answers that name one of several options; questions that hold their options."""
     for column in columns:
-        if not column.many and column.text and has_inline_options(column.present):
+        if not column.many and column.text and multiple_choice.has_inline_options(column.present):
             yield f"{_shown_path(column)} already holds lettered options"
-    options = find_options(view, columns)
-    unnamed = None if options else find_unnamed_choice(columns)
+    options = multiple_choice.find_options(view, columns)
+    unnamed = None if options else multiple_choice.find_unnamed_choice(columns)
     if unnamed:
         question, answer, options = unnamed
         named = ", ".join(map(display_path, sorted(options.paths)))
@@ -378,16 +320,14 @@ def _option_lines(view: View, columns: Sequence[Column]) -> Iterator[str]:
         if column.path in options.paths and column.looks("option") >= _MOST_ROWS:
             yield f"{_shown_path(column)} carry their letters already"
         fixed = column.distinct < 2 or column.path in options.paths
-        if column.many or fixed or _is_numbering(column):
+        present = len(column.present)
+        numbering = present > 3 and column.distinct == present and column.numeric
+        if column.many or fixed or numbering:
             continue
-        how = answer_reference(options, column)
+        how = multiple_choice.answer_reference(options, column)
         if how and not (how.startswith("place") and column.distinct > max(map(len, options.keys))):
             named = ", ".join(map(display_path, sorted(options.paths)))
             yield f"{_shown_path(column)} {_NAMES[how]} ({named})"
-
-
-def _is_numbering(column: Column) -> bool:
-    return len(column.present) > 3 and column.distinct == len(column.present) and column.numeric
 
 
 def _containment_lines(columns: Sequence[Column]) -> Iterator[str]:
@@ -398,12 +338,11 @@ def _containment_lines(columns: Sequence[Column]) -> Iterator[str]:
         small, large = sorted((one, other), key=lambda c: c.chars)
         if not large.text:
             continue
-        said = _closest_relation(heads[large.path], heads[small.path])
-        if said:
+        if said := _closest_relation(heads[large.path], heads[small.path]):
             yield f"{_shown_path(large)} {said[0]} {_shown_path(small)} {said[1]} rows"
 
 
-_TESTS: tuple[tuple[str, TextTest], ...] = (
+_TESTS: tuple[tuple[str, Callable[[str, str], bool]], ...] = (
     ("equals", lambda large, small: large == small),
     ("begins with", lambda large, small: large.startswith(small)),
     ("ends with", lambda large, small: large.endswith(small)),
@@ -416,12 +355,17 @@ def _closest_relation(large: Sequence[str], small: Sequence[str]) -> tuple[str, 
     both = [(a, b) for a, b in zip(large, small, strict=True) if a and b]
     if len(both) < max(2, 0.1 * len(large)) or len({b for _, b in both}) < _VARIED:
         return None
-    for name, test in _TESTS:
-        if name != "ends with" and sum(len(b) < _SHORT for _, b in both) > 0.5 * len(both):
-            continue
-        good = sum(test(a, b) for a, b in both)
-        if good >= _MOST_ROWS * len(both):
-            return name, share_phrase(good, len(both))
+    short = sum(len(b) < _SHORT for _, b in both) > 0.5 * len(both)
+    return _first_that_holds(_TESTS[2:3] if short else _TESTS, both)
+
+
+def _first_that_holds(
+    tests: Sequence[tuple[str, Callable[[str, T], bool]]], pairs: Sequence[tuple[str, T]]
+) -> tuple[str, str] | None:
+    for name, test in tests:
+        good = sum(test(one, other) for one, other in pairs)
+        if good >= _MOST_ROWS * len(pairs):
+            return name, _share_phrase(good, len(pairs))
     return None
 
 
@@ -431,18 +375,12 @@ def _element_lines(columns: Sequence[Column]) -> Iterator[str]:
     for column in (c for c in columns if not c.many and c.text):
         for held in lists:
             rows = [
-                (text.strip(), [text_of(v).strip() for v in row if text_of(v).strip()])
-                for text, row in zip(column.texts, held.values, strict=True)
+                (text.strip(), [told for v in row if (told := text_of(v).strip())])
+                for text, row in islice(zip(column.texts, held.values, strict=True), _COMPARED)
             ]
-            rows = [(text, inside) for text, inside in rows[:_COMPARED] if text and inside]
-            if len(rows) < 2:
-                continue
-            for name, test in _LIST_TESTS:
-                good = sum(test(text, inside) for text, inside in rows)
-                if good >= _MOST_ROWS * len(rows):
-                    relation = f"{_shown_path(column)} {name} {_shown_path(held)}"
-                    yield f"{relation} {share_phrase(good, len(rows))} rows"
-                    break
+            rows = [(text, inside) for text, inside in rows if text and inside]
+            if len(rows) > 1 and (said := _first_that_holds(_LIST_TESTS, rows)):
+                yield f"{_shown_path(column)} {said[0]} {_shown_path(held)} {said[1]} rows"
 
 
 _LIST_TESTS: tuple[tuple[str, Callable[[str, list[str]], bool]], ...] = (
@@ -474,9 +412,8 @@ def _condition_lines(columns: Sequence[Column]) -> Iterator[str]:
     few = [c for c in columns if not c.many and 2 <= c.distinct <= 6 and c.nature != "text"]
     for part in (c for c in columns if not c.many and 0.05 < c.fill < 0.95 and c.text):
         for label in few:
-            filled = {a for a, b in zip(label.texts, part.texts, strict=True) if b.strip()}
-            blank = {a for a, b in zip(label.texts, part.texts, strict=True) if not b.strip()}
-            if not filled & blank and len(label.present) > 6:
+            pairs = {(a, not b.strip()) for a, b in zip(label.texts, part.texts, strict=True)}
+            if len(dict(pairs)) == len(pairs) and len(label.present) > 6:
                 yield f"whether {_shown_path(part)} is filled follows from {_shown_path(label)}"
                 break
 
@@ -488,27 +425,22 @@ def _even_length_lines(columns: Sequence[Column]) -> Iterator[str]:
         if len(sizes) < 3 or len(set(sizes)) < 2:
             continue
         even = sum(size % 2 == 0 for size in sizes)
-        if even in (0, len(sizes)) or even >= 0.9 * len(sizes):
-            kind = "odd" if even == 0 else "even"
-            share = share_phrase(len(sizes) if even == 0 else even, len(sizes))
+        if not even or even >= 0.9 * len(sizes):
+            kind, share = "even" if even else "odd", _share_phrase(even or len(sizes), len(sizes))
             named = display_path(list_path(column.path))
             yield f"{named} has an {kind} number of elements {share} rows"
 
 
 def _language_lines(columns: Sequence[Column]) -> Iterator[str]:
-    texts = [c for c in columns if c.text and c.chars >= _MUCH and _median_length(c) >= _SENTENCE]
-    texts = sorted(texts, key=lambda c: -c.chars)[:4]
+    long = [c for c in columns if c.text and c.chars >= _MUCH and c.facts.chars]
+    texts = [c for c in long if c.facts.chars and c.facts.chars.middle >= _SENTENCE]
     found: dict[str, list[str]] = {}
-    for column in texts:
+    for column in sorted(texts, key=lambda c: -c.chars)[:4]:
         code, part = sides.detect_language([text[:_HEAD] for text in column.present[:40]])
         if code and part >= 0.6:
             found.setdefault(f"{code} ({part:.0%})", []).append(_shown_path(column))
     for code, paths in found.items():
         yield f"language detected: {code} in {', '.join(paths)}"
-
-
-def _median_length(column: Column) -> float:
-    return column.facts.chars.middle if column.facts.chars else 0
 
 
 def _shown_path(column: Column) -> str:

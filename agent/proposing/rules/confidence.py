@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import exp, log
 
 from ingot.agent.proposing.columns import Column, View, speaker_role, texts_in, values_at
-from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.proposal import Evidence, select_parts
 from ingot.agent.proposing.readings import Draft
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.paths import Node
@@ -330,13 +330,13 @@ def _choice_text(value: Json) -> str:
 
 def _document_parts(document: MappingDocument) -> Iterator[tuple[str, str, str]]:
     """(target, path at the record, role) of every text that a mapping takes."""
-    for part in (document, *document.get("any_of", ())):
-        yield from (("text", path, "text") for path in _value_paths(part.get("text")))
-        yield from (("system", path, "system") for path in _value_paths(part.get("system")))
-        for message in part.get("messages") or ():
-            yield from _message_parts(message)
-        for condition in part.get("where", ()):
-            yield "where", condition["path"], ""
+    for part in select_parts(document, "text", "system", "messages", "where"):
+        if part.key == "messages":
+            yield from _message_parts(part.value)
+        elif part.key == "where":
+            yield "where", part.value["path"], ""
+        else:
+            yield from ((part.key, path, part.key) for path in _value_paths(part.value))
 
 
 def _message_parts(message: dict[str, Json]) -> Iterator[tuple[str, str, str]]:

@@ -30,7 +30,7 @@ from ingot.agent.proposing.rules.sides import (
     judged_partner,
     rival_columns,
 )
-from ingot.agent.proposing.rules.speakers import speaking_role
+from ingot.agent.proposing.speakers import speaking_role
 from ingot.converters.paths import compile_path, quote_name
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts

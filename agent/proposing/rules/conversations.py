@@ -1,24 +1,20 @@
-"""Gather rows that are single turns, and turn the conversations of lists and texts into drafts."""
+"""Draft mappings from the conversations that lists and texts hold."""
 
-import itertools
+import json
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from ingot.agent.proposing.columns import (
     Column,
     View,
     last_name,
     list_path,
-    name_group,
     name_strength,
-    parse_finite_number,
     speaker_role,
-    spell_name,
 )
 from ingot.agent.proposing.proposal import Evidence
-from ingot.agent.proposing.readings import Draft, Reading, Talk, role_evidence
+from ingot.agent.proposing.readings import Draft, Talk, role_evidence
 from ingot.agent.proposing.rules.context_columns import (
     good_rows_condition,
     persona_system_value,
@@ -26,206 +22,13 @@ from ingot.agent.proposing.rules.context_columns import (
 )
 from ingot.agent.proposing.rules.dialogue import find_talks
 from ingot.agent.proposing.rules.question_answer import (
-    preferred_conversation_draft,
+    Verdict,
+    find_verdict,
     question_answer_drafts,
 )
 from ingot.agent.proposing.rules.sides import answer_strength
-from ingot.agent.proposing.rules.speakers import flag_roles, roles_of_values
 from ingot.agent.proposing.rules.transcripts import Markers, entry_content, find_markers
 from ingot.converters.rows import Json, MappingDocument
-
-_TALKS = frozenset(name_group("talks"))
-_TALKS_CJK = ("对话", "会话", "対話", "会話", "대화")
-MAX_PROSE = 2
-UNEVEN_FACTOR = 0.75
-NAMED_TURNS = 1.1  # names say that rows are turns of a talk, and a column counts them
-RARE = 0.02
-
-
-def grouped_reading(reading: Reading) -> Iterator[Reading]:
-    """Rows that are single turns, gathered into conversations."""
-    by = _find_group_key(reading.view)
-    if by is None:
-        return
-    groups: dict[str, list[int]] = {}
-    for place, key in enumerate(by.texts):
-        groups.setdefault(key, []).append(place)
-    order = _find_order(reading.view, by, list(groups.values()))
-    if order is None:
-        return
-    rows = [[reading.rows[place] for place in order.sorted(group)] for group in groups.values()]
-    told = order.column is not None and _names_a_talk(by.name)
-    outer: MappingDocument = {"by": [by.path]}
-    if order.column:
-        outer["sort"] = order.column.path
-    yield Reading(
-        view=View.of(rows),
-        sample=reading.sample,
-        source=reading.source,
-        outer={"group": outer},
-        factor=order.factor * reading.factor * (NAMED_TURNS if told else 1.0),
-        why=f"rows with the same {by.path} are one conversation, {order.why}",
-    )
-
-
-def is_single_turn(view: View) -> bool:
-    """Whether each row is one message: a column says who speaks, and there is one text to say."""
-    prose = [c for c in view.texts if c.words >= 3 and not c.constant and c.looks("prose") > 0.3]
-    return len(prose) <= MAX_PROSE and any(map(_names_both_sides, view.columns))
-
-
-def _names_both_sides(column: Column) -> bool:
-    counts = Counter(column.present)
-    if column.many or column.fill < 0.95 or not 2 <= len(counts) <= 8:
-        return False
-    if min(counts.values()) < RARE * len(column.texts):
-        return False
-    named = column.named_own("speaker") >= 0.8
-    roles = {speaker_role(value) for value in counts}
-    return bool(flag_roles(column.name, counts)) or (named and {"user", "assistant"} <= roles)
-
-
-def _find_group_key(view: View) -> Column | None:
-    """What rows of one conversation share: an id that comes again, most so in neighbouring rows."""
-    turns = is_single_turn(view)
-    for column in view.columns:
-        if column.many or "." in column.path or column.fill < 0.95 or column.words > 8:
-            continue
-        talk = _names_a_talk(column.name)
-        named = max(column.named(slot) for slot in ("id", "foreign_id", "turns"))
-        if named < 0.8 and not talk:
-            continue
-        runs = [len(list(group)) for _, group in itertools.groupby(column.texts)]
-        returns = column.distinct < 0.8 * len(runs)
-        often = len(column.texts) / max(1, column.distinct)
-        if column.distinct >= 2 and often >= 1.8 and (not returns or (talk and turns)):
-            return column
-    return None
-
-
-def _names_a_talk(name: str) -> bool:
-    return bool(_TALKS & set(spell_name(name).split("_"))) or any(
-        word in name for word in _TALKS_CJK
-    )
-
-
-@dataclass(frozen=True)
-class _RowOrder:
-    """How the rows of a group follow each other: by a column, or as they stand in the file."""
-
-    column: Column | None
-    why: str
-    factor: float = 1.0
-
-    def sorted(self, group: list[int]) -> list[int]:
-        """The places of the rows of a group in this order, as the mapping language sorts."""
-        if self.column is None:
-            return group
-        texts = self.column.texts
-        numbers = [parse_finite_number(texts[place]) for place in group]
-        if all(number is not None for number in numbers):
-            ranked = sorted(zip(numbers, group, strict=True))
-            return [place for _, place in ranked]
-        return sorted(group, key=lambda place: texts[place])
-
-
-def _find_order(view: View, by: Column, groups: list[list[int]]) -> _RowOrder | None:
-    """The order of the turns; None where nothing tells it, or no column can put them into it."""
-    follows = _reply_targets(view, by, groups)
-    counted = _restarting_order(view, by)
-    named = [
-        _RowOrder(c, f"in the order of {c.path}")
-        for c in (counted, *_time_order(view, groups))
-        if c
-    ]
-    as_read = _RowOrder(None, "in the order of the file")
-    if follows is not None:
-        ids = [_id_order(c) for c in view.columns if c.named("id") >= 0.95]
-        tried = [*named, as_read, *ids]
-        return next((one for one in tried if _order_agrees(one, follows, groups)), None)
-    if named:
-        return named[0]
-    return as_read if is_single_turn(view) or _speaks_in_turn(view, by, groups) else None
-
-
-def _speaks_in_turn(view: View, by: Column, groups: list[list[int]]) -> bool:
-    """Whether a column acts as two speakers in the order of the file, or names who speaks."""
-    columns = view.columns if _names_a_talk(by.name) else ()
-    for column in columns:
-        if column.many or column.fill <= 0.95:
-            continue
-        said = [[column.texts[place] for place in group] for group in groups]
-        if roles_of_values(column.name, column.facts, said):
-            return True
-        several = sum(len(set(one)) > 1 for one in said) > 0.8 * len(said)
-        if several and column.named_own("speaker") >= 0.8:
-            return True
-    return False
-
-
-def _id_order(column: Column) -> _RowOrder:
-    """The order of ids; as texts of several lengths they may sort otherwise than as numbers."""
-    uneven = not column.numeric and len({len(text) for text in column.present}) > 1
-    return _RowOrder(
-        column, f"in the order of {column.path}", factor=UNEVEN_FACTOR if uneven else 1.0
-    )
-
-
-def _restarting_order(view: View, by: Column) -> Column | None:
-    """A number that counts up inside every group."""
-    for column in view.columns:
-        if not column.numeric or column.path == by.path or column.many:
-            continue
-        groups: dict[str, list[float]] = {}
-        for key, text in zip(by.texts, column.texts, strict=True):
-            groups.setdefault(key, []).append(parse_finite_number(text) or 0.0)
-        lists = [g for g in groups.values() if len(g) > 1]
-        rises = all(len(set(g)) == len(g) for g in lists)
-        starts = len({min(g) for g in groups.values()}) <= max(2, 0.2 * len(groups))
-        if lists and rises and (starts or name_strength(column.name, "order") >= 0.8):
-            return column
-    return None
-
-
-def _time_order(view: View, groups: list[list[int]]) -> list[Column]:
-    """Points in time that differ inside nearly every group, and sort as they are spelled."""
-    found = [c for c in view.columns if _is_sortable_time(c) and c.fill > 0.95 and not c.many]
-    longer = [group for group in groups if len(group) > 1]
-    return [
-        c
-        for c in found
-        if sum(len({c.texts[n] for n in g}) == len(g) for g in longer) >= 0.9 * len(longer)
-    ]
-
-
-def _is_sortable_time(column: Column) -> bool:
-    """Years first, so that texts sort as times do; or numbers that a name calls a time."""
-    if column.numeric:
-        return column.named_own("time") >= 0.8
-    return column.nature == "time" and all(text[:4].isdigit() for text in column.present)
-
-
-def _reply_targets(view: View, by: Column, groups: list[list[int]]) -> dict[int, int] | None:
-    """Row -> the row that it answers, where a column names the id of another row of its group."""
-    ids = [c for c in view.columns if c.distinct == len(c.texts) and not c.many]
-    for column in view.columns:
-        if column.path == by.path or column.many or column in ids or column.fill > 0.95:
-            continue
-        for own in ids:
-            rows = {text: place for place, text in enumerate(own.texts)}
-            known = {n: rows[t] for n, t in enumerate(column.texts) if t.strip() and t in rows}
-            inside = [(a, b) for a, b in known.items() if by.texts[a] == by.texts[b] and a != b]
-            if len(known) >= 0.4 * len(column.texts) and len(inside) >= 0.9 * len(known):
-                return dict(inside)
-    return None
-
-
-def _order_agrees(order: _RowOrder, follows: dict[int, int], groups: list[list[int]]) -> bool:
-    """Whether every row stands right behind the one that it answers."""
-    longer = [order.sorted(group) for group in groups if len(group) > 1]
-    good = sum(all(follows.get(b) == a for a, b in itertools.pairwise(g)) for g in longer)
-    return good >= 0.9 * len(longer)
-
 
 CLOSED_SHARE = 0.35  # an answer beside turns that all end open is their end
 
@@ -301,7 +104,7 @@ def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: flo
         kind="sft",
         body=shortened,
         score=score,
-        why=f"{talk.why}; {used[0]} answers",
+        why=f"{talk.why}; {used[0]} holds the answer",
         used=talk.used | frozenset(used),
         evidence=(
             *talk.evidence,
@@ -484,3 +287,35 @@ def _finish_transcript(
         ),
     )
     return _talk_draft(view, talk)
+
+
+def preferred_conversation_draft(view: View, draft: Draft) -> Draft:
+    """A draft of the first of two conversations, widened to the one that a column prefers."""
+    lists = {f.path for f in view.facts.paths if f.types.get("list")}
+    for first in sorted(lists):
+        inside = [path for path in draft.used if path.startswith(f"{first}[")]
+        for second in sorted(lists):
+            verdict = inside and find_verdict(view.columns, last_name(first), last_name(second))
+            if verdict and len(inside) == len(draft.used):
+                return _widen_to_winner(draft, first, second, verdict)
+    return draft
+
+
+def _widen_to_winner(draft: Draft, first: str, second: str, verdict: Verdict) -> Draft:
+    text = json.dumps(draft.body, ensure_ascii=False)
+    other = json.loads(text.replace(f'"{first}[', f'"{second}['))
+    won: list[Json] = [{"path": verdict.column.path, "in": _second_row_values(verdict)}]
+    where = [*won, *other.get("where", ())]
+    used = frozenset(path.replace(f"{first}[", f"{second}[", 1) for path in draft.used)
+    return replace(
+        draft,
+        body={"any_of": [{**other, "where": where}, draft.body]},
+        used=draft.used | used | {verdict.column.path},
+        why=f"{draft.why}; {verdict.column.path} says when {second} is better",
+    )
+
+
+def _second_row_values(verdict: Verdict) -> list[Json]:
+    found = (value for row in verdict.column.values for value in row)
+    texts = {json.dumps(v).strip('"') if not isinstance(v, str) else v: v for v in found}
+    return [texts[value] for value in verdict.second if value in texts]

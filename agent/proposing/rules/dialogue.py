@@ -25,19 +25,19 @@ from ingot.agent.proposing.readings import (
     role_evidence,
     text_weight,
 )
-from ingot.agent.proposing.rules.speakers import (
+from ingot.agent.proposing.rules.transcripts import (
+    pair_list_talk,
+    text_kinds_content,
+    texts_begin_with_speaker,
+    two_key_talk,
+)
+from ingot.agent.proposing.speakers import (
     find_speakers,
     has_other_speakers,
     numbered_column_talk,
     parallel_list_talk,
     parallel_speaker_talks,
     roles_of_values,
-)
-from ingot.agent.proposing.rules.transcripts import (
-    pair_list_talk,
-    text_kinds_content,
-    texts_begin_with_speaker,
-    two_key_talk,
 )
 from ingot.converters.paths import Mark, Names, Node, compile_path, quote_name
 from ingot.converters.rows import Json

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.agent.proposing.columns import View, is_path_inside
-from ingot.agent.proposing.proposal import Evidence, Proposal, Request
+from ingot.agent.proposing.proposal import Evidence, Proposal, Request, value_strings
 from ingot.agent.proposing.readings import (
     Draft,
     Reading,
@@ -26,14 +26,11 @@ from ingot.agent.proposing.rules.confidence import (
     other_files_share,
     path_evidence,
 )
-from ingot.agent.proposing.rules.conversations import (
-    conversation_drafts,
-    grouped_reading,
-    is_single_turn,
-)
+from ingot.agent.proposing.rules.conversations import conversation_drafts
 from ingot.agent.proposing.rules.dialogue import tree_drafts
 from ingot.agent.proposing.rules.metadata import find_meta
 from ingot.agent.proposing.rules.question_answer import question_answer_drafts
+from ingot.agent.proposing.rules.row_groups import grouped_reading, is_single_turn
 from ingot.agent.proposing.rules.running_text import document_drafts
 from ingot.agent.proposing.rules.sides import SURE_SHARE, detect_language, languages_differ
 from ingot.converters.errors import MappingError, SourceError
@@ -159,19 +156,10 @@ def _mixed_shape_drafts(reading: Reading, modes: Sequence[str]) -> Iterator[Draf
 
 def candidate_document(draft: Draft, reading: Reading, meta: dict[str, Json]) -> MappingDocument:
     """The mapping document of a draft in its reading, facts about the files included."""
-    paths = [*draft.used, *_part_strings(draft.body), *_part_strings(meta)]
+    paths = [*draft.used, *value_strings(draft.body), *value_strings(meta)]
     source = _needed_facts(reading.source, paths)
     head: dict[str, Json] = {"version": 2} | ({"source": source} if source else {})
     return {**head, **reading.outer, **draft.body, "meta": meta}
-
-
-def _part_strings(value: Json) -> Iterator[str]:
-    """Every text of a part of a mapping, its paths among them."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for inside in value.values() if isinstance(value, dict) else value:
-            yield from _part_strings(inside)
 
 
 def _needed_facts(source: dict[str, Json], paths: Sequence[str]) -> dict[str, Json]:

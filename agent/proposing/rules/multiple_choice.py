@@ -17,6 +17,7 @@ from ingot.agent.proposing.columns import (
     total_chars,
     values_at,
 )
+from ingot.agent.proposing.rules.sides import may_be_question, question_strength
 from ingot.converters.paths import Key, Names, compile_path, steps_text
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts
@@ -310,3 +311,38 @@ def option_columns(columns: Sequence[Column]) -> list[Column]:
     found = [c for c in columns if len(c.name) == 1 and _column_letter(c) and not c.many]
     names = "".join(c.name.upper() for c in found)
     return found if len(found) >= 3 and names.startswith("ABC") else []
+
+
+def find_named_choice(
+    view: View, columns: Sequence[Column]
+) -> tuple[Column, Column, Options] | None:
+    """A question with options and a column that says which one is right."""
+    options = find_options(view, columns) or numbered_answer_options(columns)
+    if options is None:
+        return None
+    rest = [c for c in columns if c.path not in options.paths]
+    asked = max(
+        (c for c in rest if may_be_question(c)),
+        key=lambda c: (question_strength(c), -c.position),
+        default=None,
+    )
+    if asked is None or question_strength(asked) < 0.3 or has_inline_options(asked.texts):
+        return None
+    if repeats_options(options, asked):
+        return None
+    told = [
+        (max(c.named("answer"), 0.8 * c.named("label")) + 0.1 * c.fill, -c.position, c)
+        for c in rest
+        if c is not asked
+        and max(c.named("answer"), c.named("label")) >= 0.5
+        and answer_reference(options, c)
+    ]
+    told = told or [
+        (0.4, -c.position, c)
+        for c in rest
+        if c.nature in ("number", "letter")
+        and 1 < c.distinct <= max(map(len, options.keys))
+        and answer_reference(options, c)
+    ]
+    best = max(told, key=lambda one: one[:2], default=None)
+    return (asked, best[2], options) if best else None

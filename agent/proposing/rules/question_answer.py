@@ -1,6 +1,5 @@
 """Draft questions and answers from columns, with the column that says which answer is better."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +8,6 @@ from ingot.agent.proposing.columns import (
     Column,
     View,
     is_path_inside,
-    last_name,
     list_path,
     parse_json_text,
     parse_whole_number,
@@ -31,10 +29,10 @@ from ingot.agent.proposing.rules.multiple_choice import (
     Options,
     answer_reference,
     answer_value,
+    find_named_choice,
     find_options,
     find_unnamed_choice,
     has_inline_options,
-    numbered_answer_options,
     option_columns,
     repeats_options,
     spell_options_as_answer,
@@ -48,7 +46,6 @@ from ingot.agent.proposing.rules.sides import (
     find_translation,
     is_explicit_pair,
     is_tool_path,
-    may_be_question,
     question_strength,
     score_pairs,
 )
@@ -217,38 +214,6 @@ def is_only_rated(columns: Sequence[Column], answer: Column) -> bool:
     )
 
 
-def preferred_conversation_draft(view: View, draft: Draft) -> Draft:
-    """A draft of the first of two conversations, widened to the one that a column prefers."""
-    lists = {f.path for f in view.facts.paths if f.types.get("list")}
-    for first in sorted(lists):
-        inside = [path for path in draft.used if path.startswith(f"{first}[")]
-        for second in sorted(lists):
-            verdict = inside and find_verdict(view.columns, last_name(first), last_name(second))
-            if verdict and len(inside) == len(draft.used):
-                return _widen_to_winner(draft, first, second, verdict)
-    return draft
-
-
-def _widen_to_winner(draft: Draft, first: str, second: str, verdict: Verdict) -> Draft:
-    text = json.dumps(draft.body, ensure_ascii=False)
-    other = json.loads(text.replace(f'"{first}[', f'"{second}['))
-    won: list[Json] = [{"path": verdict.column.path, "in": _second_row_values(verdict)}]
-    where = [*won, *other.get("where", ())]
-    used = frozenset(path.replace(f"{first}[", f"{second}[", 1) for path in draft.used)
-    return replace(
-        draft,
-        body={"any_of": [{**other, "where": where}, draft.body]},
-        used=draft.used | used | {verdict.column.path},
-        why=f"{draft.why}; {verdict.column.path} says when {second} is better",
-    )
-
-
-def _second_row_values(verdict: Verdict) -> list[Json]:
-    found = (value for row in verdict.column.values for value in row)
-    texts = {json.dumps(v).strip('"') if not isinstance(v, str) else v: v for v in found}
-    return [texts[value] for value in verdict.second if value in texts]
-
-
 UNDECIDED = 0.45
 MOST_TEXTS = 24  # columns of text that are looked at in pairs
 
@@ -400,7 +365,7 @@ def _pair_draft(
         kind="sft",
         body=body,
         score=_cast_score(cast, score + 0.3 * bool(cast.how), _unused_share(columns, used)),
-        why=f"{question.path} asks and {answer.path} answers",
+        why=f"{question.path} holds the question, {answer.path} holds the answer",
         pair=True,
         used=used,
         most=UNDECIDED if _is_undecided(view, columns, cast) else 1.0,
@@ -444,7 +409,7 @@ def question_answer_drafts(view: View) -> list[Draft]:
     weighed = find_judged_pair(columns)
     if weighed:
         return [_pair_draft(view, columns, 1.4, *weighed)]
-    chosen = find_unnamed_choice(columns) or _named_choice_draft(view, columns)
+    chosen = find_unnamed_choice(columns) or find_named_choice(view, columns)
     judging = verdict_columns(columns)
     if chosen and not (chosen[1] in judging and _options_are_answers(columns, chosen[2])):
         return [_pair_draft(view, columns, 1.5, *chosen)]
@@ -465,38 +430,3 @@ def _likeliest_columns(columns: Sequence[Column]) -> list[Column]:
 def _options_are_answers(columns: Sequence[Column], options: Options) -> bool:
     """Whether options are whole answers of two models rather than choices of a test."""
     return any(alternative_stem(c) for c in columns if c.path in options.paths)
-
-
-def _named_choice_draft(
-    view: View, columns: Sequence[Column]
-) -> tuple[Column, Column, Options] | None:
-    """A question with options and a column that says which one is right."""
-    options = find_options(view, columns) or numbered_answer_options(columns)
-    if options is None:
-        return None
-    rest = [c for c in columns if c.path not in options.paths]
-    asked = max(
-        (c for c in rest if may_be_question(c)),
-        key=lambda c: (question_strength(c), -c.position),
-        default=None,
-    )
-    if asked is None or question_strength(asked) < 0.3 or has_inline_options(asked.texts):
-        return None
-    if repeats_options(options, asked):
-        return None
-    told = [
-        (max(c.named("answer"), 0.8 * c.named("label")) + 0.1 * c.fill, -c.position, c)
-        for c in rest
-        if c is not asked
-        and max(c.named("answer"), c.named("label")) >= 0.5
-        and answer_reference(options, c)
-    ]
-    told = told or [
-        (0.4, -c.position, c)
-        for c in rest
-        if c.nature in ("number", "letter")
-        and 1 < c.distinct <= max(map(len, options.keys))
-        and answer_reference(options, c)
-    ]
-    best = max(told, key=lambda one: one[:2], default=None)
-    return (asked, best[2], options) if best else None

@@ -202,38 +202,34 @@ def _write_readable(
         attempt = _make_attempt(cuts, more, rows, bad=bad)
         every = [*source.files, *(one.file for one in more)]
         names = redact_names([f for f in every if f.name in attempt.contents], hiding)
-        files = {names[file.name]: file for file in every if file.name in names}
+        every = [file for file in every if file.name in names]
         contents = {names[name]: attempt.contents[name] for name in names}
+        files = {names[file.name]: file for file in every}
         data = dict(store_files(source, files, contents, hiding))
         top = write_files(stage, DATA, data)
         location = str(top / next(iter(data))) if direct and data else str(top)
-        main = {
-            names[file.name]: contents[names[file.name]]
-            for file in source.files
-            if file.name in names
-        }
-        wrong = _sample_faults(location, source, main, hiding) if main else []
+        main = {file.name: names[file.name] for file in source.files if file.name in names}
+        written = {name: contents[name] for name in main.values()}
+        wrong = _sample_faults(location, source, written, hiding) if main else []
         if not wrong:
             break
     counts["over_limit"] += attempt.left
     notes = [note for one in cuts if one.file.name in names for note in one.notes]
-    of_main = {file.name: names[file.name] for file in source.files if file.name in names}
-    unlike = _detection_differences(location, source, of_main) if of_main else []
+    unlike = _detection_differences(location, source, main) if main else []
     return SampleFacts(
         source_name=hiding.text(source.name),
         direct=direct,
         share="raw" if hiding.off else "redacted",
-        rows=sum(attempt.rows[file.name] for file in source.files if file.name in names),
+        rows=sum(attempt.rows[name] for name in main),
         bad=attempt.bad,
         files=tuple(
             PinnedFile(
                 name=names[file.name],
                 bytes=file.bytes,
                 rows=attempt.rows[file.name],
-                main=all(file.name != one.file.name for one in more),
+                main=file.name in main,
             )
             for file in every
-            if file.name in names
         ),
         left_out=dict(counts),
         stored=tuple(f"{DATA}/{name}" for name in data),

@@ -81,8 +81,7 @@ class PinnedSample:
 
 def pinned_folder(mapping: Path) -> Path:
     """Return where the pinned sample of a mapping lies: `foo.json` has `foo.sample`."""
-    stem = mapping.stem if mapping.suffix == ".json" else mapping.name
-    return mapping.with_name(f"{stem}{_ENDING}")
+    return mapping.with_name(f"{mapping.name.removesuffix('.json')}{_ENDING}")
 
 
 def find_pinned(folder: Path) -> PinnedSample | None:

@@ -6,7 +6,7 @@ Rows of Parquet and Arrow files are taken by number and redacted column by colum
 import datetime as dt
 import decimal
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, BinaryIO
 
@@ -68,15 +68,18 @@ def _parquet_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.T
 
 
 def _take_rows(
-    batches: Iterator[pa.RecordBatch], numbers: Sequence[int], start: int
+    batches: Iterable[pa.RecordBatch], numbers: Sequence[int], start: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield the wanted rows of batches, the first of which begins at row `start`."""
+    last = max(numbers, default=-1)
     for batch in batches:
         stop = start + batch.num_rows
         for number in numbers:
             if start <= number < stop:
                 yield batch.slice(number - start, 1)  # not every type has a kernel for `take`
         start = stop
+        if start > last:
+            return
 
 
 def _join_batches(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
@@ -89,20 +92,9 @@ def _arrow_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> tuple[
         is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
         source.seek(0)
         reader: Any = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-        batches = _batches_until(reader, max(numbers, default=-1))
+        count = reader.num_record_batches if is_file else 0
+        batches = map(reader.get_batch, range(count)) if is_file else reader
         return _join_batches(list(_take_rows(batches, numbers, 0)), reader.schema), is_file
-
-
-def _batches_until(reader: Any, last: int) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
-    """Yield the batches of a reader up to the one that holds a row."""
-    many = getattr(reader, "num_record_batches", None)
-    batches = iter(reader) if many is None else map(reader.get_batch, range(many))
-    seen = 0
-    for batch in batches:
-        yield batch
-        seen += batch.num_rows
-        if seen > last:
-            return
 
 
 def _select_rows(table: pa.Table, numbers: Sequence[int]) -> pa.Table:

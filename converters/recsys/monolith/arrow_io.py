@@ -63,7 +63,7 @@ def read_arrow(
     settings = Settings(
         source=kind,
         target="parquet",
-        framing=_parse_framing(framing),
+        framing=Framing.parse(framing),
         compression=compression,
         filters=filters or Filters(),
         skip_bad=skip_bad,
@@ -121,7 +121,7 @@ def write_arrow(
     settings = Settings(
         source="parquet",
         target=kind,
-        out_framing=_parse_framing(framing),
+        out_framing=Framing.parse(framing),
         batch_size=batch_size,
         table=table_file,
         fid=fid,
@@ -145,7 +145,3 @@ def _slice_table(
     for batch in [batches] if isinstance(batches, pa.RecordBatch) else batches:
         for at in range(0, batch.num_rows, _ROWS_AT_A_TIME):
             yield batch.slice(at, _ROWS_AT_A_TIME)
-
-
-def _parse_framing(framing: Framing | str) -> Framing:
-    return Framing.parse(framing) if isinstance(framing, str) else framing

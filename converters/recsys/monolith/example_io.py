@@ -190,7 +190,7 @@ def read_examples(
 def _stream_source(
     where: Where, kind: Kind, framing: Framing | str, compression: str | None, skip_bad: bool
 ) -> _StreamSource:
-    framing = Framing.parse(framing) if isinstance(framing, str) else framing
+    framing = Framing.parse(framing)
     if kind not in MAX_RECORD:
         raise ConversionError("kind", f"{kind!r} is unknown", f"use {', '.join(MAX_RECORD)}")
     return _StreamSource(
@@ -257,7 +257,7 @@ def write_examples(
             whose data_source_key no lagrangex header holds.
         OutputError: the destination cannot be written.
     """
-    framing = Framing.parse(framing) if isinstance(framing, str) else framing
+    framing = Framing.parse(framing)
     if sort_ids is not None and not framing.sort_id:
         hint = "leave them out, or choose a framing with sort_id"
         raise ConversionError("sort_ids", f"the framing {framing} has no sort_ids", hint)
@@ -317,7 +317,7 @@ def _join_messages(held: list[tuple[bytes, bytes, int]], number: int) -> Records
         sort_stop=both.stop[0::2],
         source=np.array([key for _, _, key in held], np.uint32),
         offset=both.start[0::2],
-        number=number,
+        record=np.arange(number, number + len(held)),
     )
 
 

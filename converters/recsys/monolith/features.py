@@ -4,14 +4,18 @@ A kernel reads features that are one list as protobuf writes it, which almost al
 rewrites the others first: a oneof with two values, numbers that are not packed, unknown fields.
 """
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import kernel
-from ingot.converters.recsys.monolith.record_index import Bytes, Places, Rows, frozen
+from ingot.converters.recsys.monolith.record_index import (
+    Bytes,
+    Places,
+    Rows,
+    append_rewritten,
+)
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     FIXED32,
     FIXED64,
@@ -35,10 +39,11 @@ DEPTH: Final = np.array([0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 0, 0, 0, 0, 2], np.
 """int8[17] by kind: SCALAR, ..."""
 
 
-class Payloads(NamedTuple):
-    """Where the values of E features lie.
+class Features(NamedTuple):
+    """The E features of rows; places are in `data`, which begins with the rows' own bytes.
 
     Attributes:
+        data: uint8[B]; behind the rows' bytes are features that protobuf wrote anew.
         kind: uint8[E], numbers of `contract.FEATURE_KINDS`; 0 for raw features.
         start: int64[E] where the payload begins: the packed numbers of a list; the bytes of the
             one value (without a length); for `bytes_list` and lists of lists the content of the
@@ -46,26 +51,6 @@ class Payloads(NamedTuple):
             messages that are empty or hold one field of packed numbers.
         stop: int64[E] where it ends; equal to start where there is nothing.
         counts: int64[E] values of a list, lists of lists of lists, 1 for a single value.
-        odd: bool[E] whether the feature is of another form, which kernels do not read.
-    """
-
-    kind: NDArray[np.uint8]
-    start: Places
-    stop: Places
-    counts: Places
-    odd: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Features:
-    """The E features of rows; places are in `data`, which begins with the rows' own bytes.
-
-    Attributes:
-        data: uint8[B]; behind the rows' bytes are features that protobuf wrote anew.
-        kind: uint8[E]; this and the following as in `Payloads`.
-        start: int64[E].
-        stop: int64[E].
-        count: int64[E].
         strange: bool[E] whether this is not all: raw features, and those with unknown fields inside
             or beside them. What is told of the latter is what is known of them.
     """
@@ -74,51 +59,47 @@ class Features:
     kind: NDArray[np.uint8]
     start: Places
     stop: Places
-    count: Places
+    counts: Places
     strange: NDArray[np.bool_]
 
 
 def read_features(rows: Rows) -> Features:
     """What the features of rows hold."""
-    found = _measure_payloads(rows.data, rows.start, rows.stop, rows.raw)
-    strange = rows.raw | (rows.extra_start != rows.extra_stop)
-    data = rows.data
-    if found.odd.any():
-        data, unknown = _rewrite_odd_features(rows, found)
-        strange |= unknown
-    kind, start, stop, count, _ = found
-    return Features(data=data, kind=kind, start=start, stop=stop, count=count, strange=strange)
+    found = _measure(rows.data, rows.start, rows.stop, rows.raw)
+    if found.strange.any():
+        found = _rewrite_odd_features(rows, found)
+    strange = found.strange | rows.raw | (rows.extra_start != rows.extra_stop)
+    return found._replace(strange=strange)
 
 
-def _measure_payloads(
-    data: Bytes, first: Places, last: Places, skipped: NDArray[np.bool_]
-) -> Payloads:
+def _measure(data: Bytes, first: Places, last: Places, skipped: NDArray[np.bool_]) -> Features:
+    """`strange` are features of another form, which kernels do not read."""
     entries = len(first)
-    start, stop, counts = (np.empty(entries, np.int64) for _ in range(3))
+    start, stop, count = (np.empty(entries, np.int64) for _ in range(3))
     kind, odd = np.empty(entries, np.uint8), np.empty(entries, np.bool_)
-    found = Payloads(kind, start, stop, counts, odd)
-    _measure_entries(data, first, last, skipped, found)
+    found = Features(data, kind, start, stop, count, odd)
+    _measure_entries(first, last, skipped, found)
     return found
 
 
-def _rewrite_odd_features(rows: Rows, found: Payloads) -> tuple[Bytes, NDArray[np.bool_]]:
+def _rewrite_odd_features(rows: Rows, found: Features) -> Features:
     """Measure features of another form after protobuf wrote them anew."""
-    which = np.flatnonzero(found.odd)
-    # What all rows of a batch share lies in one place, and is written once.
-    _, sample, of_place = np.unique(rows.start[which], return_index=True, return_inverse=True)
-    pieces = [_reencode_feature(rows.feature(int(entry))) for entry in which[sample]]
-    sizes = np.array([len(piece) for piece, _ in pieces], np.int64)
-    ends = (len(rows.data) + np.cumsum(sizes))[of_place]
-    begins = ends - sizes[of_place]
-    unknown = np.zeros(len(found.odd), np.bool_)
-    unknown[which] = np.array([strange for _, strange in pieces], np.bool_)[of_place]
-    more = np.frombuffer(b"".join(piece for piece, _ in pieces), np.uint8)
-    data = frozen(np.concatenate([rows.data, more]))
-    again = _measure_payloads(data, begins, ends, np.zeros(len(which), np.bool_))
-    for name, part in again._asdict().items():
-        getattr(found, name)[which] = part
-    unknown[which] |= again.odd  # what stays odd is no Feature at all
-    return data, unknown
+    which = np.flatnonzero(found.strange)
+    unknown: set[int] = set()  # the places of those with unknown fields
+
+    def rewrite(entry: int) -> bytes:
+        written, has_unknown = _reencode_feature(rows.feature(entry))
+        if has_unknown:
+            unknown.add(int(rows.start[entry]))
+        return written
+
+    data, begins, ends = append_rewritten(rows.data, rows.start, which, rewrite)
+    again = _measure(data, begins, ends, np.zeros(len(which), np.bool_))
+    for name in Features._fields[1:]:
+        getattr(found, name)[which] = getattr(again, name)
+    # What stays odd is no Feature at all.
+    found.strange[which] |= np.isin(rows.start[which], list(unknown))
+    return found._replace(data=data)
 
 
 def _reencode_feature(content: bytes) -> tuple[bytes, bool]:
@@ -137,10 +118,10 @@ def _reencode_feature(content: bytes) -> tuple[bytes, bool]:
 
 @kernel
 def _measure_entries(
-    data: Bytes, first: Places, last: Places, skipped: NDArray[np.bool_], found: Payloads
+    first: Places, last: Places, skipped: NDArray[np.bool_], found: Features
 ) -> None:
     """Fill in the payload of each `Feature` message in first..last."""
-    kind, start, stop, count, odd = found
+    data, kind, start, stop, count, odd = found
     for entry in range(len(first)):
         nowhere = max(first[entry], 0)
         kind[entry], start[entry], stop[entry], count[entry] = 0, nowhere, nowhere, 0
@@ -202,7 +183,7 @@ def _count_list_values(data: Bytes, at: int, stop: int, values: int) -> int:
     """Values of a list; -1 if it is not of the form that protobuf writes."""
     many: int = 0
     if values != BYTES:
-        many = count_packed_numbers(data, at, stop, values)
+        many = _count_packed_numbers(data, at, stop, values)
     else:
         while at < stop:
             number, wire, _, at = read_field(data, at, stop)
@@ -213,7 +194,14 @@ def _count_list_values(data: Bytes, at: int, stop: int, values: int) -> int:
 
 
 @kernel
-def count_packed_numbers(data: Bytes, at: int, stop: int, values: int) -> int:
+def count_lists(data: Bytes, start: Places, stop: Places, values: int, counts: Places) -> None:
+    """How many values lists of one kind hold, which are as protobuf writes them."""
+    for one in range(len(start)):
+        counts[one] = _count_list_values(data, start[one], stop[one], values)
+
+
+@kernel
+def _count_packed_numbers(data: Bytes, at: int, stop: int, values: int) -> int:
     """How many packed numbers lie there; -1 where the last one is cut off."""
     if values == FIXED8:
         return (stop - at) // 8 if (stop - at) % 8 == 0 else -1

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import kernel
-from ingot.converters.recsys.monolith.record_index import Bytes, Places, Rows, frozen, prefix_sums
+from ingot.converters.recsys.monolith.record_index import (
+    Bytes,
+    Places,
+    Rows,
+    append_rewritten,
+    prefix_sums,
+)
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     FIXED32,
     FIXED64,
@@ -399,14 +405,10 @@ def _rewrite_odd_line_ids(rows: Rows, odd: NDArray[np.bool_]) -> tuple[Bytes, Pl
     """The LineIds, those that the kernel cannot read as protobuf writes them without groups."""
     start, stop = rows.line_start.copy(), rows.line_stop.copy()
     which = np.flatnonzero(odd)
-    # What all rows of a batch share lies in one place, and is written once.
-    _, sample, of_place = np.unique(start[which], return_index=True, return_inverse=True)
-    pieces = [_reencode_line_id(rows.line_id(int(row)) or b"") for row in which[sample]]
-    sizes = np.array([len(piece) for piece in pieces], np.int64)
-    ends = len(rows.data) + np.cumsum(sizes)
-    start[which], stop[which] = (ends - sizes)[of_place], ends[of_place]
-    data = np.concatenate([rows.data, np.frombuffer(b"".join(pieces), np.uint8)])
-    return frozen(data), start, stop
+    data, start[which], stop[which] = append_rewritten(
+        rows.data, start, which, lambda row: _reencode_line_id(rows.line_id(row) or b"")
+    )
+    return data, start, stop
 
 
 def _reencode_line_id(content: bytes) -> bytes:

@@ -1,5 +1,6 @@
 """Records and rows as places in the bytes that hold them, and what is wrong with records."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +25,7 @@ class Records:
         sort_stop: int64[R] where these end; equal where there is none.
         source: uint32[R] the data_source_key of a lagrangex header; 0 under other framings.
         offset: int64[R] where their frames begin, in bytes of the decompressed stream.
-        number: of the first of them in the stream, from 0.
+        record: int64[R] their numbers in the stream, from 0.
     """
 
     data: Bytes
@@ -34,7 +35,7 @@ class Records:
     sort_stop: Places
     source: NDArray[np.uint32]
     offset: Places
-    number: int
+    record: Places
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", frozen(self.data))
@@ -52,34 +53,61 @@ class Records:
 
     def part(self, first: int, last: int) -> "Records":
         """Records first..last-1."""
-        return replace(self.select(slice(first, last)), number=self.number + first)
+        return self.select(slice(first, last))
 
     def select(self, which: slice | NDArray[np.bool_] | Places) -> "Records":
-        """Some of the records. Their numbers are no longer consecutive: keep them elsewhere."""
-        arrays = ("start", "stop", "sort_start", "sort_stop", "source", "offset")
-        return replace(self, **{name: getattr(self, name)[which] for name in arrays})
+        """Some of the records."""
+        arrays = {name: array[which] for name, array in vars(self).items() if name != "data"}
+        return replace(self, **arrays)
 
-    def bad(self, at: int, reason: str, detail: str, number: int | None = None) -> "Bad":
-        """What is wrong with record `at`; `number` where numbers are not consecutive."""
-        record = self.number + at if number is None else number
-        return Bad(offset=int(self.offset[at]), record=record, reason=reason, detail=detail)
+    def with_messages(self, messages: dict[int, bytes]) -> "Records":
+        """The same records, some of them with other messages."""
+        data, begin, end = append_pieces(self.data, list(messages.values()))
+        which = np.fromiter(messages, np.int64, len(messages))
+        start, stop = self.start.copy(), self.stop.copy()
+        start[which], stop[which] = begin, end
+        return replace(self, data=data, start=start, stop=stop)
+
+    def bad(self, at: int, reason: str, detail: str) -> "Bad":
+        """What is wrong with record `at`."""
+        offset, record = int(self.offset[at]), int(self.record[at])
+        return Bad(offset=offset, record=record, reason=reason, detail=detail)
 
 
 def records_of_messages(messages: list[bytes]) -> Records:
     """Messages that come from no stream, one behind the other, without sort_ids."""
-    stop = np.cumsum([len(message) for message in messages], dtype=np.int64)
-    start = stop - np.array([len(message) for message in messages], np.int64)
+    data, start, stop = append_pieces(np.zeros(0, np.uint8), messages)
     nothing = np.zeros(len(messages), np.int64)
     return Records(
-        data=np.frombuffer(b"".join(messages), np.uint8),
+        data=data,
         start=start,
         stop=stop,
         sort_start=nothing,
         sort_stop=nothing,
         source=np.zeros(len(messages), np.uint32),
         offset=start,
-        number=0,
+        record=np.arange(len(messages)),
     )
+
+
+def append_pieces(data: Bytes, pieces: list[bytes]) -> tuple[Bytes, Places, Places]:
+    """Bytes with others behind them, and where each of these begins and ends."""
+    sizes = np.array([len(piece) for piece in pieces], np.int64)
+    stop = len(data) + np.cumsum(sizes)
+    more = np.frombuffer(b"".join(pieces), np.uint8)
+    return frozen(np.concatenate([data, more])), stop - sizes, stop
+
+
+def append_rewritten(
+    data: Bytes, start: Places, which: Places, rewrite: Callable[[int], bytes]
+) -> tuple[Bytes, Places, Places]:
+    """Append what `rewrite` makes of some stretches, once of those that begin in one place.
+
+    What all rows of a batch share lies in one place.
+    """
+    _, sample, of_place = np.unique(start[which], return_index=True, return_inverse=True)
+    data, begins, ends = append_pieces(data, [rewrite(int(one)) for one in which[sample]])
+    return data, begins[of_place], ends[of_place]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
@@ -20,7 +20,6 @@ from ingot.converters.sources.readers import side_file_reason
 from ingot.converters.sources.recognizers.monolith import (
     MONOLITH_HEAD,
     Kind,
-    MonolithStream,
     recognize_monolith,
 )
 from ingot.converters.sources.storage.listing import Entry, LocalFile, Place, list_location
@@ -137,7 +136,7 @@ def read_until_error(reader: "RecordReader") -> Iterator[Records | Bad]:
     try:
         for part in reader:
             yield part
-            number = part.number + len(part) if isinstance(part, Records) else part.record + 1
+            number = (int(part.record[-1]) if isinstance(part, Records) else part.record) + 1
     except (StorageError, OtherKindError):
         raise
     except SourceError as error:
@@ -170,19 +169,10 @@ def convert_batches(
     number, plan = 0, plan_columns(schema, table, fid, where)
     for batch in batches:
         records, wrong = encode_batch(batch, plan, number)
-        yield from _number_records(records, {bad.record for bad in wrong}, number)
+        if len(records):
+            yield records
         yield from wrong
         number += batch.num_rows
-
-
-def _number_records(records: Records, wrong: set[int], number: int) -> Iterator[Records]:
-    """Records of the good rows of a table, with the numbers that the rows have in it."""
-    begin = 0
-    for gap in (*sorted(wrong), number + len(records) + len(wrong)):
-        end = begin + gap - number
-        if end > begin:
-            yield replace(records.part(begin, end), number=number)
-        begin, number = end, gap + 1
 
 
 def _index_records(
@@ -199,10 +189,7 @@ def _index_records(
         return index_batches(records)
     if kind == "example":
         return [index_examples(records)]
-    found = index_instances(records)
-    if lost is not None:
-        lost.update(found.lost)
-    return [(found.rows, found.wrong)]
+    return [index_instances(records, Counter() if lost is None else lost)]
 
 
 _STANDARD: Final = "standard input"
@@ -225,25 +212,27 @@ class OpenedStream:
 def open_streams(location: str, said: StreamHints = _NO_HINTS) -> Iterator[OpenedStream]:
     """Open the streams of a location one after the other; each is closed before the next."""
     if location == STDIN:
-        yield from _open_one(_STANDARD, sys.stdin.buffer, said)
+        yield _open_one(_STANDARD, sys.stdin.buffer, said)
         return
     for file in find_inputs(location).files:
         with file.place.open() as raw:
-            yield from _open_one(str(file.place), raw, said)
+            yield _open_one(str(file.place), raw, said)
 
 
-def _open_one(where: str, raw: BinaryIO, said: StreamHints) -> Iterator[OpenedStream]:
+def _open_one(where: str, raw: BinaryIO, said: StreamHints) -> OpenedStream:
     head, raw = peek_bytes(raw, where, MONOLITH_HEAD)
     if said.kind == "parquet" or (said.kind is None and head.startswith(PARQUET)):
-        yield _open_parquet(where, raw, guessed=said.kind is None)
-    else:
-        yield _open_records(where, head, raw, said)
+        parts = read_rows(read_table_records(raw, where), "example")
+        return OpenedStream(where=where, told="parquet", guessed=said.kind is None, parts=parts)
+    return _open_records(where, head, raw, said)
 
 
 def _open_records(where: str, head: bytes, raw: BinaryIO, said: StreamHints) -> OpenedStream:
     from ingot.converters.recsys.monolith.frames.record_io import RecordReader
 
-    compression = said.compression or _detect_markless_compression(head)
+    # Compression that no magic tells; else it is told by name and magic.
+    markless = recognize_monolith(head)
+    compression = said.compression or (markless.compression if markless else None)
     unpacked = open_decompressed(raw, where, compression)
     if compression != "none":
         head, unpacked = peek_bytes(unpacked, where, MONOLITH_HEAD)
@@ -255,25 +244,10 @@ def _open_records(where: str, head: bytes, raw: BinaryIO, said: StreamHints) -> 
     if kind is None:
         hint = "set `source` to example, examplebatch, instance or parquet, and set `framing`"
         raise SourceError(where, "does not begin like a stream of Monolith", hint)
-    framing = said.framing or _detected_framing(found)
+    framing = said.framing or (Framing.parse(found.framing) if found else Framing())
     return OpenedStream(
         where=where,
         told=f"{kind}, framing {framing}",
         guessed=said.kind is None or said.framing is None,
         parts=read_rows(read_until_error(RecordReader(unpacked, where, framing, kind)), kind),
     )
-
-
-def _detect_markless_compression(head: bytes) -> str | None:
-    """A compression that no magic tells; None: it is told by name and magic."""
-    found = recognize_monolith(head)
-    return found.compression if found else None
-
-
-def _detected_framing(found: MonolithStream | None) -> Framing:
-    return Framing.parse(found.framing) if found else Framing()
-
-
-def _open_parquet(where: str, raw: BinaryIO, *, guessed: bool) -> OpenedStream:
-    parts = read_rows(read_table_records(raw, where), "example")
-    return OpenedStream(where=where, told="parquet", guessed=guessed, parts=parts)

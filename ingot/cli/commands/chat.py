@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ingot.agent.model.settings import ModelSettings
+from ingot.agent.model.endpoint import ModelSettings
 from ingot.agent.proposing.order import Order
 from ingot.cli.console import note_line, print_json, stdout_console
 from ingot.cli.display import print_grid
@@ -73,7 +73,7 @@ def chat(
     """
     from ingot.agent.chat.conversation import ChatStore
     from ingot.agent.chat.operations import begin_conversation, recheck_conversation
-    from ingot.agent.state import state_home
+    from ingot.agent.context import state_home
     from ingot.cli.commands.chat_terminal import Talk
 
     chats = ChatStore(state_home())

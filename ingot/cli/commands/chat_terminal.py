@@ -22,6 +22,7 @@ from ingot.agent.chat.operations import (
     replace_mapping,
 )
 from ingot.agent.chat.responses import Reply, count_usage, reply_to_change, respond
+from ingot.agent.context import Context
 from ingot.agent.judging.policy import gates_of_state
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact
@@ -33,7 +34,7 @@ from ingot.agent.reporting.proposal_folder import proposed_mapping
 from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
-from ingot.agent.state import Check, Context
+from ingot.agent.state import Check
 from ingot.cli import display
 from ingot.cli.console import (
     is_interactive,
@@ -71,7 +72,6 @@ class Talk:
         self._say(f"kept: ingot chat --resume {self._now.id}")
 
     def _turn(self, line: str) -> bool:
-        """Answer one line; False = it was the last one."""
         heard = _StreamedWords(self._console)
         try:
             reply = respond(self._now, line, self._context, heard)
@@ -110,7 +110,6 @@ class Talk:
         self._console.print(plain_text(text, style))
 
     def _act(self, reply: Reply) -> Conversation:
-        """Do what a reply asks for and return the conversation after it."""
         conversation = reply.conversation
         if reply.do == "convert":
             with progress_meter() as self._context.progress:
@@ -132,7 +131,6 @@ class Talk:
 
 
 def _save_mapping(conversation: Conversation, file: Path) -> str:
-    """Write the mapping to a file, and say so."""
     document = proposed_mapping(conversation.state)
     if document is None:
         return "there is no mapping yet"
@@ -166,8 +164,6 @@ def _piped_lines() -> Iterator[str]:
 
 
 class _StreamedWords:
-    """Prints a model's words as they arrive."""
-
     def __init__(self, console: Console) -> None:
         self._console = console
         self.whole = ""
@@ -227,7 +223,6 @@ def show_opening(console: Console, reply: Reply, context: Context) -> None:
 
 
 def _show_mapping(console: Console, reply: Reply, context: Context) -> None:
-    """Show the tree and how many rows give records."""
     state = reply.conversation.state
     check = state.get("check")
     branches = mapping_branches(reply.conversation.mapping, check)

@@ -16,8 +16,9 @@ from ingot.converters.json_yaml import encode
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
+    from ingot.agent.context import Context
     from ingot.agent.review.golden_rows import GoldenResult
-    from ingot.agent.state import Context, State
+    from ingot.agent.state import State
 
 
 @command_options
@@ -57,15 +58,14 @@ def check(
         problem = f"no SOURCE, and no pinned sample beside {mapping}"
         raise typer.BadParameter(f"{problem} (ingot map --pin-sample makes one)")
     name = order.source_name or (sample.source_name if sample else None)
-    result = _try_golden_rows(order.mapping or {}, mapping, name) if golden else None
+    result = None
+    if golden:
+        from ingot.agent.review.golden_rows import golden_file, run_golden
+
+        document, file = order.mapping or {}, golden_file(mapping)
+        result = run_golden(document, file, source_name=name or mapping.stem)
     order = replace(order, source=place or "", source_name=name)
     _run_checks(order if place else None, result, mapping, quiet=quiet, as_json=as_json)
-
-
-def _try_golden_rows(document: dict[str, Any], mapping: Path, name: str | None) -> "GoldenResult":
-    from ingot.agent.review.golden_rows import golden_file, run_golden
-
-    return run_golden(document, golden_file(mapping), source_name=name or mapping.stem)
 
 
 def _run_checks(
@@ -76,20 +76,24 @@ def _run_checks(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Check the data if there is any, show the result, and raise if there are problems."""
+    from ingot.agent.context import Context
+    from ingot.agent.judging.policy import gates_of_state
     from ingot.agent.nodes.convert import try_mapping
-    from ingot.agent.state import Context
     from ingot.converters.errors import ConversionError
 
-    context = Context()
+    context, found = Context(), []
     state = try_mapping(order, context) if order else None
     if as_json:
-        _print_document(state, golden)
+        document: dict[str, Any] = {}
+        if state:
+            document = {
+                "check": encode(state["check"]),
+                "gates": [encode(gate) for gate in gates_of_state(state)],
+                "problems": [encode(one) for one in state["problems"]],
+            }
+        print_json({**document, "golden": asdict(golden)} if golden else document)
     else:
-        if not quiet:
-            _show_check(state, context)
-        _show_faults(state, golden if golden and (golden.failed or not quiet) else None)
-    found = []
+        _show_checks(state, golden, context, quiet=quiet)
     if order and state and (count := len(state["problems"])):
         found.append(f"{display.count_text(count, 'problem')} on a sample of {order.source}")
     if golden and (count := len(golden.failed)):
@@ -98,39 +102,22 @@ def _run_checks(
         raise ConversionError(str(mapping), "; ".join(found))
 
 
-def _print_document(state: "State | None", golden: "GoldenResult | None") -> None:
-    from ingot.agent.judging.policy import gates_of_state
-
-    document: dict[str, Any] = {}
-    if state:
-        document = {
-            "check": encode(state["check"]),
-            "gates": [encode(gate) for gate in gates_of_state(state)],
-            "problems": [encode(one) for one in state["problems"]],
-        }
-    print_json({**document, "golden": asdict(golden)} if golden else document)
-
-
-def _show_check(state: "State | None", context: "Context") -> None:
+def _show_checks(
+    state: "State | None", golden: "GoldenResult | None", context: "Context", *, quiet: bool
+) -> None:
     from ingot.agent.judging.policy import gates_of_state
     from ingot.agent.reporting.preview import preview
 
     console = stdout_console()
-    if state and state["check"]:
+    if state and state["check"] and not quiet:
         display.show_preview(console, preview(state, context))
         display.show_failures(console, state["check"])
         display.show_gates(console, gates_of_state(state))
         display.show_drift(console, state["check"])
-
-
-def _show_faults(state: "State | None", golden: "GoldenResult | None") -> None:
-
-    console = stdout_console()
     if state:
         display.show_problems(console, state["problems"])
-    if golden:
-        console.print(
-            plain_text(f"Golden rows: {golden.rows - len(golden.failed)} of {golden.rows} pass")
-        )
+    if golden and (golden.failed or not quiet):
+        passed = golden.rows - len(golden.failed)
+        console.print(plain_text(f"Golden rows: {passed} of {golden.rows} pass"))
         for one in golden.failed:
             console.print(plain_text(f"  line {one.line}: {one.why}", "red"))

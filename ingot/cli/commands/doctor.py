@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ingot.agent.model.settings import EndpointSettings
+from ingot.agent.model.endpoint import EndpointSettings
 from ingot.cli import options as o
 from ingot.cli.console import plain_text, print_json, stdout_console
 from ingot.cli.model_options import find_endpoint
@@ -60,7 +60,6 @@ def _checks(settings: EndpointSettings) -> Iterator["Check"]:
 
 
 def _show_result(console: "Console", check: "Check", *, heading: bool) -> None:
-    """Show one check in one line and its hint below."""
     if heading:
         console.print(plain_text(check.group.capitalize(), "bold"))
     if console.is_terminal:

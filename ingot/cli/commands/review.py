@@ -12,7 +12,7 @@ import typer
 from ingot.agent.review.git_repository import ReviewOptions
 from ingot.cli import options as o
 from ingot.cli.console import note_line, print_json, safe_text
-from ingot.cli.display import count_text
+from ingot.cli.display import count_text, write_output
 from ingot.cli.options import command_options
 from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
@@ -59,9 +59,19 @@ def review(
     Compares two revisions of a git repository, or two files. No model is asked, and nothing of the
     repository is executed. In a GitHub job the summary and annotations are written too.
     """
+    from ingot.agent.review.github_comment import COMMENT_LIMIT, render_comment
+    from ingot.converters.output.files import encode_json
+
     found = _run_review(files, base, head, options)
-    text = None if form == "json" else _render_markdown(found, full=full)
-    _write_review(found, out, text, as_json=as_json)
+    text = None
+    if form != "json":
+        text = render_comment(found, limit=sys.maxsize if full else COMMENT_LIMIT)
+    if out is not None:
+        write_output(out, encode_json(found, sort_keys=False) if text is None else text)
+    if as_json or (out is None and text is None):
+        print_json(found)
+    elif out is None and text is not None:
+        _print_markdown(text)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         _report_to_github(found, annotated=not as_json)
     _conclude(found)
@@ -82,27 +92,6 @@ def _run_review(
     if named := [name for name, value in given.items() if value is not None]:
         raise typer.BadParameter(f"{named[0]} is for revisions, and two files are named")
     return mapping_review.review_files(files[0], files[1], options)
-
-
-def _write_review(
-    found: dict[str, Json], out: Path | None, text: str | None, *, as_json: bool
-) -> None:
-    """Write the review to the file, or to stdout as Markdown or JSON."""
-    from ingot.converters.output.files import encode_json, output_errors, write_file
-
-    if out is not None:
-        with output_errors(out):
-            write_file(out, encode_json(found, sort_keys=False) if text is None else text.encode())
-    if as_json or (out is None and text is None):
-        print_json(found)
-    elif out is None and text is not None:
-        _print_markdown(text)
-
-
-def _render_markdown(found: dict[str, Json], *, full: bool) -> str:
-    from ingot.agent.review.github_comment import COMMENT_LIMIT, render_comment
-
-    return render_comment(found, limit=sys.maxsize if full else COMMENT_LIMIT)
 
 
 def _print_markdown(text: str) -> None:
@@ -128,7 +117,6 @@ def _report_to_github(found: dict[str, Json], *, annotated: bool) -> None:
 
 
 def _conclude(found: dict[str, Json]) -> None:
-    """Print the verdict on stderr and set the exit code."""
     levels = Counter(one["verdict"] for one in found["mappings"])
     count = len(found["mappings"])
     counts = ", ".join(f"{levels[level]} {level}" for level in ("block", "warn") if levels[level])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from ingot.agent.model.settings import ModelSettings
+from ingot.agent.model.endpoint import ModelSettings
 from ingot.agent.proposing.order import Order
 from ingot.cli import display
 from ingot.cli import options as o
@@ -28,7 +28,8 @@ from ingot.converters.json_yaml import encode
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
-    from ingot.agent.state import Context, State
+    from ingot.agent.context import Context
+    from ingot.agent.state import State
 
 _NO_TERMINAL = "a person has to approve the proposal: there is no terminal to ask on, and no --yes"
 _WHY = {
@@ -115,8 +116,8 @@ def convert(
     as_json: o.Json = False,
 ) -> None:
     """Convert with a mapping file: no mapper, no model, no review."""
+    from ingot.agent.context import Context
     from ingot.agent.nodes.convert import convert_mapping
-    from ingot.agent.state import Context
 
     order = complete_order(order, out=out, mapping=mapping)
     context = Context()
@@ -231,10 +232,9 @@ def map_data(
 
 
 def _show_prompt(order: Order, *, as_json: bool) -> None:
-    """Print the messages of the first question, and their size on stderr."""
+    from ingot.agent.context import Context
     from ingot.agent.model.budget import estimate_tokens
     from ingot.agent.proposing.llm.mapper import conversation_messages
-    from ingot.agent.state import Context
 
     context = Context()
     source, sample = context.source(order.source), context.sample(order.source)
@@ -284,7 +284,6 @@ def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool)
 
 
 def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
-    """Write the mapping to its file or to stdout."""
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.reporting.report import mapping_bytes
 

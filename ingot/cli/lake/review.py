@@ -1,9 +1,8 @@
 """`ingot lake review`: show what waits in a lake, and decide it."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,12 +23,10 @@ from ingot.cli.display import count_text, print_grid
 from ingot.cli.options import command_options
 from ingot.cli.questions import edit_mapping, read_answer, show_proposal
 from ingot.converters.errors import IngotError, ReviewNeeded
-from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.lake.lake_order import LakeOrder
-    from ingot.agent.lake.review_queue import ShownProposal
     from ingot.converters.lake.catalog import SetFacts
     from ingot.converters.lake.survey import DataSet
 
@@ -90,8 +87,10 @@ def review_lake(
     found = waiting_sets(order, rejected=listed)
     if listed or as_json or not is_interactive():
         _list_sets(order, found, as_json=as_json)
-        if not listed:
-            _stop_for_person(order, found)
+        if found and not listed:
+            run = shlex.join(["ingot", "lake", "review", str(order.out)])
+            ways = f"{run} --approve NAME, or on a terminal without it"
+            raise ReviewNeeded(str(order.out), f"{len(found):,} data sets wait for a person", ways)
         return
     _walk_sets(order, found)
 
@@ -100,95 +99,71 @@ def review_lake(
 
 
 def _list_sets(order: "LakeOrder", found: Sequence["SetFacts"], *, as_json: bool) -> None:
+    from ingot.agent.lake.review_queue import proposal_file
     from ingot.converters.lake.catalog import STATUS_WORDS
 
     if as_json:
-        print_json({"lake": str(order.out), "sets": [_set_document(order, one) for one in found]})
+        files = {one.name: proposal_file(order, one.name) for one in found}
+        sets = [
+            {
+                **{name: getattr(one, name) for name in _SHOWN},
+                "proposal": str(files[one.name]) if files[one.name].is_file() else None,
+            }
+            for one in found
+        ]
+        print_json({"lake": str(order.out), "sets": sets})
         return
     rows = [(one.name, STATUS_WORDS[one.status], one.why.split("\n")[0]) for one in found]
     print_grid(stdout_console(), rows)
     stdout_console().print(plain_text(f"{len(found):,} data sets", "bold"))
 
 
-def _set_document(order: "LakeOrder", facts: "SetFacts") -> dict[str, Json]:
-    from ingot.agent.lake.review_queue import proposal_file
-
-    proposal = proposal_file(order, facts.name)
-    there = str(proposal) if proposal.is_file() else None
-    return {**{name: getattr(facts, name) for name in _SHOWN}, "proposal": there}
-
-
-def _stop_for_person(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
-    if found:
-        run = shlex.join(["ingot", "lake", "review", str(order.out)])
-        ways = f"{run} --approve NAME, or on a terminal without it"
-        raise ReviewNeeded(str(order.out), f"{len(found):,} data sets wait for a person", ways)
-
-
 def _decide(
     order: "LakeOrder", approved: Sequence[str], rejected: Sequence[str], *, as_json: bool
 ) -> None:
     from ingot.agent.lake import review_queue
+    from ingot.converters.errors import SourceError
 
     known = review_queue.waiting_sets(order, rejected=True)
-    chosen = [*_match_names(known, approved)], [*_match_names(known, rejected)]
-    if both := {one.name for one in chosen[0]} & {one.name for one in chosen[1]}:
+    to_approve, to_reject = _match_names(known, approved), _match_names(known, rejected)
+    if both := {one.name for one in to_approve} & {one.name for one in to_reject}:
         raise typer.BadParameter(f"both --approve and --reject name {', '.join(sorted(both))}")
-    done: list[dict[str, Json]] = []
-    for facts in chosen[0]:
-        _try_decision(facts, partial(review_queue.approve, order), done)
-    sets = review_queue.find_data_sets(order) if chosen[1] else {}
-    for facts in chosen[1]:
-        _try_decision(facts, partial(_reject_set, order, sets), done)
-    _print_decisions(order, done, as_json=as_json)
+    done: list[dict[str, str | bool]] = []
+    sets: dict[str, DataSet] = {}
+    for number, facts in enumerate([*to_approve, *to_reject]):
+        try:  # one that cannot be decided does not stop the others
+            if number < len(to_approve):
+                file = review_queue.approve(order, facts)
+                done.append({"name": facts.name, "mapping": str(file)})
+                continue
+            sets = sets or review_queue.find_data_sets(order)
+            if facts.name not in sets:
+                raise SourceError(facts.name, _GONE)
+            review_queue.reject(order, facts, sets[facts.name])
+            done.append({"name": facts.name, "rejected": True})
+        except IngotError as error:
+            done.append({"name": facts.name, "error": str(error)})
+    if as_json:
+        print_json({"lake": str(order.out), "sets": done})
+    else:
+        for one in done:
+            if "error" in one:
+                print_error(str(one["error"]))
+                continue
+            decision = f"approved: {one['mapping']}" if "mapping" in one else "rejected"
+            stdout_console().print(plain_text(f"{one['name']}: {decision}"))
+        _print_next_step(order, sum("mapping" in one for one in done))
     if any("error" in one for one in done):
         raise typer.Exit(1)
 
 
-def _reject_set(order: "LakeOrder", sets: Mapping[str, "DataSet"], facts: "SetFacts") -> None:
-    from ingot.agent.lake import review_queue
-    from ingot.converters.errors import SourceError
-
-    if facts.name not in sets:
-        raise SourceError(facts.name, _GONE)
-    review_queue.reject(order, facts, sets[facts.name])
-
-
 def _match_names(known: Sequence["SetFacts"], patterns: Sequence[str]) -> list["SetFacts"]:
-    """Return the data sets that match a pattern, each once."""
     for pattern in patterns:
         if not any(fnmatchcase(one.name, pattern) for one in known):
             names = ", ".join(one.name for one in known[:5]) or "nothing"
-            raise typer.BadParameter(
-                f"no data set that waits is called {pattern}; waiting: {names}"
-            )
+            wanted = f"no data set that waits is called {pattern}"
+            raise typer.BadParameter(f"{wanted}; waiting: {names}")
     return [one for one in known if any(fnmatchcase(one.name, pattern) for pattern in patterns)]
-
-
-def _try_decision(
-    facts: "SetFacts",
-    act: Callable[["SetFacts"], Path | None],
-    done: list[dict[str, Json]],
-) -> None:
-    try:
-        file = act(facts)
-        decision: dict[str, Json] = {"rejected": True} if file is None else {"mapping": str(file)}
-        done.append({"name": facts.name, **decision})
-    except IngotError as error:  # one that cannot be decided does not stop the others
-        done.append({"name": facts.name, "error": str(error)})
-
-
-def _print_decisions(order: "LakeOrder", done: Sequence[dict[str, Json]], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"lake": str(order.out), "sets": list(done)})
-        return
-    for one in done:
-        if "error" in one:
-            print_error(one["error"])
-        else:
-            decision = f"approved: {one['mapping']}" if "mapping" in one else "rejected"
-            stdout_console().print(plain_text(f"{one['name']}: {decision}"))
-    _print_next_step(order, sum("mapping" in one for one in done))
 
 
 def _print_next_step(order: "LakeOrder", approved: int) -> None:
@@ -201,7 +176,6 @@ def _print_next_step(order: "LakeOrder", approved: int) -> None:
 
 
 def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
-    """Show one data set after the other and ask."""
     from ingot.agent.lake.review_queue import find_data_sets
 
     if not found:
@@ -229,9 +203,13 @@ def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | N
     if data_set is None:
         stderr_console().print(_GONE)
         return "skipped"
-    shown = _load_shown(partial(review_queue.load_proposal, order, data_set))
-    # What a person has put in place of the proposed mapping, or of one that was approved before.
-    own = shown.document if shown is not None and shown.moved else None
+    shown, own = None, None
+    try:
+        shown = review_queue.load_proposal(order, data_set)
+        # What a person has put in place of the proposed mapping, or of one approved before.
+        own = shown.document if shown.moved else None
+    except IngotError as error:
+        print_error(str(error))
     while shown is not None:
         try:
             second = show_proposal(shown.state, shown.context)
@@ -240,43 +218,34 @@ def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | N
             print_error(str(error))
             break
         choice = _read_choice(rules=bool(second and second.mapping))
-        if choice in _ENDS:
-            if done := _carry_out_choice(order, facts, data_set, choice, own):
-                return done
-            continue
-        if choice == "r" and second and second.mapping:
-            document = second.mapping
-            provenance = {"mapper": "rules", "confidence": second.confidence}
-        else:
+        try:
+            if choice == "y":
+                note_line(f"approved: {review_queue.approve(order, facts, own)}")
+            elif choice == "n":
+                review_queue.reject(order, facts, data_set)
+            if choice in _ENDS:
+                return _ENDS[choice]
             former = shown.document or {"version": 2}
-            document = edit_mapping(former)
             provenance = {**(former.get("provenance") or {}), "edited": True}
-        try_it = partial(review_queue.try_mapping, order, data_set, document)
-        new = _load_shown(partial(try_it, provenance=provenance))
-        if new is not None:
-            shown, own = new, new.document
+            if choice == "r" and second and second.mapping:
+                document = second.mapping
+                provenance = {"mapper": "rules", "confidence": second.confidence}
+            else:
+                document = edit_mapping(former)
+            shown = review_queue.try_mapping(order, data_set, document, provenance=provenance)
+            own = shown.document
+        except IngotError as error:
+            print_error(str(error))
     return "skipped"
 
 
 def _introduce_set(facts: "SetFacts") -> None:
-    card = ", ".join(f"{key} {value}" for key, value in facts.card.items() if key != "file")
     files = f"{count_text(facts.files, 'file')}, {facts.bytes:,} bytes"
-    lines = [
-        f"{facts.place}: {files}, {facts.format}",
-        f"waits: {facts.why}",
-        *([f"{facts.card['file']} says: {card}"] if card else []),
-    ]
-    for line in lines:
-        note_line(line)
-
-
-def _load_shown(make: Callable[[], "ShownProposal"]) -> "ShownProposal | None":
-    """Return a proposal; print the reason and return None where there is none."""
-    try:
-        return make()
-    except IngotError as error:
-        print_error(str(error))
-        return None
+    note_line(f"{facts.place}: {files}, {facts.format}")
+    note_line(f"waits: {facts.why}")
+    if facts.card:
+        card = ", ".join(f"{key} {value}" for key, value in facts.card.items() if key != "file")
+        note_line(f"{facts.card['file']} says: {card}")
 
 
 def _read_choice(*, rules: bool) -> str:
@@ -286,24 +255,3 @@ def _read_choice(*, rules: bool) -> str:
         answer = read_answer(f"{', '.join(allowed.values())}: ").lower()[:1] or "q"
         if answer in allowed:
             return answer
-
-
-def _carry_out_choice(
-    order: "LakeOrder",
-    facts: "SetFacts",
-    data_set: "DataSet",
-    choice: str,
-    own: dict[str, Json] | None,
-) -> str | None:
-    """Approve or reject; print the reason and return None if that fails."""
-    from ingot.agent.lake import review_queue
-
-    try:
-        if choice == "y":
-            note_line(f"approved: {review_queue.approve(order, facts, own)}")
-        elif choice == "n":
-            review_queue.reject(order, facts, data_set)
-    except IngotError as error:
-        print_error(str(error))
-        return None
-    return _ENDS[choice]

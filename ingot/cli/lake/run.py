@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder
-from ingot.agent.model.settings import ModelSettings
+from ingot.agent.model.endpoint import ModelSettings
 from ingot.cli import options as o
 from ingot.cli.console import (
     note_line,
@@ -169,10 +169,9 @@ def _status_words(facts: "SetFacts") -> str:
 
 def _set_document(facts: "SetFacts") -> dict[str, Json]:
     """Return the facts as JSON, without samples and mappings, which may be long."""
-    from ingot.converters.lake.catalog import Figures
+    from ingot.converters.json_yaml import encode
 
-    document = replace(facts, mapping=None, figures=Figures()).to_json()
-    return {key: one for key, one in document.items() if key not in ("mapping", "figures")}
+    return {key: one for key, one in encode(facts).items() if key not in ("mapping", "figures")}
 
 
 @contextmanager

@@ -200,7 +200,6 @@ def _sparse_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
 
 
 def _coverage_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
-    """Yield the share of rows that the most frequent ids cover."""
     from ingot.converters.output.pages import format_percent
     from ingot.converters.recsys.criteo.inspect.page import coverage_steps
 

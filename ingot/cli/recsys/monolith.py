@@ -299,7 +299,6 @@ def _lengths_text(lengths: "f.Lengths | None") -> str:
 
 
 def _pairs_text(counts: Mapping[str, int] | Mapping[int, int]) -> str:
-    """Return the first values with their counts."""
     return _first_names((f"{name} ({count:,})" for name, count in counts.items()), len(counts))
 
 

@@ -5,10 +5,10 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Final, cast
+from typing import IO, TYPE_CHECKING, Annotated, Final, NamedTuple, cast
 
 import typer
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ingot.converters.megatron import TokenStats
     from ingot.converters.megatron.metrics.messages import Monitor
-    from ingot.converters.megatron.metrics.summary import BuildSummary, StageTime
+    from ingot.converters.megatron.metrics.summary import BuildSummary
     from ingot.converters.megatron.metrics.watch import BuildProgress
 
     Buffer = bytes | bytearray | memoryview
@@ -43,8 +43,7 @@ _EIGHTHS: Final = "▏▎▍▌▋▊▉"
 _ERASE: Final = "\r\x1b[2K"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Meter:
+class Meter(NamedTuple):
     """What draws the bar, and an output that does not write into it; None where there is none."""
 
     progress: "Callable[[BuildProgress], None] | None" = None
@@ -60,13 +59,9 @@ def token_meter(*, shown: bool = True) -> Iterator[Meter]:
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(None),
-        TextColumn("{task.fields[amounts]}"),
-    )
+    amounts = TextColumn("{task.fields[amounts]}")
     bar = Bar(
-        *columns,
+        *(TextColumn("{task.description}"), BarColumn(None), amounts),
         console=stderr_console(),
         auto_refresh=False,
         transient=True,
@@ -74,12 +69,21 @@ def token_meter(*, shown: bool = True) -> Iterator[Meter]:
         redirect_stdout=False,
         redirect_stderr=False,
     )
-    lock = threading.Lock()
+    task, lock = bar.add_task("", total=None, amounts=""), threading.Lock()
+
+    def draw(progress: "BuildProgress") -> None:
+        total = progress.bytes_total if progress.phase == "read" else None
+        done = min(progress.bytes_read, progress.bytes_total or progress.bytes_read)
+        alarm, text = (progress.trouble or "").partition(":")[0], progress_text(progress)
+        name = f"[red]{alarm}[/]" if alarm else progress.phase
+        with lock:
+            bar.start()
+            bar.update(task, total=total or None, completed=done, description=name, amounts=text)
+            bar.refresh()
+
     above = _OutputAboveBar(bar, lock) if sys.stdout.isatty() else None
     try:
-        yield Meter(
-            progress=_progress_drawer(bar, lock), log_stream=cast("IO[bytes] | None", above)
-        )
+        yield Meter(draw, cast("IO[bytes] | None", above))
     finally:
         with lock:
             bar.stop()
@@ -148,29 +152,6 @@ class _OutputAboveBar(io.RawIOBase):
             return self._out.write(data)
 
 
-def _progress_drawer(bar: "Bar", lock: threading.Lock) -> "Callable[[BuildProgress], None]":
-    """Return a function that draws the progress on a bar."""
-    task = bar.add_task("", total=None, amounts="")
-
-    def draw(progress: "BuildProgress") -> None:
-        total = progress.bytes_total if progress.phase == "read" else None
-        alarm = (progress.trouble or "").partition(":")[0]
-        name = f"[red]{alarm}[/]" if alarm else progress.phase
-        with lock:
-            bar.start()
-            done = min(progress.bytes_read, progress.bytes_total or progress.bytes_read)
-            bar.update(
-                task,
-                total=total or None,
-                completed=done,
-                description=name,
-                amounts=progress_text(progress),
-            )
-            bar.refresh()
-
-    return draw
-
-
 def _bytes_of_total(done: int, total: int) -> str:
     """Return bytes of all bytes, in one unit."""
     largest, power = max(done, total), 2
@@ -181,7 +162,6 @@ def _bytes_of_total(done: int, total: int) -> str:
 
 
 def _amount_rows(summary: "BuildSummary") -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and remark."""
     speed, engine = summary.speed, summary.engine or "the engine"
     failed = f"{summary.failed_files:,} failed" if summary.failed_files else ""
     yield "files", f"{summary.files:,}", failed
@@ -208,15 +188,11 @@ def _stage_rows(summary: "BuildSummary", console: "Console") -> Iterator[tuple[s
     """Yield name, seconds and a small bar of every stage, over all threads."""
     yield "stages", _seconds_text(sum(one.seconds for one in summary.stages)), "of all threads"
     for one in summary.stages:
-        bar = _stage_bar(one, ascii_only=console.options.ascii_only)
+        whole, eighths = divmod(round(one.share * _BAR * 8), 8)
+        bar = "█" * whole + (_EIGHTHS[eighths - 1] if eighths else "")
+        if console.options.ascii_only:
+            bar = "#" * round(one.share * _BAR)
         yield f"  {one.stage}", _seconds_text(one.seconds), f"{100 * one.share:3.0f} %  {bar}"
-
-
-def _stage_bar(stage: "StageTime", *, ascii_only: bool) -> str:
-    if ascii_only:
-        return "#" * round(stage.share * _BAR)
-    whole, eighths = divmod(round(stage.share * _BAR * 8), 8)
-    return "█" * whole + (_EIGHTHS[eighths - 1] if eighths else "")
 
 
 def _share_text(share: float | None, whole: float | None, what: str) -> str:
@@ -340,7 +316,6 @@ def _ignore_closed_output() -> Iterator[None]:
 
 @contextmanager
 def _log_failure(monitor: "Monitor") -> Iterator[None]:
-    """Log why a build failed."""
     from ingot.converters.errors import IngotError
     from ingot.converters.megatron.metrics.messages import log_event
 
@@ -355,26 +330,23 @@ def _log_failure(monitor: "Monitor") -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from error
 
 
-@contextmanager
-def _open_log(path: Path | None) -> Iterator[IO[bytes] | None]:
+def _open_log(path: Path | None) -> AbstractContextManager[IO[bytes] | None]:
     from ingot.converters.output.files import output_errors
 
     if path is None:
-        yield None
-        return
+        return nullcontext()
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("ab", buffering=0)
-    with file:
-        yield file
+        return path.open("ab", buffering=0)
 
 
 def _print_result(prefix: Path, stats: "TokenStats") -> None:
     if stats.already_done:
         note_line(f"{prefix}: this data set exists already: nothing to do")
-    if stats.failed_files:
-        warning = f"{stats.failed_files} files could not be read, see {prefix}.meta.json"
-        note_line(f"warning: {warning}", "yellow")
-    if stats.rejected:
-        warning = f"{stats.rejected} rows were not tokenized, see {prefix}.rejects.jsonl"
-        note_line(f"warning: {warning}", "yellow")
+    warnings = (
+        (stats.failed_files, "files could not be read", "meta.json"),
+        (stats.rejected, "rows were not tokenized", "rejects.jsonl"),
+    )
+    for count, what, file in warnings:
+        if count:
+            note_line(f"warning: {count} {what}, see {prefix}.{file}", "yellow")

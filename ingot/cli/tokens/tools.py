@@ -10,7 +10,6 @@ from ingot.cli.console import plain_text, print_json, print_line, safe_text, std
 from ingot.cli.display import print_grid, show_notes
 from ingot.cli.options import command_options
 from ingot.converters.convert.options import Overwrite
-from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
@@ -19,12 +18,11 @@ if TYPE_CHECKING:
 
     from ingot.converters.megatron.inspect.inspection import (
         DocumentSample,
-        EodUse,
         Inspection,
-        LengthBin,
         LengthFigures,
         TextFragment,
     )
+    from ingot.converters.megatron.inspect.verification import DocumentDifference, Verification
 
 _BAR: Final = 40  # columns of the longest bar
 _TRAINED: Final = ("⟦", "⟧")
@@ -43,7 +41,9 @@ def show_data_set(console: "Console", seen: "Inspection") -> None:
     for sample in seen.samples:
         _show_sample(console, sample)
     if any(sample.head for sample in seen.samples):
-        console.print(plain_text(_mask_legend(seen), "dim"))
+        legend = [f"{_TRAINED[0]}trained on{_TRAINED[1]}"] if seen.trained is not None else []
+        legend += [f"{_SEQUENCE} the next sequence"] if seen.sequence_lengths is not None else []
+        console.print(plain_text(", ".join(legend), "dim"))
 
 
 def _data_set_facts(seen: "Inspection") -> Iterator[tuple[str, str]]:
@@ -54,19 +54,13 @@ def _data_set_facts(seen: "Inspection") -> Iterator[tuple[str, str]]:
     yield "sequences", f"{seen.sequences:,}{', packed' if seen.packed else ''}"
     yield "tokens", f"{seen.tokens:,}"
     partly = f" (in the first {seen.scanned:,} tokens)" if seen.scanned < seen.tokens else ""
-    if seen.eod is not None:
-        yield "EOD", _eod_text(seen.eod) + partly
+    if (eod := seen.eod) is not None:
+        ends = f"id {eod.id} ends {eod.ends:,} of {eod.documents:,} documents with tokens"
+        yield "EOD", f"{ends}, {eod.inside:,} inside{partly}"
     if seen.trained is not None:
         share = seen.trained / seen.scanned if seen.scanned else 0.0
         yield "trained", f"{seen.trained:,} tokens, {share:.1%}{partly}"
     yield from _build_facts(seen)
-
-
-def _eod_text(eod: "EodUse") -> str:
-    return (
-        f"id {eod.id} ends {eod.ends:,} of {eod.documents:,} documents with tokens, "
-        f"{eod.inside:,} inside"
-    )
 
 
 def _build_facts(seen: "Inspection") -> Iterator[tuple[str, str]]:
@@ -101,15 +95,15 @@ def _show_lengths(console: "Console", title: str, found: "LengthFigures") -> Non
         )
     )
     largest = max((one.count for one in found.bins), default=1)
-    filled = {_range_text(one): one.count for one in found.bins if one.count}
+    filled = {
+        f"{one.low:,}" + (f"-{one.high:,}" if one.low < one.high else ""): one.count
+        for one in found.bins
+        if one.count
+    }
     width = max(map(len, filled), default=0)
     for label, count in filled.items():
         bar = "█" * -(-count * _BAR // largest)
         console.print(plain_text(f"  {label:>{width}}  {bar} {count:,}"), soft_wrap=True)
-
-
-def _range_text(one: "LengthBin") -> str:
-    return f"{one.low:,}" if one.low >= one.high else f"{one.low:,}-{one.high:,}"
 
 
 def _show_sample(console: "Console", sample: "DocumentSample") -> None:
@@ -149,30 +143,26 @@ def _styled_text(fragments: "tuple[TextFragment, ...]") -> "Text":
     return whole
 
 
-def _mask_legend(seen: "Inspection") -> str:
-    text = [f"{_TRAINED[0]}trained on{_TRAINED[1]}"] if seen.trained is not None else []
-    if seen.sequence_lengths is not None:
-        text.append(f"{_SEQUENCE} the next sequence")
-    return ", ".join(text)
-
-
-def show_verification(console: "Console", found: Json) -> None:
+def show_verification(console: "Console", found: "Verification") -> None:
     """Show what was verified, and every difference that is listed."""
-    whole = f"{found['documents']:,} documents, {found['sequences']:,} sequences"
-    masks = ", ids and loss masks" if found["masked"] else ""
+    whole = f"{found.documents:,} documents, {found.sequences:,} sequences"
+    masks = ", ids and loss masks" if found.masked else ""
     lines = [
-        ("consistency", f"{whole}, {found['tokens']:,} tokens: correct"),
-        ("tokenized again", f"{found['compared']:,} documents of {found['files']:,} files{masks}"),
-        ("different", f"{found['differing']:,}"),
+        ("consistency", f"{whole}, {found.tokens:,} tokens: correct"),
+        ("tokenized again", f"{found.compared:,} documents of {found.files:,} files{masks}"),
+        ("different", f"{found.differing:,}"),
     ]
-    if found["failed_files"]:
-        failed = f"{found['failed_files']:,} files that failed in the build and gave no documents"
+    if found.failed_files:
+        failed = f"{found.failed_files:,} files that failed in the build and gave no documents"
         lines.append(("not checked", failed))
     print_grid(console, lines)
-    for one in found["differences"]:
-        row = "" if one["row"] is None else f", row {one['row']}"
-        where = f"document {one['document']} ({one['file']}{row})"
-        console.print(plain_text(f"  {where}: {one['problem']}", "red"))
+    for one in found.differences:
+        console.print(plain_text(f"  {_difference_text(one)}", "red"))
+
+
+def _difference_text(one: "DocumentDifference") -> str:
+    row = "" if one.row is None else f", row {one.row}"
+    return f"document {one.document} ({one.file}{row}): {one.problem}"
 
 
 _Prefix = Annotated[
@@ -273,18 +263,14 @@ def verify(
         samples=None if everything else samples,
         seed=seed,
     )
-    document = found.to_document()
     if as_json:
-        print_json(document)
+        print_json(found.to_document())
     else:
-        show_verification(stdout_console(), document)
+        show_verification(stdout_console(), found)
     if found.differing:
-        first = found.differences[0]
-        row = "" if first.row is None else f", row {first.row}"
-        problem = f"document {first.document} ({first.file}{row}): {first.problem}"
-        raise ConversionError(
-            str(prefix), f"{found.differing} of {found.compared} documents differ; {problem}"
-        )
+        count = f"{found.differing} of {found.compared} documents differ"
+        first = _difference_text(found.differences[0])
+        raise ConversionError(str(prefix), f"{count}; {first}")
 
 
 def _data_set_prefix(given: Path) -> Path:

@@ -7,10 +7,11 @@ import pytest
 
 from ingot.agent.chat.operations import begin_conversation
 from ingot.agent.chat.responses import respond
+from ingot.agent.context import Context
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import configured_endpoint
 from ingot.agent.proposing.llm.mapper import ModelAccess
-from ingot.agent.state import Context, Order
+from ingot.agent.state import Order
 
 STAPLES = [
     {

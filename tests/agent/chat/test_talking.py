@@ -9,8 +9,8 @@ from ingot.agent.chat.operations import (
     match_states,
     recheck_conversation,
 )
+from ingot.agent.context import Context
 from ingot.agent.model.budget import estimate_tokens
-from ingot.agent.state import Context
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.mapping.bind import parse
 from tests.agent.chat.conftest import ANSWERS, STAPLES

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ingot.agent.context import open_checkpoints
 from ingot.agent.doctor import folders
 from ingot.agent.doctor.checks import Check
 from ingot.agent.model.cache import KnownForm, Store
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.state import open_checkpoints
 
 NOT_ROOT = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 

@@ -7,7 +7,8 @@ import pytest
 from ingot.agent.judging import model_gates, policy
 from ingot.agent.judging.trial import report_facts
 from ingot.agent.proposing.proposal import Proposal
-from ingot.agent.state import Gate
+from ingot.agent.state import Gate, State
+from ingot.converters.json_yaml import decode
 from ingot.converters.mapping.bind import bind, to_document
 from ingot.converters.mapping.check import check_mapping
 from ingot.converters.rows import BadRow
@@ -50,12 +51,12 @@ def _told(
     proposal = Proposal(
         mapper=mapper, mapping=written, confidence=0.9, decision=decision, reason="because"
     )
-    found = policy.all_gates(
-        proposal,
-        report_facts(report),
-        problems,
-        least=0.0,
-        source_name="my_set",
-        requested_source=requested,
-    )
-    return Told({one.name: one for one in found})
+    source = {"name": "my_set", "files": 1, "bytes": 1, "left_out": [], "left_out_count": 0}
+    order = {"source": "s", "min_confidence": 0.0, "source_name": requested}
+    state: State = {
+        **decode(State, {"order": order, "source": source}),
+        "proposal": proposal,
+        "check": report_facts(report),
+        "problems": tuple(problems),
+    }
+    return Told({one.name: one for one in policy.gates_of_state(state)})

@@ -24,6 +24,15 @@ def proposal(**given: Any) -> Proposal:
     return Proposal(**usual | given)
 
 
+def state_of(proposed: Proposal, least: float) -> State:
+    order = {"source": "s", "min_confidence": least}
+    return {**decode(State, {"order": order}), "proposal": proposed}
+
+
+def reasons(proposed: Proposal, least: float) -> list[str]:
+    return policy.state_person_reasons(state_of(proposed, least))
+
+
 def pair(asked: Any = "q", answered: Any = "a") -> dict[str, Any]:
     messages = [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
     return {"version": 2, "messages": messages}
@@ -31,9 +40,7 @@ def pair(asked: Any = "q", answered: Any = "a") -> dict[str, Any]:
 
 def test_every_other_problem_is_a_gate_too() -> None:
     problem = Problem(pointer="/x", code="bad_path", expected="a path", got="?")
-    found = policy.all_gates(
-        proposal(), None, [problem], least=0.6, source_name=None, requested_source=None
-    )
+    found = policy.gates_of_state({**state_of(proposal(), 0.6), "problems": (problem,)})
     assert [(one.name, one.state) for one in found] == [
         ("confidence", "person"),
         ("bad path", "fail"),
@@ -61,29 +68,27 @@ def test_every_problem_on_the_sample_is_a_failed_gate() -> None:
     ],
 )
 def test_a_system_text_of_the_models_own_needs_a_person(mapping: Any, asks: bool) -> None:
-    assert bool(policy.person_reasons(proposal(mapping=mapping), 0.0)) is asks
-    assert policy.person_reasons(proposal(mapping=mapping, mapper="rules"), 0.5) == []
+    assert bool(reasons(proposal(mapping=mapping), 0.0)) is asks
+    assert reasons(proposal(mapping=mapping, mapper="rules"), 0.5) == []
 
 
 def test_what_needs_a_person_is_what_the_gates_say() -> None:
     document = pair() | {"meta": {"source": {"literal": "openai"}}}
     proposed = proposal(mapping=document)
-    assert policy.person_reasons(proposed, 0.0) == []  # whose name it is not is not known
-    said = policy.person_reasons(proposed, 0.6, source_name="my_set")
-    assert said[0] == "confidence 0.500 is below --min-confidence 0.6"
-    assert "'openai'" in said[1]
+    assert reasons(proposed, 0.0) == []  # whose name it is not is not known
     source = {"name": "my_set", "files": 1, "bytes": 1, "left_out": [], "left_out_count": 0}
     channels = {"order": {"source": "s", "min_confidence": 0.6}, "source": source}
-    state: State = {**decode(State, channels), "proposal": proposed}
-    assert policy.state_person_reasons(state) == said
+    said = policy.state_person_reasons({**decode(State, channels), "proposal": proposed})
+    assert said[0] == "confidence 0.500 is below --min-confidence 0.6"
+    assert "'openai'" in said[1]
 
 
 @pytest.mark.parametrize("mapper", ["rules", "llm", "scripted"])
 def test_a_mapper_that_is_not_sure_needs_a_person(mapper: str) -> None:
-    assert policy.person_reasons(proposal(mapper=mapper), 0.51) == [
+    assert reasons(proposal(mapper=mapper), 0.51) == [
         "confidence 0.500 is below --min-confidence 0.51"
     ]
-    assert policy.person_reasons(proposal(mapper="edited"), 0.51) == []
+    assert reasons(proposal(mapper="edited"), 0.51) == []
 
 
 # --- the document

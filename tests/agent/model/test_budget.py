@@ -19,7 +19,7 @@ from ingot.agent.model.budget import (
     estimate_tokens,
     list_price,
 )
-from ingot.agent.model.settings import ModelSettings
+from ingot.agent.model.endpoint import ModelSettings
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached
 from ingot.converters.json_yaml import decode, encode

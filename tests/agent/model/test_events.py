@@ -14,7 +14,7 @@ def read(*pieces: bytes) -> list[tuple[str, str]]:
     found: list[ServerEvent] = []
     for piece in pieces:
         found += events.feed(piece)
-    return [(one.name, one.data) for one in found + events.end()]
+    return [(one.name, one.data) for one in [*found, *events.end()]]
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.context import Context
 from ingot.agent.served.begin import begin
 from ingot.agent.served.order_input import HELP
-from ingot.agent.state import Context, Order
+from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import encode
 
@@ -62,7 +63,7 @@ def test_what_waited_is_dropped_aloud(data: str, left: dict[str, Any]) -> None:
 def test_help_is_a_table_and_a_mistake_is_not(data: str) -> None:
     assert said(begin({"messages": [human("help")]}, SERVED)) == HELP
     mistake = said(begin({"messages": [human(f"{data} --limit no")]}, SERVED))
-    assert "convert the first N rows only" in mistake
+    assert "Convert only the first N rows" in mistake
     assert "| --- |" not in mistake
 
 

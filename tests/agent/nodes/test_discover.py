@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.context import Context
 from ingot.agent.nodes.discover import discover
-from ingot.agent.state import Context, Order
+from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError, OutputError
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.context import Context
 from ingot.agent.judging.policy import gates_of_state, review_by_gates
 from ingot.agent.nodes.discover import discover, sample
 from ingot.agent.nodes.validate import validate
 from ingot.agent.proposing.fingerprint import shape_fingerprint
 from ingot.agent.proposing.proposal import Proposal, Turn
-from ingot.agent.state import Context, Order, State
+from ingot.agent.state import Order, State
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import parse
 

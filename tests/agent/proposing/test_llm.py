@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from ingot.agent.context import Context
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.proposing.llm.mapper import ModelAccess
 from ingot.agent.session import open_session
-from ingot.agent.state import Context, Order, Outcome
+from ingot.agent.state import Order, Outcome
 from ingot.cli.app import app
 from ingot.converters.errors import ModelError
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.context import Context
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.replay import Replay, SampleBasis, choose_sample, replay_mappings
 from ingot.agent.review.revisions import Side, file_side
-from ingot.agent.state import Context
 from ingot.converters.errors import SourceError
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.context import Context
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.diff.change_rules import CLASSES, worst_class
@@ -14,7 +15,6 @@ from ingot.agent.review.golden_rows import GoldenFailure, GoldenResult
 from ingot.agent.review.replay import Replay, SampleBasis, replay_mappings
 from ingot.agent.review.revisions import Extent
 from ingot.agent.review.verdict import LEVELS, Case, Reason, verdict_reasons, worst_level
-from ingot.agent.state import Context
 from ingot.converters.errors import Problem
 
 ROWS = [{"id": n, "body": f"Text number {n}.", "same": "always"} for n in range(200)]

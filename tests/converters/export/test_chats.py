@@ -19,6 +19,7 @@ from ingot.converters.export.chat_layout import (
     require_still_trained,
     require_tool_list,
     require_trained,
+    take_steps,
 )
 
 NAMES = {"u": "user", "a": "assistant", "s": "system", "t": "tool"}
@@ -101,14 +102,12 @@ def test_texts_that_become_one_stand_a_blank_line_apart():
 
 
 def test_steps_are_taken_in_turn_until_one_gives_nothing():
-    fitted = require_trained(chat("s s u u A u")).then(
-        merge_system, cut_tail, merge_neighbours("user")
-    )
+    steps = (require_trained, merge_system, cut_tail, merge_neighbours("user"))
+    fitted = take_steps(chat("s s u u A u"), steps)
     assert shape(fitted) == "s u A"
     assert fitted.done == ("two_systems", "tail", "same_role")
-    ended = require_trained(chat("s s t A")).then(
-        merge_system, require_alternating("user"), begin_with_user
-    )
+    steps = (require_trained, merge_system, require_alternating("user"), begin_with_user)
+    ended = take_steps(chat("s s t A"), steps)
     assert ended == FittedChat(chat=None, done=("two_systems", "roles"))
 
 

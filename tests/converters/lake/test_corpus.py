@@ -281,12 +281,12 @@ def test_what_is_no_longer_of_the_corpus_is_swept(lake: Path) -> None:
 DRIVER = """
 import sys
 from pathlib import Path
-from ingot.converters.lake.corpus import CorpusOptions, write
-from ingot.converters.lake.record_hashes import parse
+from ingot.converters.lake.corpus import CorpusOptions, write_corpus
+from ingot.converters.lake.record_hashes import parse_splits
 result, corpus, tokenizer, split = sys.argv[1:5]
-options = CorpusOptions(splits=parse(split), tokenizer=tokenizer)
+options = CorpusOptions(splits=parse_splits(split), tokenizer=tokenizer)
 print("ready", flush=True)
-write(Path(result), Path(corpus), "set", options)
+write_corpus(Path(result), Path(corpus), "set", options)
 """
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ingot.converters.convert.job import finish_irrelevant
 from ingot.converters.errors import ConversionError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake import statistics
 from ingot.converters.lake.catalog import Figures
 from ingot.converters.lake.statistics import measure_records
@@ -77,7 +78,7 @@ def test_figures_are_those_of_a_plain_count(
     hashed = np.load(folder / "hashes.npy", mmap_mode="r")
     assert hashed.shape == (len(rows), 16)
     assert len({row.tobytes() for row in hashed}) == len(rows) - found.within
-    assert Figures.from_json(json.loads(json.dumps(asdict(found)))) == found
+    assert decode(Figures, json.loads(json.dumps(encode(found)))) == found
 
 
 def said(text: str) -> bytes:

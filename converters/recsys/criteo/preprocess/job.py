@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.json_yaml import json_digest
 from ingot.converters.output.commit import StagedResult, stage
 from ingot.converters.output.files import check_unchanged, encode_json, file_entry, output_errors
 from ingot.converters.output.identity import (
     CommittedResult,
     RunIdentity,
     existing_result,
-    json_digest,
 )
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS

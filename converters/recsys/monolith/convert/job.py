@@ -16,12 +16,11 @@ from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.monolith.convert.settings import Counts, Settings, Target
 from ingot.converters.recsys.monolith.convert.stream import (
-    Reject,
     StreamConverter,
     TableSink,
     scan_columns,
 )
-from ingot.converters.recsys.monolith.frames.compression import compression_by_name
+from ingot.converters.recsys.monolith.frames.compression import SUFFIXES, compression_by_name
 from ingot.converters.recsys.monolith.streams import (
     REJECTS,
     STDIN,
@@ -29,24 +28,27 @@ from ingot.converters.recsys.monolith.streams import (
     find_inputs,
     standard_input,
 )
+from ingot.converters.recsys.monolith.tables.schema import TableSchema
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import absolute_location, input_entry, input_stamp
 from ingot.converters.sources.storage.listing import Entry
 
 FORMAT: Final = 1
-_COMPRESSED_SUFFIXES: Final = (".snappy", ".zst", ".zstd", ".gz", ".zz", ".zlib")
-_KIND_SUFFIXES: Final = (".parquet", ".pq", ".pb", ".bin", ".data", ".examplebatch", ".example")
+_NAMED: Final = {
+    *(".snappy", ".zst", ".zstd", ".gz", ".zz", ".zlib"),
+    *(".parquet", ".pq", ".pb", ".bin", ".data", ".examplebatch", ".example"),
+}
 STDOUT: Final = "-"
-_SUFFIX_OF: Final = {"snappy": ".snappy", "zstd": ".zst", "gzip": ".gz", "zlib": ".zz"}
 
 
 def output_name(name: str, target: Target, compression: str) -> str:
     """What the stream that is made of one is named: its name, with the endings of what it is."""
     path = PurePosixPath(name)
-    while path.suffix.lower() in (*_COMPRESSED_SUFFIXES, *_KIND_SUFFIXES) and path.stem:
+    while path.suffix.lower() in _NAMED and path.stem:
         path = path.with_suffix("")
-    ending = ".parquet" if target == "parquet" else ".pb" + _SUFFIX_OF.get(compression, "")
-    return str(path) + ending
+    if target == "parquet":
+        return f"{path}.parquet"
+    return f"{path}.pb{SUFFIXES.get(compression, ('',))[0]}"
 
 
 def output_names(inputs: Inputs, target: Target, compression: str) -> list[str]:
@@ -83,90 +85,67 @@ OutputOpener = Callable[[Entry], BinaryIO]
 """Opens what a stream is written to; it is complete when the next is asked for."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamResult:
-    """The counts of one stream, and what is wrong with the first thing that was skipped in it."""
-
-    file: Entry
-    counts: Counts
-    first_bad: SourceError | None = None
-
-    def document(self) -> dict[str, Json]:
-        """Return it as manifests list it."""
-        return {"name": self.file.name} | self.counts.document()
-
-
-def check_any_usable(done: list[StreamResult]) -> None:
-    """Raise SourceError where nothing could be used."""
-    counts = total_counts(done)
-    first = next((one.first_bad for one in done if one.first_bad), None)
-    if first is None or counts.written or counts.filtered:
-        return
-    rejects = sum(counts.rejects.values())
-    problem = f"no record can be used: {rejects:,} rejects, the first: {first.problem}"
-    raise SourceError(first.where, problem, "check `source`, `framing` and `compression`")
-
-
-def total_counts(done: list[StreamResult]) -> Counts:
-    """The counts of all streams."""
-    counts = Counts()
-    for one in done:
-        counts.add(one.counts)
-    return counts
-
-
 class ConversionRun:
-    """Converts streams one after the other."""
+    """Converts streams one after the other; `counts` are those of all that are converted."""
 
     def __init__(self, inputs: Inputs, settings: Settings, watch: Watch) -> None:
-        self._inputs, self._settings, self._watch = inputs, settings, watch
+        self.inputs, self.settings, self._watch = inputs, settings, watch
         self._stage, self._files, self._rows = "convert", 0, 0
-        self.reordered = 0
+        self._done: list[tuple[Entry, StreamConverter]] = []
+        self.counts, self.reordered = Counts(), 0
 
-    def write(
-        self, out_of: OutputOpener, compression: str, rejects: BinaryIO | None
-    ) -> list[StreamResult]:
+    def write(self, out_of: OutputOpener, compression: str, rejects: BinaryIO) -> None:
         """Write every stream; `rejects` gets a line for what is bad."""
-        reject = _reject_writer(rejects)
-        if self._settings.target == "parquet":
-            return self._write_tables(out_of, reject)
-        return self._convert_each(
-            reject, lambda stream, file: stream.write(out_of(file), compression)
-        )
 
-    def _write_tables(self, out_of: OutputOpener, reject: Reject) -> list[StreamResult]:
+        def reject(document: dict[str, Json]) -> None:
+            rejects.write(json.dumps(document).encode() + b"\n")
+
+        schema = self._scan_columns() if self.settings.target == "parquet" else None
+        for file in self._files_in("convert"):
+            stream = StreamConverter(file, self.settings, reject, self._report)
+            if schema is None:
+                stream.write(out_of(file), compression)
+            else:
+                stream.write_to(TableSink(out_of(file), schema, stream.counts))
+            self._done.append((file, stream))
+            self.counts.add(stream.counts)
+        self._check_any_usable()
+
+    def _scan_columns(self) -> TableSchema:
         looked_at = (
-            StreamConverter(file, self._settings, lambda _: None, self._report).rows()
+            StreamConverter(file, self.settings, lambda _: None, self._report).rows()
             for file in self._files_in("look")
         )
-        schema, reordered = scan_columns(looked_at)
-        self.reordered = reordered
-        return self._convert_each(
-            reject,
-            lambda stream, file: stream.write_to(TableSink(out_of(file), schema, stream.counts)),
-        )
+        schema, self.reordered = scan_columns(looked_at)
+        return schema
 
-    def _convert_each(
-        self, reject: Reject, write: Callable[[StreamConverter, Entry], None]
-    ) -> list[StreamResult]:
-        done = []
-        for file in self._files_in("convert"):
-            stream = StreamConverter(file, self._settings, reject, self._report)
-            write(stream, file)
-            counts, first_bad = stream.counts, stream.first_bad
-            done.append(StreamResult(file=file, counts=counts, first_bad=first_bad))
-        check_any_usable(done)
-        return done
+    def _check_any_usable(self) -> None:
+        first = next((one.first_bad for _, one in self._done if one.first_bad), None)
+        if first is None or self.counts.written or self.counts.filtered:
+            return
+        rejects = sum(self.counts.rejects.values())
+        problem = f"no record can be used: {rejects:,} rejects, the first: {first.problem}"
+        raise SourceError(first.where, problem, "check `source`, `framing` and `compression`")
+
+    def result(
+        self, out: str, rejects: Path | None = None, notes: tuple[str, ...] = ()
+    ) -> "ConversionResult":
+        """Return what was converted into `out`."""
+        return ConversionResult(
+            out=out,
+            counts=self.counts.document(),
+            streams=tuple({"name": file.name} | one.counts.document() for file, one in self._done),
+            reordered=self.reordered,
+            unmatched=self.settings.filters.unmatched(),
+            rejects=rejects,
+            notes=notes,
+        )
 
     def _files_in(self, stage: str) -> Iterator[Entry]:
         self._stage, self._rows = stage, 0
-        for number, file in enumerate(self._inputs.files):
+        for number, file in enumerate(self.inputs.files):
             self._files = number
             yield file
-
-    def unmatched(self) -> tuple[str, ...]:
-        """Names and patterns of filters that no feature has."""
-        return self._settings.filters.unmatched()
 
     def _report(self, rows: int) -> None:
         self._rows += rows
@@ -174,19 +153,11 @@ class ConversionRun:
             Progress(
                 stage=self._stage,
                 shards_done=self._files,
-                shards=len(self._inputs.files),
+                shards=len(self.inputs.files),
                 rows=self._rows,
                 records=self._rows,
             )
         )
-
-
-def _reject_writer(rejects: BinaryIO | None) -> Reject:
-    def write(reject: dict[str, Json]) -> None:
-        if rejects is not None:
-            rejects.write(json.dumps(reject).encode() + b"\n")
-
-    return write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,13 +209,13 @@ def convert(
     with _open_inputs(source, out, settings) as inputs:
         run = ConversionRun(inputs, settings, watch)
         if out == STDOUT:
-            return _convert_to_stdout(run, inputs, settings)
+            return _convert_to_stdout(run)
         folder = out.endswith("/") or Path(out).is_dir()
         if source == STDIN and folder:
             raise OutputError(out, "is a folder", "name a file: standard input becomes one file")
         if inputs.direct and not folder:
-            return _convert_to_file(run, inputs, Path(out), settings, overwrite=overwrite)
-        return _convert_to_folder(run, inputs, Path(out), settings, overwrite=overwrite)
+            return _convert_to_file(run, Path(out), overwrite=overwrite)
+        return _convert_to_folder(run, Path(out), overwrite=overwrite)
 
 
 @contextmanager
@@ -258,57 +229,36 @@ def _open_inputs(source: str, out: str, settings: Settings) -> Iterator[Inputs]:
         yield inputs
 
 
-def _convert_to_stdout(run: ConversionRun, inputs: Inputs, settings: Settings) -> ConversionResult:
-    if settings.target == "parquet" and len(inputs.files) > 1:
-        problem = f"cannot hold {len(inputs.files)} Parquet files"
+def _convert_to_stdout(run: ConversionRun) -> ConversionResult:
+    if run.settings.target == "parquet" and len(run.inputs.files) > 1:
+        problem = f"cannot hold {len(run.inputs.files)} Parquet files"
         raise OutputError("standard output", problem, "name a folder")
     stream = sys.stdout.buffer
-    done = run.write(lambda _: stream, settings.out_compression or "none", sys.stderr.buffer)
+    run.write(lambda _: stream, run.settings.out_compression or "none", sys.stderr.buffer)
     stream.flush()
-    return _conversion_result(STDOUT, run, done)
+    return run.result(STDOUT)
 
 
-def _convert_to_file(
-    run: ConversionRun, inputs: Inputs, path: Path, settings: Settings, *, overwrite: bool
-) -> ConversionResult:
+def _convert_to_file(run: ConversionRun, path: Path, *, overwrite: bool) -> ConversionResult:
     if path.exists() and not overwrite:
         raise OutputError(str(path), "already exists", "set `overwrite` to replace it")
-    source = Path(str(inputs.files[0].place))
+    source = Path(str(run.inputs.files[0].place))
     if path.exists() and source.exists() and path.samefile(source):
         raise OutputError(str(path), "is the file that is read", "choose another file")
-    compression = settings.out_compression or compression_by_name(path.name) or "none"
+    compression = run.settings.out_compression or compression_by_name(path.name) or "none"
     rejects = path.with_name(f"{path.name}.{REJECTS}")
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as out, whole_file(rejects) as told:
-            done = run.write(lambda _: out, compression, told)
-        if not total_counts(done).rejects:
+            run.write(lambda _: out, compression, told)
+        if not run.counts.rejects:
             rejects.unlink()
-            return _conversion_result(str(path), run, done)
-        return _conversion_result(str(path), run, done, rejects=rejects)
+            return run.result(str(path))
+        return run.result(str(path), rejects)
 
 
-def _conversion_result(
-    out: str,
-    run: ConversionRun,
-    done: list[StreamResult],
-    rejects: Path | None = None,
-    notes: tuple[str, ...] = (),
-) -> ConversionResult:
-    return ConversionResult(
-        out=out,
-        counts=total_counts(done).document(),
-        streams=tuple(one.document() for one in done),
-        reordered=run.reordered,
-        unmatched=run.unmatched(),
-        rejects=rejects,
-        notes=notes,
-    )
-
-
-def _convert_to_folder(
-    run: ConversionRun, inputs: Inputs, out: Path, settings: Settings, *, overwrite: bool
-) -> ConversionResult:
+def _convert_to_folder(run: ConversionRun, out: Path, *, overwrite: bool) -> ConversionResult:
+    inputs, settings = run.inputs, run.settings
     names = output_names(inputs, settings.target, settings.out_compression or "none")
     made = dict(zip((file.name for file in inputs.files), names, strict=True))
     identity = conversion_identity(inputs, settings)
@@ -316,7 +266,7 @@ def _convert_to_folder(
         if staged.done:
             return _earlier_result(staged)
         with output_errors(staged.result):
-            return _write_folder(run, inputs, settings, identity, made, staged)
+            return _write_folder(run, identity, made, staged)
 
 
 def _earlier_result(staged: StagedResult) -> ConversionResult:
@@ -335,12 +285,7 @@ def _earlier_result(staged: StagedResult) -> ConversionResult:
 
 
 def _write_folder(
-    run: ConversionRun,
-    inputs: Inputs,
-    settings: Settings,
-    identity: RunIdentity,
-    made: dict[str, str],
-    staged: StagedResult,
+    run: ConversionRun, identity: RunIdentity, made: dict[str, str], staged: StagedResult
 ) -> ConversionResult:
     clock, opened = Clock(), ExitStack()
 
@@ -354,24 +299,24 @@ def _write_folder(
     rejects = staged.result / REJECTS
     clock.start("convert")
     with rejects.open("wb") as rejected, opened:
-        done = run.write(open_output, settings.out_compression or "none", rejected)
-    if not (counts := total_counts(done)).rejects:
+        run.write(open_output, run.settings.out_compression or "none", rejected)
+    if not run.counts.rejects:
         rejects.unlink()
     clock.start("finish")
-    entries = [input_entry(file) for file in inputs.files]
-    check_unchanged(_input_stamps(inputs), _input_stamps(find_inputs(inputs.where)))
-    streams = [one.document() | {"made": made[one.file.name]} for one in done]
+    entries = [input_entry(file) for file in run.inputs.files]
+    check_unchanged(_input_stamps(run.inputs), _input_stamps(find_inputs(run.inputs.where)))
+    rejects_file = staged.out / REJECTS if run.counts.rejects else None
+    result = run.result(str(staged.out), rejects_file, staged.notes)
+    streams = tuple(one | {"made": made[one["name"]]} for one in result.streams)
     identity.commit(
         staged,
         {
             "inputs": entries,
-            "counts": counts.document(),
-            "reordered": run.reordered,
-            "unmatched": list(run.unmatched()),
-            "streams": streams,
+            "counts": result.counts,
+            "reordered": result.reordered,
+            "unmatched": list(result.unmatched),
+            "streams": list(streams),
         },
         {"seconds": clock.seconds(), "peak_rss_bytes": peak_rss()},
     )
-    rejects_file = staged.out / REJECTS if counts.rejects else None
-    result = _conversion_result(str(staged.out), run, done, rejects_file, staged.notes)
-    return replace(result, streams=tuple(streams))
+    return replace(result, streams=streams)

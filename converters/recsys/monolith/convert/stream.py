@@ -1,23 +1,37 @@
 """Convert one stream: read and filter its rows, and write them as records or as a table."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import BinaryIO, Final, Protocol
+from fnmatch import fnmatchcase
+from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
-from ingot.converters.recsys.monolith.convert.filters import filter_rows
-from ingot.converters.recsys.monolith.convert.settings import Counts, Settings
+from ingot.converters.recsys.monolith.convert.settings import Counts, Filters, LabelTest, Settings
 from ingot.converters.recsys.monolith.example_io import bad_record_error
 from ingot.converters.recsys.monolith.frames.compression import open_decompressed, peek_bytes
-from ingot.converters.recsys.monolith.frames.framing import MAX_SORT_ID, PARQUET, Framing
-from ingot.converters.recsys.monolith.frames.record_io import RecordReader, RecordWriter, Writable
+from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing
+from ingot.converters.recsys.monolith.frames.record_io import (
+    RecordReader,
+    RecordWriter,
+    Writable,
+    find_unwritable,
+)
 from ingot.converters.recsys.monolith.line_ids import MANDATORY, decode_line_ids, find_incomplete
-from ingot.converters.recsys.monolith.record_index import Bad, Places, Records, Rows, prefix_sums
+from ingot.converters.recsys.monolith.record_index import (
+    Bad,
+    Places,
+    Records,
+    Rows,
+    prefix_sums,
+)
 from ingot.converters.recsys.monolith.streams import (
     read_rows,
     read_table_records,
@@ -26,13 +40,12 @@ from ingot.converters.recsys.monolith.streams import (
 from ingot.converters.recsys.monolith.tables.rows_to_arrow import ParquetSink, decode_batches
 from ingot.converters.recsys.monolith.tables.schema import TableScan, TableSchema
 from ingot.converters.recsys.monolith.wire.message_writer import BatchBuilder, example_records
-from ingot.converters.recsys.monolith.wire.row_assembly import append_pieces
 from ingot.converters.recsys.monolith.wire.row_index import (
     find_unfit_for_batches,
     index_examples_and_doubled,
 )
 from ingot.converters.rows import Json
-from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
+from ingot.converters.sources.recognizers.monolith import Kind
 from ingot.converters.sources.storage.listing import Entry
 
 _UNKNOWN: Final = "an ExampleBatch would read an unknown field as one of its own"
@@ -65,7 +78,7 @@ class ExampleSink:
     def write(self, records: Records, rows: Rows) -> list[Bad]:
         """Write the messages of rows, one for each."""
         sizes = records.stop - records.start
-        wrong = _find_unwritable(rows, sizes, self._framing)
+        wrong = _bad_rows(rows, sizes, self._framing)
         for at in _true_indices(sizes == 0):
             wrong[at] = rows.bad(at, "empty", "it has no fields")
         good = np.ones(len(rows), np.bool_)
@@ -86,20 +99,19 @@ def _true_indices(which: NDArray[np.bool_]) -> list[int]:
     return [int(at) for at in np.flatnonzero(which)]
 
 
-def _find_unwritable(rows: Rows, sizes: Places, framing: Framing) -> dict[int, Bad]:
+def _bad_rows(rows: Rows, sizes: Places, framing: Framing) -> dict[int, Bad]:
     """Rows that no frame holds, by their places: large ones, of tables, and by their keys."""
-    wrong: dict[int, Bad] = {}
-    if framing.lagrangex_header:
-        for at in _true_indices((rows.source & np.uint32(255)) != 0):
-            found = f"its low 8 bits are not 0: {rows.source[at]}"
-            wrong[at] = rows.bad(at, "data_source_key", found)
-    if framing.sort_id:
-        lengths = rows.sort_stop - rows.sort_start
-        for at in _true_indices(lengths > MAX_SORT_ID):
-            wrong[at] = rows.bad(at, "sort_id", f"{lengths[at]:,} bytes")
-    for at in _true_indices(sizes > MAX_RECORD["example"]):
-        wrong[at] = rows.bad(at, "size", f"{sizes[at]:,} bytes")
-    return wrong
+    details: dict[str, Callable[[int], str]] = {
+        "data_source_key": lambda at: f"its low 8 bits are not 0: {rows.source[at]}",
+        "sort_id": lambda at: f"{rows.sort_stop[at] - rows.sort_start[at]:,} bytes",
+        "size": lambda at: f"{sizes[at]:,} bytes",
+    }
+    unwritable = find_unwritable(rows, sizes, framing, "example")
+    return {
+        at: rows.bad(at, reason, detail(at))
+        for reason, detail in details.items()
+        for at in _true_indices(unwritable[reason])
+    }
 
 
 class ExampleBatchSink:
@@ -116,7 +128,7 @@ class ExampleBatchSink:
     def add(self, rows: Rows) -> list[Bad]:
         """Take rows; those that no batch can hold are told."""
         features = prefix_sums(rows.stop - rows.start)
-        wrong = _find_unwritable(rows, np.diff(features[rows.first]), self._framing)
+        wrong = _bad_rows(rows, np.diff(features[rows.first]), self._framing)
         for at in _true_indices(find_unfit_for_batches(rows)):
             wrong[at] = rows.bad(at, "unknown", _UNKNOWN)
         if wrong:
@@ -177,18 +189,15 @@ def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
     data_source_key stands in a lagrangex header and not in the message.
     """
     rows, wrong, doubled = index_examples_and_doubled(records)
-    good = rows.record - records.number
+    good = np.searchsorted(records.record, rows.record)
     anew = np.flatnonzero(doubled | (records.source[good] > 0))
-    records = records.select(good)
-    start, stop, data = records.start, records.stop, records.data
+    records = replace(records.select(good), source=rows.source)
     if len(anew):
         which = np.zeros(len(rows), np.bool_)
         which[anew] = True
         made = example_records(rows.chosen(which))
-        messages = [made.message(at) for at in range(len(made))]
-        data, start[anew], stop[anew] = append_pieces(data, messages)
-    whole = replace(records, data=data, start=start, stop=stop, source=rows.source)
-    return whole, rows, wrong
+        records = records.with_messages({int(at): made.message(n) for n, at in enumerate(anew)})
+    return records, rows, wrong
 
 
 Reject = Callable[[dict[str, Json]], object]
@@ -221,7 +230,7 @@ class StreamConverter:
         """Give its rows to a sink, and close that. Raises as `write`."""
         for rows in self.rows():
             for bad in sink.add(rows):
-                self._reject_row(bad)
+                self._reject_bad(bad)
         sink.close()
 
     def _reframe(self, out: BinaryIO, compression: str) -> None:
@@ -229,22 +238,22 @@ class StreamConverter:
         with self._opened() as stream:
             for part in self._parts(stream, "example"):
                 if isinstance(part, Bad):
-                    self._reject_record(part)
+                    self._reject_bad(part, of_record=True)
                     continue
                 records, rows, wrong = verbatim_records(part)
                 self._read(rows)
                 for bad in wrong:
-                    self._reject_record(bad)
+                    self._reject_bad(bad, of_record=True)
                 self.counts.lacking += int(find_incomplete(decode_line_ids(rows)).sum())
                 for bad in sink.write(records, rows):
-                    self._reject_row(bad)
+                    self._reject_bad(bad)
         sink.close()
 
     def rows(self) -> Iterator[Rows]:
         """Its rows that are left by filters, counted. Raises as `write`."""
         for part in self._found():
             if isinstance(part, Bad):
-                self._reject_bad_record(part)
+                self._reject_part(part)
                 continue
             self._read(part)
             rows = self._with_line_ids(part)
@@ -288,25 +297,18 @@ class StreamConverter:
         if not self._settings.require_line_id or not lacks.any():
             return rows
         for at in lacks.nonzero()[0]:
-            self._reject_row(rows.bad(int(at), "mandatory", _missing_fields(rows, int(at))))
+            self._reject_bad(rows.bad(int(at), "mandatory", _missing_fields(rows, int(at))))
         return rows.chosen(~lacks)
 
-    def _reject_bad_record(self, bad: Bad) -> None:
-        if bad.row is None and self._settings.source != "parquet":
-            self._reject_record(bad)
-        else:
-            self.counts.rows += 1  # it was read, and no rows hold it
-            self._reject_row(bad)
+    def _reject_part(self, bad: Bad) -> None:
+        """Reject a record, or a row that was read and that no rows hold."""
+        of_record = bad.row is None and self._settings.source != "parquet"
+        self.counts.rows += not of_record
+        self._reject_bad(bad, of_record=of_record)
 
-    def _reject_record(self, bad: Bad) -> None:
-        self.counts.rejected_records += 1
-        self._note(bad)
-
-    def _reject_row(self, bad: Bad) -> None:
-        self.counts.rejected_rows += 1
-        self._note(bad)
-
-    def _note(self, bad: Bad) -> None:
+    def _reject_bad(self, bad: Bad, *, of_record: bool = False) -> None:
+        self.counts.rejected_records += of_record
+        self.counts.rejected_rows += not of_record
         of_table = self._settings.source == "parquet"
         error = bad_record_error(self._where, bad, _HINT, of_table=of_table)
         if not self._settings.skip_bad:
@@ -319,3 +321,112 @@ class StreamConverter:
 def _missing_fields(rows: Rows, at: int) -> str:
     lines = decode_line_ids(rows.part(at, at + 1))
     return ", ".join(name for name in MANDATORY if not lines.given[name][0])
+
+
+_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+def filter_rows(filters: Filters, rows: Rows, stream: str, dropped: Counter[str]) -> Rows:
+    """Return the rows that are left, with the features that are left."""
+    if not filters.are_any:
+        return rows
+    _note_matched(filters, rows)
+    keep = np.ones(len(rows), np.bool_)
+    for reason, passes in _row_tests(filters, rows, stream):
+        dropped[reason] += int((keep & ~passes).sum())
+        keep &= passes
+    left = rows.chosen(keep, _kept_features(filters, rows))
+    if filters.negative_rate is None:
+        return left
+    return _scale_sample_rates(filters, left, _holds(filters.negative, rows)[keep])
+
+
+def _note_matched(filters: Filters, rows: Rows) -> None:
+    names = {name.decode() for name in rows.names}
+    filters.matched.update(names.intersection((*filters.has, *filters.lacks)))
+    for pattern in {*filters.features, *filters.drop_features} - filters.matched:
+        if any(fnmatchcase(name, pattern) for name in names):
+            filters.matched.add(pattern)
+
+
+def _row_tests(filters: Filters, rows: Rows, stream: str) -> list[tuple[str, NDArray[np.bool_]]]:
+    tests = [("label", _holds(test, rows)) for test in filters.labels]
+    tests += [("has", _has_feature(rows, name)) for name in filters.has]
+    tests += [("lacks", ~_has_feature(rows, name)) for name in filters.lacks]
+    if filters.negative_rate is not None:
+        taken = _random_shares(rows, stream, filters.seed) < filters.negative_rate
+        tests.append(("negative", taken | ~_holds(filters.negative, rows)))
+    return tests
+
+
+def _kept_features(filters: Filters, rows: Rows) -> NDArray[np.bool_]:
+    wanted = [
+        (not filters.features or _matches(name, filters.features))
+        and not _matches(name, filters.drop_features)
+        for name in rows.names
+    ]
+    keep = np.array(wanted, np.bool_)[rows.name]
+    if filters.drop_raw:
+        keep &= ~rows.raw
+    if filters.drop_unset:
+        keep &= rows.stop > rows.start
+    return keep
+
+
+def _matches(name: bytes, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name.decode(), pattern) for pattern in patterns)
+
+
+def _scale_sample_rates(filters: Filters, rows: Rows, negatives: NDArray[np.bool_]) -> Rows:
+    """Negatives say with which rate they were taken, times the one that they had."""
+    from ingot.converters.recsys.monolith.line_ids import decode_line_ids, with_sample_rate
+
+    lines = decode_line_ids(rows)
+    before = np.where(lines.given["sample_rate"], lines.numbers["sample_rate"], np.float32(1))
+    rate = (before * np.float32(filters.negative_rate)).astype(np.float32)
+    return with_sample_rate(rows, rate, negatives)
+
+
+def _holds(test: LabelTest, rows: Rows) -> NDArray[np.bool_]:
+    """Return bool[R]; false for rows that have no such label."""
+    there = np.diff(rows.label_first) > test.position
+    holds = np.zeros(len(rows), np.bool_)
+    labels = rows.label[rows.label_first[:-1][there] + test.position]
+    holds[there] = _COMPARE[test.compare](labels, np.float32(test.value))
+    return holds
+
+
+def _has_feature(rows: Rows, name: str) -> NDArray[np.bool_]:
+    """bool[R], which rows have a feature with a value."""
+    wanted = np.array([one == name.encode() for one in rows.names], np.bool_)
+    entries = wanted[rows.name] & (rows.stop > rows.start)
+    has = np.zeros(len(rows), np.bool_)
+    has[rows.entry_row[entries]] = True
+    return has
+
+
+def _random_shares(rows: Rows, stream: str, seed: int) -> NDArray[np.float64]:
+    """float64[R] in [0, 1), random by seed, stream and a row's place in it.
+
+    The same rows are chosen whatever else is converted beside them.
+    """
+    start = xxhash.xxh64_intdigest(stream.encode(), seed=seed)
+    row = np.maximum(rows.row, 0).astype(np.uint64)
+    place = rows.record.astype(np.uint64) << np.uint64(20) ^ row
+    mixed = _splitmix64(_splitmix64(place) + np.uint64(start)) >> np.uint64(11)
+    return mixed.astype(np.float64) * 2.0**-53
+
+
+def _splitmix64(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finalizer of SplitMix64 (Steele, Lea, Flood 2014)."""
+    with np.errstate(over="ignore"):
+        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return value ^ (value >> np.uint64(31))

@@ -11,6 +11,7 @@ from ingot.converters.errors import (
     StorageError,
     translate_read_errors,
 )
+from ingot.converters.recsys.monolith.frames.framing import COMPRESSIONS
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
 from ingot.converters.sources.storage.compression import ByteReader, Deflate, Zstd, open_unpacked
 
@@ -63,18 +64,14 @@ class _ReplayedStream(io.RawIOBase):
         super().close()
 
 
-COMPRESSIONS: Final = ("none", "snappy", "zstd", "gzip", "zlib")
-"""What streams may be compressed with, as options name it."""
-
-_SUFFIXES: Final = {
-    ".snappy": "snappy",
-    ".zst": "zstd",
-    ".zstd": "zstd",
-    ".gz": "gzip",
-    ".gzip": "gzip",
-    ".zlib": "zlib",
-    ".zz": "zlib",
+SUFFIXES: Final = {
+    "snappy": (".snappy",),
+    "zstd": (".zst", ".zstd"),
+    "gzip": (".gz", ".gzip"),
+    "zlib": (".zz", ".zlib"),
 }
+"""The ends of names of compressed streams; those that are written have the first."""
+
 _HEAD: Final = 16
 # Hadoop's own writer: as much as fits its buffers of 256 KiB where nothing can be saved.
 _BLOCK: Final = (256 << 10) - (256 << 10) // 6 - 32
@@ -85,7 +82,7 @@ _DENSEST: Final = 22
 def compression_by_name(name: str) -> str | None:
     """The compression that the end of a name or URL promises; None where it says nothing."""
     path = name.partition("?")[0].lower() if "://" in name else name.lower()
-    return next((kind for end, kind in _SUFFIXES.items() if path.endswith(end)), None)
+    return next((kind for kind, ends in SUFFIXES.items() if path.endswith(ends)), None)
 
 
 def compression_by_content(head: bytes) -> str | None:
@@ -207,32 +204,20 @@ def _chunk_length(chunk: bytes) -> int:
     raise ValueError("a chunk has no length")
 
 
-class CompressedWriter(Protocol):
-    """A stream that compresses what is written to it."""
+class Compressor(Protocol):
+    """Compresses bytes some at a time."""
 
-    def write(self, data: bytes, /) -> object:
-        """Take some bytes."""
+    def compress(self, data: bytes, /) -> bytes:
+        """Take some bytes and give what is ready."""
 
-    def close(self) -> None:
-        """Write what is held back; the stream below stays open."""
-
-
-class _Writable(Protocol):
-    def write(self, data: bytes, /) -> object: ...
+    def flush(self) -> bytes:
+        """Give what is held back; nothing follows it."""
 
 
-def open_compressed(raw: _Writable, compression: str) -> CompressedWriter:
-    """Return a stream that compresses into `raw`, which stays open; its bytes are deterministic."""
+def new_compressor(compression: str) -> Compressor:
+    """Return a compressor whose bytes are deterministic."""
     _check_compression(compression)
-    if compression == "snappy":
-        return _SnappyWriter(raw)
-    return _CompressedStream(raw, _COMPRESSORS[compression]())
-
-
-class _Compressor(Protocol):
-    def compress(self, data: bytes, /) -> bytes: ...
-
-    def flush(self) -> bytes: ...
+    return _COMPRESSORS[compression]()
 
 
 class _NoCompression:
@@ -243,62 +228,41 @@ class _NoCompression:
         return b""
 
 
+class _SnappyCompressor:
+    """Hadoop's blocks of snappy, each of one chunk."""
+
+    def __init__(self) -> None:
+        import pyarrow as pa
+
+        self._codec = pa.Codec("snappy")
+        self._held = bytearray()
+
+    def compress(self, data: bytes) -> bytes:
+        """Compress whole blocks, keep the rest."""
+        self._held += data
+        whole = len(self._held) // _BLOCK * _BLOCK
+        blocks = [self._block(self._held[at : at + _BLOCK]) for at in range(0, whole, _BLOCK)]
+        del self._held[:whole]
+        return b"".join(blocks)
+
+    def _block(self, data: bytearray) -> bytes:
+        packed: bytes = self._codec.compress(bytes(data), asbytes=True)
+        return len(data).to_bytes(4) + len(packed).to_bytes(4) + packed
+
+    def flush(self) -> bytes:
+        return self._block(self._held) if self._held else b""
+
+
 def _zstd_compressor() -> Any:  # noqa: ANN401 - the library does not export the class
     import zstandard
 
     return zstandard.ZstdCompressor().compressobj()
 
 
-_COMPRESSORS: Final[dict[str, Callable[[], _Compressor]]] = {
+_COMPRESSORS: Final[dict[str, Callable[[], Compressor]]] = {
     "none": _NoCompression,
+    "snappy": _SnappyCompressor,
     "zstd": _zstd_compressor,
     "gzip": lambda: zlib.compressobj(6, zlib.DEFLATED, Deflate.GZIP),  # its header has no time
     "zlib": lambda: zlib.compressobj(6, zlib.DEFLATED, Deflate.ZLIB),
 }
-
-
-class _CompressedStream:
-    """A stream through one of the libraries' own compressors."""
-
-    def __init__(self, raw: _Writable, packer: _Compressor) -> None:
-        self._raw = raw
-        self._packer = packer
-
-    def write(self, data: bytes) -> None:
-        """Compress some bytes."""
-        if packed := self._packer.compress(data):
-            self._raw.write(packed)
-
-    def close(self) -> None:
-        """Write what is held back."""
-        if packed := self._packer.flush():
-            self._raw.write(packed)
-
-
-class _SnappyWriter:
-    """Hadoop's blocks of snappy, each of one chunk."""
-
-    def __init__(self, raw: _Writable) -> None:
-        import pyarrow as pa
-
-        self._codec = pa.Codec("snappy")
-        self._raw = raw
-        self._held = bytearray()
-
-    def write(self, data: bytes) -> None:
-        """Compress whole blocks, keep the rest."""
-        self._held += data
-        whole = len(self._held) // _BLOCK * _BLOCK
-        for at in range(0, whole, _BLOCK):
-            self._block(bytes(self._held[at : at + _BLOCK]))
-        del self._held[:whole]
-
-    def _block(self, data: bytes) -> None:
-        packed = self._codec.compress(data, asbytes=True)
-        self._raw.write(len(data).to_bytes(4) + len(packed).to_bytes(4) + packed)
-
-    def close(self) -> None:
-        """Write the last block."""
-        if self._held:
-            self._block(bytes(self._held))
-            self._held.clear()

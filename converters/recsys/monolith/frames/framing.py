@@ -53,12 +53,14 @@ class Framing:
             raise ConversionError("framing", f"{self} is not possible", hint)
 
     @classmethod
-    def parse(cls, text: str) -> "Framing":
-        """The framing of a text as `str` gives it: parts with commas between, or `none`.
+    def parse(cls, text: "str | Framing") -> "Framing":
+        """A framing, or the one of a text as `str` gives it: parts with commas between, or `none`.
 
         Raises:
             ConversionError: an unknown part, or parts that exclude each other.
         """
+        if isinstance(text, Framing):
+            return text
         parts = {part.strip() for part in text.split(",")}
         known = {field.name for field in fields(cls)}
         if parts != {"none"} and not parts <= known:
@@ -77,6 +79,7 @@ class Framing:
 
 
 COMPRESSIONS: Final = ("none", "snappy", "zstd", "gzip", "zlib")
+"""What streams may be compressed with, as options name it."""
 
 
 @dataclass(frozen=True, kw_only=True)

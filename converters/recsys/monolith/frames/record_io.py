@@ -6,14 +6,13 @@ next frame begins.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, SourceError, translate_read_errors
-from ingot.converters.recsys.monolith.frames.compression import open_compressed
+from ingot.converters.recsys.monolith.frames.compression import new_compressor
 from ingot.converters.recsys.monolith.frames.framing import (
     HEAD,
     MAX_SORT_ID,
@@ -23,7 +22,7 @@ from ingot.converters.recsys.monolith.frames.framing import (
     message_kind,
     reading_advice,
 )
-from ingot.converters.recsys.monolith.record_index import Bad, Bytes, Records, frozen
+from ingot.converters.recsys.monolith.record_index import Bad, Bytes, Places, Records, Rows, frozen
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
 
 if TYPE_CHECKING:
@@ -38,8 +37,7 @@ _NOTHING: Final[Bytes] = np.zeros(0, np.uint8)
 _TAGS: Final = b"\x0a\x12\xa2\x09\x15\x1a\x1d\x2a"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _ScanEnd:
+class _ScanEnd(NamedTuple):
     """What lies behind the records that were found: a state of `kernels`, and its numbers."""
 
     state: int
@@ -162,10 +160,11 @@ class RecordReader:
         )
         arrays = {name: array[:count].copy() for name, array in self._scratch._asdict().items()}
         arrays["offset"] += self._base
-        records = Records(data=self._data, number=self._number, **arrays)
-        self._number += int(count)
+        first, self._number = self._number, self._number + int(count)
+        record = np.arange(first, self._number)
+        records = Records(data=self._data, record=record, **arrays)
         self._at = int(at)
-        return records, _ScanEnd(state=state, place=int(place), size=int(size))
+        return records, _ScanEnd(state, int(place), int(size))
 
     def _find_mistaken(self, records: Records) -> int | None:
         """The first record whose sort_id is itself a message."""
@@ -179,9 +178,9 @@ class RecordReader:
         """The records before `at`, and the rest of the stream as none."""
         if at:
             yield records.part(0, at)
-        self._number = records.number + at
+        self._number = int(records.record[at])
         self._at = int(records.offset[at]) - self._base
-        yield self._rest("sort_id", f"its sort_id is itself an {message_kind(records.sort_id(at))}")
+        yield self._bad("sort_id", f"its sort_id is itself an {message_kind(records.sort_id(at))}")
 
     def _resolve(self, end: _ScanEnd) -> Iterator[Bad]:
         from ingot.converters.recsys.monolith.frames import kernels
@@ -192,35 +191,33 @@ class RecordReader:
             elif self._error is None:
                 left = len(self._data) - self._at
                 wanted = end.place - self._at
-                yield self._rest("truncated", f"needs {wanted} bytes at least, {left} are left")
+                yield self._bad("truncated", f"needs {wanted} bytes at least, {left} are left")
             else:
                 self.broken = self._base + self._at, len(self._data) - self._at
                 self._at = len(self._data)
         elif end.state == kernels.EMPTY:
-            yield self._pass_over("empty", end, "its size is 0")
+            yield self._bad("empty", "its size is 0", end.place - self._at)
         elif end.state == kernels.SIZE:
             limit = MAX_RECORD[self._kind]
-            yield self._pass_over("size", end, f"its size is {end.size}, the limit is {limit}")
+            found = f"its size is {end.size}, the limit is {limit}"
+            yield self._bad("size", found, end.place - self._at + end.size)
         elif end.state == kernels.NEVER_WRITTEN:
-            yield self._rest("deadbeef", "")
+            yield self._bad("deadbeef", "")
         elif end.state == kernels.SORT_ID:
-            yield self._rest("sort_id", f"a sort_id of {end.size} bytes is over {MAX_SORT_ID}")
+            yield self._bad("sort_id", f"a sort_id of {end.size} bytes is over {MAX_SORT_ID}")
 
-    def _pass_over(self, reason: str, end: _ScanEnd, found: str) -> Bad:
-        length = end.place - self._at + end.size
-        # One bad record does not make another framing of a stream.
-        detail = found if self._base + self._at else f"{found}{self._advice()}"
-        return self._bad(reason, detail, self._drop(length))
+    def _bad(self, reason: str, found: str, length: int | None = None) -> Bad:
+        """Pass over so many bytes, or the rest of the stream.
 
-    def _rest(self, reason: str, found: str) -> Bad:
-        detail = f"{found}{self._advice()}"
-        return self._bad(reason, detail, self._drop(None))
-
-    def _bad(self, reason: str, detail: str, dropped: tuple[int, int]) -> Bad:
-        offset, count = dropped
-        number = self._number
+        One bad record does not make another framing of a stream: only of its first one, and of a
+        rest, it is told what would read it.
+        """
+        if length is None or not self._base + self._at:
+            found += self._advice()
+        offset, count = self._drop(length)
         self._number += 1
-        return Bad(offset=offset, bytes=count, record=number, reason=reason, detail=detail)
+        number = self._number - 1
+        return Bad(offset=offset, bytes=count, record=number, reason=reason, detail=found)
 
     def _drop(self, most: int | None) -> tuple[int, int]:
         """Pass over so many bytes, or all; gives where they begin and how many there were."""
@@ -268,8 +265,7 @@ class RecordReader:
 
         In mid-stream only another framing is told: records of another kind do not begin there.
         """
-        if len(self._data) - self._at < HEAD:
-            self._fill(HEAD)
+        self._fill(HEAD)
         head = self._data[self._at : self._at + HEAD].tobytes()
         if not self._base + self._at:
             found = reading_advice(head, self._framing, self._kind)
@@ -292,10 +288,17 @@ class Writable(Protocol):
         """Take some bytes."""
 
 
-def find_unfit_keys(records: Records, framing: Framing) -> NDArray[np.bool_]:
-    """bool[R], the records whose data_source_key a lagrangex header cannot hold: low byte not 0."""
+def find_unwritable(
+    records: Records | Rows, sizes: Places, framing: Framing, kind: Kind
+) -> dict[str, NDArray[np.bool_]]:
+    """bool[R] by reason: large ones, and those whose data_source_key no lagrangex header holds."""
+    lengths = records.sort_stop - records.sort_start
     low = (records.source & np.uint32(255)) != 0
-    return low if framing.lagrangex_header else np.zeros(len(records), np.bool_)
+    return {
+        "size": sizes > MAX_RECORD[kind],
+        "sort_id": (lengths > MAX_SORT_ID) & framing.sort_id,
+        "data_source_key": low & framing.lagrangex_header,
+    }
 
 
 def frame_records(records: Records, framing: Framing, kind: Kind) -> Bytes:
@@ -306,8 +309,8 @@ def frame_records(records: Records, framing: Framing, kind: Kind) -> Bytes:
     """
     from ingot.converters.recsys.monolith.frames.kernels import Frames, write_frames
 
-    _check_records(records, framing, kind)
     sizes = records.stop - records.start
+    _check_records(records, sizes, framing, kind)
     each = 8 + 8 * framing.lagrangex_header + 16 * framing.kafka_dump_prefix
     each += 8 * framing.kafka_dump + 8 * framing.sort_id
     total = int(sizes.sum()) + each * len(records)
@@ -319,21 +322,17 @@ def frame_records(records: Records, framing: Framing, kind: Kind) -> Bytes:
     return out
 
 
-def _check_records(records: Records, framing: Framing, kind: Kind) -> None:
-    limit = MAX_RECORD[kind]
-    _refuse_records(records, records.stop - records.start > limit, f"is over {limit} bytes")
-    if framing.sort_id:
-        large = records.sort_stop - records.sort_start > MAX_SORT_ID
-        _refuse_records(records, large, f"has a sort_id of over {MAX_SORT_ID} bytes")
-    misfit = find_unfit_keys(records, framing)
-    _refuse_records(records, misfit, "has a data_source_key that no lagrangex header holds")
-
-
-def _refuse_records(records: Records, wrong: NDArray[np.bool_], problem: str) -> None:
-    if wrong.any():
-        at = int(wrong.argmax())
-        hint = "the low 8 bits of a data_source_key must be 0, sizes within Monolith's limits"
-        raise ConversionError(f"record {records.number + at}", problem, hint)
+def _check_records(records: Records, sizes: Places, framing: Framing, kind: Kind) -> None:
+    problems = {
+        "size": f"is over {MAX_RECORD[kind]} bytes",
+        "sort_id": f"has a sort_id of over {MAX_SORT_ID} bytes",
+        "data_source_key": "has a data_source_key that no lagrangex header holds",
+    }
+    for reason, wrong in find_unwritable(records, sizes, framing, kind).items():
+        if wrong.any():
+            hint = "the low 8 bits of a data_source_key must be 0, sizes within Monolith's limits"
+            number = records.record[int(wrong.argmax())]
+            raise ConversionError(f"record {number}", problems[reason], hint)
 
 
 class RecordWriter:
@@ -343,7 +342,7 @@ class RecordWriter:
         self, stream: Writable, framing: Framing, kind: Kind, compression: str = "none"
     ) -> None:
         """Write to `stream`, which stays open; `compression` is one of `COMPRESSIONS`."""
-        self._packed = open_compressed(stream, compression)
+        self._stream, self._compressor = stream, new_compressor(compression)
         self._framing = framing
         self._kind = kind
         self.records = 0
@@ -352,10 +351,14 @@ class RecordWriter:
     def write(self, records: Records) -> None:
         """Append records. Raises ConversionError for what `framed` refuses."""
         data = frame_records(records, self._framing, self._kind)
-        self._packed.write(data.tobytes())
+        self._write(self._compressor.compress(data.tobytes()))
         self.records += len(records)
         self.bytes += len(data)
 
     def close(self) -> None:
-        """Write what compression still holds."""
-        self._packed.close()
+        """Write what compression still holds; the stream below stays open."""
+        self._write(self._compressor.flush())
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self._stream.write(data)

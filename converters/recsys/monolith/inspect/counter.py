@@ -165,7 +165,7 @@ class _FeatureCounter:
         """Count the features of rows, of which the first has this number."""
         found = read_features(rows)
         which = self._feature_numbers(rows)
-        count = np.where(rows.raw, rows.stop - rows.start, found.count)
+        count = np.where(rows.raw, rows.stop - rows.start, found.counts)
         told = rows.first, which, found.kind, rows.raw, count, row
         k.count_features(*told, self._figures, self._lengths)
         places = found.start, found.stop

@@ -9,115 +9,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingot.converters.recsys.monolith import fid
-from ingot.converters.recsys.monolith.features import BYTES
 from ingot.converters.recsys.monolith.line_ids import LISTS, NUMBERS, TEXTS
-from ingot.converters.recsys.monolith.record_index import Bytes, Places, frozen, prefix_sums
-from ingot.converters.recsys.monolith.tables.kernels import (
-    count_fields,
-    count_varints,
-    framed_places,
-    join_framed,
-    put_framed,
-    put_varints,
-    split_fields,
-    varint_places,
-)
+from ingot.converters.recsys.monolith.record_index import Places, prefix_sums
 from ingot.converters.recsys.monolith.tables.schema import line_type
 from ingot.converters.recsys.monolith.wire.format_kernels import FIXED32, FIXED64, LENGTH, VARINT
-
-WIDTHS: Final = (8, 4)
-"""Bytes of numbers that are not varints, by what values are."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spans:
-    """Stretches of bytes, one for each of N things."""
-
-    data: Bytes
-    start: Places
-    stop: Places
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "data", frozen(self.data))
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def counts(self, values: int) -> Places:
-        """int64[N], how many values lie in each; `values` as in `features.VALUES`."""
-        if values < len(WIDTHS):
-            widths: Places = (self.stop - self.start) // WIDTHS[values]
-            return widths
-        counts = np.empty(len(self), np.int64)
-        count = count_fields if values == BYTES else count_varints
-        count(self.data, self.start, self.stop, counts)
-        return counts
-
-    def fields(self, count: int) -> "Spans":
-        """The contents of the fields in them, `count` in all."""
-        start, stop = np.empty(count, np.int64), np.empty(count, np.int64)
-        split_fields(self.data, self.start, self.stop, start, stop)
-        return Spans(data=self.data, start=start, stop=stop)
-
-    def frame_fields(
-        self,
-        tag: int,
-        given: NDArray[np.bool_] | None = None,
-        *,
-        sized: bool = True,
-        empty: bool = True,
-    ) -> "Spans":
-        """Each as a field."""
-        which = np.ones(len(self), np.bool_) if given is None else given
-        places = np.empty(len(self) + 1, np.int64)
-        framed_places(self.start, self.stop, which, tag, sized, empty, places)
-        out = np.empty(int(places[-1]), np.uint8)
-        put_framed(self.data, self.start, self.stop, which, tag, sized, empty, out)
-        return Spans(data=out, start=places[:-1], stop=places[1:])
-
-    def join_between(self, start: Places, stop: Places) -> "Spans":
-        """Of stretches that follow one another: those from one to before another, joined."""
-        places = np.append(self.start, self.stop[-1:] if len(self) else 0)
-        return Spans(data=self.data, start=places[start], stop=places[stop])
-
-
-def spans_of_numbers(values: NDArray[np.generic]) -> Spans:
-    """The bytes of each number."""
-    width = values.dtype.itemsize
-    start = np.arange(len(values), dtype=np.int64) * width
-    data = np.ascontiguousarray(values).view(np.uint8)
-    return Spans(data=data, start=start, stop=start + width)
-
-
-def spans_of_varints(values: NDArray[np.int64]) -> Spans:
-    """Numbers as varints, negative ones as of 64 bits."""
-    places = np.empty(len(values) + 1, np.int64)
-    varint_places(values, places)
-    out = np.empty(int(places[-1]), np.uint8)
-    put_varints(values, out)
-    return Spans(data=out, start=places[:-1], stop=places[1:])
-
-
-def stack_spans(parts: list[Spans], pieces: int) -> tuple[Bytes, Places, Places]:
-    """Parts in one piece of data."""
-    offset, start, stop = 0, [], []
-    for part in parts:
-        start.append(part.start + offset)
-        stop.append(part.stop + offset)
-        offset += len(part.data)
-    shape = pieces, sum(map(len, parts)) // pieces
-    data = np.concatenate([part.data for part in parts])
-    return data, np.concatenate(start).reshape(shape), np.concatenate(stop).reshape(shape)
-
-
-def join_spans(parts: list[Spans]) -> Spans:
-    """The stretches of the same thing in all parts, one behind the other."""
-    data, start, stop = stack_spans(parts, len(parts))
-    places = np.empty(start.shape[1] + 1, np.int64)
-    out = np.empty(int(np.sum(stop - start)), np.uint8)
-    join_framed(data, start, stop, places, out)
-    return Spans(data=out, start=places[:-1], stop=places[1:])
-
+from ingot.converters.recsys.monolith.wire.row_assembly import (
+    Spans,
+    spans_of_numbers,
+    spans_of_varints,
+)
 
 INT32: Final = (-(1 << 31), (1 << 31) - 1)
 UINT32: Final = (0, (1 << 32) - 1)
@@ -197,11 +97,16 @@ def column_lists(array: pa.Array) -> Lists:
     return Lists(valid=valid, start=start, stop=stop, values=values)
 
 
-def single_value_lists(array: pa.Array) -> Lists:
+def _single_value_lists(array: pa.Array) -> Lists:
     """Each value of a column that is not null as a list of itself."""
     valid = valid_mask(array)
     start = np.arange(len(array), dtype=np.int64)
     return Lists(valid=valid, start=start, stop=start + valid, values=array)
+
+
+def value_lists(array: pa.Array) -> Lists:
+    """The lists of a plain column, or each of its values as a list of itself."""
+    return column_lists(array) if is_list(array.type) else _single_value_lists(array)
 
 
 Numbers = tuple[NDArray[Any], NDArray[np.bool_]]
@@ -257,6 +162,16 @@ def float_numbers(array: pa.Array, dtype: type[np.floating[Any]]) -> Numbers:
     with np.errstate(over="ignore"):
         made = numbers.astype(dtype, copy=False)
     return made, null | (np.isinf(made) & np.isfinite(numbers))
+
+
+def float32_numbers(array: pa.Array) -> Numbers:
+    """Numbers as float32."""
+    return float_numbers(array, np.float32)
+
+
+def uint32_numbers(array: pa.Array) -> Numbers:
+    """Whole numbers of 32 bits without a sign."""
+    return numbers_in_range(array, *UINT32)
 
 
 def uint64_numbers(array: pa.Array) -> Numbers:
@@ -323,11 +238,6 @@ def byte_strings(array: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
     return Spans(data=np.frombuffer(data, np.uint8), start=start, stop=stop), null
 
 
-def cell_text(array: pa.Array, at: int) -> str:
-    """A value for people, cut."""
-    return repr(array[at].as_py())[:100]
-
-
 _UNPACKED: Final = "special_strategies"
 """The list that is not packed."""
 
@@ -338,9 +248,7 @@ def encode_line_field(name: str, array: pa.Array) -> tuple[Spans, NDArray[np.boo
     if pa.types.is_null(array.type):
         array = array.cast(line_type(name))
     if name in LISTS:
-        return _encode_list(
-            name, column_lists(array) if is_list(array.type) else single_value_lists(array)
-        )
+        return _encode_list(name, value_lists(array))
     given = valid_mask(array)
     if name in TEXTS:
         spans, _ = byte_strings(array)

@@ -1,7 +1,7 @@
 """Plan what each column of a table becomes: by its metadata, a reviewed file, name and type."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
@@ -393,9 +393,3 @@ def _parse_int32(text: bytes) -> int | None:
     if not digits.isdigit() or len(digits) > 10 or int(text) not in _INT32:
         return None
     return int(text)
-
-
-def dropped_columns(names: Sequence[str]) -> str:
-    """The names of columns of which nothing becomes, for people."""
-    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-    return ", ".join(names[:20]) + more

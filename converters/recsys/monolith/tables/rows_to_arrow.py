@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, translate_read_errors
+from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL
 from ingot.converters.recsys.monolith.features import (
     BYTES,
@@ -21,13 +22,12 @@ from ingot.converters.recsys.monolith.features import (
     VALUES,
     VARINTS,
     Features,
+    count_lists,
     read_features,
 )
 from ingot.converters.recsys.monolith.line_ids import LISTS as LINE_LISTS
 from ingot.converters.recsys.monolith.line_ids import NUMBERS, LineIds, decode_line_ids
-from ingot.converters.recsys.monolith.record_index import Places, Rows, prefix_sums
-from ingot.converters.recsys.monolith.tables.cells import Spans
-from ingot.converters.recsys.monolith.tables.kernels import inner_payloads, read_varints
+from ingot.converters.recsys.monolith.record_index import Bytes, Places, Rows, prefix_sums
 from ingot.converters.recsys.monolith.tables.schema import (
     LINE_COLUMNS,
     LINE_REST,
@@ -42,8 +42,9 @@ from ingot.converters.recsys.monolith.tables.schema import (
     has_line_rest,
     split_rows,
 )
+from ingot.converters.recsys.monolith.wire.format_kernels import read_field, read_varint
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
-from ingot.converters.recsys.monolith.wire.row_assembly import gather_spans
+from ingot.converters.recsys.monolith.wire.row_assembly import Spans, gather_spans
 from ingot.converters.sources.formats.arrow import open_parquet, open_random_access
 
 ROW_GROUP_ROWS: Final = 65_536
@@ -196,7 +197,7 @@ class _FeatureColumns:
         self._given = np.zeros(shape, np.bool_)
         self._given[rank, row] = True
         self._bits = np.packbits(self._given, axis=1, bitorder="little")
-        counts = features.count[entries]
+        counts = features.counts[entries]
         ends = np.zeros((shape[0], shape[1] + 1), np.int64)
         ends[rank, row + 1] = counts
         self._offsets = _check_offsets(np.cumsum(ends, axis=1))
@@ -234,6 +235,43 @@ class _FeatureColumns:
         return pa.Array.from_buffers(kind, self._count, buffers, children=[values])
 
 
+@kernel
+def split_fields(data: Bytes, start: Places, stop: Places, begins: Places, ends: Places) -> None:
+    """Where the contents of the fields of stretches lie, one behind the other."""
+    to = 0
+    for one in range(len(start)):
+        at = start[one]
+        while at < stop[one] and to < len(begins):
+            _, _, value_at, at = read_field(data, at, stop[one])
+            if at < 0:
+                break
+            begins[to], ends[to] = value_at, at
+            to += 1
+
+
+@kernel
+def inner_payloads(data: Bytes, start: Places, stop: Places) -> None:
+    """Move the places of lists in lists from their messages to their packed numbers."""
+    for one in range(len(start)):
+        if start[one] < stop[one]:
+            _, _, at, end = read_field(data, start[one], stop[one])
+            start[one], stop[one] = (at, end) if end >= 0 else (stop[one], stop[one])
+
+
+@kernel
+def read_varints(data: Bytes, start: Places, stop: Places, out: NDArray[np.int64]) -> None:
+    """The varints of stretches, one behind the other."""
+    to = 0
+    for one in range(len(start)):
+        at = start[one]
+        while at < stop[one] and to < len(out):
+            value, at = read_varint(data, at, stop[one])
+            if at < 0:
+                break
+            out[to] = value
+            to += 1
+
+
 def _flat_values(spans: Spans, counts: Places, kind: int) -> pa.Array:
     """What the payloads of one kind hold, one behind the other: single values, or inner lists."""
     values, arrow = int(VALUES[kind]), TYPES[kind]
@@ -249,18 +287,26 @@ def _flat_values(spans: Spans, counts: Places, kind: int) -> pa.Array:
 
 
 def _inner_lists(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
-    inner = spans.fields(int(counts.sum()))
+    inner = _split_fields(spans, int(counts.sum()))
     if values != BYTES:
         inner_payloads(inner.data, inner.start, inner.stop)
-    lengths = inner.counts(values)
+    lengths = np.empty(len(inner), np.int64)
+    count_lists(inner.data, inner.start, inner.stop, values, lengths)
     flat = _value_array(inner, lengths, values, kind.value_type)
     return pa.ListArray.from_arrays(_list_offsets(lengths), flat, kind)
+
+
+def _split_fields(spans: Spans, count: int) -> Spans:
+    """The contents of the fields in them, `count` in all."""
+    start, stop = np.empty(count, np.int64), np.empty(count, np.int64)
+    split_fields(spans.data, spans.start, spans.stop, start, stop)
+    return Spans(data=spans.data, start=start, stop=stop)
 
 
 def _value_array(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
     count = int(counts.sum())
     if values == BYTES:
-        return _binary_array(spans.fields(count), kind)
+        return _binary_array(_split_fields(spans, count), kind)
     if values == VARINTS:
         numbers = np.empty(count, np.int64)
         read_varints(spans.data, spans.start, spans.stop, numbers)

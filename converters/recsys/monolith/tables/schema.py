@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
 from ingot.converters.recsys.monolith.features import DEPTH, VALUES, Features, read_features
 from ingot.converters.recsys.monolith.line_ids import (
@@ -20,7 +21,6 @@ from ingot.converters.recsys.monolith.line_ids import (
     decode_line_ids,
 )
 from ingot.converters.recsys.monolith.record_index import Places, Rows, prefix_sums
-from ingot.converters.recsys.monolith.tables.kernels import PARTS, count_occurrences, number_keys
 
 Null = Literal["absent", "unset"]
 ArrowType: TypeAlias = pa.DataType
@@ -157,6 +157,67 @@ _LAST: Final = 1 << 30  # the place of what goes into the rest, behind all colum
 def find_uncolumned_features(rows: Rows, features: Features) -> NDArray[np.bool_]:
     """bool[E], which features no column can hold: they go into the rest, serialized."""
     return features.strange | (rows.start < 0)
+
+
+PARTS: Final = 5
+"""Of a key: number of the name, occurrence, id, sorted_id, kind."""
+
+
+@kernel
+def count_occurrences(
+    first: Places, name: NDArray[np.int32], skipped: NDArray[np.bool_], names: int
+) -> NDArray[np.int64]:
+    """int64[E], how often each entry's name came before in its row."""
+    found = np.zeros(len(name), np.int64)
+    row_of, count_of = np.full(names, -1, np.int64), np.zeros(names, np.int64)
+    for row in range(len(first) - 1):
+        for entry in range(first[row], first[row + 1]):
+            if skipped[entry]:
+                continue
+            which = name[entry]
+            if row_of[which] != row:
+                row_of[which], count_of[which] = row, 0
+            found[entry] = count_of[which]
+            count_of[which] += 1
+    return found
+
+
+@kernel
+def number_keys(
+    parts: NDArray[np.int64],
+    skipped: NDArray[np.bool_],
+    keys: NDArray[np.int64],
+    count: int,
+    table: NDArray[np.int32],
+    out: NDArray[np.int32],
+) -> int:
+    """Number keys in the order in which they are first seen."""
+    mask = np.uint64(len(table) - 1)
+    for entry in range(parts.shape[1]):
+        out[entry] = -1
+        if skipped[entry]:
+            continue
+        mixed = np.uint64(0)
+        for part in range(PARTS):
+            mixed = (mixed ^ np.uint64(parts[part, entry])) * np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
+        slot = mixed & mask
+        while table[slot] >= 0:
+            same = True
+            for part in range(PARTS):
+                same = same and keys[table[slot], part] == parts[part, entry]
+            if same:
+                break
+            slot = (slot + np.uint64(1)) & mask
+        if table[slot] < 0:
+            if count == len(keys):
+                return count + 1
+            for part in range(PARTS):
+                keys[count, part] = parts[part, entry]
+            table[slot] = count
+            count += 1
+        out[entry] = table[slot]
+    return count
 
 
 class FeatureKeys:

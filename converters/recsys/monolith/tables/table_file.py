@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from ingot.converters import json_yaml
 from ingot.converters.errors import ParametersError, Problem
-from ingot.converters.json_yaml import violations
+from ingot.converters.json_yaml import decode, violations
 from ingot.converters.recsys.monolith.fid import BITS, Version
 from ingot.converters.recsys.monolith.tables.schema import Null
 
@@ -50,8 +50,8 @@ class TableFile:
     """
 
     where: str
-    features: Mapping[str, FeatureRule]
-    line_id: Mapping[str, str]
+    features: dict[str, FeatureRule]
+    line_id: dict[str, str]
     label: tuple[str, ...] = ()
     instance_weight: str | None = None
     data_source_key: str | None = None
@@ -145,21 +145,11 @@ def _contradictions_in_rule(at: str, rule: Mapping[str, Any]) -> Iterator[Proble
 
 def _build_table_file(document: Mapping[str, Any], where: str) -> TableFile:
     label = document.get("label", [])
-    return TableFile(
-        where=where,
-        features={
-            name: _build_rule(name, rule or {})
-            for name, rule in document.get("features", {}).items()
-        },
-        line_id=document.get("line_id", {}),
-        label=(label,) if isinstance(label, str) else tuple(label),
-        instance_weight=document.get("instance_weight"),
-        data_source_key=document.get("data_source_key"),
-        sort_id=document.get("sort_id"),
-        others=document.get("others"),
+    rules = {
+        name: {"column": name, **(rule or {}), "ident": (rule or {}).get("id", 0)}
+        for name, rule in document.get("features", {}).items()
+    }
+    labels = [label] if isinstance(label, str) else label
+    return decode(
+        TableFile, {"line_id": {}, **document, "where": where, "features": rules, "label": labels}
     )
-
-
-def _build_rule(name: str, rule: Mapping[str, Any]) -> FeatureRule:
-    given = {key: value for key, value in rule.items() if key != "id"}
-    return FeatureRule(**{"column": name, **given}, ident=rule.get("id", 0))

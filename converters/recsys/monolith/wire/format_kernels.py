@@ -161,8 +161,8 @@ def varint_size(value: int) -> int:
 
 
 @kernel
-def int32_size(value: int) -> int:
-    """Bytes of an int32 as a varint: ten where it is negative."""
+def signed_size(value: int) -> int:
+    """Bytes of a number as a varint: ten where it is negative."""
     return 10 if value < 0 else varint_size(np.int64(value))
 
 
@@ -178,8 +178,8 @@ def put_varint(out: Bytes, at: int, value: int) -> int:
 
 
 @kernel
-def put_int32(out: Bytes, at: int, value: int) -> int:
-    """Write an int32, sign-extended to 64 bits; the next place."""
+def put_signed(out: Bytes, at: int, value: int) -> int:
+    """Write a number, sign-extended to 64 bits; the next place."""
     if value >= 0:
         return put_varint(out, at, np.int64(value))
     bits = np.uint64(np.int64(value))
@@ -205,7 +205,7 @@ def put_number(out: Bytes, at: int, number: int, value: int) -> int:
     """Write a field of an int32 that is not 0; the next place."""
     if value == 0:
         return at
-    return put_int32(out, put_varint(out, at, np.int64(number << 3 | VARINT)), value)
+    return put_signed(out, put_varint(out, at, np.int64(number << 3 | VARINT)), value)
 
 
 @kernel

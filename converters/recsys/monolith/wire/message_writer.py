@@ -23,8 +23,15 @@ from ingot.converters.recsys.monolith.record_index import (
     prefix_sums,
 )
 from ingot.converters.recsys.monolith.wire.batch_kernels import Groups, group_rows, order_by_list
-from ingot.converters.recsys.monolith.wire.format_kernels import VARINT
-from ingot.converters.recsys.monolith.wire.row_assembly import compact_rows, gather_spans, join_rows
+from ingot.converters.recsys.monolith.wire.format_kernels import LENGTH
+from ingot.converters.recsys.monolith.wire.row_assembly import (
+    Spans,
+    compact_rows,
+    gather_spans,
+    join_rows,
+    spans_of_numbers,
+    stack_spans,
+)
 from ingot.converters.recsys.monolith.wire.writer_kernels import (
     Lists,
     find_shared_lists,
@@ -33,7 +40,6 @@ from ingot.converters.recsys.monolith.wire.writer_kernels import (
     measure_lists,
     write_examples,
     write_lists,
-    write_row_fields,
 )
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD
 
@@ -60,7 +66,7 @@ def example_records(rows: Rows) -> Records:
         sort_stop=sort_stop,
         source=rows.source,
         offset=stop - totals,
-        number=0,
+        record=rows.record,
     )
 
 
@@ -71,6 +77,7 @@ def append_sort_ids(rows: Rows, out: Bytes) -> tuple[Bytes, Places, Places]:
     return data, len(out) + first[:-1], len(out) + first[1:]
 
 
+_LIST_FIELDS: Final = (6, 3, 3)  # of a `Feature`: bytes_list, float_list
 _ROW_FIELDS: Final = tuple(name.encode() for name in (LINE_ID, LABEL, INSTANCE_WEIGHT))
 
 
@@ -79,15 +86,28 @@ def add_row_fields(rows: Rows) -> Rows:
 
     Rows that have no weight get one of 0 where others have one: that is what none reads as.
     """
-    arrays_of_rows = kernel_rows(rows)
-    weighted = bool(rows.weighted.any())
-    start, stop = np.empty((3, len(rows)), np.int64), np.empty((3, len(rows)), np.int64)
-    size = write_row_fields(arrays_of_rows, weighted, np.empty(0, np.uint8), start, stop)
-    out = np.empty(size, np.uint8)
-    write_row_fields(arrays_of_rows, weighted, out, start, stop)
+    labels = 4 * rows.label_first
+    weight = np.where(rows.weighted, rows.weight, np.float32(0))
+    given = np.stack(
+        [
+            rows.line_start >= 0,
+            labels[1:] > labels[:-1],
+            np.full(len(rows), rows.weighted.any()),
+        ]
+    )
+    contents = (
+        Spans(data=rows.data, start=rows.line_start, stop=rows.line_stop),
+        Spans(data=rows.label.view(np.uint8), start=labels[:-1], stop=labels[1:]),
+        spans_of_numbers(weight),
+    )
+    features = [
+        spans.frame_fields(1 << 3 | LENGTH).frame_fields(number << 3 | LENGTH, which)
+        for spans, number, which in zip(contents, _LIST_FIELDS, given, strict=True)
+    ]
+    out, start, stop = stack_spans(features, len(features))
     shift = len(rows.data)
     # Behind the features of each row, in the order of the three.
-    row, which = np.nonzero(start.T >= 0)
+    row, which = np.nonzero(given.T)
     before = rows.first[row + 1]
     more = {
         "name": which + len(rows.names),
@@ -100,7 +120,7 @@ def add_row_fields(rows: Rows) -> Rows:
         name: np.insert(getattr(rows, name), before, more.get(name, nothing))
         for name in ENTRY_ARRAYS
     }
-    counts = np.diff(rows.first) + (start >= 0).sum(axis=0)
+    counts = np.diff(rows.first) + given.sum(axis=0)
     names, data = (*rows.names, *_ROW_FIELDS), np.concatenate([rows.data, out])
     return replace(rows, data=data, names=names, first=prefix_sums(counts), **arrays)
 
@@ -216,9 +236,13 @@ class _GroupedRows:
         return np.full(self._lists, self._shared) & (self._names_of_lists() < special)
 
     def _record(self, lists: Bytes, count: int) -> tuple[Records, int]:
+        from ingot.converters.recsys.monolith.contract import example_pb2
+
         rows, begin = self._rows, self._begin
         rest = rows.data[rows.rest_start[begin] : rows.rest_stop[begin]]
-        numbers = _number_field(3, count) + _number_field(100, int(rows.source[begin]))
+        numbers = example_pb2.ExampleBatch(
+            batch_size=count, data_source_key=int(rows.source[begin])
+        ).SerializeToString()
         message = np.concatenate([lists, np.frombuffer(numbers, np.uint8), rest])
         sort_id, lost = self._sort_id()
         size, whole = len(message), len(message) + len(sort_id)
@@ -230,7 +254,7 @@ class _GroupedRows:
             sort_stop=np.full(1, whole, np.int64),
             source=rows.source[begin : begin + 1],
             offset=np.zeros(1, np.int64),
-            number=0,
+            record=np.zeros(1, np.int64),
         )
         return records, lost
 
@@ -240,25 +264,8 @@ class _GroupedRows:
         sizes = rows.sort_stop - rows.sort_start
         if not sizes.any():
             return np.empty(0, np.uint8), 0
-        sort_ids, first = append_sort_ids(rows, np.empty(0, np.uint8))[:2]
-        distinct = {
-            sort_ids[at : at + size].tobytes() for at, size in zip(first, sizes, strict=True)
-        }
-        if len(distinct) == 1:
-            return sort_ids[: sizes[0]], 0
+        first, *others = zip(rows.sort_start, rows.sort_stop, strict=True)
+        sort_id = rows.data[slice(*first)]
+        if all(np.array_equal(sort_id, rows.data[slice(*other)]) for other in others):
+            return sort_id, 0
         return np.empty(0, np.uint8), int((sizes > 0).sum())
-
-
-def _number_field(field: int, value: int) -> bytes:
-    """A field of a number that is not negative; nothing where it is 0."""
-    if value == 0:
-        return b""
-    return _encode_varint(field << 3 | VARINT) + _encode_varint(value)
-
-
-def _encode_varint(value: int) -> bytes:
-    digits = []
-    while value >= 0x80:
-        digits.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*digits, value])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,9 @@ from ingot.converters.recsys.monolith.record_index import (
     Bad,
     Bytes,
     Places,
+    Records,
     Rows,
+    append_pieces,
     frozen,
     prefix_sums,
 )
@@ -31,6 +33,10 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
     new_grammar,
     put_bytes,
 )
+from ingot.converters.recsys.monolith.wire.writer_kernels import (
+    put_framed,
+    put_varints,
+)
 
 
 def rewrite_special(feature: bytes, status: int) -> bytes | str:
@@ -42,7 +48,7 @@ def rewrite_special(feature: bytes, status: int) -> bytes | str:
     message.DiscardUnknownFields()
     if message.SerializeToString() != before:
         return "it has unknown fields, which would be lost"
-    return _REWRITERS[status](message)
+    return _SPECIAL[status].rewrite(message)
 
 
 def _rewrite_line(message: Any) -> bytes | str:  # noqa: ANN401 - a message
@@ -70,17 +76,18 @@ def _rewrite_floats(message: Any) -> bytes | str:  # noqa: ANN401
     return bytes(message.SerializeToString())
 
 
-_REWRITERS: Final[dict[int, Callable[[Any], bytes | str]]] = {
-    BAD_LINE: _rewrite_line,
-    BAD_LABEL: _rewrite_floats,
-    BAD_WEIGHT: _rewrite_weight,
-}
+class _Special(NamedTuple):
+    """A special feature: the reason of its rejects, its place among what is noted of rows."""
+
+    reason: str
+    place: int
+    rewrite: Callable[[Any], bytes | str]
 
 
 _SPECIAL: Final = {
-    BAD_LINE: ("line_id", w.LINE_FEATURE),
-    BAD_LABEL: ("label", w.LABEL_FEATURE),
-    BAD_WEIGHT: ("weight", w.WEIGHT_FEATURE),
+    BAD_LINE: _Special("line_id", w.LINE_FEATURE, _rewrite_line),
+    BAD_LABEL: _Special("label", w.LABEL_FEATURE, _rewrite_floats),
+    BAD_WEIGHT: _Special("weight", w.WEIGHT_FEATURE, _rewrite_weight),
 }
 _EXTRA_UNKNOWN: Final = (
     "unknown",
@@ -95,29 +102,26 @@ class WalkedRows:
     """What kernels noted of R rows with E features.
 
     Attributes:
-        data: uint8[B].
+        records: the record of each row.
         first: int64[R + 1] entries before each row.
         entries: int64[ENTRY, E].
         rows: int64[ROW, R].
         status: int8[R].
-        sort_start: int64[R]; this and the following as in `Rows`.
-        sort_stop: int64[R].
-        record: int64[R].
-        offset: int64[R].
-        row: int64[R].
+        row: int64[R] as in `Rows`.
     """
 
-    data: Bytes
+    records: Records
     names: tuple[bytes, ...]
     first: Places
     entries: NDArray[np.int64]
     rows: NDArray[np.int64]
     status: NDArray[np.int8]
-    sort_start: Places
-    sort_stop: Places
-    record: Places
-    offset: Places
     row: Places
+
+    def content(self, place: int, at: int) -> bytes:
+        """The bytes between two places that are noted of row `at`."""
+        start, stop = self.rows[place : place + 2, at]
+        return self.records.data[start:stop].tobytes()
 
 
 @kernel
@@ -137,12 +141,78 @@ def gather_spans(data: Bytes, start: Places, stop: Places) -> tuple[Bytes, Place
     return out, first
 
 
-def append_pieces(data: Bytes, pieces: list[bytes]) -> tuple[Bytes, Places, Places]:
-    """Bytes with others behind them."""
-    sizes = np.array([len(piece) for piece in pieces], np.int64)
-    stop = len(data) + np.cumsum(sizes)
-    more = np.frombuffer(b"".join(pieces), np.uint8)
-    return np.concatenate([data, more]), stop - sizes, stop
+@dataclass(frozen=True, kw_only=True)
+class Spans:
+    """Stretches of bytes, one for each of N things."""
+
+    data: Bytes
+    start: Places
+    stop: Places
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", frozen(self.data))
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def frame_fields(
+        self,
+        tag: int,
+        given: NDArray[np.bool_] | None = None,
+        *,
+        sized: bool = True,
+        empty: bool = True,
+    ) -> "Spans":
+        """Each as a field."""
+        which = np.ones(len(self), np.bool_) if given is None else given
+        places = np.empty(len(self) + 1, np.int64)
+        arguments = self.data, self.start, self.stop, which, tag, sized, empty, places
+        put_framed(*arguments, np.empty(0, np.uint8))
+        out = np.empty(int(places[-1]), np.uint8)
+        put_framed(*arguments, out)
+        return Spans(data=out, start=places[:-1], stop=places[1:])
+
+    def join_between(self, start: Places, stop: Places) -> "Spans":
+        """Of stretches that follow one another: those from one to before another, joined."""
+        places = np.append(self.start, self.stop[-1:] if len(self) else 0)
+        return Spans(data=self.data, start=places[start], stop=places[stop])
+
+
+def spans_of_numbers(values: NDArray[np.generic]) -> Spans:
+    """The bytes of each number."""
+    width = values.dtype.itemsize
+    start = np.arange(len(values), dtype=np.int64) * width
+    data = np.ascontiguousarray(values).view(np.uint8)
+    return Spans(data=data, start=start, stop=start + width)
+
+
+def spans_of_varints(values: NDArray[np.int64]) -> Spans:
+    """Numbers as varints, negative ones as of 64 bits."""
+    places = np.empty(len(values) + 1, np.int64)
+    put_varints(values, places, np.empty(0, np.uint8))
+    out = np.empty(int(places[-1]), np.uint8)
+    put_varints(values, places, out)
+    return Spans(data=out, start=places[:-1], stop=places[1:])
+
+
+def stack_spans(parts: list[Spans], pieces: int) -> tuple[Bytes, Places, Places]:
+    """Parts in one piece of data."""
+    offset, start, stop = 0, [], []
+    for part in parts:
+        start.append(part.start + offset)
+        stop.append(part.stop + offset)
+        offset += len(part.data)
+    shape = pieces, sum(map(len, parts)) // pieces
+    data = np.concatenate([part.data for part in parts])
+    return data, np.concatenate(start).reshape(shape), np.concatenate(stop).reshape(shape)
+
+
+def join_spans(parts: list[Spans]) -> Spans:
+    """The stretches of the same thing in all parts, one behind the other."""
+    data, start, stop = stack_spans(parts, len(parts))
+    out, first = gather_spans(data, start.T.reshape(-1), stop.T.reshape(-1))
+    places = first[:: len(parts)]
+    return Spans(data=out, start=places[:-1], stop=places[1:])
 
 
 def assemble_rows(noted: WalkedRows) -> tuple[Rows, list[Bad], NDArray[np.bool_]]:
@@ -164,68 +234,51 @@ def assemble_rows(noted: WalkedRows) -> tuple[Rows, list[Bad], NDArray[np.bool_]
 
 def _bad_row(noted: WalkedRows, at: int, complaints: dict[int, tuple[str, str]]) -> Bad:
     reason, detail = complaints.get(at, ("twice", _TWICE))
-    return Bad(
-        offset=int(noted.offset[at]),
-        record=int(noted.record[at]),
-        row=None if noted.row[at] < 0 else int(noted.row[at]),
-        reason=reason,
-        detail=detail,
-    )
+    row = None if noted.row[at] < 0 else int(noted.row[at])
+    return replace(noted.records.bad(at, reason, detail), row=row)
 
 
 def _resolve_special(noted: WalkedRows) -> tuple[WalkedRows, dict[int, tuple[str, str]]]:
     """With special features where fields are noted; and what is wrong with some rows."""
     complaints = {int(at): _EXTRA_UNKNOWN for at in np.flatnonzero(noted.status == w.EXTRA)}
-    _read_special(noted)
-    _take_equal_lines(noted)
-    doubtful = _find_doubtful(noted)
+    doubtful = _read_special(noted)
     # A row can have all three in need of a second look.
     for _ in range(len(_SPECIAL)):
         if not len(doubtful):
             break
         noted = _rewrite_doubtful(noted, doubtful, complaints)
-        _take_equal_lines(noted)
-        doubtful = _find_doubtful(noted)
-        doubtful = np.setdiff1d(doubtful, np.fromiter(complaints, np.int64, len(complaints)))
+        doubtful = np.setdiff1d(_read_special(noted), list(complaints))
     for at in map(int, doubtful):
-        complaints[at] = _SPECIAL[int(noted.status[at])][0], UNSUPPORTED
+        complaints[at] = _SPECIAL[int(noted.status[at])].reason, UNSUPPORTED
     return noted, complaints
 
 
-def _find_doubtful(noted: WalkedRows) -> Places:
-    status = noted.status
-    return np.flatnonzero((status >= BAD_LINE) & (status <= BAD_WEIGHT))
+def _read_special(noted: WalkedRows) -> Places:
+    """Note what special features say; returns the rows of which one cannot be read."""
+    arguments = noted.records.data, noted.rows, noted.status, message_shapes()[0]["LineId"]
+    read_special(*arguments, new_grammar())
+    if _take_equal_lines(noted):
+        read_special(*arguments, new_grammar())
+    return np.flatnonzero(np.isin(noted.status, list(_SPECIAL)))
 
 
-def _take_equal_lines(noted: WalkedRows) -> None:
+def _take_equal_lines(noted: WalkedRows) -> bool:
     """Take rows whose LineIds in field and feature differ in the order of unknown fields only.
 
     Monolith itself writes such: it reads the feature, and writes the field anew.
     """
-    from ingot.converters.recsys.monolith.contract import line_id_pb2
-
-    differ = np.flatnonzero(noted.status == LINES_DIFFER)
-    for at in differ:
-        field, feature = (noted.rows[one : one + 2, at] for one in (w.LINE, w.LINE_FEATURE))
-        said = rewrite_special(noted.data[slice(*feature)].tobytes(), BAD_LINE)
-        line = line_id_pb2.LineId.FromString(noted.data[slice(*field)].tobytes())
-        equal = isinstance(said, bytes) and _parse_line(said) == line
-        noted.status[at] = w.SOUND if equal else w.TWICE
-        noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, at] = -1
-    if len(differ):
-        _read_special(noted)
-
-
-def _parse_line(feature: bytes) -> object:
     from ingot.converters.recsys.monolith.contract import example_pb2, line_id_pb2
 
-    value = example_pb2.Feature.FromString(feature).bytes_list.value[0]
-    return line_id_pb2.LineId.FromString(value)
-
-
-def _read_special(noted: WalkedRows) -> None:
-    line_id = message_shapes()[0]["LineId"]
-    read_special(noted.data, noted.rows, noted.status, line_id, new_grammar())
+    differ = np.flatnonzero(noted.status == LINES_DIFFER)
+    for at in map(int, differ):
+        said = rewrite_special(noted.content(w.LINE_FEATURE, at), BAD_LINE)
+        lines = [noted.content(w.LINE, at)]
+        if isinstance(said, bytes):
+            lines += example_pb2.Feature.FromString(said).bytes_list.value
+        field, *feature = map(line_id_pb2.LineId.FromString, lines)
+        noted.status[at] = w.SOUND if feature == [field] else w.TWICE
+        noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, at] = -1
+    return len(differ) > 0
 
 
 def _rewrite_doubtful(
@@ -234,25 +287,22 @@ def _rewrite_doubtful(
     """With special features written in the plain way where protobuf can read them."""
     pieces: dict[int, bytes] = {}
     for at in map(int, doubtful):
-        reason, place = _SPECIAL[int(noted.status[at])]
-        start, stop = noted.rows[place : place + 2, at]
-        feature = rewrite_special(noted.data[start:stop].tobytes(), int(noted.status[at]))
+        special = _SPECIAL[int(noted.status[at])]
+        feature = rewrite_special(noted.content(special.place, at), int(noted.status[at]))
         if isinstance(feature, str):
-            complaints[at] = reason, feature
+            complaints[at] = special.reason, feature
         else:
             pieces[at] = feature
-    data, start, stop = append_pieces(noted.data, list(pieces.values()))
+    data, start, stop = append_pieces(noted.records.data, list(pieces.values()))
     for at, begin, end in zip(pieces, start, stop, strict=True):
-        place = _SPECIAL[int(noted.status[at])][1]
+        place = _SPECIAL[int(noted.status[at])].place
         noted.rows[place : place + 2, at] = begin, end
         noted.status[at] = w.SOUND
-    mended = replace(noted, data=data)
-    _read_special(mended)
-    return mended
+    return replace(noted, records=replace(noted.records, data=data))
 
 
 def _build_rows(noted: WalkedRows, good: Places) -> Rows:
-    entries, first = noted.entries, noted.first
+    entries, first, records = noted.entries, noted.first, noted.records.select(good)
     if len(good) < len(noted.status):
         counts = np.diff(first)
         keep = np.zeros(len(noted.status), np.bool_)
@@ -260,10 +310,10 @@ def _build_rows(noted: WalkedRows, good: Places) -> Rows:
         entries = entries.compress(np.repeat(keep, counts), axis=1)
         first = prefix_sums(counts[good])
     said = noted.rows.take(good, axis=1)  # contiguous, which an index does not give
-    label, label_first = gather_spans(noted.data, said[w.LABELS], said[w.LABELS + 1])
+    label, label_first = gather_spans(records.data, said[w.LABELS], said[w.LABELS + 1])
     weight = said[w.WEIGHT].astype(np.uint32).view(np.float32)
     return Rows(
-        data=noted.data,
+        data=records.data,
         names=noted.names,
         first=first,
         name=entries[w.NAME].astype(np.int32),
@@ -283,10 +333,10 @@ def _build_rows(noted: WalkedRows, good: Places) -> Rows:
         source=said[w.SOURCE].astype(np.uint32),
         rest_start=said[w.REST],
         rest_stop=said[w.REST + 1],
-        sort_start=noted.sort_start[good],
-        sort_stop=noted.sort_stop[good],
-        record=noted.record[good],
-        offset=noted.offset[good],
+        sort_start=records.sort_start,
+        sort_stop=records.sort_stop,
+        record=records.record,
+        offset=records.offset,
         row=noted.row[good],
     )
 

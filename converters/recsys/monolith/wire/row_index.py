@@ -6,7 +6,6 @@ Instances, the older message, become Examples first, by protobuf objects.
 import secrets
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -31,7 +30,6 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
 from ingot.converters.recsys.monolith.wire.row_assembly import (
     UNSUPPORTED,
     WalkedRows,
-    append_pieces,
     assemble_rows,
 )
 
@@ -87,32 +85,22 @@ def index_examples(records: Records) -> tuple[Rows, list[Bad]]:
 
 def index_examples_and_doubled(records: Records) -> tuple[Rows, list[Bad], NDArray[np.bool_]]:
     """The same, and which rows say something both in a field and in a feature: bool[R]."""
-    records, at, wrong = _drop_large_records(records)
-    noted = _walk_records(records, at)
+    counts = _count_features(records)
+    many = counts > MAX_FEATURES
+    wrong = [_too_many_features(records, int(at), int(counts[at])) for at in np.flatnonzero(many)]
+    records = records.select(~many) if wrong else records
+    noted = _walk_records(records)
     odd = np.flatnonzero(noted.status == w.ODD)
     if len(odd):
-        records, complaints = _reencode_records(records, odd, at[odd], "Example")
-        wrong += complaints
-        noted = _walk_records(records, at)
-        gone = {bad.record for bad in complaints}
-        wrong += [
-            records.bad(int(one), "message", UNSUPPORTED, int(at[one]))
-            for one in np.flatnonzero(noted.status == w.ODD)
-            if int(at[one]) not in gone
-        ]
+        records, complaints = _reencode_records(records, odd, "Example")
+        noted = _walk_records(records)
+        complaints = {
+            int(at): records.bad(int(at), "message", UNSUPPORTED)
+            for at in np.flatnonzero(noted.status == w.ODD)
+        } | complaints
+        wrong += complaints.values()
     rows, of_rows, doubled = assemble_rows(noted)
     return rows, sorted(wrong + of_rows, key=lambda bad: bad.record), doubled
-
-
-def _drop_large_records(records: Records) -> tuple[Records, Places, list[Bad]]:
-    """Without records of too many features; the numbers of the records that are left."""
-    counts = _count_features(records)
-    at = np.arange(records.number, records.number + len(records), dtype=np.int64)
-    many = counts > MAX_FEATURES
-    wrong = [
-        _too_many_features(records, int(one), int(counts[one])) for one in np.flatnonzero(many)
-    ]
-    return (records.select(~many), at[~many], wrong) if wrong else (records, at, wrong)
 
 
 def _count_features(records: Records) -> Places:
@@ -125,7 +113,7 @@ def _too_many_features(records: Records, one: int, count: int) -> Bad:
     return records.bad(one, "features", f"{count:,} of them; at most {MAX_FEATURES:,} are read")
 
 
-def _walk_records(records: Records, at: Places) -> WalkedRows:
+def _walk_records(records: Records) -> WalkedRows:
     count, entries_at_most = len(records), int(_count_features(records).sum())
     noted = w.Noted(
         first=np.empty(count + 1, np.int64),
@@ -140,60 +128,48 @@ def _walk_records(records: Records, at: Places) -> WalkedRows:
         noted.rows[w.SOURCE] = np.where(records.source > 0, records.source, noted.rows[w.SOURCE])
     spans = noted.name_places[:, :names].T
     return WalkedRows(
-        data=records.data,
+        records=records,
         names=tuple(records.data[start:stop].tobytes() for start, stop in spans),
         first=noted.first,
         entries=noted.entries[:, : noted.first[-1]],
         rows=noted.rows,
         status=noted.status,
-        sort_start=records.sort_start,
-        sort_stop=records.sort_stop,
-        record=at,
-        offset=records.offset,
         row=np.full(count, -1, np.int64),
     )
 
 
 def _reencode_records(
-    records: Records, odd: Places, at: Places, message: str
-) -> tuple[Records, list[Bad]]:
+    records: Records, odd: Places, message: str
+) -> tuple[Records, dict[int, Bad]]:
     """Records of which some were encoded by protobuf, and those of them that it cannot read."""
     from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2
 
     kind = getattr(example_pb2, message)
-    wrong, pieces = [], {}
-    for one, number in zip(odd, at, strict=True):
+    wrong, pieces = {}, {}
+    for one in map(int, odd):
         try:
             pieces[one] = kind.FromString(records.message(one)).SerializeToString()
         except DecodeError:
-            wrong.append(records.bad(one, "message", f"it is not an {message}", int(number)))
-    data, begin, end = append_pieces(records.data, list(pieces.values()))
-    start, stop = records.start.copy(), records.stop.copy()
-    which = np.fromiter(pieces, np.int64, len(pieces))
-    start[which], stop[which] = begin, end
-    return replace(records, data=data, start=start, stop=stop), wrong
+            wrong[one] = records.bad(one, "message", f"it is not an {message}")
+    return records.with_messages(pieces), wrong
 
 
 def index_batches(records: Records, most: int = _ENTRIES) -> Iterator[tuple[Rows, list[Bad]]]:
     """The rows of records that are ExampleBatches, some at a time."""
     counts = _count_features(records)
     for one in range(len(records)):
-        number = records.number + one
         if counts[one] > MAX_FEATURES:
             yield empty_rows(), [_too_many_features(records, one, int(counts[one]))]
             continue
         batch = records.part(one, one + 1)
         walked = _walk_batch(batch)
         if walked is None:
-            batch, complaints = _reencode_records(batch, _FIRST, _FIRST + number, "ExampleBatch")
+            batch, complaints = _reencode_records(batch, np.zeros(1, np.int64), "ExampleBatch")
             walked = None if complaints else _walk_batch(batch)
             if walked is None:
-                yield empty_rows(), complaints or [batch.bad(0, "message", UNSUPPORTED)]
+                yield empty_rows(), [complaints.get(0, batch.bad(0, "message", UNSUPPORTED))]
                 continue
         yield from _batch_rows(batch, *walked, most)
-
-
-_FIRST: Final = np.zeros(1, np.int64)
 
 
 def empty_rows() -> Rows:
@@ -296,16 +272,12 @@ def _take_rows(
     rows[w.REST : w.REST + 2] = said[b.BATCH_REST_START : b.BATCH_REST_STOP + 1, None]
     b.take_batch_rows(batch.data, lists, cursors, count, entries, rows)
     return WalkedRows(
-        data=batch.data,
+        records=batch.select(np.zeros(count, np.int64)),
         names=names,
         first=np.arange(count + 1, dtype=np.int64) * each,
         entries=entries,
         rows=rows,
         status=np.zeros(count, np.int8),
-        sort_start=np.repeat(batch.sort_start, count),
-        sort_stop=np.repeat(batch.sort_stop, count),
-        record=np.full(count, batch.number, np.int64),
-        offset=np.repeat(batch.offset, count),
         row=np.arange(row, row + count, dtype=np.int64),
     )
 
@@ -326,57 +298,23 @@ and the kinds of Feature that they become."""
 _SLOT_BITS: Final = 54  # below the slot of a fid of version 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class IndexedInstances:
-    """Instances as rows.
-
-    Attributes:
-        lost: fields that an Example has no place for: how many Instances had them.
-    """
-
-    rows: Rows
-    wrong: list[Bad]
-    lost: Counter[str]
-
-
-def index_instances(records: Records) -> IndexedInstances:
+def index_instances(records: Records, lost: Counter[str]) -> tuple[Rows, list[Bad]]:
     """The rows of records that are Instances, as Monolith makes Examples of them.
 
     `value` becomes a float_list, fids go into `fc_slot_<slot>` by their slots (version 1), each
     feature becomes the kind of value that it has, an instance_weight that is not there 1; ids of
-    features count from 0.
+    features count from 0. `lost` counts the Instances by fields that an Example has no place for.
     """
-    wrong: list[Bad] = []
-    lost: Counter[str] = Counter()
-    good: list[int] = []
-    messages: list[bytes] = []
-    for at in range(len(records)):
-        message = _convert_instance(records, at, lost)
-        if message is None:
-            wrong.append(records.bad(at, "message", "it is not an Instance"))
-        else:
-            good.append(at)
-            messages.append(message)
-    rows, more = index_examples(_reframe_records(records, good, messages))
-    numbers = np.array(good, np.int64) + records.number
-    rows = replace(rows, record=numbers[rows.record])
-    wrong += [replace(bad, record=int(numbers[bad.record])) for bad in more]
-    return IndexedInstances(rows=rows, wrong=sorted(wrong, key=lambda bad: bad.record), lost=lost)
-
-
-def _reframe_records(records: Records, good: list[int], messages: list[bytes]) -> Records:
-    """Messages with the frames of the records that they were made of; numbers are from 0."""
-    examples = records_of_messages(messages)
-    data, sort_start, sort_stop = append_pieces(examples.data, [records.sort_id(at) for at in good])
-    return replace(
-        records.select(np.array(good, np.int64)),
-        data=data,
-        start=examples.start,
-        stop=examples.stop,
-        sort_start=sort_start,
-        sort_stop=sort_stop,
-        number=0,
-    )
+    found = [_convert_instance(records, at, lost) for at in range(len(records))]
+    messages = {at: message for at, message in enumerate(found) if message is not None}
+    wrong = [
+        records.bad(at, "message", "it is not an Instance")
+        for at in range(len(records))
+        if at not in messages
+    ]
+    examples = records.with_messages(messages).select(np.array(list(messages), np.int64))
+    rows, more = index_examples(examples)
+    return rows, sorted(wrong + more, key=lambda bad: bad.record)
 
 
 def _convert_instance(records: Records, at: int, lost: Counter[str]) -> bytes | None:

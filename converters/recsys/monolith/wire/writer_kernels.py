@@ -11,11 +11,12 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
     FIXED32,
     VARINT,
     equal_bytes,
-    int32_size,
     put_bytes,
     put_head,
     put_number,
+    put_signed,
     put_varint,
+    signed_size,
     size_with_head,
     varint_size,
 )
@@ -43,9 +44,9 @@ def _envelope_size(name_size: int, ident: int, sorted_id: int, extra_size: int) 
     if name_size:
         size += size_with_head(1, name_size)
     if ident:
-        size += 1 + int32_size(ident)
+        size += 1 + signed_size(ident)
     if sorted_id:
-        size += 1 + int32_size(sorted_id)
+        size += 1 + signed_size(sorted_id)
     return size
 
 
@@ -243,57 +244,46 @@ def _put_feature(out: Bytes, to: int, data: Bytes, start: int, stop: int) -> int
     return put_bytes(out, to, data, start, stop) if stop > start else to
 
 
-_BYTES_LIST, _FLOAT_LIST = 6, 3  # fields of Feature
+# An `out` without room is not written to: a first call measures.
 
 
 @kernel
-def _row_field_size(number: int, size: int) -> int:
-    """Bytes of a feature that is a list with one value, or packed values, of `size` bytes."""
-    return size_with_head(number, size_with_head(1, size))
+def put_varints(values: NDArray[np.int64], places: Places, out: Bytes) -> None:
+    """Write N varints one behind the other: int64[N + 1] where each begins, and the last ends."""
+    at, write = np.int64(0), len(out) > 0
+    for one in range(len(values)):
+        places[one] = at
+        if write:
+            put_signed(out, at, values[one])
+        at += signed_size(values[one])
+    places[len(values)] = at
 
 
 @kernel
-def _put_heads(out: Bytes, at: int, number: int, size: int) -> int:
-    at = put_head(out, at, number, 1 + varint_size(size) + size)
-    return put_head(out, at, 1, size)
-
-
-@kernel
-def write_row_fields(
-    rows: RowArrays,
-    weighted: bool,
+def put_framed(
+    data: Bytes,
+    start: Places,
+    stop: Places,
+    given: NDArray[np.bool_],
+    tag: int,
+    sized: bool,
+    empty: bool,
+    places: Places,
     out: Bytes,
-    start: NDArray[np.int64],
-    stop: NDArray[np.int64],
-) -> int:
-    """Write the features `__LINE_ID__`, `__LABEL__` and `instance_weight` of rows.
-
-    An `out` without room is not written to: the return value tells how many bytes it needs.
-    """
-    line_start, line_stop, label_first = rows.line_start, rows.line_stop, rows.label_first
-    at, write = 0, len(out) > 0
-    for row in range(len(line_start)):
-        start[:, row] = stop[:, row] = -1
-        size = line_stop[row] - line_start[row]
-        if line_start[row] >= 0:
-            start[0, row] = at
-            if write:
-                place = _put_heads(out, at, _BYTES_LIST, size)
-                put_bytes(out, place, rows.data, line_start[row], line_stop[row])
-            at += _row_field_size(_BYTES_LIST, size)
-            stop[0, row] = at
-        size = 4 * (label_first[row + 1] - label_first[row])
-        if size:
-            start[1, row] = at
-            if write:
-                place = _put_heads(out, at, _FLOAT_LIST, size)
-                put_bytes(out, place, rows.label, 4 * label_first[row], 4 * label_first[row + 1])
-            at += _row_field_size(_FLOAT_LIST, size)
-            stop[1, row] = at
-        if weighted:
-            start[2, row] = at
-            if write:
-                put_bits(out, _put_heads(out, at, _FLOAT_LIST, np.int64(4)), rows.weight[row])
-            at += _row_field_size(_FLOAT_LIST, np.int64(4))
-            stop[2, row] = at
-    return at
+) -> None:
+    """Write stretches of bytes as N fields: int64[N + 1] where each begins, and the last ends."""
+    at, head, write = np.int64(0), varint_size(np.int64(tag)), len(out) > 0
+    for one in range(len(start)):
+        places[one] = at
+        size = stop[one] - start[one]
+        if not given[one] or not (empty or size > 0):
+            continue
+        if write:
+            to = put_varint(out, at, np.int64(tag))
+            if sized:
+                to = put_varint(out, to, size)
+            put_bytes(out, to, data, start[one], stop[one])
+        at += head + size
+        if sized:
+            at += varint_size(size)
+    places[len(start)] = at

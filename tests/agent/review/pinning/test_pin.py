@@ -23,13 +23,14 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from ingot.agent.context import Context
 from ingot.agent.judging.trial import spec_of_document, state_guesses
 from ingot.agent.privacy import is_secret
 from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.pinning.pinned_sample import find_pinned, pinned_folder
 from ingot.agent.review.pinning.sample_redaction import SampleRedactor, named_values
 from ingot.agent.session import run_once
-from ingot.agent.state import Context, Order
+from ingot.agent.state import Order
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import sample_batches

@@ -13,7 +13,7 @@ from ingot.converters.recsys.monolith import (
     read_examples,
     write_arrow,
 )
-from ingot.converters.recsys.monolith.convert.filters import Filters
+from ingot.converters.recsys.monolith.convert.stream import Filters
 from ingot.converters.recsys.monolith.tables.table_file import parse_table_file
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "monolith"

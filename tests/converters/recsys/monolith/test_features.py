@@ -58,7 +58,7 @@ def test_as_protobuf_reads_them(given_features: list[Feature]) -> None:
         kind, payload, count = _payload(known)
         assert FEATURE_KINDS[int(found.kind[at])] == kind
         assert found.data[found.start[at] : found.stop[at]].tobytes() == payload
-        assert found.count[at] == count
+        assert found.counts[at] == count
         assert found.strange[at] == (feature.ByteSize() != known.ByteSize())
 
 
@@ -75,7 +75,7 @@ def test_other_forms_of_the_same_list() -> None:
     found = _of(list(UNUSUAL.values()))
     for at, what in enumerate(UNUSUAL):
         assert FEATURE_KINDS[int(found.kind[at])] == "float_list", what
-        assert found.count[at] == 2, what
+        assert found.counts[at] == 2, what
         values = found.data[found.start[at] : found.stop[at]].view(np.float32)
         assert values.tolist() == [1.0, 2.0], what
         assert not found.strange[at]
@@ -125,6 +125,6 @@ def test_what_rows_share_is_rewritten_once() -> None:
     [(rows, bad)] = index_batches(records_of_messages([content]))
     assert not bad
     found = read_features(rows)
-    assert found.count.tolist() == [2, 2, 2]
+    assert found.counts.tolist() == [2, 2, 2]
     assert len(found.data) <= len(rows.data) + len(packed)
     assert len(set(found.start.tolist())) == 1

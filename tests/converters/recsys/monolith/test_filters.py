@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.recsys.monolith.convert.filters import filter_rows
 from ingot.converters.recsys.monolith.convert.settings import Filters, LabelTest
+from ingot.converters.recsys.monolith.convert.stream import filter_rows
 from ingot.converters.recsys.monolith.record_index import records_of_messages
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
 from ingot.converters.recsys.monolith.wire.row_index import index_examples

@@ -24,11 +24,15 @@ from ingot.converters.recsys.monolith.contract import DEADBEEF
 from ingot.converters.recsys.monolith.convert.job import convert
 from ingot.converters.recsys.monolith.convert.settings import Settings, Target
 from ingot.converters.recsys.monolith.frames.compression import (
-    COMPRESSIONS,
-    open_compressed,
+    new_compressor,
     open_decompressed,
 )
-from ingot.converters.recsys.monolith.frames.framing import FRAMINGS, MAX_SORT_ID, Framing
+from ingot.converters.recsys.monolith.frames.framing import (
+    COMPRESSIONS,
+    FRAMINGS,
+    MAX_SORT_ID,
+    Framing,
+)
 from ingot.converters.recsys.monolith.frames.record_io import RecordReader, RecordWriter
 from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows
 from ingot.converters.recsys.monolith.streams import read_rows
@@ -197,7 +201,7 @@ def _hold_frames(parts: list[Records | Bad], right: list[Frame], size: int) -> i
         for one in range(len(part)):
             frame = right[number]
             assert not frame.reason
-            assert (part.number + one, part.offset[one]) == (number, at)
+            assert (part.record[one], part.offset[one]) == (number, at)
             assert (part.message(one), part.sort_id(one)) == (frame.message, frame.sort_id)
             assert part.source[one] == frame.source
             at, number = at + frame.size, number + 1
@@ -297,11 +301,9 @@ def _check_compressed(seed: int) -> str:
     random = Random(seed)
     framing, kind = random.choice(FRAMINGS), random.choice(KINDS)
     compression = random.choice(COMPRESSIONS)
-    packed = io.BytesIO()
-    writer = open_compressed(packed, compression)
-    writer.write(stream(random, framing, kind) * random.randrange(1, 50))
-    writer.close()
-    data = damaged(random, packed.getvalue())
+    packing = new_compressor(compression)
+    packed = packing.compress(stream(random, framing, kind) * random.randrange(1, 50))
+    data = damaged(random, packed + packing.flush())
     try:
         raw = open_decompressed(io.BytesIO(data), "stream", compression)
         made = list(read_rows(RecordReader(raw, "stream", framing, kind), kind))

@@ -16,8 +16,7 @@ from ingot.converters.recsys.monolith import (
     read_examples,
     write_examples,
 )
-from ingot.converters.recsys.monolith.frames.compression import COMPRESSIONS
-from ingot.converters.recsys.monolith.frames.framing import FRAMINGS, MAX_SORT_ID
+from ingot.converters.recsys.monolith.frames.framing import COMPRESSIONS, FRAMINGS, MAX_SORT_ID
 from ingot.schemas.monolith import example_pb2, instance_pb2
 
 

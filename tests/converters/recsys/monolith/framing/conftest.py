@@ -122,7 +122,7 @@ def by_reader(
 
 def _record(records: Records, at: int) -> Found:
     return Found(
-        records.number + at,
+        int(records.record[at]),
         int(records.offset[at]),
         0,
         None,

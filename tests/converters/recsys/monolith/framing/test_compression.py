@@ -16,25 +16,21 @@ from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.recsys.monolith.frames.compression import (
-    COMPRESSIONS,
     compression_by_content,
     compression_by_name,
-    open_compressed,
+    new_compressor,
     open_decompressed,
 )
+from ingot.converters.recsys.monolith.frames.framing import COMPRESSIONS
 
 NOISE = random.Random(3).randbytes(300_000)
 TEXT = b"the same words again and again " * 30_000 + NOISE
 
 
 def packed(data: bytes, compression: str, step: int = 100_000) -> bytes:
-    out = io.BytesIO()
-    packing = open_compressed(out, compression)
-    for at in range(0, len(data), step):
-        packing.write(data[at : at + step])
-    packing.close()
-    assert not out.closed
-    return out.getvalue()
+    packing = new_compressor(compression)
+    parts = [packing.compress(data[at : at + step]) for at in range(0, len(data), step)]
+    return b"".join([*parts, packing.flush()])
 
 
 def unpacked(data: bytes, compression: str | None, where: str = "it", size: int = 1 << 20) -> bytes:
@@ -262,7 +258,7 @@ def test_another_compression_is_no_option() -> None:
     with pytest.raises(ConversionError, match=r"'lz4' is unknown .use none, snappy, zstd"):
         open_decompressed(io.BytesIO(b""), "it", "lz4")
     with pytest.raises(ConversionError, match="'' is unknown"):
-        open_compressed(io.BytesIO(), "")
+        new_compressor("")
 
 
 def test_members_of_gzip_may_have_zeros_behind_them() -> None:

@@ -11,12 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.recsys.monolith.frames.compression import COMPRESSIONS, open_decompressed
-from ingot.converters.recsys.monolith.frames.framing import FRAMINGS, MAX_SORT_ID, Framing
+from ingot.converters.recsys.monolith.frames.compression import open_decompressed
+from ingot.converters.recsys.monolith.frames.framing import (
+    COMPRESSIONS,
+    FRAMINGS,
+    MAX_SORT_ID,
+    Framing,
+)
 from ingot.converters.recsys.monolith.frames.record_io import (
     RecordReader,
     RecordWriter,
-    find_unfit_keys,
+    find_unwritable,
     frame_records,
 )
 from ingot.converters.recsys.monolith.record_index import Bad, Records, records_of_messages
@@ -40,6 +45,7 @@ def with_frames(pieces: list[tuple[bytes, bytes, int]]) -> Records:
         sort_stop=flat.stop[::2],
         source=np.array([source for _, _, source in pieces], np.uint32),
         offset=flat.start[::2],
+        record=np.arange(len(pieces)),
     )
 
 
@@ -130,8 +136,10 @@ def test_the_type_in_a_lagrangex_header_is_no_part_of_its_key(read: Callable[...
 
 def test_a_key_that_no_header_holds_is_refused() -> None:
     records = with_frames([(b"m", b"", 256), (b"m", b"", 257), (b"m", b"", 0)])
-    assert find_unfit_keys(records, LAGRANGEX).tolist() == [False, True, False]
-    assert not find_unfit_keys(records, PLAIN).any()
+    sizes = np.ones(3, np.int64)
+    found = find_unwritable(records, sizes, LAGRANGEX, "example")
+    assert found["data_source_key"].tolist() == [False, True, False]
+    assert not find_unwritable(records, sizes, PLAIN, "example")["data_source_key"].any()
     with pytest.raises(ConversionError, match="record 1: has a data_source_key that no lagrangex"):
         frame_records(records, LAGRANGEX, "example")
     assert len(frame_records(records, PLAIN, "example")) == 27
@@ -182,7 +190,7 @@ def test_what_is_written_is_read(
     assert writer.records == len(pieces)
     stream = open_decompressed(io.BytesIO(out.getvalue()), "it", compression)
     found = [
-        (part.message(at), part.sort_id(at), int(part.source[at]), part.number + at)
+        (part.message(at), part.sort_id(at), int(part.source[at]), part.record[at])
         for part in RecordReader(stream, "it", framing, "example", block)
         for at in range(len(part))
     ]

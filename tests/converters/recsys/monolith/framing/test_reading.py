@@ -11,10 +11,11 @@ import pytest
 
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.monolith.contract import REASONS
-from ingot.converters.recsys.monolith.frames.compression import open_compressed, open_decompressed
+from ingot.converters.recsys.monolith.frames.compression import new_compressor, open_decompressed
 from ingot.converters.recsys.monolith.frames.framing import FRAMINGS, Framing
 from ingot.converters.recsys.monolith.frames.record_io import RecordReader, frame_records
 from ingot.converters.recsys.monolith.record_index import Bad, Records, records_of_messages
+from ingot.schemas.monolith.example_pb2 import Example
 
 Read = Callable[..., Any]
 Make = Callable[[int], bytes]
@@ -120,6 +121,19 @@ def test_a_stream_whose_framing_changes_is_told_where_it_does(read: Read, exampl
     assert bad.record == 3
 
 
+def test_a_change_of_framing_is_told_of_what_lies_behind_the_block(example: Make) -> None:
+    """What the rest reads as is seen in more of the stream than the bytes that are at hand."""
+    large = Example()
+    for number in range(3_000):
+        large.named_feature.add(name=f"feature {number} of many").feature.int64_value = 1
+    first = frame_records(records_of_messages([example(1)]), Framing(), "example").tobytes()
+    stream = io.BytesIO(first + plain(large.SerializeToString(), example(2)))
+    *_, bad = RecordReader(stream, "it", Framing(), "example", block=1)
+    assert isinstance(bad, Bad)
+    assert (bad.reason, bad.offset) == ("sort_id", len(first))
+    assert bad.detail.endswith("; from here on it reads with framing none")
+
+
 @pytest.mark.parametrize("stated", FRAMINGS, ids=str)
 @pytest.mark.parametrize("real", FRAMINGS, ids=str)
 def test_another_framing_is_named(real: Framing, stated: Framing, example: Make) -> None:
@@ -188,11 +202,9 @@ def test_what_comes_before_the_end_of_cut_off_data_is_given(example: Make) -> No
     noise = random.Random(1).randbytes(400_000)
     data = plain(*(noise[at : at + 100] for at in range(0, len(noise), 100)))
     for compression in ("gzip", "zstd", "zlib", "snappy"):
-        out = io.BytesIO()
-        packing = open_compressed(out, compression)
-        packing.write(data)
-        packing.close()
-        raw = io.BytesIO(out.getvalue()[: len(out.getvalue()) * 3 // 4])
+        packing = new_compressor(compression)
+        packed = packing.compress(data) + packing.flush()
+        raw = io.BytesIO(packed[: len(packed) * 3 // 4])
         stream = open_decompressed(raw, "it", compression)
         reader = iter(RecordReader(stream, "it", PLAIN, "example"))
         first = next(reader)

@@ -4,13 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.monolith.tables.cells import (
+from ingot.converters.recsys.monolith.tables.schema import PARTS, count_occurrences, number_keys
+from ingot.converters.recsys.monolith.wire.row_assembly import (
     Spans,
     join_spans,
     spans_of_numbers,
     spans_of_varints,
 )
-from ingot.converters.recsys.monolith.tables.kernels import PARTS, count_occurrences, number_keys
 
 PIECES = st.lists(st.binary(max_size=200), max_size=6)
 
