@@ -1,4 +1,4 @@
-"""Read and write JSON and YAML: files, the JSON Schemas of ingot, typed values.
+"""Read, write and show JSON and YAML: files, the JSON Schemas of ingot, typed values, short texts.
 
 `encode` and `decode` turn dataclasses into plain JSON and back by their type hints. A hint may say
 how a field stands in JSON: `Annotated[T, OMIT]`.
@@ -57,6 +57,11 @@ def find_json(path: Path) -> dict[str, Json] | None:
         return load_json(path)
     except (OSError, ValueError):
         return None
+
+
+def shorten_text(text: str, limit: int, mark: str = "…") -> str:
+    """Return a text for display: at most `limit` characters, `mark` at its end if it was cut."""
+    return text if len(text) <= limit else f"{text[: limit - len(mark)]}{mark}"
 
 
 def json_digest(document: Json) -> str:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from ingot.converters.rows import Json, shorten_text
+from ingot.converters.json_yaml import shorten_text
+from ingot.converters.rows import Json
 
 
 class PathSyntaxError(ValueError):

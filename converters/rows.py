@@ -12,11 +12,6 @@ Json: TypeAlias = Any
 MappingDocument: TypeAlias = dict[str, Any]
 
 
-def shorten_text(text: str, limit: int, mark: str = "…") -> str:
-    """Return a text for display: at most `limit` characters, `mark` at its end if it was cut."""
-    return text if len(text) <= limit else f"{text[: limit - len(mark)]}{mark}"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BadRow:
     """A row that could not be read: its number in the file from 0, why, and what was found there.

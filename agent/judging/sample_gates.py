@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from ingot.agent.privacy import redact
 from ingot.agent.state import Check, Gate
 from ingot.converters.errors import Problem
+from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import MAX_UNREADABLE, MIN_COVERAGE
 from ingot.converters.mapping.rows.executor import SOFT_REASONS
-from ingot.converters.rows import shorten_text
 from ingot.converters.sources.text_kinds import Content, MostFrequent
 
 _MOST_DETAIL = 400

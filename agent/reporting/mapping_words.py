@@ -15,8 +15,9 @@ from ingot.agent.proposing.proposal import (
     outer_parts,
 )
 from ingot.agent.state import Check
+from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import PathCoverage
-from ingot.converters.rows import Json, MappingDocument, shorten_text
+from ingot.converters.rows import Json, MappingDocument
 
 LONGEST = 240  # characters of a part in one line
 

@@ -18,8 +18,8 @@ from ingot.agent.review.golden_rows import GoldenResult
 from ingot.agent.review.replay import Replay, SampleRun
 from ingot.agent.review.revisions import shrunken_sample
 from ingot.agent.state import Gate
+from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.rows.executor import Record
-from ingot.converters.rows import shorten_text
 
 Level = Literal["pass", "warn", "block"]
 LEVELS: tuple[Level, ...] = ("pass", "warn", "block")

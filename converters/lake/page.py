@@ -19,9 +19,10 @@ from importlib import resources
 from itertools import accumulate, takewhile
 from typing import Final
 
+from ingot.converters.json_yaml import shorten_text
 from ingot.converters.lake.catalog import STATUS_WORDS, STATUSES, SetFacts
 from ingot.converters.output import pages
-from ingot.converters.rows import Json, shorten_text
+from ingot.converters.rows import Json
 
 SAMPLES_BYTES: Final = 6 << 20
 MAPPINGS_BYTES: Final = 4 << 20

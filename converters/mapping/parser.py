@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingot.converters.errors import Problem
+from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.language import (
     META_KEYS,
     ROLES,
@@ -31,7 +32,7 @@ from ingot.converters.mapping.language import (
     ValueKind,
 )
 from ingot.converters.paths import Path, PathSyntaxError, compile_path
-from ingot.converters.rows import Json, MappingDocument, shorten_text
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.facts import FORMATS, SourceSpec
 
 # How a bare string of version 1 that may be a literal (source, language, system) becomes a value:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from ingot.converters.errors import IngotError, SourceError
-from ingot.converters.json_yaml import json_digest, load_json
+from ingot.converters.json_yaml import json_digest, load_json, shorten_text
 from ingot.converters.output.commit import FinishedResult, StagedResult, stage
 from ingot.converters.output.files import list_files, output_errors
 from ingot.converters.progress import host_facts
-from ingot.converters.rows import Json, shorten_text
+from ingot.converters.rows import Json
 
 ALREADY_DONE: Final = "this result was there already: nothing to do"
 STATS: Final = "stats.json"

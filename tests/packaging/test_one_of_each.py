@@ -22,7 +22,7 @@ ONCE = {
     "cutting of a text for display": (
         r"if len\((\w+)\) <= [^:\n]* else f\"\{\1\[",
         {
-            "converters/rows.py",
+            "converters/json_yaml.py",
             "agent/privacy/redaction.py",  # names, with how much is left out
             "agent/proposing/llm/reply.py",  # a value in a prompt
             "agent/review/golden_rows.py",  # around the first difference

@@ -24,8 +24,9 @@ from typing import IO, Final, Literal, Protocol, get_args
 
 import orjson
 
+from ingot.converters.json_yaml import shorten_text
 from ingot.converters.megatron.options import Level
-from ingot.converters.rows import Json, shorten_text
+from ingot.converters.rows import Json
 
 Component = Literal["scanner", "reader", "tokenizer", "writer", "pipeline"]
 Stage = Literal["reader", "preprocess", "tokenize", "write", "index"]

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.rows import Json, shorten_text
+from ingot.converters.json_yaml import shorten_text
+from ingot.converters.rows import Json
 
 
 @dataclass(frozen=True, kw_only=True)
