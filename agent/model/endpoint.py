@@ -23,12 +23,7 @@ NO_KEY = "none"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preset:
-    """What is known of a kind of server.
-
-    Attributes:
-        base_url: the root of its API where none is given.
-        keys: environment variables of the key, the first that is set counts.
-    """
+    """What is known of a kind of server; of its `keys`, variables, the first that is set counts."""
 
     name: str
     base_url: str
@@ -40,12 +35,7 @@ class Preset:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Key:
-    """The key of an endpoint.
-
-    Attributes:
-        value: the key, `NO_KEY` where none is set.
-        variable: the environment variable that it is in; where none is set, the one to set.
-    """
+    """The key of an endpoint, `NO_KEY` = none, and the variable that it is in or belongs in."""
 
     value: str
     variable: str
@@ -55,10 +45,7 @@ class Key:
 class Endpoint:
     """Where the model is and the limits of one request.
 
-    Attributes:
-        base_url: root of an OpenAI-compatible API; None = the preset's, else OpenAI's.
-        timeout_s: the most seconds that one request may take as a whole.
-        preset: name of what is known of the server, None = nothing is.
+    `base_url` None = the preset's, else OpenAI's; `timeout_s` is for one request as a whole.
     """
 
     model: str
