@@ -172,7 +172,7 @@ class Sender:
     def _count_spent(
         self, said: Reply | Fault | None, about: int, chunks: ChunkReader | None
     ) -> Spent:
-        """What a request that was sent spent, estimated where not told; `said` None = it was ended."""
+        """What a sent request spent, estimated where not told; `said` None = a person ended it."""
         asked = 0 if isinstance(said, Fault) and said.kind != "timeout" else about
         got = 0
         if chunks is not None and chunks.begun:  # Also where it broke off later.

@@ -1,4 +1,4 @@
-"""Where the model is: name, base URL, preset. Keys are read from the environment at every call."""
+"""Where the model is, by settings and presets, and what it may cost; keys are read at each call."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -66,9 +66,11 @@ class Endpoint:
         return url_host(self.url)
 
 
-def load_presets() -> dict[str, Preset]:
+@cache
+def load_presets() -> Mapping[str, Preset]:
     """What is known of servers, by name."""
-    return dict(_read_presets())
+    table = loads((files(__package__) / "presets.json").read_bytes())
+    return {name: decode(Preset, {"name": name, **one}) for name, one in table.items()}
 
 
 def configured_endpoint(
@@ -85,8 +87,8 @@ def configured_endpoint(
     want no key.
     """
     preset = preset or environment.get("INGOT_PRESET") or None
-    if preset is not None and preset not in _read_presets():
-        raise ValueError(f"no preset {preset!r}; there are {', '.join(_read_presets())}")
+    if preset is not None and preset not in load_presets():
+        raise ValueError(f"no preset {preset!r}; there are {', '.join(load_presets())}")
     name = model or environment.get("INGOT_MODEL")
     url = base_url or environment.get("OPENAI_BASE_URL") or None
     if not name or not (url or preset or environment.get(_ANY_KEY)):
@@ -97,8 +99,8 @@ def configured_endpoint(
 def known_preset(endpoint: Endpoint) -> Preset | None:
     """What is known of the server: the named preset, else one whose public host is asked."""
     if endpoint.preset:
-        return _read_presets()[endpoint.preset]
-    for one in _read_presets().values():
+        return load_presets()[endpoint.preset]
+    for one in load_presets().values():
         if url_host(one.base_url) == endpoint.host != "localhost":
             return one
     return None
@@ -139,12 +141,6 @@ def service_url(url: str) -> str:
         return "the base URL"
     where = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
     return where.geturl()
-
-
-@cache
-def _read_presets() -> dict[str, Preset]:
-    table = loads((files(__package__) / "presets.json").read_bytes())
-    return {name: decode(Preset, {"name": name, **one}) for name, one in table.items()}
 
 
 SECTION: Final = "Model"

@@ -90,11 +90,9 @@ class ModelAccess:
         kept for the shape only where the rules make the same of the rows; otherwise the shape is
         marked, and the next question about it shows no card.
         """
-        from ingot.agent.proposing.llm.question import prompt_hash
-
         parts: Json = {
             "fingerprint": fingerprint,
-            "prompt": prompt_hash(request.tokens),
+            "prompt": question.prompt_hash(request.tokens),
             "model": self.endpoint.model,
             "url": self.endpoint.url,
             "mode": request.mode,
