@@ -13,6 +13,7 @@ rule.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ingot.agent.review.markdown_escaping import (
@@ -221,7 +222,8 @@ def _provenance_table(mapping: Facts) -> str:
     old, new = mapping["provenance"]["old"], mapping["provenance"]["new"]
     names = ("mapper", "model", "prompt_sha256", "confidence", "edited", "repaired")
     rows = [
-        _figure_row(name.replace("_sha256", ""), old, new, _stated_value(name)) for name in names
+        _figure_row(name.replace("_sha256", ""), old, new, partial(_stated_text, name))
+        for name in names
     ]
     rows += [_figure_row("cost", old, new, _cost_text)]
     stated = [row for row in rows if row[1:] != ("-", "-")]
@@ -233,16 +235,13 @@ def _provenance_table(mapping: Facts) -> str:
     return fold_blocks(title, [*inner, lacking if line is None else command_block(line)])
 
 
-def _stated_value(name: str) -> Describe:
-    def show(side: Facts) -> str:
-        value = side[name]
-        if value is None or isinstance(value, bool):
-            return {None: "-", True: "yes", False: "no"}[value]
-        if isinstance(value, int | float):
-            return code_span(f"{value:.2f}")
-        return code_span(str(value)[:12] if name == "prompt_sha256" else str(value))
-
-    return show
+def _stated_text(name: str, side: Facts) -> str:
+    value = side[name]
+    if value is None or isinstance(value, bool):
+        return {None: "-", True: "yes", False: "no"}[value]
+    if isinstance(value, int | float):
+        return code_span(f"{value:.2f}")
+    return code_span(str(value)[:12] if name == "prompt_sha256" else str(value))
 
 
 def _cost_text(side: Facts) -> str:
@@ -409,16 +408,17 @@ _COMMANDS = {"block": "error", "warn": "warning"}
 
 
 def github_annotations(review: Facts) -> list[str]:
-    """Return notes at the lines of the mappings as job commands, errors first."""
-    return [*_level_annotations(review, "block"), *_level_annotations(review, "warn")]
+    """Return notes at the lines of the mappings as job commands, errors first.
 
-
-def _level_annotations(review: Facts, level: str) -> Iterator[str]:
-    """Yield at most ten; the last one says how many more there are."""
-    found = _reasons_at(level, sort_by_level(review["mappings"]))
-    for place, (mapping, reason) in enumerate(found[:MOST], start=1):
-        left = len(found) - MOST if place == MOST else 0
-        yield _annotation_command(mapping, reason, left)
+    There are at most ten of a level; the last one says how many more there are.
+    """
+    lines = []
+    for level in _COMMANDS:
+        found = _reasons_at(level, sort_by_level(review["mappings"]))
+        for place, (mapping, reason) in enumerate(found[:MOST], start=1):
+            left = len(found) - MOST if place == MOST else 0
+            lines.append(_annotation_command(mapping, reason, left))
+    return lines
 
 
 def _annotation_command(mapping: Facts, reason: Facts, left: int) -> str:

@@ -420,8 +420,9 @@ def _provenance_json(document: MappingDocument | None) -> dict[str, Json] | None
     if not isinstance(stated, dict) or not stated:
         return None
     repaired = stated.get("repaired")
+    texts = {key: stated.get(key) for key in ("mapper", "model", "prompt_sha256")}
     return {
-        **{key: _text_or_none(stated.get(key)) for key in ("mapper", "model", "prompt_sha256")},
+        **{key: redact(one) if isinstance(one, str) else None for key, one in texts.items()},
         "confidence": _number_or_none(stated.get("confidence")),
         "edited": stated["edited"] if isinstance(stated.get("edited"), bool) else None,
         "repaired": bool(repaired) if isinstance(repaired, bool | list) else None,
@@ -435,10 +436,6 @@ def _cost_json(stated: Json) -> dict[str, Json] | None:
     return {
         key: _number_or_none(stated.get(key)) for key in ("calls", "tokens_in", "tokens_out", "usd")
     }
-
-
-def _text_or_none(stated: Json) -> str | None:
-    return redact(stated) if isinstance(stated, str) else None
 
 
 def _number_or_none(stated: Json) -> float | int | None:

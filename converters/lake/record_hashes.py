@@ -53,9 +53,7 @@ def hash_records(batch: pa.RecordBatch) -> Hashes:
         hint = "convert the data set first"
         raise ConversionError("records", "a batch holds no unified records", hint)
     heads, bodies = _RECORD_PARTS[kind](batch)
-    said = b"".join(
-        [_digest(head, body) for head, body in zip(heads.slices(), bodies.slices(), strict=True)]
-    )
+    said = b"".join([_digest(head, body) for head, body in zip(heads, bodies, strict=True)])
     return np.frombuffer(said, np.uint8).reshape(-1, WIDTH)
 
 
@@ -84,42 +82,27 @@ def _digest(head: memoryview, body: memoryview) -> bytes:
     return digest.digest()
 
 
-class _ByteRuns:
-    """One stretch of bytes per record, cut out of one buffer."""
-
-    def __init__(self, buffer: pa.Buffer | None, bounds: npt.NDArray[np.int64]) -> None:
-        self._view = memoryview(buffer) if buffer is not None else memoryview(b"")
-        self._bounds = bounds.tolist()
-
-    @classmethod
-    def of(cls, texts: pa.Array) -> "_ByteRuns":
-        """A `large_binary` array without nulls: a piece per value."""
-        return cls(texts.buffers()[2], _offsets(texts))
-
-    @classmethod
-    def of_runs(cls, texts: pa.Array, counts: npt.NDArray[np.int64]) -> "_ByteRuns":
-        """The same array, where a piece is the next `counts[i]` values."""
-        ends = np.concatenate(([0], np.cumsum(counts)))
-        return cls(texts.buffers()[2], _offsets(texts)[ends])
-
-    def slices(self) -> list[memoryview]:
-        """The pieces, in order."""
-        view, bounds = self._view, self._bounds
-        return [view[a:b] for a, b in itertools.pairwise(bounds)]
+_Parts = tuple[list[memoryview], list[memoryview]]
+"""Head and body of every record."""
 
 
-def _offsets(texts: pa.Array) -> npt.NDArray[np.int64]:
-    stored = np.frombuffer(texts.buffers()[1], np.int64)
-    return stored[texts.offset : texts.offset + len(texts) + 1]
+def _slices(texts: pa.Array, counts: npt.NDArray[np.int64] | None = None) -> list[memoryview]:
+    """The values of a `large_binary` array without nulls, or the next `counts[i]` of them each."""
+    _, stored, buffer = texts.buffers()
+    bounds = np.frombuffer(stored, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    if counts is not None:
+        bounds = bounds[np.concatenate(([0], np.cumsum(counts)))]
+    view = memoryview(buffer) if buffer is not None else memoryview(b"")
+    return [view[a:b] for a, b in itertools.pairwise(bounds.tolist())]
 
 
-def _text_parts(batch: pa.RecordBatch) -> tuple[_ByteRuns, _ByteRuns]:
+def _text_parts(batch: pa.RecordBatch) -> _Parts:
     lengths, texts = _length_field(batch.column("text"))
     heads = _join_columns(_tag("P", batch.num_rows), lengths)
-    return _ByteRuns.of(heads), _ByteRuns.of(texts)
+    return _slices(heads), _slices(texts)
 
 
-def _conversation_parts(batch: pa.RecordBatch) -> tuple[_ByteRuns, _ByteRuns]:
+def _conversation_parts(batch: pa.RecordBatch) -> _Parts:
     messages = batch.column("messages")
     lengths = pc.list_value_length(messages)
     heads = _join_columns(
@@ -135,10 +118,10 @@ def _conversation_parts(batch: pa.RecordBatch) -> tuple[_ByteRuns, _ByteRuns]:
         _flag_field(pc.struct_field(flat, "loss_mask")),
     )
     counts = pc.fill_null(lengths, 0).to_numpy().astype(np.int64)
-    return _ByteRuns.of(heads), _ByteRuns.of_runs(turns, counts)
+    return _slices(heads), _slices(turns, counts)
 
 
-_RECORD_PARTS: Final[dict[RecordKind, Callable[[pa.RecordBatch], tuple[_ByteRuns, _ByteRuns]]]] = {
+_RECORD_PARTS: Final[dict[RecordKind, Callable[[pa.RecordBatch], _Parts]]] = {
     "pt": _text_parts,
     "sft": _conversation_parts,
 }

@@ -9,6 +9,7 @@ from ingot.agent.review.diff.change_rules import exact_text
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import LiteralBinder, bind, infer_roles, parse
 from ingot.converters.mapping.language import (
+    ROLES,
     Condition,
     Group,
     Layout,
@@ -38,7 +39,10 @@ from ingot.converters.sources.facts import SourceSpec
 
 def _simplest_path(path: Path) -> Path:
     """Unquote every key that can be unquoted: a name alone is exactly that key, too."""
-    exact: list[Step] = [_exact_step(step) for step in path.steps]
+    exact = [
+        Key(step.names[0]) if isinstance(step, Names) and len(step.names) == 1 else step
+        for step in path.steps
+    ]
     steps: list[Step] = []
     for step, following in zip(exact, [*exact[1:], None], strict=False):
         alone = not isinstance(following, Names) and not (steps and isinstance(steps[-1], Names))
@@ -46,13 +50,6 @@ def _simplest_path(path: Path) -> Path:
             step = Names((step.name,))
         steps.append(step)
     return compile_path(steps_text(tuple(steps)))
-
-
-def _exact_step(step: Step) -> Step:
-    return Key(step.names[0]) if isinstance(step, Names) and len(step.names) == 1 else step
-
-
-_OWN_NAMES = {name: name for name in ("user", "assistant", "system", "tool")}
 
 
 def normal_form(document: MappingDocument, values: Sequence[Json] = ()) -> MappingDocument:
@@ -198,7 +195,7 @@ def _message(message: Message) -> Message:
 
 
 def _role(role: RoleFromData) -> RoleFromData:
-    own = role.map is not None and dict(role.map) == _OWN_NAMES
+    own = role.map is not None and dict(role.map) == {name: name for name in ROLES}
     return replace(role, path=_simplest_path(role.path), map=None if own else role.map)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,6 @@ from ingot.converters.recsys.monolith.record_index import Bad, Places, Records, 
 from ingot.converters.recsys.monolith.tables import schema as c
 from ingot.converters.recsys.monolith.tables.cells import (
     INT64,
-    UINT32,
     Lists,
     Numbers,
     byte_strings,
@@ -23,14 +22,15 @@ from ingot.converters.recsys.monolith.tables.cells import (
     encode_line_field,
     fid_converter,
     fid_numbers,
+    float32_numbers,
     float_numbers,
-    is_list,
     numbers_in_range,
     plain_array,
     plain_type,
-    single_value_lists,
+    uint32_numbers,
     uint64_numbers,
     valid_mask,
+    value_lists,
 )
 from ingot.converters.recsys.monolith.tables.column_plan import FeatureColumn, Plan
 from ingot.converters.recsys.monolith.wire.format_kernels import FIXED32, FIXED64, LENGTH, VARINT
@@ -114,7 +114,7 @@ def _encode_unset(array: pa.Array) -> FeatureCells:
 
 def _encode_cells(column: FeatureColumn, array: pa.Array) -> FeatureCells:
     depth = DEPTH[column.kind]
-    lists = column_lists(array) if is_list(array.type) else single_value_lists(array)
+    lists = value_lists(array)
     if depth == LISTS:
         return _encode_nested_lists(
             column, lists, column_lists(_as_lists(lists.values, column.kind))
@@ -222,7 +222,8 @@ class _BatchEncoder:
         """The good rows, numbered from `first` on."""
         planned = self._plan.features
         (line, has_line), label = self._lines(), self._labels()
-        weight, source = self._weights(), self._sources()
+        weight = self._numbers(INSTANCE_WEIGHT, INSTANCE_WEIGHT, float32_numbers, np.float32)
+        source = self._numbers(c.SOURCE, "data_source_key", uint32_numbers, np.uint32)
         others = [line, self._bytes(c.SORT_ID, None), self._bytes(c.REST, "Example")]
         spans, order, present = self._features()
         good = np.ones(self._count, np.bool_)
@@ -348,10 +349,8 @@ class _BatchEncoder:
     def _labels(self) -> Spans:
         places = self._plan.label
         columns = [plain_array(self._column(at)) for at in places]
-        if len(columns) == 1 and is_list(columns[0].type):
-            return self._label_lists(places[0], column_lists(columns[0]))
         if len(columns) == 1:
-            return self._label_lists(places[0], single_value_lists(columns[0]))
+            return self._label_lists(places[0], value_lists(columns[0]))
         return self._label_columns(columns)
 
     def _label_lists(self, at: int, lists: Lists) -> Spans:
@@ -375,23 +374,17 @@ class _BatchEncoder:
         start = np.arange(self._count, dtype=np.int64) * width
         return Spans(data=table.reshape(-1).view(np.uint8), start=start, stop=start + width * ~none)
 
-    def _weights(self) -> NDArray[np.float32]:
-        at = self._plan.special.get(INSTANCE_WEIGHT)
+    def _numbers(
+        self, name: str, what: str, convert: Callable[[pa.Array], Numbers], dtype: type[np.number]
+    ) -> NDArray[Any]:
+        """A column of one number for each row; 0 where there is none."""
+        at = self._plan.special.get(name)
         if at is None:
-            return np.zeros(self._count, np.float32)
+            return np.zeros(self._count, dtype)
         column = plain_array(self._column(at))
-        values, bad = float_numbers(column, np.float32)
-        self._complain_value(at, bad & valid_mask(column), INSTANCE_WEIGHT)
-        return values
-
-    def _sources(self) -> NDArray[np.uint32]:
-        at = self._plan.special.get(c.SOURCE)
-        if at is None:
-            return np.zeros(self._count, np.uint32)
-        column = plain_array(self._column(at))
-        values, bad = numbers_in_range(column, *UINT32)
-        self._complain_value(at, bad & valid_mask(column), "data_source_key")
-        return values.astype(np.uint32)
+        values, bad = convert(column)
+        self._complain_value(at, bad & valid_mask(column), what)
+        return values.astype(dtype)
 
 
 def _complaint_by_row(cells: FeatureCells, ahead: int) -> Callable[[int], str]:

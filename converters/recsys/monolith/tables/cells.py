@@ -97,11 +97,16 @@ def column_lists(array: pa.Array) -> Lists:
     return Lists(valid=valid, start=start, stop=stop, values=values)
 
 
-def single_value_lists(array: pa.Array) -> Lists:
+def _single_value_lists(array: pa.Array) -> Lists:
     """Each value of a column that is not null as a list of itself."""
     valid = valid_mask(array)
     start = np.arange(len(array), dtype=np.int64)
     return Lists(valid=valid, start=start, stop=start + valid, values=array)
+
+
+def value_lists(array: pa.Array) -> Lists:
+    """The lists of a plain column, or each of its values as a list of itself."""
+    return column_lists(array) if is_list(array.type) else _single_value_lists(array)
 
 
 Numbers = tuple[NDArray[Any], NDArray[np.bool_]]
@@ -157,6 +162,16 @@ def float_numbers(array: pa.Array, dtype: type[np.floating[Any]]) -> Numbers:
     with np.errstate(over="ignore"):
         made = numbers.astype(dtype, copy=False)
     return made, null | (np.isinf(made) & np.isfinite(numbers))
+
+
+def float32_numbers(array: pa.Array) -> Numbers:
+    """Numbers as float32."""
+    return float_numbers(array, np.float32)
+
+
+def uint32_numbers(array: pa.Array) -> Numbers:
+    """Whole numbers of 32 bits without a sign."""
+    return numbers_in_range(array, *UINT32)
 
 
 def uint64_numbers(array: pa.Array) -> Numbers:
@@ -233,9 +248,7 @@ def encode_line_field(name: str, array: pa.Array) -> tuple[Spans, NDArray[np.boo
     if pa.types.is_null(array.type):
         array = array.cast(line_type(name))
     if name in LISTS:
-        return _encode_list(
-            name, column_lists(array) if is_list(array.type) else single_value_lists(array)
-        )
+        return _encode_list(name, value_lists(array))
     given = valid_mask(array)
     if name in TEXTS:
         spans, _ = byte_strings(array)
