@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+from ingot.agent.chat.edits import Edit
 from ingot.agent.model.budget import Usage
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError
 from ingot.converters.json_yaml import EMPTY, decode, encode
 from ingot.converters.output.sqlite_file import database_error, open_database
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import MappingDocument
 
 FORM = 1  # of the JSON that a conversation is kept as
 YOU, MODEL, INGOT = "you", "model", "ingot"
@@ -43,7 +44,7 @@ class Utterance:
 
     who: str
     text: str
-    edits: tuple[dict[str, Json], ...] = ()
+    edits: tuple[Edit, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
@@ -14,7 +14,6 @@ from ingot.agent.lake.lake_order import LakeOrder
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.survey import SeenFile, Survey, survey_lake
 from ingot.converters.output.worker_pool import TaskFailure, Workers
 from ingot.converters.rows import Json
@@ -36,7 +35,7 @@ from ingot.converters.sources.storage.listing import (
 _CHUNK: Final = 200
 _THREADS: Final = 8  # of a process that reads from afar
 
-_RAW: Final = "recognised"
+_RAW: Final = "recognized"
 
 Counted = Callable[[int, int], None]
 
@@ -222,30 +221,37 @@ def _member_place(member: Json, archive: Place) -> Place:
 # --- data sets
 
 
+@dataclass(frozen=True, slots=True)
+class _Recognized:
+    """What another command reads at a place, None = nothing, and a hash of its files."""
+
+    digest: str
+    proposal: Proposal | None
+
+
 def find_sets(order: LakeOrder, listed: LakeListing, workers: Workers, hear: Counted) -> Survey:
     """Put the files of a lake together to data sets.
 
     What another command reads is recognised again only where the files have changed.
     """
-    known, recognised = order.state.note(_RAW) or {}, dict[str, Json]()
+    known = order.state.note(_RAW, dict[str, _Recognized]) or {}
+    recognized: dict[str, _Recognized] = {}
 
     def recognise(source: Source) -> Proposal | None:
         stamps = [[e.name, e.bytes, e.mtime_ns, e.etag] for e in source.listing.entries]
         digest = hashlib.sha256(json.dumps([__version__, stamps]).encode()).hexdigest()
-        former = known.get(source.location)
-        if former and former[0] == digest:
-            recognised[source.location] = former
-            return None if former[1] is None else decode(Proposal, former[1])
-        try:
-            proposal = raw_data_proposal(source)
-        except SourceError:  # the data set that it belongs to says what cannot be read
-            return None
-        recognised[source.location] = [digest, proposal and encode(proposal)]
-        return proposal
+        found = known.get(source.location)
+        if found is None or found.digest != digest:
+            try:
+                found = _Recognized(digest, raw_data_proposal(source))
+            except SourceError:  # the data set that it belongs to says what cannot be read
+                return None
+        recognized[source.location] = found
+        return found.proposal
 
     scanned = scan_files(order, listed.entries, workers, hear)
     seen = sorted([*scanned, *listed.lost], key=lambda one: one.entry.name)
     found = survey_lake(order.root, seen, order.state.members(), recognise)
-    if recognised != known:
-        order.state.keep_note(_RAW, recognised)
+    if recognized != known:
+        order.state.keep_note(_RAW, recognized, dict[str, _Recognized])
     return replace(found, left_out=(*found.left_out, *listed.left_out))

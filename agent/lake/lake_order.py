@@ -18,7 +18,6 @@ from ingot.agent.proposing.order import (
 )
 from ingot.converters.convert.options import Language, Records, Tokenizer
 from ingot.converters.json_yaml import json_digest
-from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class LakeOrder:
         )
 
 
-def _file_stamps(data_set: "DataSet") -> dict[str, Json]:
+def _file_stamps(data_set: "DataSet") -> dict[str, object]:
     """Return what tells the files of a data set from those of another time."""
     from ingot.converters.sources.facts import input_stamp
 
@@ -155,7 +154,7 @@ def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: Path | None 
     from ingot.converters.convert.result import VERSIONS
 
     mapping = mapping or order.mapping(data_set.name)
-    document = {
+    document: dict[str, object] = {
         "versions": VERSIONS,
         **_file_stamps(data_set),
         "options": [order.records, order.language, order.has_corpus or _tokenizer_identity(order)],
@@ -175,7 +174,7 @@ def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: Path | None 
     return json_digest(document)
 
 
-def _tokenizer_identity(order: LakeOrder) -> Json:
+def _tokenizer_identity(order: LakeOrder) -> object:
     """Return what tells a tokenizer from another one under its name."""
     if order.tokenizer is None or not (path := Path(order.tokenizer)).exists():
         return order.tokenizer

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from sqlite3 import Connection, Error
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ingot.converters.errors import OutputError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.output.sqlite_file import disk_full_hint, open_database
-from ingot.converters.rows import Json
 
 FOLDER: Final = ".ingot-lake"
 _FILE: Final = "state.sqlite"
@@ -25,6 +24,10 @@ CREATE TABLE IF NOT EXISTS sets (name TEXT PRIMARY KEY, key TEXT, facts TEXT);
 CREATE TABLE IF NOT EXISTS shapes (key TEXT PRIMARY KEY, name TEXT);
 CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT);
 """
+
+
+_PUT_NOTE: Final = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
+T = TypeVar("T")
 
 
 class KnownSet(NamedTuple):
@@ -132,21 +135,20 @@ class LakeState:
 
     # --- notes
 
-    def note(self, key: str) -> Json:
+    def note(self, key: str, kind: type[T]) -> T | None:
         """Return a note, None if there is none."""
         rows = self._rows("SELECT value FROM notes WHERE key = ?", key)
-        return json.loads(rows[0][0]) if rows else None
+        return decode(kind, json.loads(rows[0][0])) if rows else None
 
-    def keep_note(self, key: str, value: Json) -> None:
+    def keep_note(self, key: str, value: T | None, kind: type[T]) -> None:
         """Keep a note; None removes it."""
         with self.connected() as connection:
             if value is None:
                 connection.execute("DELETE FROM notes WHERE key = ?", (key,))
             else:
-                put = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
-                connection.execute(put, (key, json.dumps(value)))
+                connection.execute(_PUT_NOTE, (key, json.dumps(encode(value, kind))))
 
-    def change_note(self, key: str, change: Callable[[Json], Json]) -> Json:
+    def change_note(self, key: str, kind: type[T], change: Callable[[T | None], T]) -> None:
         """Replace a note by what `change` returns, with no other process in between.
 
         Nothing is kept if `change` raises.
@@ -154,7 +156,5 @@ class LakeState:
         with self.connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
             row = connection.execute("SELECT value FROM notes WHERE key = ?", (key,)).fetchone()
-            made = change(json.loads(row[0]) if row else None)
-            put = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
-            connection.execute(put, (key, json.dumps(made)))
-            return made
+            made = change(decode(kind, json.loads(row[0])) if row else None)
+            connection.execute(_PUT_NOTE, (key, json.dumps(encode(made, kind))))

@@ -45,12 +45,12 @@ def known_order(lake: Path, mappings: Path | None = None) -> LakeOrder:
     """Restore the order of the runs that wrote a lake's folder."""
     lake = lake.absolute()
     state = LakeState(lake)
-    root = state.note("root") if state.folder.is_dir() else None
+    root = state.note("root", str) if state.folder.is_dir() else None
     if root is None:
         hint = "give the DIR of: ingot lake run ROOT --out DIR"
         raise OutputError(str(lake), "is not the folder of a lake", hint)
-    folder = mappings or Path(str(state.note("mappings") or lake / MAPPINGS))
-    return LakeOrder(root=str(root), out=lake, mappings=folder.absolute())
+    folder = mappings or Path(state.note("mappings", str) or lake / MAPPINGS)
+    return LakeOrder(root=root, out=lake, mappings=folder.absolute())
 
 
 def waiting_sets(order: LakeOrder, *, rejected: bool = False) -> list[SetFacts]:

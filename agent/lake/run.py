@@ -92,11 +92,11 @@ def run_lake(
         found = find_sets(
             order, listed, workers, lambda *counts: listen(LakeProgress("files", *counts))
         )
-        state.keep_note(_ROOT, _lake_place(order))
-        state.keep_note(MAPPINGS, str(order.mappings))
+        state.keep_note(_ROOT, _lake_place(order), str)
+        state.keep_note(MAPPINGS, str(order.mappings), str)
         state.keep_members(_set_by_file(found))
         shared_model.begin_run(state)
-        state.keep_note(GONE, None)
+        state.keep_note(GONE, None, list[str])
         written = {one.name for one in found.sets if _is_written(one, now, settle)}
         worked = _work_through(order, found, workers, listen, written)
         left_out = [
@@ -263,7 +263,7 @@ def _lock_folder(order: LakeOrder) -> Iterator[None]:
             hint = "wait for it or choose another folder"
             raise OutputError(str(order.out), "another run is working there", hint) from error
     try:
-        if (known := order.state.note(_ROOT)) not in (None, _lake_place(order)):
+        if (known := order.state.note(_ROOT, str)) not in (None, _lake_place(order)):
             problem = f"is the folder of another lake: {known}"
             raise OutputError(str(order.out), problem, "choose another folder for this one")
         yield

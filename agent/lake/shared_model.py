@@ -30,10 +30,9 @@ from ingot.agent.proposing.proposal import (
     model_first_mapper,
 )
 from ingot.converters.errors import ModelError
-from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.output.files import LockedError, hold_lock
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
 
@@ -59,10 +58,6 @@ class _SpentNote:
         return others if wanted is None else {**others, mine: wanted}
 
 
-def _read_note(note: Json) -> _SpentNote:
-    return decode(_SpentNote, note) if note else _SpentNote()
-
-
 class LakeLedger(Ledger):
     """The ledger of one process of a run over a lake."""
 
@@ -83,12 +78,12 @@ class LakeLedger(Ledger):
         cost = self.cost(tokens_in, tokens_out)
         wanted = Spent(calls=1, tokens_in=tokens_in, tokens_out=tokens_out, cost=cost)
 
-        def reserve(document: Json) -> Json:
-            note = _read_note(document)
+        def reserve(note: _SpentNote | None) -> _SpentNote:
+            note = note or _SpentNote()
             check_request_limits(_RUN, self._of_run, note.total, self.price, tokens_in, tokens_out)
-            return encode(replace(note, reserved=note.with_mine(wanted)))
+            return replace(note, reserved=note.with_mine(wanted))
 
-        self._state.change_note(_NOTE, reserve)
+        self._state.change_note(_NOTE, _SpentNote, reserve)
 
     def check_wait(self, seconds: float) -> None:
         """Check that a wait leaves time to ask again."""
@@ -99,11 +94,11 @@ class LakeLedger(Ledger):
         """Count what one request or wait spent, in place of its reservation."""
         super().add(spent)
 
-        def settle(document: Json) -> Json:
-            note = _read_note(document)
-            return encode(_SpentNote(spent=note.spent + spent, reserved=note.with_mine(None)))
+        def settle(note: _SpentNote | None) -> _SpentNote:
+            note = note or _SpentNote()
+            return _SpentNote(spent=note.spent + spent, reserved=note.with_mine(None))
 
-        self._state.change_note(_NOTE, settle)
+        self._state.change_note(_NOTE, _SpentNote, settle)
 
     def seconds_left(self) -> float | None:
         """Return the time that is left, never below 0; None = no limit."""
@@ -114,19 +109,19 @@ class LakeLedger(Ledger):
 
 def begin_run(state: LakeState) -> None:
     """Count what a killed run had reserved as spent: it may have been sent."""
-    if state.note(_NOTE) is not None:
-        state.keep_note(_NOTE, encode(_SpentNote(spent=count_spending(state))))
+    if (note := state.note(_NOTE, _SpentNote)) is not None:
+        state.keep_note(_NOTE, _SpentNote(spent=note.total), _SpentNote)
 
 
 def count_spending(state: LakeState) -> Spent:
     """Return what the run has spent so far, or reserved."""
-    return _read_note(state.note(_NOTE)).total
+    return (state.note(_NOTE, _SpentNote) or _SpentNote()).total
 
 
 def end_run(state: LakeState) -> Spent:
     """Return what the run spent; the next one begins with nothing spent."""
     total = count_spending(state)
-    state.keep_note(_NOTE, None)
+    state.keep_note(_NOTE, None, _SpentNote)
     return total
 
 
@@ -197,7 +192,7 @@ class SharedModel:
                 raise PostponedError(shape)
             if first not in (None, self.name) and (turn := self._second(str(first), rules)):
                 return turn
-            if gone := self.state.note(GONE):
+            if gone := self.state.note(GONE, list[str]):
                 raise ModelError(*gone)
             self.state.keep_shape(shape, self.name)
         cards = {source.location: self.card} if self.card else {}
@@ -206,7 +201,7 @@ class SharedModel:
             return ask(source, sample, request, history)
         except ModelError as error:
             if error.kind in _GONE:  # it does not answer at all: no other data set tries now
-                self.state.keep_note(GONE, list(error.args))
+                self.state.keep_note(GONE, list(error.args), list[str])
             raise
 
     def _known(self, shape: str, rows: str) -> bool:

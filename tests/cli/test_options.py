@@ -17,8 +17,7 @@ from ingot.agent.model.endpoint import EndpointSettings, ModelSettings
 from ingot.agent.proposing.order import Order
 from ingot.agent.review.git_repository import ReviewOptions
 from ingot.cli.app import app
-from ingot.cli.command import Command, Commands, Later
-from ingot.cli.options import Only, command_options
+from ingot.cli.command import Command, Commands, Later, Only, command_options
 from ingot.converters.errors import ConversionError
 from ingot.converters.export.options import TRAINER_NAMES, ExportOptions
 from ingot.converters.export.trainers import TRAINERS

@@ -248,10 +248,9 @@ _DAMAGED: Final = (ValueError, EOFError, SyntaxError, TokenError, MemoryError, R
 
 
 def _read_header(stream: BinaryIO, path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    formats = {(1, 0): np.lib.format.read_array_header_1_0}
-    formats[2, 0] = np.lib.format.read_array_header_2_0
+    formats = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     try:
-        version = np.lib.format.read_magic(stream)
+        version = npy.read_magic(stream)
         if version not in formats:
             raise ValueError(f"version {version} of the format")
         shape, fortran_order, dtype = formats[version](stream)

@@ -10,10 +10,10 @@ import typer
 
 from ingot.agent.model.endpoint import ModelSettings
 from ingot.agent.proposing.order import Order
+from ingot.cli.command import Only, command_options
 from ingot.cli.console import note_line, print_json, stdout_console
 from ingot.cli.display import print_grid
 from ingot.cli.model_options import run_context
-from ingot.cli.options import Only, command_options
 from ingot.cli.questions import complete_order
 from ingot.converters.settings import Setting
 

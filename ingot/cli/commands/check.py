@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ingot.agent.proposing.order import Order
+from ingot.cli import command as o
 from ingot.cli import display
-from ingot.cli import options as o
+from ingot.cli.command import Only, command_options
 from ingot.cli.console import plain_text, print_json, stdout_console
-from ingot.cli.options import Only, command_options
 from ingot.cli.questions import complete_order
 from ingot.converters.json_yaml import encode
 from ingot.converters.settings import Setting

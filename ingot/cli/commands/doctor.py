@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ingot.agent.model.endpoint import EndpointSettings
-from ingot.cli import options as o
+from ingot.cli import command as o
+from ingot.cli.command import command_options
 from ingot.cli.console import plain_text, print_json, stdout_console
 from ingot.cli.model_options import find_endpoint
-from ingot.cli.options import command_options
 from ingot.converters.json_yaml import encode
 
 if TYPE_CHECKING:

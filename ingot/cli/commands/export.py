@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ingot.cli import options as o
+from ingot.cli import command as o
+from ingot.cli.command import command_options
 from ingot.cli.console import print_line, progress_meter
 from ingot.cli.display import print_result
-from ingot.cli.options import command_options
 from ingot.converters.export.options import TRAINER_NAMES, ExportOptions
 from ingot.converters.settings import Setting, existing_folder
 

@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 import typer
 
 from ingot.agent.review.git_repository import ReviewOptions
-from ingot.cli import options as o
+from ingot.cli import command as o
+from ingot.cli.command import command_options
 from ingot.cli.console import note_line, print_json, safe_text
 from ingot.cli.display import count_text, write_output
-from ingot.cli.options import command_options
 from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 

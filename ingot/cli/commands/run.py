@@ -8,8 +8,9 @@ import typer
 
 from ingot.agent.model.endpoint import ModelSettings
 from ingot.agent.proposing.order import Order
+from ingot.cli import command as o
 from ingot.cli import display
-from ingot.cli import options as o
+from ingot.cli.command import Only, check_free, command_options
 from ingot.cli.console import (
     is_interactive,
     note_line,
@@ -20,7 +21,6 @@ from ingot.cli.console import (
     stdout_console,
 )
 from ingot.cli.model_options import run_context
-from ingot.cli.options import Only, check_free, command_options
 from ingot.cli.questions import ask_person, complete_order
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.errors import ConversionError, ReviewNeeded

@@ -7,9 +7,9 @@ from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ingot.cli import options as o
+from ingot.cli import command as o
+from ingot.cli.command import command_options
 from ingot.cli.console import print_json, print_line
-from ingot.cli.options import command_options
 
 _CTR = (
     "ctr build --table {0}/table.csv --featuremap {0}/table.yaml --out {0}/ctr",

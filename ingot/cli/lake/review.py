@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ingot.cli import command as o
 from ingot.cli import display
-from ingot.cli import options as o
+from ingot.cli.command import command_options
 from ingot.cli.console import (
     is_interactive,
     note_line,
@@ -20,10 +21,8 @@ from ingot.cli.console import (
     stdout_console,
 )
 from ingot.cli.display import count_text, print_grid
-from ingot.cli.options import command_options
 from ingot.cli.questions import edit_mapping, read_answer, show_proposal
 from ingot.converters.errors import IngotError, ReviewNeeded
-from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ def _decide(
     to_approve, to_reject = _match_names(known, approved), _match_names(known, rejected)
     if both := {one.name for one in to_approve} & {one.name for one in to_reject}:
         raise typer.BadParameter(f"both --approve and --reject name {', '.join(sorted(both))}")
-    done: list[dict[str, Json]] = []
+    done: list[dict[str, str | bool]] = []
     sets: dict[str, DataSet] = {}
     for number, facts in enumerate([*to_approve, *to_reject]):
         try:  # one that cannot be decided does not stop the others
@@ -149,7 +148,7 @@ def _decide(
     else:
         for one in done:
             if "error" in one:
-                print_error(one["error"])
+                print_error(str(one["error"]))
                 continue
             decision = f"approved: {one['mapping']}" if "mapping" in one else "rejected"
             stdout_console().print(plain_text(f"{one['name']}: {decision}"))

@@ -14,7 +14,8 @@ import typer
 
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder
 from ingot.agent.model.endpoint import ModelSettings
-from ingot.cli import options as o
+from ingot.cli import command as o
+from ingot.cli.command import Only, command_options
 from ingot.cli.console import (
     note_line,
     open_bars,
@@ -27,7 +28,6 @@ from ingot.cli.console import (
 )
 from ingot.cli.display import count_text, print_grid
 from ingot.cli.model_options import ask_settings
-from ingot.cli.options import Only, command_options
 from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ingot.cli import options as o
+from ingot.cli import command as o
+from ingot.cli.command import command_options
 from ingot.cli.console import plain_text, print_json, progress_meter, stdout_console
 from ingot.cli.display import (
     drop_empty_columns,
@@ -15,7 +16,6 @@ from ingot.cli.display import (
     show_notes,
     write_output,
 )
-from ingot.cli.options import command_options
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.recsys.criteo.preprocess.settings import RUN, SHUFFLE, Settings
 from ingot.converters.settings import Setting

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ingot.cli import options as o
+from ingot.cli import command as o
+from ingot.cli.command import check_free, command_options
 from ingot.cli.console import (
     note_line,
     open_bars,
@@ -26,7 +27,6 @@ from ingot.cli.display import (
     show_notes,
     write_output,
 )
-from ingot.cli.options import check_free, command_options
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.recsys.ctr.settings import ChosenColumns, Overrides, RawFiles
 from ingot.converters.settings import Setting, existing_folder

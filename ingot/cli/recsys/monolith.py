@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ingot.cli import options as o
+from ingot.cli import command as o
+from ingot.cli.command import command_options
 from ingot.cli.console import plain_text, print_json, progress_meter, stderr_console, stdout_console
 from ingot.cli.display import drop_empty_columns, note_rows, print_grid
-from ingot.cli.options import command_options
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.recsys.monolith.contract import REASONS
 from ingot.converters.recsys.monolith.convert.settings import Filters, Settings

@@ -12,9 +12,8 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, NamedTuple, cast
 
 import typer
 
-from ingot.cli.command import INTERRUPTED
+from ingot.cli.command import INTERRUPTED, command_options
 from ingot.cli.console import note_line, plain_text, print_error, safe_text, stderr_console
-from ingot.cli.options import command_options
 from ingot.converters.megatron.options import (
     INPUT,
     LOGGING,
@@ -268,10 +267,11 @@ def build_tokens(
     """
     # Arrow's own pools keep what they freed: 90 MB more at a text of 200 MB. Workers inherit it.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    from ingot.converters import megatron
     from ingot.converters.megatron.metrics.messages import log_event
     from ingot.converters.megatron.metrics.summary import BuildMeasures, measure_sequential_mbps
     from ingot.converters.megatron.metrics.watch import Watch
+    from ingot.converters.megatron.read.input_files import scan
+    from ingot.converters.megatron.run.build import build as build_data_set
 
     threads = os.environ.get("RAYON_NUM_THREADS") or "1"
     if not (threads.isdecimal() and int(threads)):
@@ -285,10 +285,10 @@ def build_tokens(
             if keep_order:
                 log_event(watch, "info", "pipeline", "keep_order", said="the order is always kept")
             with _log_failure(watch):
-                files = megatron.scan(input_dir, pattern, recursive=recursive)
+                files = scan(input_dir, pattern, recursive=recursive)
                 size = sum(file.bytes for file in files)
                 log_event(watch, "info", "scanner", "scanned", files=len(files), bytes=size)
-                stats = megatron.build(
+                stats = build_data_set(
                     files, tokenizer, output_prefix, options, work, monitor=watch
                 )
             if not stats.already_done:

@@ -5,10 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from ingot.cli import options as o
+from ingot.cli import command as o
+from ingot.cli.command import command_options
 from ingot.cli.console import plain_text, print_json, print_line, safe_text, stdout_console
 from ingot.cli.display import print_grid, show_notes
-from ingot.cli.options import command_options
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.settings import Setting
 

@@ -292,7 +292,7 @@ def test_mappings_elsewhere(lake: Path, base: Path) -> None:
     assert review(str(lake), "--mappings", str(folder), "--approve", "vague")[0] == 0
     assert (folder / "vague.json").is_file()
     shutil.rmtree(folder)
-    known_order(lake).state.keep_note("mappings", str(folder))
+    known_order(lake).state.keep_note("mappings", str(folder), str)
     assert known_order(lake).mappings == folder
 
 

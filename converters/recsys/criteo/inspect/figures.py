@@ -1,5 +1,6 @@
 """The figures of preprocessed Criteo data as values; what is not known is None."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -117,12 +118,11 @@ class Figures:
     @property
     def rejects(self) -> dict[str, int] | None:
         """Lines that are no rows, by reason, of all parts; None where not known."""
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for one in self.parts:
             if one.rejects is None:
                 return None
-            for reason, count in one.rejects.items():
-                counts[reason] = counts.get(reason, 0) + count
+            counts.update(one.rejects)
         return dict(sorted(counts.items()))
 
     @property
@@ -181,7 +181,9 @@ class Frequencies:
         found = np.column_stack([one[seen] for one in (ids, known, counts)])
         self._keep(found)
         some, times = np.unique(found[:, 2], return_counts=True)
-        self._merge(some, times)
+        self._counts, at = np.unique(np.concatenate([self._counts, some]), return_inverse=True)
+        both = np.concatenate([self._times, times])
+        self._times = np.bincount(at, both, len(self._counts)).astype(np.int64)
 
     def _keep(self, found: NDArray[np.int64]) -> None:
         """Keep the most frequent; of equally frequent ones the smallest ids."""
@@ -191,13 +193,6 @@ class Frequencies:
         together = np.concatenate([self._heads, found])
         order = np.lexsort([together[:, 0], -together[:, 2]])
         self._heads = together[order[: self._top]]
-
-    def _merge(self, counts: NDArray[np.int64], times: NDArray[np.int64]) -> None:
-        together = np.concatenate([self._counts, counts])
-        self._counts, at = np.unique(together, return_inverse=True)
-        merged = np.zeros(len(self._counts), np.int64)
-        np.add.at(merged, at, np.concatenate([self._times, times]))
-        self._times = merged
 
     @property
     def ids(self) -> int:

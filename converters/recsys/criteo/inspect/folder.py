@@ -300,10 +300,6 @@ def _as_whole(told: Json) -> int:
     return told
 
 
-def _as_whole_or_none(told: Json) -> int | None:
-    return None if told is None else _as_whole(told)
-
-
 def _as_count(told: Json) -> int:
     if _as_whole(told) < 0:
         raise ValueError(f"{told!r} is not a count")
@@ -311,41 +307,39 @@ def _as_count(told: Json) -> int:
 
 
 def _as_counts(told: dict[str, Json], *names: str) -> dict[str, int]:
-    return {name: _as_count(told[name]) for name in names}
-
-
-def _as_text(told: Json) -> str:
-    if not isinstance(told, str):
-        raise TypeError(f"{told!r} is not a text")
-    return told
+    return {name: _as_count(told[name]) for name in names or told}
 
 
 def _part_figures(told: dict[str, Json]) -> PartFigures:
     labels = _as_counts(told["labels"], "0", "1", "other")
+    if not isinstance(told["name"], str) or not isinstance(told["file"], str):
+        raise TypeError(f"{told['name']!r} of {told['file']!r} is not a part")
     return PartFigures(
-        name=_as_text(told["name"]),
-        file=_as_text(told["file"]),
-        rejects={reason: _as_count(count) for reason, count in told["rejects"].items()},
+        name=told["name"],
+        file=told["file"],
+        rejects=_as_counts(dict(told["rejects"])),
         zeros=labels["0"],
         ones=labels["1"],
         other=labels["other"],
-        dense_min=_as_whole_or_none(told["dense_min"]),
+        dense_min=None if told["dense_min"] is None else _as_whole(told["dense_min"]),
         shuffled=bool(told["shuffled"]),
         **_as_counts(told, "lines", "rows", "nonfinite"),
     )
 
 
 def _dense_figures(told: dict[str, Json], rows: int) -> DenseFigures:
-    histogram = {bucket: _as_count(count) for bucket, count in told["histogram"].items()}
+    least, most = (None if told[key] is None else _as_whole(told[key]) for key in ("min", "max"))
     return DenseFigures(
         name=told["name"],
-        missing=_as_count(told["missing"]),
-        nonfinite=_as_count(told["nonfinite"]),
-        least=_as_whole_or_none(told["min"]),
-        most=_as_whole_or_none(told["max"]),
+        **_as_counts(told, "missing", "nonfinite"),
+        least=least,
+        most=most,
         mean=_as_whole(told["sum"]) / rows if rows else None,
         histogram=tuple(
-            sorted(histogram.items(), key=lambda one: -1 if one[0] == "negative" else int(one[0]))
+            sorted(
+                _as_counts(told["histogram"]).items(),
+                key=lambda one: -1 if one[0] == "negative" else int(one[0]),
+            )
         ),
     )
 

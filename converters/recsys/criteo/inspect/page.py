@@ -20,6 +20,8 @@ _COVERED: Final = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 
 def render_inspect_page(told: Figures) -> str:
     """The page, UTF-8 text. Names and texts of the folder are escaped."""
+    most = max((one.coverage[-1][0] for one in told.sparse if one.coverage), default=10)
+    end = int(10 ** max(1, math.ceil(math.log10(most))))  # all ids fit in
     return pages.render_page(
         "ingot.converters.recsys.criteo.inspect",
         "inspect.html.j2",
@@ -29,8 +31,17 @@ def render_inspect_page(told: Figures) -> str:
         rejects=_reject_rows(told),
         histograms=[_histogram_bars(one, told) for one in told.dense],
         sizes=_size_bars(told),
-        curves=[_curve_points(one, _axis_end(told)) for one in told.sparse],
-        axis=f"{_axis_end(told):,}",
+        curves=[
+            {
+                "told": one,
+                "points": " ".join(
+                    f"{round(_log_position(ids, end), 2):g},{round(_HEIGHT * (1 - share), 2):g}"
+                    for ids, share in one.coverage
+                ),
+            }
+            for one in told.sparse
+        ],
+        axis=f"{end:,}",
         covered=coverage_steps(told.sparse),
         tables=told.num_embeddings,
     )
@@ -82,37 +93,25 @@ def _histogram_bars(one: DenseFigures, told: Figures) -> dict[str, Json]:
     bounds = _fill_bounds([bound for bound, _ in one.histogram], counted=counted)
     counts = [held.get(bound, 0) for bound in bounds]
     most, every = max(counts, default=1) or 1, sum(counts) or 1
+    labels = [bucket_label(bound, counted=counted) for bound in bounds]
+    last = labels[-1] if labels else ""
+    # Nothing where the last bucket is the first one and holds one number.
+    end = f"to {last.split(' to ')[-1]}" if len(labels) > 1 or " to " in last else ""
     return {
         "name": one.name,
-        "ends": [_first_bound(bounds, counted=counted), _last_bound(bounds, counted=counted)],
+        "ends": [labels[0].split(" to ")[0] if labels else "", end],
         "bars": [
             {
-                "label": bucket_label(bound, counted=counted),
+                "label": label,
                 "share": count / every,
-                "height": _bar_height(count, most),
+                "height": max(_LEAST, round(_HEIGHT * count / most, 2)) if count else 0.0,
             }
-            for bound, count in zip(bounds, counts, strict=True)
+            for label, count in zip(labels, counts, strict=True)
         ],
     }
 
 
-def _first_bound(bounds: Sequence[str], *, counted: bool) -> str:
-    return bucket_label(bounds[0], counted=counted).split(" to ")[0] if bounds else ""
-
-
-def _last_bound(bounds: Sequence[str], *, counted: bool) -> str:
-    """Where the last bucket ends; nothing where it is the first one and no more than that."""
-    told = bucket_label(bounds[-1], counted=counted) if bounds else ""
-    return f"to {told.split(' to ')[-1]}" if len(bounds) > 1 or " to " in told else ""
-
-
-def _bar_height(count: int, most: int) -> float:
-    return max(_LEAST, round(_HEIGHT * count / most, 2)) if count else 0.0
-
-
 def _fill_bounds(bounds: Sequence[str], *, counted: bool) -> list[str]:
-    if not bounds:
-        return []
     powers = ["negative", "0", *(str(1 << power) for power in range(64))]
     every = ["negative", *map(str, range(64))] if counted else powers
     places = [every.index(bound) for bound in bounds if bound in every]
@@ -135,18 +134,3 @@ def _size_bars(told: Figures) -> list[dict[str, Json]]:
 def _log_position(value: int, most: int) -> float:
     """Where a number stands between 1 and the most, in percent."""
     return 100 * math.log10(max(value, 1)) / math.log10(max(most, 10))
-
-
-def _axis_end(told: Figures) -> int:
-    """The end of the curves' axis: a power of ten that all ids fit in."""
-    most = max((one.coverage[-1][0] for one in told.sparse if one.coverage), default=10)
-    return int(10 ** max(1, math.ceil(math.log10(most))))
-
-
-def _curve_points(one: SparseFigures, most: int) -> dict[str, Json]:
-    """The share of rows that the most frequent ids cover, as points of a curve."""
-    points = [
-        (round(_log_position(ids, most), 2), round(_HEIGHT * (1 - share), 2))
-        for ids, share in one.coverage
-    ]
-    return {"told": one, "points": " ".join(f"{x:g},{y:g}" for x, y in points)}

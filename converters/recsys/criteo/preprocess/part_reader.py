@@ -138,70 +138,64 @@ EncodeColumn = Callable[[int, NDArray[np.uint32]], NDArray[np.generic]]
 
 
 class PartReader:
-    """Reads parts into the work folder."""
+    """Reads a part into the work folder."""
 
     def __init__(
         self,
+        part: Part,
         work: WorkFolder,
         settings: Settings,
         kind: str,
         encode: EncodeColumn,
         tell: Callable[[int], None],
     ) -> None:
-        self._work, self._settings, self._kind = work, settings, kind
+        self._part, self._work, self._settings = part, work, settings
         self._encode, self._tell = encode, tell
+        self._counts = PartCounts()
+        self._folder = work.fresh_part(part.name)
+        self._files = PartFiles(self._folder, part.entry.name, kind)
 
-    def read(self, part: Part) -> dict[str, Json]:
-        """Read a part; its facts, with the file's `sha256`."""
-        counts = PartCounts()
-        folder = self._work.fresh_part(part.name)
-        files = PartFiles(folder, part.entry.name, self._kind)
+    def read(self) -> dict[str, Json]:
+        """Read the part; its facts, with the file's `sha256`."""
+        part, counts = self._part, self._counts
         try:
             with open_part(part) as source, ThreadPoolExecutor(1, "read") as reader:
                 pieces = read_blocks(source.stream, self._settings.block_bytes, part.entry.name)
-                self._pump(part, read_ahead(pieces, reader), files, counts)
+                self._pump(read_ahead(pieces, reader))
                 sha256 = source.sha256()
-            files.finish(counts.rows)
+            self._files.finish(counts.rows)
         except BaseException:
-            files.close()
+            self._files.close()
             self._work.forget_part(part.name)
             raise
         if self._settings.dense == "min2" and counts.rows:
             least = int(counts.least.min())
-            bad = min2_in_place(folder / "dense.npy", counts.rows, HEADER, least)
+            bad = min2_in_place(self._folder / "dense.npy", counts.rows, HEADER, least)
             counts.nonfinite += bad
         return {**counts.facts(), "sha256": sha256}
 
-    def _pump(
-        self, part: Part, texts: Iterator[NDArray[np.uint8]], files: PartFiles, counts: PartCounts
-    ) -> None:
+    def _pump(self, texts: Iterator[NDArray[np.uint8]]) -> None:
         """Parse blocks in several threads, take them in order."""
         workers = self._settings.workers
         with ThreadPoolExecutor(workers, "parse") as pool:
             waiting: deque[Future[Block]] = deque()
             try:
                 for text in texts:
-                    waiting.append(pool.submit(parse_block, text, labelled=part.labelled))
+                    waiting.append(pool.submit(parse_block, text, labelled=self._part.labelled))
                     if len(waiting) > workers:
-                        self._take(part, waiting.popleft().result(), files, counts, pool)
+                        self._take(waiting.popleft().result(), pool)
                 while waiting:
-                    self._take(part, waiting.popleft().result(), files, counts, pool)
+                    self._take(waiting.popleft().result(), pool)
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _take(
-        self,
-        part: Part,
-        block: Block,
-        files: PartFiles,
-        counts: PartCounts,
-        pool: ThreadPoolExecutor,
-    ) -> None:
-        self._check(part, block, counts)
-        tasks = [pool.submit(self._write_column, at, block, files) for at in _LONG_FIRST]
-        tasks.append(pool.submit(self._write_dense, block, files, counts))
-        files.add_rejects(block.rejects, counts.lines)
+    def _take(self, block: Block, pool: ThreadPoolExecutor) -> None:
+        self._check(block)
+        counts = self._counts
+        tasks = [pool.submit(self._write_column, at, block) for at in _LONG_FIRST]
+        tasks.append(pool.submit(self._write_dense, block))
+        self._files.add_rejects(block.rejects, counts.lines)
         counts.rejects.update(block.rejects.reasons())
         counts.missing += block.missing
         counts.lines += block.lines
@@ -210,10 +204,11 @@ class PartReader:
             task.result()
         self._tell(len(block.labels))
 
-    def _write_column(self, at: int, block: Block, files: PartFiles) -> None:
-        append_values(files.columns[at], self._encode(at, block.sparse[at]))
+    def _write_column(self, at: int, block: Block) -> None:
+        append_values(self._files.columns[at], self._encode(at, block.sparse[at]))
 
-    def _write_dense(self, block: Block, files: PartFiles, counts: PartCounts) -> None:
+    def _write_dense(self, block: Block) -> None:
+        counts, files = self._counts, self._files
         counts.add_labels(block.labels)
         append_values(files.labels, block.labels)
         counts.add_dense(block.dense)
@@ -224,8 +219,8 @@ class PartReader:
         counts.nonfinite += count_nonfinite(values)
         append_values(files.dense, values)
 
-    def _check(self, part: Part, block: Block, counts: PartCounts) -> None:
-        where = part.entry.name
+    def _check(self, block: Block) -> None:
+        where, counts = self._part.entry.name, self._counts
         if block.longest > LONGEST:
             raise too_long_error(where)
         if not len(block.rejects):
@@ -334,7 +329,7 @@ class ReadPhase:
     def _read(
         self,
         kind: str,
-        encode: Callable[[int, NDArray[np.uint32]], NDArray[Any]],
+        encode: EncodeColumn,
         logged: Callable[[], list[int] | None],
     ) -> None:
         taken_up = self.resumed_parts()
@@ -342,8 +337,7 @@ class ReadPhase:
             if number < taken_up:
                 continue
             tell = partial(self._tell, "read", number)
-            reader = PartReader(self._work, self._settings, kind, encode, tell)
-            facts = reader.read(part)
+            facts = PartReader(part, self._work, self._settings, kind, encode, tell).read()
             self._work.sync(self._work.part(part.name))
             self._work.done(_read_step(part), {**facts, "stamp": stamp, "logged": logged()})
             self._tell("read", number + 1, 0)

@@ -101,11 +101,14 @@ class Settings:
     def __post_init__(self) -> None:
         kinds = {"dense": DenseForm, "compat": Compat, "encode": Encode, "unseen": Unseen}
         for name, kind in kinds.items():
-            _check(getattr(self, name) in get_args(kind), name, getattr(self, name), get_args(kind))
+            if (value := getattr(self, name)) not in get_args(kind):
+                hint = f"it can be: {', '.join(get_args(kind))}"
+                raise ConversionError("", f"`{name}` is {value}", hint)
         for problem in limit_problems(self):
             raise ConversionError("", problem)
-        _check(self.block_bytes > 0, "block_bytes", self.block_bytes, "1 or more")
-        _check(self.bucket_rows > 0, "bucket_rows", self.bucket_rows, "1 or more")
+        for name in ("block_bytes", "bucket_rows"):
+            if (value := getattr(self, name)) <= 0:
+                raise ConversionError("", f"`{name}` is {value}", "it can be: 1 or more")
         if self.unseen == "1" and self.vocab is None:
             problem = "`unseen` 1 needs `vocab`, a folder whose values are known"
             raise ConversionError("", problem, "give the folder of an earlier run")
@@ -119,9 +122,3 @@ class Settings:
     def workers(self) -> int:
         """Threads, counted: more than so many by themselves would only take memory."""
         return self.threads or min(usable_cores(), _THREADS)
-
-
-def _check(fine: bool, name: str, value: object, expected: object) -> None:
-    if not fine:
-        told = ", ".join(expected) if isinstance(expected, tuple) else expected
-        raise ConversionError("", f"`{name}` is {value}", f"it can be: {told}")

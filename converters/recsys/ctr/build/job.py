@@ -230,7 +230,13 @@ class _Build:
         rows = [spool.rows for spool in collector.spools]
         where = self._where()
         if not sum(rows):
-            raise ConversionError(where, *_no_rows_error(collector))
+            if not collector.read:
+                raise ConversionError(where, "the files hold no row", "are they the right files?")
+            counts = collector.rejects.most_common(3)
+            reasons = ", ".join(f"{reason} {count}" for reason, count in counts)
+            said = f"no row is left of {collector.read} read: "
+            said += reasons or "the funnel policy dropped all"
+            raise ConversionError(where, said + _first_rejects(collector))
         if self._known is None and not rows[TRAIN]:
             problem = "no row is in the train split, and vocabularies are fitted on it"
             hint = "raise `train_fraction`, or give a `vocab` folder"
@@ -241,7 +247,8 @@ class _Build:
         collector, featuremap = self._collector, self._featuremap
         known = None
         if self._known is not None:
-            known = [self._known[name] for name in _first_features_by_source(featuremap)]
+            by_feature = {one.source: one.name for one in reversed(featuremap.features)}
+            known = [self._known[by_feature[source]] for source in featuremap.sources]
         counts = collector.token_counts[: collector.tokens.count]
         places, vocabularies = fit_vocabularies(
             collector.tokens, counts, len(featuremap.sources), known
@@ -364,22 +371,6 @@ class _Build:
             {"seconds": self._clock.seconds(), "peak_rss_bytes": peak_rss()},
         )
         return CommittedResult(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
-
-
-def _first_features_by_source(featuremap: FeatureMap) -> list[str]:
-    """For every source the name of the first feature that reads it."""
-    first: dict[tuple[int, str], str] = {}
-    for feature in featuremap.features:
-        first.setdefault(feature.source, feature.name)
-    return [first[source] for source in featuremap.sources]
-
-
-def _no_rows_error(collector: Collector) -> tuple[str, str]:
-    if not collector.read:
-        return "the files hold no row", "are they the right files?"
-    reasons = ", ".join(f"{reason} {count}" for reason, count in collector.rejects.most_common(3))
-    said = f"no row is left of {collector.read} read: {reasons or 'the funnel policy dropped all'}"
-    return said + _first_rejects(collector), ""
 
 
 def _first_rejects(collector: Collector) -> str:

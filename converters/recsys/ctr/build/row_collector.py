@@ -178,17 +178,12 @@ class Repeats:
         parts = -(-self._count // part)
         distinct = 0
         for at in range(parts):
-            hashes = self._part(at, parts, part)
-            hashes.sort()
-            distinct += int(np.count_nonzero(hashes[1:] != hashes[:-1])) + bool(len(hashes))
+            held = []
+            with self._path.open("rb") as file:
+                while len(some := np.fromfile(file, np.uint64, part)):
+                    held.append(some[some % np.uint64(parts) == at])
+            distinct += len(np.unique(np.concatenate(held)))
         return self._count - distinct
-
-    def _part(self, at: int, parts: int, size: int) -> NDArray[np.uint64]:
-        held = []
-        with self._path.open("rb") as file:
-            while len(some := np.fromfile(file, np.uint64, size)):
-                held.append(some[some % np.uint64(parts) == at])
-        return np.concatenate(held)
 
 
 REJECTS: Final = "rejects.jsonl"

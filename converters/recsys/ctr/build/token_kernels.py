@@ -204,14 +204,6 @@ def _field_number(
     return count
 
 
-@kernel
-def _find_byte(block: NDArray[np.uint8], start: int, end: int, wanted: int) -> int:
-    at = start
-    while at < end and block[at] != wanted:
-        at += 1
-    return at
-
-
 class TokenArrays(NamedTuple):
     """Tokens of a block.
 
@@ -256,7 +248,7 @@ def parse_tokens(
                 second = _find_byte_or_token_end(block, first + 1, end, VALUE)
                 stop = second
                 if second < end and block[second] == VALUE:
-                    stop = _find_byte(block, second + 1, end, JOIN)
+                    stop = _find_byte_or_token_end(block, second + 1, end, JOIN)
                     exact, value = _parse_decimal(block, second + 1, stop)
                     high = 0
                     for byte in range(at, second):

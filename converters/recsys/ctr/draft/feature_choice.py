@@ -290,13 +290,13 @@ def _choose_encoding(one: Profile, sample: Sample) -> tuple[dict[str, Any], str]
         return {"encoding": "vocab", "vocab_num_tokens": round_up(expected)}, f"few{grown}"
     if head * 4 <= distinct:
         said = f"the most frequent {head:,} hold {100 * _HEAD:.0f} %{grown}"
-        sizes = {"vocab_num_tokens": round_up(head), "hash_bucket": _bucket_size(2 * expected)}
+        sizes = {"vocab_num_tokens": round_up(head), "hash_bucket": bucket_size(2 * expected)}
         return {"encoding": "hybrid", **sizes}, said
     if expected <= _BIG:
         sizes = {"vocab_num_tokens": round_up(expected)}
         return {"encoding": "vocab", **sizes}, f"evenly frequent{grown}"
     said = f"many, and {100 * tokens.once / max(1, distinct):.0f} % of them once{grown}"
-    return {"encoding": "hash", "hash_bucket": _bucket_size(4 * expected)}, said
+    return {"encoding": "hash", "hash_bucket": bucket_size(4 * expected)}, said
 
 
 def _expected_tokens(one: Profile, sample: Sample) -> int:
@@ -320,7 +320,8 @@ def round_up(number: int) -> int:
     return number
 
 
-def _bucket_size(number: int) -> int:
+def bucket_size(number: int) -> int:
+    """The least power of 2 from 64 on that holds so many; at most the contract's largest."""
     return min(_LARGEST_BUCKET, max(64, 1 << (number - 1).bit_length()))
 
 

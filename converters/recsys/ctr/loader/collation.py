@@ -284,13 +284,11 @@ def pack(batch: Any) -> Packed:  # noqa: ANN401
 def unpack(packed: Packed) -> Any:  # noqa: ANN401
     """The batch that was packed; its tensors are views of the blocks."""
 
-    def tensor(place: _Place) -> Any:  # noqa: ANN401
-        size = prod(place.shape)
-        return packed.blocks[place.kind][place.start : place.start + size].view(place.shape)
-
     def unpacked(one: Any) -> Any:  # noqa: ANN401
         if isinstance(one, dict):
             return {key: unpacked(value) for key, value in one.items()}
-        return tensor(one) if isinstance(one, _Place) else one
+        if not isinstance(one, _Place):
+            return one
+        return packed.blocks[one.kind][one.start : one.start + prod(one.shape)].view(one.shape)
 
     return unpacked(packed.batch)

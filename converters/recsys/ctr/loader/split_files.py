@@ -114,7 +114,7 @@ def locate_split(data: str | os.PathLike[str], split: str | None = None) -> Spli
         files=files,
         sizes=tuple(sizes),
         groups=tuple(groups),
-        features=first.features,
+        features=first[0],
         fingerprint=digest.hexdigest(),
     )
 
@@ -149,12 +149,8 @@ def _row_groups(file: int, metadata: Any, last: RowGroup | None) -> Iterator[Row
         first += rows
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Layout:
-    """What all files of a split have in common."""
-
-    features: tuple[StoredFeature, ...]
-    profile: bytes | None
+_Layout = tuple[tuple[StoredFeature, ...], bytes | None]
+"""What all files of a split have in common: features, and the profile in the metadata."""
 
 
 def _read_footer(path: Path) -> tuple[_Layout, Any, int, str]:
@@ -172,8 +168,7 @@ def _read_footer(path: Path) -> tuple[_Layout, Any, int, str]:
     except pa.ArrowException as error:
         raise SourceError(str(path), f"is not a Parquet file: {error}") from error
     profile = (schema.metadata or {}).get(METADATA_KEY)
-    layout = _Layout(features=_stored_features(schema, path), profile=profile)
-    return layout, metadata, size, digest
+    return (_stored_features(schema, path), profile), metadata, size, digest
 
 
 def _footer_hash(stream: BinaryIO, end: int) -> str:
@@ -192,11 +187,10 @@ def changed_error(path: Path, what: str = "changed") -> SourceError:
 def _check_same(first: _Layout | None, layout: _Layout, path: Path, other: Path) -> None:
     if first is None or layout == first:
         return
-    if layout.profile != first.profile:
+    if layout[1] != first[1]:
         said = f"has another {METADATA_KEY.decode()} in its metadata than {other.name}"
         raise SourceError(str(path), said, "keep the files of one build in a folder")
-    mine, others = set(layout.features), set(first.features)
-    names = sorted({feature.name for feature in mine ^ others})
+    names = sorted({feature.name for feature in {*layout[0]} ^ {*first[0]}})
     if not names:  # the same columns in another order are read by name
         return
     said = f"its columns of {', '.join(names[:5])} are not those of {other.name}"
@@ -206,7 +200,8 @@ def _check_same(first: _Layout | None, layout: _Layout, path: Path, other: Path)
 def _stored_features(schema: Any, path: Path) -> tuple[StoredFeature, ...]:  # noqa: ANN401
     """The features that a file's columns tell, after every column was held to the contract."""
     types = {field.name: field.type for field in schema}
-    problems = [*_repeated_names(schema.names), *_check_required(types)]
+    problems = [f"the column {name} occurs twice" for name in types if schema.names.count(name) > 1]
+    problems += _check_required(types)
     names = [name.removesuffix(_IDX) for name in types if name.endswith(_IDX)]
     features = []
     for name in names:
@@ -224,10 +219,6 @@ def _stored_features(schema: Any, path: Path) -> tuple[StoredFeature, ...]:  # n
         more = f" and {len(problems) - 6} more" if len(problems) > 6 else ""
         raise SourceError(str(path), "; ".join(problems[:6]) + more, _VALIDATE)
     return tuple(features)
-
-
-def _repeated_names(names: Sequence[str]) -> list[str]:
-    return [f"the column {name} occurs twice" for name in {*names} if names.count(name) > 1]
 
 
 def _check_required(types: dict[str, Any]) -> Iterator[str]:

@@ -6,7 +6,7 @@ whatever the size of a row group.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -129,7 +129,9 @@ def _check_cells(piece: Any, name: str, column: Any, path: Path) -> None:  # noq
     if not nulls and isinstance(column, pa.ListArray | pa.LargeListArray):
         nulls = column.flatten().null_count
     if nulls:
-        said = f"{name} holds {nulls:,} null cells{_rows_of_piece(piece)}"
+        ids = piece.column(ROW_ID).drop_null()
+        rows = f" in the rows from {ROW_ID} {ids[0].as_py()}" if len(ids) else ""
+        said = f"{name} holds {nulls:,} null cells{rows}"
         raise SourceError(str(path), said, "the contract has none: a missing value is id 1")
 
 
@@ -141,11 +143,6 @@ def _check_lengths(piece: Any, feature: StoredFeature, path: Path) -> None:  # n
         said = f"{feature.name} has {index[row]} ids and {value[row]} values in the row"
         where = f"with {ROW_ID} {piece.column(ROW_ID)[row].as_py()}"
         raise SourceError(str(path), f"{said} {where}", "validate the folder to see all of them")
-
-
-def _rows_of_piece(piece: Any) -> str:  # noqa: ANN401
-    ids = piece.column(ROW_ID).drop_null()
-    return f" in the rows from {ROW_ID} {ids[0].as_py()}" if len(ids) else ""
 
 
 def list_lengths(column: Any) -> Any:  # noqa: ANN401
@@ -256,7 +253,12 @@ def ensure_cache(split: Split, folder: Path) -> Path:
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _try_hold_lock(target.with_suffix(".lock")) as locked:
+        with ExitStack() as held:
+            locked = True
+            try:
+                held.enter_context(hold_lock(target.with_suffix(".lock"), wait_s=inf))
+            except OSError:  # a storage without locks: each makes its own, and the last one stays
+                locked = False
             if not _is_cache_of(target, split):
                 for left in folder.glob(f".{target.name}.*") if locked else ():
                     left.unlink(missing_ok=True)  # of killed processes: nobody else writes now
@@ -265,18 +267,6 @@ def ensure_cache(split: Split, folder: Path) -> Path:
         said = f"cannot be written: {error.strerror or error}"
         raise OutputError(str(target), said, "give another folder as cache=") from error
     return target
-
-
-@contextmanager
-def _try_hold_lock(lock: Path) -> Iterator[bool]:
-    """Wait until no other process is in here; whether that can be known."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(hold_lock(lock, wait_s=inf))
-        except OSError:  # a storage without locks: each makes its own, and the last one stays
-            yield False
-            return
-        yield True
 
 
 def write_cache(split: Split, target: Path, *, block: int = BLOCK) -> None:

@@ -6,7 +6,7 @@ number of cells is a reject; so `rows` counts it, and the rows behind it keep th
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -99,22 +99,17 @@ def _field_format(
 
 
 def _unknown_columns(featuremap: FeatureMap, columns: Sequence[str]) -> Iterator[Problem]:
-    for pointer, name in _named_columns(featuremap):
-        if name not in columns:
+    roles = ("entity_id", "y_ctr", "y_cvr", "sample_id")
+    named = [(f"/table/{key}", getattr(featuremap.table, key)) for key in roles]
+    for index, one in enumerate(featuremap.features):
+        key = "column" if one.column else "field"
+        named.append((f"/features/{index}/{key}", one.column or one.field))
+    for pointer, name in named:
+        if name is not None and name not in columns:
             nearest = difflib.get_close_matches(name, columns, n=1, cutoff=0.4)
             shown = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
             expected = f"a column of the table ({shown})"
             yield Problem(pointer, "unknown_column", expected, name, *nearest)
-
-
-def _named_columns(featuremap: FeatureMap) -> Iterator[tuple[str, str]]:
-    table = featuremap.table
-    for key in ("entity_id", "y_ctr", "y_cvr", "sample_id"):
-        if (name := getattr(table, key)) is not None:
-            yield f"/table/{key}", name
-    for index, one in enumerate(featuremap.features):
-        key = "column" if one.column else "field"
-        yield f"/features/{index}/{key}", one.column or one.field
 
 
 def _raw_blocks(files: Sequence[TableFile], plan: _Plan, batch_rows: int) -> Iterator[RawBlock]:
@@ -219,11 +214,8 @@ def _sample_hashes(
     return np.array([xxhash.xxh3_64_intdigest(text) for text in texts], dtype=np.uint64)
 
 
-def _sum_counts(counts: Sequence[dict[str, int]]) -> dict[str, int]:
-    total = Counter[str]()
-    for one in counts:
-        total.update(one)
-    return dict(total)
+def _sum_counts(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    return sum(map(Counter[str], counts), Counter[str]())
 
 
 def _join_blocks(blocks: Sequence[RawBlock]) -> RawBlock:

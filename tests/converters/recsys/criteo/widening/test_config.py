@@ -1,13 +1,16 @@
 """Files of parameters: what they may say, and every problem with its place."""
 
+import hashlib
 import json
 
+import numpy as np
 import pytest
 
 from ingot.converters.errors import ParametersError
 from ingot.converters.json_yaml import schema
+from ingot.converters.recsys.criteo.contract import locate_arrays
 from ingot.converters.recsys.criteo.multihot.id_tables import DISTRIBUTIONS, MOST_IDS, SEEDINGS
-from ingot.converters.recsys.criteo.multihot.job import load_config
+from ingot.converters.recsys.criteo.multihot.job import array_entries, load_config
 
 ROWS = [*range(10, 36)]
 FINE = {"num_embeddings": ROWS, "multi_hot_size": 3, "multi_hot_min_table_size": 30}
@@ -87,3 +90,37 @@ def test_schema_and_code_know_the_same():
     assert known["seeding"]["enum"] == list(SEEDINGS)
     assert known["multi_hot_size"]["maximum"] == MOST_IDS
     assert known["multi_hot_sizes"]["items"]["maximum"] == MOST_IDS
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "value"),
+    [
+        ({"num_embeddings": ROWS[::-1]}, "num_embeddings", tuple(ROWS[::-1])),
+        ({"multi_hot_size": 4}, "sizes", (1,) * 20 + (4,) * 6),
+        ({"multi_hot_min_table_size": 35}, "sizes", (1,) * 25 + (3,)),
+        ({"multi_hot_distribution_type": "pareto"}, "distribution", "pareto"),
+        ({"seeding": "global0"}, "seeding", "global0"),
+    ],
+)
+def test_each_entry_of_the_file_counts(tmp_path, change, field, value):
+    plain = load_config(written(tmp_path, FINE)).parameters
+    changed = load_config(written(tmp_path, {**FINE, **change})).parameters
+    assert getattr(changed, field) == value != getattr(plain, field)
+
+
+@pytest.mark.parametrize("collect", [True, False])
+def test_counting_is_as_the_file_says(tmp_path, collect):
+    path = written(tmp_path, {**FINE, "collect_multi_hot_freqs_stats": collect})
+    assert load_config(path).collect is collect
+
+
+def test_entries_of_the_arrays_that_are_read(tmp_path):
+    shapes = {"dense": ("<f4", 13), "labels": ("<i4", 1), "sparse": ("<i4", 26)}
+    for kind, (dtype, width) in shapes.items():
+        np.save(tmp_path / f"day_0_{kind}.npy", np.ones((2, width), dtype))
+    wanted = []
+    for kind in shapes:
+        content = (tmp_path / f"day_0_{kind}.npy").read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        wanted.append({"name": f"day_0_{kind}.npy", "bytes": len(content), "sha256": digest})
+    assert array_entries(locate_arrays(tmp_path, "all")) == wanted

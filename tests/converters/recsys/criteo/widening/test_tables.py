@@ -1,5 +1,6 @@
 """Tables: the same numbers however they are drawn, and files that are found again or made anew."""
 
+import json
 import subprocess
 import sys
 import warnings
@@ -163,3 +164,27 @@ def test_a_folder_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be written"):
         open_tables(parameters(), tmp_path / "file" / "below")
+
+
+def test_a_folder_of_tables_says_its_parameters(tmp_path):
+    drawn = parameters(distribution="pareto", seeding="global0")
+    open_tables(drawn, tmp_path)
+    (place,) = tmp_path.glob("multihot-*")
+    assert place.name == f"multihot-{drawn.digest()[:16]}"
+    assert json.loads((place / "parameters.json").read_bytes()) == {
+        "num_embeddings": [50, 7, 300],
+        "sizes": [3, 1, 5],
+        "distribution": "pareto",
+        "seeding": "global0",
+    }
+    assert sorted(path.name for path in place.iterdir()) == [
+        "parameters.json",
+        "table_0.npy",
+        "table_2.npy",
+    ]
+
+
+def test_the_name_of_tables_stays():
+    """Tables that an earlier version drew are found again."""
+    found = parameters(distribution="pareto", seeding="global0").digest()
+    assert found == "51cc995b2b9ccf286af2ab6132ade0742e64cd7982fc815501555f022d5eed98"

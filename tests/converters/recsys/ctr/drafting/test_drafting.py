@@ -16,8 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import IngotError, ReviewNeeded, SourceError
-from ingot.converters.recsys.ctr.draft.column_profile import Distinct, shape_of_cells, words_of
-from ingot.converters.recsys.ctr.draft.feature_choice import round_up
+from ingot.converters.recsys.ctr.draft.column_profile import (
+    Distinct,
+    shape_of_cells,
+    take_sample,
+    words_of,
+)
+from ingot.converters.recsys.ctr.draft.feature_choice import bucket_size, round_up
 from ingot.converters.recsys.ctr.draft.featuremap_draft import Draft, draft
 from ingot.converters.recsys.ctr.featuremap import parse
 from ingot.converters.recsys.ctr.settings import ChosenColumns
@@ -410,3 +415,41 @@ def test_any_table_is_drafted_or_refused(tmp_path_factory, names, rows):
         return
     assert parse(made.text, "draft") == made.featuremap
     assert sum(len(one.rows) for one in read_table(table, made.featuremap)) <= 60
+
+
+@pytest.mark.parametrize(
+    ("wanted", "size"),
+    [(1, 64), (64, 64), (65, 128), (128, 128), (129, 256), (1 << 23, 1 << 23), (1 << 24, 1 << 23)],
+)
+def test_sizes_of_buckets(wanted, size):
+    assert bucket_size(wanted) == size
+
+
+def test_a_hybrid_has_two_buckets_for_each_token_of_its_tail_and_head(tmp_path):
+    """3,000 tokens, of which 100 hold nine cells of ten."""
+    cells = [f"h{n % 100}" for n in range(30_000)] + [f"t{n}" for n in range(2900)]
+    rows = ((f"u{n % 50}", n % 2, cell) for n, cell in enumerate(cells))
+    made = draft(written(tmp_path / "t.csv", ["user_id", "click", "item"], rows))
+    (item,) = [one for one in made.featuremap.features if one.field == "item"]
+    assert (item.encoding, item.vocab_num_tokens, item.hash_bucket) == ("hybrid", 100, 8192)
+
+
+def test_a_profile_counts_every_cell(tmp_path):
+    names = ["user", "click", "tags"]
+    first = [("a", 0, "x:1|y:2"), ("b", 1, ""), ("a", "true", "NULL"), ("c", 7, "x:1|z:q|y:3")]
+    written(tmp_path / "0.csv", names, iter(first * 10))
+    written(tmp_path / "1.csv", names, iter([("d", 0, "x:5|w:6")] * 200))
+    part = take_sample(str(tmp_path / "*.csv"), 60)
+    assert (part.rows, part.whole, part.rejects) == (60, False, 0)
+    whole = take_sample(str(tmp_path / "*.csv"), None)
+    assert (whole.rows, whole.whole) == (240, True)
+    user, click, tags = whole.profiles
+    assert (user.rows, user.missing, user.tokens.distinct, user.tokens.once) == (240, 0, 4, 0)
+    assert (user.tokens.occurrences, user.tokens.holding(0.9), user.length(1.0)) == (240, 2, 1)
+    assert click.labels == (210, 20, 10)
+    assert not click.only_labels
+    assert (tags.shape.separator, tags.shape.value_separator) == ("|", ":")
+    assert tags.missing_texts["NULL"] == 10
+    assert (tags.missing, tags.odd, tags.tokens.distinct) == (20, 10, 3)
+    assert tags.lengths[:4].tolist() == [20, 0, 220, 0]
+    assert (tags.length(0.05), tags.length(0.5), tags.length(1.0)) == (0, 2, 2)
