@@ -135,10 +135,7 @@ def _node_in_context(node: ChannelsNode, *, first: bool = False) -> Any:  # noqa
 
 
 def _run_served(node: ChannelsNode, channels: Channels, context: Context) -> Channels:
-    """Run a node of a server's run; clients may write into its state, so the order is checked.
-
-    Once a person was told of an error, no node does anything: the run goes to its end.
-    """
+    """Run a node of a server's run: its order is checked anew, and nothing runs after an error."""
     if channels.get("outcome"):
         return {}
     try:

@@ -43,11 +43,7 @@ def run_once(order: Order, context: Context) -> State:
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """A run that can be advanced.
-
-    Attributes:
-        key: what tells this run from another one into the same destination.
-    """
+    """A run that can be advanced; `key` tells it from another one into the same destination."""
 
     graph: "Graph"
     order: Order

@@ -87,10 +87,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
-    """What a mapping made of the sample: the counts of a `CheckReport`, no rows, no secrets.
-
-    `drift` holds the first of the `changes` since a mapping file was made; None = not compared.
-    """
+    """What a mapping made of the sample; `drift` holds the first `changes`, None = unknown."""
 
     rows: int
     ok_rows: int

@@ -34,10 +34,8 @@ _TABLES = "".join(
 class KnownForm:
     """How an endpoint is asked best, as far as that was found out.
 
-    Attributes:
-        level: the step of the ladder, one of `LEVELS`.
-        dropped: parameters that it does not take, of `DROPPED` and `STREAMING`.
-        room: the parameter that limits a reply, one of `ROOMS`; None = it takes none.
+    `level` is one of `FORM_LEVELS`, `dropped` of `DROPPABLE` and `STREAMING`, `room` of
+    `ROOM_PARAMETERS` (None = it takes none).
     """
 
     level: str
@@ -53,10 +51,7 @@ class Store:
         self._memory: dict[tuple[str, str], tuple[str, float]] = {}
 
     def level(self, endpoint: Endpoint) -> KnownForm | None:
-        """What is known of the endpoint's model; None = nothing, or nothing of late.
-
-        What cannot be understood counts as not known.
-        """
+        """What is known of the endpoint's model; None = nothing of late that can be understood."""
         found = self._read("endpoints", _endpoint_key(endpoint), KEPT_S)
         return None if found is None else _parse_known(found)
 
@@ -65,10 +60,7 @@ class Store:
         self._write("endpoints", _endpoint_key(endpoint), encode(known))
 
     def reply(self, key: str) -> dict[str, Json] | None:
-        """The accepted reply under that key, None = there is none that is a JSON object.
-
-        What is inside is for the caller to check.
-        """
+        """The accepted reply under that key, unchecked; None = there is no JSON object."""
         return self._read("replies", key, None)
 
     def keep(self, key: str, document: dict[str, Json]) -> None:

@@ -32,10 +32,7 @@ OnText = Callable[[str | None], None]
 
 
 class ReplyListener:
-    """Hands texts to a listener; None = forget what you heard, the reply starts again.
-
-    What was heard since the last None and what is said next belong to one reply.
-    """
+    """Hands texts of one reply to a listener; None = forget them, the reply starts again."""
 
     def __init__(self, hear: OnText) -> None:
         self._hear = hear
@@ -90,12 +87,7 @@ class _PassingError(Exception):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sender:
-    """What requests are made with.
-
-    Attributes:
-        sleep: waits so many seconds.
-        hearing: is told the replies while they come; None = they are not streamed.
-    """
+    """What requests are made with; `hearing` None = replies are not streamed."""
 
     endpoint: Endpoint
     messages: Sequence[Message]
@@ -106,7 +98,7 @@ class Sender:
     notes: list[str]
     hearing: ReplyListener | None = None
 
-    def send(self, asked: RequestForm) -> replies.Reply | Fault:
+    def send(self, asked: RequestForm) -> Reply | Fault:
         """What the model said, or the fault that repeating did not mend."""
         import tenacity
 
@@ -125,7 +117,7 @@ class Sender:
         except _PassingError as error:
             return error.fault
 
-    def _send_once(self, asked: RequestForm) -> replies.Reply | Fault:
+    def _send_once(self, asked: RequestForm) -> Reply | Fault:
         about = self._request_tokens(asked)
         self.ledger.check(about, asked.room)
         left = self.ledger.seconds_left()
@@ -155,7 +147,7 @@ class Sender:
 
     def _answer(
         self, asked: RequestForm, seconds: float, chunks: ChunkReader | None
-    ) -> replies.Reply | Fault:
+    ) -> Reply | Fault:
         from ingot.agent.model.transport import Answer, NoAnswerError
 
         body = request_form.request_body(asked, self.endpoint, self.messages, self.schema)
@@ -178,18 +170,15 @@ class Sender:
         return estimate_tokens(text) + estimate_tokens(extra)
 
     def _count_spent(
-        self, said: replies.Reply | Fault | None, about: int, chunks: ChunkReader | None
+        self, said: Reply | Fault | None, about: int, chunks: ChunkReader | None
     ) -> Spent:
-        """What a request that was sent spent; what a server does not tell is estimated.
-
-        `said` None = nothing came of it, as a person ended it.
-        """
+        """What a sent request spent, estimated where not told; `said` None = a person ended it."""
         asked = 0 if isinstance(said, Fault) and said.kind != "timeout" else about
         got = 0
         if chunks is not None and chunks.begun:  # Also where it broke off later.
             told, got = chunks.tokens()
             asked = told or about
-        elif isinstance(said, replies.Reply):
+        elif isinstance(said, Reply):
             asked = said.tokens_in or about
             got = said.tokens_out or estimate_tokens(said.text)
         return Spent(
@@ -209,9 +198,7 @@ class Sender:
         self.notes.append(f"asked again: {_retried_fault(state).problem}")
 
 
-def _read_streamed(
-    endpoint: Endpoint, answer: "Answer", chunks: ChunkReader
-) -> replies.Reply | Fault:
+def _read_streamed(endpoint: Endpoint, answer: "Answer", chunks: ChunkReader) -> Reply | Fault:
     """What an answer says where a stream was asked for, in chunks or as a whole."""
     if answer.status >= 300:
         return _read_answer(endpoint, answer, streamed=True)
@@ -221,28 +208,18 @@ def _read_streamed(
     chunks.end()
     if chunks.begun or chunks.finished:
         said = _read_chunks(endpoint, answer, chunks)
-        return said if chunks.finished or _is_whole_object(said) else _TORN
+        whole = isinstance(said, Reply) and replies.reply_document(said.text.encode()) is not None
+        return said if chunks.finished or whole else _TORN
     if streams and not _COMMENT.sub(b"", answer.body).strip():
         return _TORN
     return _read_answer(endpoint, answer, streamed=True)
 
 
-def _is_whole_object(said: replies.Reply | Fault) -> bool:
-    """Whether a stream that ended without a word of that is whole all the same."""
-    return (
-        isinstance(said, replies.Reply) and replies.reply_document(said.text.encode()) is not None
-    )
-
-
-def _read_chunks(
-    endpoint: Endpoint, answer: "Answer", chunks: ChunkReader
-) -> replies.Reply | Fault:
+def _read_chunks(endpoint: Endpoint, answer: "Answer", chunks: ChunkReader) -> Reply | Fault:
     return _read_answer(endpoint, replace(answer, body=dumps(chunks.document()).encode()))
 
 
-def _read_answer(
-    endpoint: Endpoint, answer: "Answer", *, streamed: bool = False
-) -> replies.Reply | Fault:
+def _read_answer(endpoint: Endpoint, answer: "Answer", *, streamed: bool = False) -> Reply | Fault:
     fault = server_errors.find_fault(
         endpoint, answer.status, answer.headers, answer.body, streamed=streamed
     )
@@ -271,12 +248,7 @@ _GROWTH, _MOST_GROWTHS = 4, 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Completion:
-    """What came back.
-
-    Attributes:
-        level: the step of the ladder (one of `LEVELS`) that it came from.
-        notes: what was stepped down, dropped, asked again or read from elsewhere, for people.
-    """
+    """What came back, and what was stepped down, dropped or asked again, for people."""
 
     text: str
     cut_off: bool

@@ -1,4 +1,4 @@
-"""Where the model is: name, base URL, preset. Keys are read from the environment at every call."""
+"""Where the model is, by settings and presets, and what it may cost; keys are read at each call."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -23,12 +23,7 @@ NO_KEY = "none"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preset:
-    """What is known of a kind of server.
-
-    Attributes:
-        base_url: the root of its API where none is given.
-        keys: environment variables of the key, the first that is set counts.
-    """
+    """What is known of a kind of server; of its `keys`, variables, the first that is set counts."""
 
     name: str
     base_url: str
@@ -40,12 +35,7 @@ class Preset:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Key:
-    """The key of an endpoint.
-
-    Attributes:
-        value: the key, `NO_KEY` where none is set.
-        variable: the environment variable that it is in; where none is set, the one to set.
-    """
+    """The key of an endpoint, `NO_KEY` = none, and the variable that it is in or belongs in."""
 
     value: str
     variable: str
@@ -55,10 +45,7 @@ class Key:
 class Endpoint:
     """Where the model is and the limits of one request.
 
-    Attributes:
-        base_url: root of an OpenAI-compatible API; None = the preset's, else OpenAI's.
-        timeout_s: the most seconds that one request may take as a whole.
-        preset: name of what is known of the server, None = nothing is.
+    `base_url` None = the preset's, else OpenAI's; `timeout_s` is for one request as a whole.
     """
 
     model: str
@@ -79,9 +66,11 @@ class Endpoint:
         return url_host(self.url)
 
 
-def load_presets() -> dict[str, Preset]:
+@cache
+def load_presets() -> Mapping[str, Preset]:
     """What is known of servers, by name."""
-    return dict(_read_presets())
+    table = loads((files(__package__) / "presets.json").read_bytes())
+    return {name: decode(Preset, {"name": name, **one}) for name, one in table.items()}
 
 
 def configured_endpoint(
@@ -98,8 +87,8 @@ def configured_endpoint(
     want no key.
     """
     preset = preset or environment.get("INGOT_PRESET") or None
-    if preset is not None and preset not in _read_presets():
-        raise ValueError(f"no preset {preset!r}; there are {', '.join(_read_presets())}")
+    if preset is not None and preset not in load_presets():
+        raise ValueError(f"no preset {preset!r}; there are {', '.join(load_presets())}")
     name = model or environment.get("INGOT_MODEL")
     url = base_url or environment.get("OPENAI_BASE_URL") or None
     if not name or not (url or preset or environment.get(_ANY_KEY)):
@@ -110,8 +99,8 @@ def configured_endpoint(
 def known_preset(endpoint: Endpoint) -> Preset | None:
     """What is known of the server: the named preset, else one whose public host is asked."""
     if endpoint.preset:
-        return _read_presets()[endpoint.preset]
-    for one in _read_presets().values():
+        return load_presets()[endpoint.preset]
+    for one in load_presets().values():
         if url_host(one.base_url) == endpoint.host != "localhost":
             return one
     return None
@@ -152,12 +141,6 @@ def service_url(url: str) -> str:
         return "the base URL"
     where = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
     return where.geturl()
-
-
-@cache
-def _read_presets() -> dict[str, Preset]:
-    table = loads((files(__package__) / "presets.json").read_bytes())
-    return {name: decode(Preset, {"name": name, **one}) for name, one in table.items()}
 
 
 SECTION: Final = "Model"

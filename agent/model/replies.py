@@ -22,12 +22,8 @@ _MOST_TOKENS = 10**9
 class Reply:
     """What a model said.
 
-    Attributes:
-        text: the answer; blank = none.
-        refusal: the model's words where it, or a filter, refused; empty = it did not.
-        source: where the text stood where that is not the content.
-        tokens_in: tokens of the prompt, None = not told.
-        tokens_out: tokens of the reply, None = not told.
+    `refusal` holds the words of a model or filter that refused, `source` says where the text stood
+    if that is not the content; numbers of tokens are None where they are not told.
     """
 
     text: str = ""
@@ -49,12 +45,21 @@ def reply_document(body: bytes) -> dict[str, Json] | None:
     return found if isinstance(found, dict) else None
 
 
+def find_inside(value: Json, *steps: str | int) -> Json:
+    """What stands at the end of these keys and places, None = one of them is not there."""
+    for step in steps:
+        if isinstance(value, list) and isinstance(step, int):
+            value = next(iter(value[step : step + 1]), None)
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
 def read_choice(reply: dict[str, Json]) -> Reply | None:
     """What the first choice says; None = the reply holds no choices."""
-    choices = reply.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+    choice, usage = find_inside(reply, "choices", 0), reply.get("usage")
+    if not isinstance(choice, dict):
         return None
-    choice, usage = choices[0], reply.get("usage")
     message = choice.get("message")
     message = message if isinstance(message, dict) else {"content": choice.get("text")}
     finish = choice.get("finish_reason")
@@ -105,11 +110,9 @@ def content_text(content: Json) -> str:
 
 def call_arguments(message: dict[str, Any]) -> str:
     """The arguments of the first call in a message or a delta, of the old form too."""
-    calls = message.get("tool_calls")
-    first = calls[0] if isinstance(calls, list) and calls else {}
-    call = first.get("function") if isinstance(first, dict) else None
+    call = find_inside(message, "tool_calls", 0, "function")
     call = call if isinstance(call, dict) else message.get("function_call")
-    found = call.get("arguments") if isinstance(call, dict) else None
+    found = find_inside(call, "arguments")
     if isinstance(found, dict):
         return json.dumps(found, ensure_ascii=False)
     return found if isinstance(found, str) else ""
@@ -145,7 +148,7 @@ def refusal_text(message: dict[str, Any], finish: Json = None) -> str:
 
 def token_count(usage: Json, name: str) -> int | None:
     """A number of tokens that can be one, None = not told."""
-    found = usage.get(name) if isinstance(usage, dict) else None
+    found = find_inside(usage, name)
     if isinstance(found, int) and not isinstance(found, bool) and 0 < found < _MOST_TOKENS:
         return found
     return None
@@ -280,8 +283,7 @@ class ChunkReader:
             self._fail(failed or found)
             return
         self.begun = True
-        choices = found.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
+        choice = find_inside(found, "choices", 0)
         self._count(found.get("usage"))
         if isinstance(choice, dict) and choice.get("index") in (0, None):
             self._choices = True

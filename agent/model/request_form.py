@@ -15,13 +15,7 @@ _LEAST_ROOM = 512
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestForm:
-    """How a question is asked.
-
-    Attributes:
-        level: one of `LEVELS`.
-        dropped: of `DROPPED` and `STREAMING`, what is left out.
-        rooms: names of the parameter for the room that are still to be tried, best first.
-    """
+    """How a question is asked: `rooms` are names of the room's parameter still to be tried."""
 
     level: str
     dropped: tuple[str, ...] = ()
@@ -55,7 +49,7 @@ def first_form(endpoint: Endpoint, remembered: KnownForm | None, below: str | No
     form = RequestForm(
         level=level,
         rooms=_room_parameters(preset.room if preset else ROOM_PARAMETERS[0]),
-        room=_reply_room(endpoint),
+        room=max(1, endpoint.max_tokens),
     )
     if remembered:
         rooms = _room_parameters(remembered.room) if remembered.room else ()
@@ -108,7 +102,3 @@ def _reply_constraint(level: str, schema: dict[str, Json]) -> dict[str, Json]:
 
 def _room_parameters(best: str) -> tuple[str, ...]:
     return (best, *(name for name in ROOM_PARAMETERS if name != best))
-
-
-def _reply_room(endpoint: Endpoint) -> int:
-    return max(1, endpoint.max_tokens)

@@ -211,9 +211,8 @@ def _actual_status(status: int, reply: Json) -> int:
     """The status that is meant: servers put errors into replies of status 200."""
     if status >= 300:
         return status
-    inner = reply.get("error") if isinstance(reply, dict) else None
     for name in ("code", "status"):
-        code = inner.get(name) if isinstance(inner, dict) else None
+        code = replies.find_inside(reply, "error", name)
         if isinstance(code, int) and 400 <= code < 600:
             return code
     return 400
@@ -253,31 +252,24 @@ def _server_message(endpoint: Endpoint, status: int, reply: Json) -> str:
 
 def _redacted_line(endpoint: Endpoint, text: str) -> str:
     """One line without the key that cannot steer a terminal; the key goes before the cut."""
-    for secret in {endpoint_key(endpoint).value, os.environ.get("OPENAI_API_KEY", "")} - {
-        "",
-        NO_KEY,
-    }:
+    secrets = {endpoint_key(endpoint).value, os.environ.get("OPENAI_API_KEY", "")}
+    for secret in secrets - {"", NO_KEY}:
         text = text.replace(secret, "***")
     return _clean_line(text)[:MOST_MESSAGE]
 
 
 def _error_message(reply: dict[str, Json]) -> str:
-    inner = reply.get("error")
-    places = (inner, reply) if isinstance(inner, dict) else (reply,)
-    for place in places:
+    for place in (reply.get("error"), reply):
         for name in ("message", "detail", "error", "msg"):
-            if isinstance(place.get(name), str):
-                return str(place[name])
+            if isinstance(said := replies.find_inside(place, name), str):
+                return said
     return ""
 
 
 def _named_parameter(reply: Json) -> str:
     """The parameter that the error is about where the server says so: `param`, or a `loc`."""
-    inner = reply.get("error") if isinstance(reply, dict) else None
-    param = inner.get("param") if isinstance(inner, dict) else None
-    detail = reply.get("detail") if isinstance(reply, dict) else None
-    first = detail[0] if isinstance(detail, list) and detail else None
-    place = first.get("loc") if isinstance(first, dict) else None
+    param = replies.find_inside(reply, "error", "param")
+    place = replies.find_inside(reply, "detail", 0, "loc")
     if isinstance(place, list):
         return next((one for one in place if isinstance(one, str) and one in _PARAMETER_NAMES), "")
     return param.partition(".")[0] if isinstance(param, str) else ""

@@ -163,11 +163,7 @@ def _read_stream(response: httpx2.Response, take: Take) -> bytes:
 
 
 class _Watch:
-    """Ends a request that takes too long as a whole or says too much.
-
-    The client's own time-outs are for one read each: a server that sends a byte a second passes
-    them for ever. So the socket is shut when the time is over.
-    """
+    """Shuts the socket of a request that takes too long as a whole; time-outs are for one read."""
 
     def __init__(self) -> None:
         self.over = False

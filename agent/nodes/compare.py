@@ -80,12 +80,7 @@ def _with_opinion(proposal: Proposal, opinion: Opinion | None) -> Proposal:
 
 
 def _remember_answer(state: State, context: Context) -> None:
-    """Keep a new answer that passed, so that data of this shape needs no call.
-
-    One that a person has to look at is kept for these rows alone: what a hostile row talked a model
-    into is not said of other data. So it is with one that was given under a card, unless the rules
-    make the same of the rows.
-    """
+    """Keep a new answer that passed; one that a person has to look at for these rows alone."""
     turn, proposal, opinion = state["turn"], state["proposal"], state.get("opinion")
     runs = state.get("check") or not (proposal and proposal.mapping)
     if turn.level and runs and not state["problems"]:

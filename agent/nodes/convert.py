@@ -106,11 +106,7 @@ def convert_mapping(order: Order, context: Context) -> State:
 
 
 def _is_fatal_problem(problem: Problem, state: State) -> bool:
-    """Whether a problem on the sample forbids to convert.
-
-    An optional value that is nowhere is null and counted, other problems are those of single rows.
-    An alternative may be for rows that an incomplete sample does not hold.
-    """
+    """Whether a problem on the sample forbids to convert: optional values and rare ones do not."""
     if problem.code != "unresolved_path":
         return False
     rare = "/any_of/" in problem.pointer and not state["sample"].complete

@@ -97,7 +97,7 @@ def _total_usage(before: Usage | None, turn: Turn, context: Context) -> Usage | 
     )
 
 
-def _turn_cost(turn: Turn, context: Context) -> dict[str, Json]:
+def _turn_cost(turn: Turn, context: Context) -> MappingDocument:
     """What a model's answer took with those before it; of a remembered one it stands with it."""
     if context.asking is None or context.asking.shared or not turn.level:
         return {}

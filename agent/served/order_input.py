@@ -222,10 +222,7 @@ def refuse_unexpanded(order: Order) -> None:
 
 
 def check_confined(order: Order, root: Path) -> None:
-    """Refuse an order that reads or writes outside of a folder.
-
-    Links are followed before it is looked at where they lead.
-    """
+    """Refuse an order that reads or writes outside of a folder, links followed."""
     if "://" in order.source.removeprefix("file://"):
         raise ConversionError(order.source, "only files of this machine may be read here")
     # The readers expand it, what writes does not: looked at is what is used.

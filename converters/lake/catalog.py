@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.files import output_errors, whole_file
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 
 Status = Literal[
     "converted", "nothing", "other", "waiting", "resting", "failed", "rejected", "gone"
@@ -95,7 +95,7 @@ class SetFacts:
     splits: tuple[Split, ...] = ()
     spent: dict[str, Json] = field(default_factory=dict)
     card: dict[str, Json] = field(default_factory=dict)
-    mapping: dict[str, Json] | None = None
+    mapping: MappingDocument | None = None
     mapping_file: str | None = None
     result: str | None = None
     fingerprint: str | None = None

@@ -186,10 +186,7 @@ class _Search:
             yield self._once(entries)
 
     def _once(self, entries: Array) -> Array:
-        """One entry per hash, with its count, in the order of the records.
-
-        Where none is there often the entries stay as they are: their bins put them together.
-        """
+        """One entry per hash, with its count, in their order; all of them where none is often."""
         begin = np.sort(entries["begin"])
         if not (begin[_OFTEN:] == begin[:-_OFTEN]).any():
             return entries
@@ -305,10 +302,7 @@ def _read_hashes(hashed: Hashes, start: int, count: int) -> Hashes:
 
 
 def _map_table(file: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Array:
-    """Zeros in a file, mapped; an empty table cannot be.
-
-    They are written: where a file with holes is mapped, a full disk kills the process.
-    """
+    """Zeros in a file, mapped; written, since with holes in it a full disk kills the process."""
     size = math.prod(shape) * np.dtype(kind).itemsize
     if not size:
         return np.zeros(shape, kind)

@@ -36,7 +36,6 @@ import pyarrow.compute as pc
 from ingot.converters.errors import ConversionError
 from ingot.converters.records.readers import kind_of_schema
 from ingot.converters.records.schema import RecordKind
-from ingot.converters.rows import Json
 
 WIDTH: Final = 16
 Hashes = npt.NDArray[np.uint8]
@@ -182,7 +181,7 @@ class Splits:
         bounds = np.array(self.bounds(), np.uint64)
         return np.searchsorted(bounds, begin, "right").astype(np.int64)
 
-    def to_json(self) -> list[dict[str, Json]]:
+    def to_json(self) -> list[dict[str, str]]:
         """As a manifest holds them."""
         pairs = zip(self.names, self.fractions, strict=True)
         return [{"name": name, "fraction": fraction} for name, fraction in pairs]

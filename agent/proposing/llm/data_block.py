@@ -69,10 +69,7 @@ _VALUE = re.compile(r"\w+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeenFiles:
-    """What is read of the files once: how the first begins (tables and texts), and other roots.
-
-    `roots` are further places of rows, each with one of its rows (None = unreadable).
-    """
+    """What is read of the files once: a beginning, and roots with a row (None = unreadable)."""
 
     beginning: str
     roots: tuple[tuple[RootCandidate, Json], ...]
@@ -214,14 +211,7 @@ def _root_line(root: RootCandidate, row: Json, size: Size, share: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownData:
-    """What is shown of a data set.
-
-    Attributes:
-        source: where it lies.
-        view: the sampled rows, texts of JSON parsed, with their inventory.
-        root: the root that they were read with, None = the reader's own.
-        key: what `~` is for the first row, None where rows have none.
-    """
+    """What is shown of a data set; `root` None = the reader's, `key` is `~` of the first row."""
 
     source: Source
     view: View

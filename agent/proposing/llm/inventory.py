@@ -39,14 +39,7 @@ from ingot.converters.sources.profile import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Size:
-    """One size.
-
-    Attributes:
-        head, tail: characters of a text.
-        values: values with counts per path, where they name no roles.
-        roots: places of rows in a JSON object, beside the one that is shown.
-        words: whether an inventory line says looks, scripts and spreads in full.
-    """
+    """One size: `head` and `tail` in characters, the others in lines; `words` = lines say all."""
 
     rows: int
     head: int
@@ -158,11 +151,7 @@ def cut_value(
     around: tuple[frozenset[str], ...] = (),
     name: str = "",
 ) -> Json:
-    """A value that keeps its shape: keys (60), first elements, heads and tails of texts.
-
-    Secrets are taken out before anything is cut; with share `none` no value is left. `name` is its
-    key (that of the list, in a list), `around` the objects around it.
-    """
+    """Cut a value to its shape, without secrets; with share `none` nothing of it is left."""
     if isinstance(value, dict | list) and len(around) >= MOST_DEPTH:
         return f"(+{len(value)} inside)"
     if isinstance(value, list):
@@ -228,10 +217,7 @@ _OFTEN = 0.5
 
 
 def inventory_lines(rows: Sequence[Json], facts: Profile, size: Size, share: str) -> list[str]:
-    """The inventory: paths in the order of the fields, of too many the telling ones.
-
-    What is the same or empty in all rows is told in a line of its own.
-    """
+    """The paths in the order of the fields, of too many the telling ones; what is fixed apart."""
     told = [one for one in _order_paths(facts.paths) if _needs_line(one)]
     roles = {one.path: found for one in told if (found := role_values(rows, one))}
     empty = [one for one in told if not one.filled or (one.items and not one.items.high)]

@@ -39,12 +39,7 @@ from ingot.converters.sources.sample import Sample
 
 @dataclass(frozen=True, kw_only=True)
 class AskSettings:
-    """How a model may be asked.
-
-    Attributes:
-        endpoint: where it is.
-        price: of the model, None = unknown.
-    """
+    """How a model may be asked, as processes hand it on."""
 
     endpoint: Endpoint
     run: Limits
@@ -61,14 +56,9 @@ def _discard_text(_: str) -> None:
 class ModelAccess:
     """How a model is asked in this process.
 
-    Attributes:
-        endpoint: where it is.
-        store: what earlier runs learnt: the ladder's level, accepted answers.
-        remembered: whether accepted answers of earlier runs are used; new ones are kept anyway.
-        shared: whether answers serve several data sets, as in a lake. Then neither mapping nor
-            report says for which of them it was asked, and what that took: that depends on what was
-            known and on runs that were killed, and what is made does not. The catalog has it.
-        tell: is told, before the first question of a run, what the questions may take.
+    `remembered` says whether accepted answers of earlier runs are used; new ones are kept anyway.
+    With `shared` answers serve several data sets: then no mapping or report says which of them
+    asked and what that took. `tell` hears, before the first question, what all may take.
     """
 
     endpoint: Endpoint
@@ -93,24 +83,16 @@ class ModelAccess:
         rules: Proposal | None,
         card: Card | None = None,
     ) -> tuple[str, str]:
-        """Under which an answer is remembered: for a shape, and for these very rows.
+        """Return the keys of an answer: for a shape, and for these very rows under this card.
 
-        Besides shape, prompt, schema and model it holds what the rules read in the values: two
-        data sets of equal shape, of which one is a transcript, are two questions. An answer that a
-        person has to look at is no answer for other rows.
-
-        The key of the shape holds no card: one question per shape, however many cards there are.
-        So an answer that was given under a card is kept for the shape only where the rules, who
-        read no card, make the same of the rows; else it stays with these rows under this card
-        (the second key holds both), and the shape is marked (`mark`): the next question about it
-        shows no card, and its answer is everybody's. What a hostile card talks a model into is
-        thus never said of other data, and a shape costs two questions at most.
+        Both hold what the rules read in the values: a transcript and other data of equal shape are
+        two questions. The key of the shape holds no card. An answer that was given under a card is
+        kept for the shape only where the rules make the same of the rows; otherwise the shape is
+        marked, and the next question about it shows no card.
         """
-        from ingot.agent.proposing.llm.question import prompt_hash
-
         parts: Json = {
             "fingerprint": fingerprint,
-            "prompt": prompt_hash(request.tokens),
+            "prompt": question.prompt_hash(request.tokens),
             "model": self.endpoint.model,
             "url": self.endpoint.url,
             "mode": request.mode,
@@ -267,10 +249,7 @@ def _remembered_turn(
     source: Source,
     sample: Sample,
 ) -> Turn | None:
-    """An accepted answer for data of this shape, read as strictly as a new one.
-
-    None where it cannot be read: the memory is a file, and another version may have written it.
-    """
+    """An accepted answer for this shape, read strictly; None where another version wrote it."""
     asked: dict[str, Json] = {"remembered": True}
     if isinstance(kept.get("failed"), str):
         return Turn(proposal=None, mapper=MODEL, fallback=kept["failed"], asked=asked)
@@ -330,8 +309,8 @@ def _answer_proposal(
 
 def _provenance(
     asking: ModelAccess, request: Request, repaired: tuple[str, ...]
-) -> dict[str, Json]:
-    made: dict[str, Json] = {
+) -> MappingDocument:
+    made: MappingDocument = {
         "model": asking.endpoint.model,
         "prompt_sha256": question.prompt_hash(request.tokens),
     }

@@ -171,7 +171,7 @@ def _path_finds_value(text: str, nodes: Sequence[Node]) -> bool:
         return False
 
 
-def _tools_entry(document: MappingDocument, one: ShownData) -> dict[str, Json]:
+def _tools_entry(document: MappingDocument, one: ShownData) -> MappingDocument:
     outer = document.get("each") or document.get("group") or document.get("tools")
     if outer or not document.get("messages"):
         return {}

@@ -413,10 +413,7 @@ def _has_feature(rows: Rows, name: str) -> NDArray[np.bool_]:
 
 
 def _random_shares(rows: Rows, stream: str, seed: int) -> NDArray[np.float64]:
-    """float64[R] in [0, 1), random by seed, stream and a row's place in it.
-
-    The same rows are chosen whatever else is converted beside them.
-    """
+    """float64[R] in [0, 1), random by seed, stream and a row's place in it alone."""
     start = xxhash.xxh64_intdigest(stream.encode(), seed=seed)
     row = np.maximum(rows.row, 0).astype(np.uint64)
     place = rows.record.astype(np.uint64) << np.uint64(20) ^ row

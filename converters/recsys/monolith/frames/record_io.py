@@ -207,11 +207,7 @@ class RecordReader:
             yield self._bad("sort_id", f"a sort_id of {end.size} bytes is over {MAX_SORT_ID}")
 
     def _bad(self, reason: str, found: str, length: int | None = None) -> Bad:
-        """Pass over so many bytes, or the rest of the stream.
-
-        One bad record does not make another framing of a stream: only of its first one, and of a
-        rest, it is told what would read it.
-        """
+        """Pass over so many bytes, or the rest; of that, or the first record, advice is given."""
         if length is None or not self._base + self._at:
             found += self._advice()
         offset, count = self._drop(length)
@@ -261,10 +257,7 @@ class RecordReader:
         return gone
 
     def _advice(self) -> str:
-        """What the bytes from here on look like, behind a sign; empty where nothing is known.
-
-        In mid-stream only another framing is told: records of another kind do not begin there.
-        """
+        """What the bytes from here on look like; in mid-stream only another framing is told."""
         self._fill(HEAD)
         head = self._data[self._at : self._at + HEAD].tobytes()
         if not self._base + self._at:

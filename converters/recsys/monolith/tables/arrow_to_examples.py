@@ -281,10 +281,7 @@ class _BatchEncoder:
         self._complain(at, bad, lambda row: f"{_cell_repr(column[row])} does not fit {what}")
 
     def _features(self) -> tuple[list[Spans], list[int], NDArray[np.bool_]]:
-        """The messages of all columns, the columns' numbers, and bool[P, R] where a feature is.
-
-        Columns that are alike are encoded as one long column.
-        """
+        """The messages of all columns, the columns' numbers, and bool[P, R] where a feature is."""
         planned = self._plan.features
         present = np.zeros((len(planned), self._count), np.bool_)
         spans, order = [], []

@@ -129,10 +129,7 @@ def _walk_named(
 def _note_special(
     rows: NDArray[np.int64], row: int, which: int, entries: NDArray[np.int64], entry: int
 ) -> int:
-    """Note where a special feature lies; TWICE where the row has one already, else SOUND.
-
-    EXTRA where it has unknown fields beside its value: a row has no place for them.
-    """
+    """Note where a special feature lies: SOUND, TWICE, or EXTRA with unknown fields beside it."""
     if entries[EXTRA_STOP, entry] > entries[EXTRA_START, entry]:
         return EXTRA
     at = LINE_FEATURE + 2 * (which - 1)
@@ -301,10 +298,7 @@ def _read_only_field(data: Bytes, start: int, stop: int, number: int) -> tuple[i
 
 @kernel
 def _read_values(data: Bytes, start: int, stop: int, number: int) -> tuple[int, int, bool]:
-    """Where the packed (or single) value of a feature with one list lies, and if it has any.
-
-    An unset feature and an empty list have none. -1 where the feature is something else.
-    """
+    """Where the value of a feature with one list lies (-1: something else), and if it has any."""
     if start == stop:
         return start, stop, False
     begin, end = _read_only_field(data, start, stop, number)
