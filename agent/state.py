@@ -165,15 +165,38 @@ class Review:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WrittenTokens:
+    """The counts of a manifest's token files."""
+
+    documents: int
+    sequences: int
+    tokens: int
+    characters: int
+    rejected: int
+    dtype: str
+    eod_id: int | None
+    vocabulary: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WrittenWarnings:
+    """The warnings of a manifest: `meta` and `paths` count records and rows by name."""
+
+    mapping: tuple[str, ...] = ()
+    meta: dict[str, int] = field(default_factory=dict)
+    paths: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Written:
     """The counts of a manifest; its lists of files and inputs stay on disk."""
 
     decision: str
     rows: dict[str, int]
-    records: dict[str, Json]
+    records: dict[str, int]
     rejects: dict[str, int]
-    tokens: dict[str, Json] | None
-    warnings: dict[str, Json]
+    tokens: WrittenTokens | None
+    warnings: WrittenWarnings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

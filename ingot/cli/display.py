@@ -166,13 +166,13 @@ def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
         yield "rejected", counts_text(manifest.rejects, count_last=True)
     for one in result.first_rejects[:_FIRST_REJECTS]:
         yield "", one
-    for key, count in manifest.warnings["meta"].items():
+    for key, count in manifest.warnings.meta.items():
         yield "warning", f"meta.{key}: null in {count:,} records"
-    for warning in manifest.warnings["mapping"]:
+    for warning in manifest.warnings.mapping:
         yield "warning", warning
     if manifest.tokens:
         tokens = manifest.tokens
-        yield "tokens", f"{tokens['tokens']:,} in {tokens['documents']:,} documents"
+        yield "tokens", f"{tokens.tokens:,} in {tokens.documents:,} documents"
     yield from note_rows(result.notes)
     yield "files", result.out
 

@@ -1,0 +1,116 @@
+"""`Json` (any JSON value) is named only where JSON comes in or goes out, and here stands which."""
+
+import ast
+import re
+
+import pytest
+
+from tests.packaging.house import ROOT, modules
+
+# What the modules that name `Json` read or write; all other values are typed.
+JSON = {
+    "values of raw rows, and records made of them": """
+        agent/chat/operations agent/judging/trial agent/lake/file_scan agent/privacy/redaction
+        agent/proposing/columns agent/proposing/fingerprint agent/proposing/llm/data_block
+        agent/proposing/llm/inventory agent/proposing/llm/relations agent/proposing/readings
+        agent/proposing/recsys_data agent/proposing/rules/confidence
+        agent/proposing/rules/multiple_choice agent/proposing/rules/running_text
+        agent/proposing/speakers agent/nodes/propose agent/reporting/preview
+        agent/review/golden_rows agent/review/pinning/pin agent/review/pinning/row_choice
+        agent/review/pinning/row_extraction agent/review/pinning/sample_redaction
+        converters/lake/statistics converters/mapping/check converters/mapping/rows/executor
+        converters/mapping/rows/group converters/mapping/rows/values
+        converters/megatron/read/preparation converters/paths converters/records/readers
+        converters/records/schema converters/rows converters/sources/formats/arrow
+        converters/sources/formats/delimited converters/sources/formats/detection
+        converters/sources/formats/json_rows converters/sources/formats/row_chunks
+        converters/sources/formats/text converters/sources/profile converters/sources/readers
+        converters/sources/row_runs converters/sources/sample converters/sources/text_kinds
+    """,
+    "parts of mapping documents": """
+        agent/judging/model_gates agent/proposing/proposal agent/proposing/rules/context_columns
+        agent/proposing/rules/conversations agent/proposing/rules/dialogue
+        agent/proposing/rules/mapper agent/proposing/rules/metadata
+        agent/proposing/rules/question_answer agent/proposing/rules/transcripts
+        agent/reporting/mapping_words agent/review/diff/change_rules
+        agent/review/diff/mapping_changes agent/review/diff/message_changes
+        agent/review/diff/normal_form agent/review/diff/part_changes
+        converters/mapping/bind converters/mapping/language converters/mapping/parser
+        converters/sources/facts
+    """,
+    "requests to models, their replies, and the schemas of these": """
+        agent/chat/commands agent/chat/edits agent/chat/prompt agent/chat/responses
+        agent/doctor/endpoint_checks agent/model/budget agent/model/cache agent/model/client
+        agent/model/json_text agent/model/replies agent/model/request_form
+        agent/model/server_errors agent/model/transport agent/proposing/llm/mapper
+        agent/proposing/llm/question agent/proposing/llm/reply
+    """,
+    "what clients of a served run send, and the answers of people": """
+        agent/nodes/review agent/served/begin agent/served/order_input agent/session agent/state
+    """,
+    "files of other tools": """
+        agent/proposing/card_formats agent/proposing/cards converters/export/axolotl
+        converters/export/chat_layout converters/export/llamafactory converters/export/swift
+        converters/export/torchtune converters/export/trl converters/megatron/chat/rendering
+        converters/megatron/chat/template_sandbox converters/megatron/chat/templates
+        converters/megatron/tokenizer converters/recsys/monolith/inspect/documents
+        converters/sources/storage/listing converters/sources/storage/remote
+    """,
+    "manifests, statistics and other documents that results hold": """
+        agent/judging/drift agent/nodes/convert agent/reporting/report converters/convert/job
+        converters/convert/result converters/convert/shard converters/export/job
+        converters/export/trainers converters/json_yaml converters/lake/catalog
+        converters/lake/corpus converters/lake/duplicates converters/lake/page
+        converters/megatron/engines/fast_engines converters/megatron/indexed_dataset
+        converters/megatron/inspect/inspection converters/megatron/inspect/merge
+        converters/megatron/inspect/verification converters/megatron/options
+        converters/megatron/read/input_files converters/megatron/run/build
+        converters/megatron/run/processes converters/megatron/run/recipe
+        converters/megatron/write/lanes converters/megatron/write/staging converters/output/commit
+        converters/output/files converters/output/identity converters/output/pages
+        converters/progress converters/records/writers converters/recsys/criteo/inspect/figures
+        converters/recsys/criteo/inspect/folder converters/recsys/criteo/inspect/page
+        converters/recsys/criteo/multihot/id_tables converters/recsys/criteo/multihot/job
+        converters/recsys/criteo/preprocess/inputs converters/recsys/criteo/preprocess/job
+        converters/recsys/criteo/preprocess/part_reader
+        converters/recsys/criteo/preprocess/vocabulary
+        converters/recsys/criteo/preprocess/work_folder converters/recsys/ctr/build/encoder
+        converters/recsys/ctr/build/inputs converters/recsys/ctr/build/job
+        converters/recsys/ctr/build/row_collector converters/recsys/ctr/validation/figures
+        converters/recsys/ctr/validation/findings converters/recsys/ctr/validation/metadata_rules
+        converters/recsys/monolith/convert/job converters/recsys/monolith/convert/settings
+        converters/recsys/monolith/convert/stream converters/recsys/monolith/inspect/figures
+    """,
+    "the document that a review writes": """
+        agent/review/github_comment agent/review/mapping_review agent/review/markdown_escaping
+        agent/review/replay
+    """,
+    "lines of a log": """
+        converters/megatron/metrics/messages converters/megatron/metrics/summary
+        converters/megatron/metrics/watch
+    """,
+}
+LISTED = [place for places in JSON.values() for place in places.split()]
+NAMING = {
+    file.relative_to(ROOT).with_suffix("").as_posix()
+    for name, file in modules().items()
+    if name.startswith(("ingot.agent", "ingot.converters"))
+    and re.search(r"\bJson\b", ast.unparse(ast.parse(file.read_text("utf-8"))))
+}
+
+
+def test_json_is_named_where_it_comes_in_or_goes_out() -> None:
+    assert sorted(NAMING) == sorted(LISTED), "say in JSON what a module reads or writes, or type it"
+
+
+@pytest.mark.parametrize("name", ["agent/graph", "agent/context", "agent/state"])
+def test_what_the_graph_passes_is_typed(name: str) -> None:
+    tree = ast.parse((ROOT / f"{name}.py").read_text("utf-8"))
+    fields = [
+        ast.unparse(node)
+        for kind in ast.walk(tree)
+        if isinstance(kind, ast.ClassDef)
+        for node in kind.body
+        if isinstance(node, ast.AnnAssign)
+    ]
+    assert [one for one in fields if re.search(r"\bJson\b|\bAny\b", one)] == []
