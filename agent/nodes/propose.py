@@ -37,7 +37,7 @@ def propose(state: State, context: Context) -> State:
     return {
         "proposal": redacted_proposal(proposal) if proposal else None,
         "problems": turn.problems,
-        "turn": replace(turn, proposal=None, problems=(), asked={}, provenance=provenance),
+        "turn": replace(turn, proposal=None, problems=(), notes=None, provenance=provenance),
         "usage": _total_usage(before, turn, context),
         "stopped": stopped,
     }
@@ -50,7 +50,7 @@ def _next_turn(order: Order, context: Context, state: State) -> tuple[Turn, Stop
     try:
         return _ask_mapper(order, context, state), None
     except (BudgetReached, ModelError) as error:
-        no_answer = Turn(mapper=order.mapper, asked={"notes": list(error.notes)})
+        no_answer = Turn(mapper=order.mapper, notes=tuple(error.notes))
         if state.get("looked"):  # there is an answer that passes: it stands
             return no_answer, None
         why = redact(error.problem)  # servers repeat what they were sent
@@ -60,7 +60,7 @@ def _next_turn(order: Order, context: Context, state: State) -> tuple[Turn, Stop
             )
         rules = fallback_turn(rules_turn(order, context), f"a budget is used up: {error.problem}")
         stopped = Stopped(kind="budget", where=error.where, why=why, hint=error.hint)
-        return replace(rules, asked=no_answer.asked), stopped
+        return replace(rules, notes=no_answer.notes), stopped
 
 
 def _with_card_evidence(
@@ -84,14 +84,14 @@ def _total_usage(before: Usage | None, turn: Turn, context: Context) -> Usage | 
     if context.asking is None:
         return before
     spent = context.asking.ledger.data_set
-    if not (spent.calls or turn.asked):
+    if not spent.calls and not turn.remembered and turn.notes is None:
         return before
-    new = map(redact, turn.asked.get("notes", []))  # servers repeat what was said
+    new = map(redact, turn.notes or ())  # servers repeat what was said
     return Usage(
         host=context.asking.endpoint.host,
         model=context.asking.endpoint.model,
         **asdict(spent),
-        remembered=bool(turn.asked.get("remembered")) and not spent.calls,
+        remembered=turn.remembered and not spent.calls,
         shared=bool(context.asking.shared),
         notes=(*(before.notes if before else ()), *new),
     )

@@ -188,8 +188,8 @@ class Turn:
         said: the answer in the mapper's own words, for the next turn; a few thousand characters.
         again: whether the mapper, told what is wrong, could answer better.
         problems: what is wrong with the answer before any row has been looked at.
-        asked: what people want to know of a question to a model: host, model, notes, whether the
-            answer was remembered; {} = no model was asked.
+        notes: what was noted while a model was asked, None = none was.
+        remembered: whether this is an accepted answer of an earlier run.
         level: step of the ladder at which a model answered, "" = none did.
         fallback: why this is the rules' answer although a model was asked, "" = it is not so.
         provenance: what the saved mapping says about its maker besides the proposal.
@@ -200,7 +200,8 @@ class Turn:
     said: str = ""
     again: bool = False
     problems: Annotated[tuple[Problem, ...], UNSTORED] = ()
-    asked: Annotated[dict[str, Json], UNSTORED] = field(default_factory=dict)
+    notes: Annotated[tuple[str, ...] | None, UNSTORED] = None
+    remembered: Annotated[bool, UNSTORED] = False
     level: str = ""
     fallback: str = ""
     provenance: dict[str, Json] = field(default_factory=dict)
@@ -303,7 +304,10 @@ def _is_sure(proposal: Proposal | None) -> bool:
 
 def _or_fallback(turn: Turn, rules: Turn) -> Turn:
     """The model's turn, or the rules' where an earlier run has shown that its answers fail."""
-    return replace(fallback_turn(rules, turn.fallback), asked=turn.asked) if turn.fallback else turn
+    if not turn.fallback:
+        return turn
+    fallback = fallback_turn(rules, turn.fallback)
+    return replace(fallback, notes=turn.notes, remembered=turn.remembered)
 
 
 def fallback_turn(turn: Turn, why: str) -> Turn:

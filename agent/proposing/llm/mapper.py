@@ -176,7 +176,7 @@ def _ask_turn(
         mapper=MODEL,
         again=True,
         level=completion.level,
-        asked={"notes": list(completion.notes)},
+        notes=tuple(completion.notes),
     )
     under: MappingDocument = {"card": card.file} if card else {}
     try:
@@ -250,9 +250,8 @@ def _remembered_turn(
     sample: Sample,
 ) -> Turn | None:
     """An accepted answer for this shape, read strictly; None where another version wrote it."""
-    asked: dict[str, Json] = {"remembered": True}
     if isinstance(kept.get("failed"), str):
-        return Turn(proposal=None, mapper=MODEL, fallback=kept["failed"], asked=asked)
+        return Turn(proposal=None, mapper=MODEL, fallback=kept["failed"], remembered=True)
     made = kept.get("provenance")
     try:
         answer = reply.read_reply(json.dumps(kept.get("said"))).document
@@ -265,7 +264,7 @@ def _remembered_turn(
         mapper=MODEL,
         said=_answer_text(answer),
         again=True,
-        asked=asked,
+        remembered=True,
         provenance=made if isinstance(made, dict) else {},
     )
 
