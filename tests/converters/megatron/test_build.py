@@ -1,6 +1,8 @@
 """Whole builds: records and chats to exact documents and masks, what is said, what is refused."""
 
 import json
+import threading
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -304,6 +306,18 @@ def test_a_record_that_cannot_be_tokenized_is_a_counted_reject(
     ]
     assert (stats.documents, stats.rejected, stats.characters) == (2, 2, 16)
     assert documents(tmp_path / "out") == [[0, 1], [0, 0, 1]]
+
+
+def test_a_build_that_stops_at_a_row_leaves_no_thread(
+    tmp_path: Path, word_tokenizer_file: Path
+) -> None:
+    with RecordWriter(tmp_path, kind="pt") as writer:
+        writer.write([{"text": text, "meta": META} for text in ["odd", *["known"] * 200]])
+    work = replace(FAST, batch_size=1, queue_cap=1, fail_fast=True)
+    with pytest.raises(IngotError, match="row 0"):
+        build(stamp_files([writer.path]), word_tokenizer_file, tmp_path / "out", EOD, work)
+    names = [one.name for one in threading.enumerate()]
+    assert [name for name in names if name.startswith(("reader", "tokenizer"))] == []
 
 
 def test_meta_says_what_was_done_and_nothing_of_the_machine(

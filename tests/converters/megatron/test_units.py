@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +11,8 @@ import pytest
 from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read import input_files
-from ingot.converters.megatron.read.input_files import InputFile, plan_units, scan
+from ingot.converters.megatron.read.input_files import InputFile, Unit, plan_units, scan
+from ingot.converters.megatron.run.recipe import FileTally
 
 
 def test_files_are_found_by_pattern_in_the_order_of_their_names(tmp_path: Path) -> None:
@@ -70,3 +72,16 @@ def test_the_environment_states_the_threads_inside(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("RAYON_NUM_THREADS", "many")
     with pytest.raises(ConversionError, match="number"):
         work.threads()
+
+
+def test_a_file_of_several_units_is_told_once_as_through_or_as_failed() -> None:
+    units = [
+        Unit(number=number, file=file, row_groups=None, first_row=0, bytes=1)
+        for number, file in enumerate((0, 0, 0, 1, 1))
+    ]
+    told: list[Any] = []
+    files = FileTally(units, told.append)
+    for unit, failed in zip(units, (False, True, True, False, False), strict=True):
+        files.done(unit, failed=failed)
+    counts = [{key: one[key] for key in one if key != "kind"} for one in told]
+    assert counts == [{"failed_files": 1}, {"files": 1}]
