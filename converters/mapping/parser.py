@@ -93,7 +93,7 @@ class Parser:
         self.fail(pointer, f"{what} {', '.join(choices)}", document, nearest)
         return None
 
-    def _object(self, document: Json, pointer: str, keys: Sequence[str]) -> dict[str, Json]:
+    def _object(self, document: Json, pointer: str, keys: Sequence[str]) -> MappingDocument:
         """An object with known keys; unknown keys are problems, and left out."""
         if not isinstance(document, dict):
             self.fail(pointer, "an object", document)
@@ -103,11 +103,11 @@ class Parser:
         return {key: document[key] for key in document if key in keys}
 
     def _inside(
-        self, document: dict[str, Json], pointer: str, key: str, read: Read, default: object = None
+        self, document: MappingDocument, pointer: str, key: str, read: Read, default: object = None
     ) -> Any:  # noqa: ANN401 - whatever `read` gives
         return read(document[key], f"{pointer}/{key}") if key in document else default
 
-    def _required(self, document: dict[str, Json], pointer: str, key: str, read: Read) -> Any:  # noqa: ANN401
+    def _required(self, document: MappingDocument, pointer: str, key: str, read: Read) -> Any:  # noqa: ANN401
         """What `read` makes of a key that has to be there."""
         if key not in document:
             self.fail(f"{pointer}/{key}", f"the key {key}", list(document))
@@ -174,7 +174,7 @@ class Parser:
         path = self._path(document, pointer)
         return Value(kind="path", path=path) if path else None
 
-    def _form(self, form: ValueKind, document: dict[str, Json], pointer: str) -> Value | None:
+    def _form(self, form: ValueKind, document: MappingDocument, pointer: str) -> Value | None:
         readers: dict[str, tuple[str, Read]] = {
             "each": ("each", self._each),
             "pick": ("pick", self._value),
@@ -292,7 +292,7 @@ class Parser:
             return None
         return Condition(path=path, op=op, limit=stated) if path else None
 
-    def _layout(self, document: dict[str, Json], pointer: str) -> Layout:
+    def _layout(self, document: MappingDocument, pointer: str) -> Layout:
         if document.get("text") is not None and document.get("messages") is not None:
             self.fail(pointer, "text or messages, not both", ["text", "messages"])
         each = self._inside(document, pointer, "each", self._each, ())

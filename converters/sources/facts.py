@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.storage.listing import Entry
 
 
@@ -28,15 +28,15 @@ class SourceSpec:
     json_fields: tuple[str, ...] | None = None
 
     @classmethod
-    def from_document(cls, document: dict[str, Json] | None) -> "SourceSpec":
+    def from_document(cls, document: MappingDocument | None) -> "SourceSpec":
         """Build from a (schema-valid) `source` block."""
-        block: dict[str, Json] = document or {}
-        values: dict[str, Json] = {
+        block: MappingDocument = document or {}
+        values: MappingDocument = {
             k: tuple(v) if isinstance(v, list) else v for k, v in block.items()
         }
         return cls(**values)
 
-    def to_document(self) -> dict[str, Json]:
+    def to_document(self) -> MappingDocument:
         """The `source` block of a mapping: stated keys only, in the order of this class."""
         stated = {f.name: getattr(self, f.name) for f in fields(self)}
         return {

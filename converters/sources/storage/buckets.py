@@ -36,7 +36,12 @@ import pyarrow.fs as pafs
 from fsspec.implementations.arrow import ArrowFSWrapper
 
 from ingot.converters.errors import SourceError, StorageError, redact_urls
-from ingot.converters.sources.storage.remote import HINT, refuse_secrets, silence_timeout
+from ingot.converters.sources.storage.remote import (
+    HINT,
+    TRANSIENT_STATUSES,
+    refuse_secrets,
+    silence_timeout,
+)
 
 _LISTING_TRIES = 5  # of one request, by the client itself: a listing is many of them
 _CONNECT_SECONDS = 10.0
@@ -193,7 +198,7 @@ def _raise_final_error(where: str, name: str, status: int, error: OSError) -> No
         raise SourceError(where, problem, "check the spelling") from error
     if name in _DENIED or status in (401, 403):
         raise SourceError(where, "no permission to read it", _KEYS) from error
-    if 300 <= status < 500 and status not in (408, 425, 429):
+    if 300 <= status < 500 and status not in TRANSIENT_STATUSES:
         hint = "is AWS_REGION the bucket's?" if status in (301, 307, 400) else HINT
         raise StorageError(where, f"refused with status {status}", hint) from error
 

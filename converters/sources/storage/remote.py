@@ -33,7 +33,7 @@ HINT: Final = "check the network, the name and the credentials"
 _FIRST_WAIT = 0.2
 _GROWTH = 3
 _LONGEST_WAIT = 15
-_TRANSIENT_STATUSES = (408, 425, 429)  # of the statuses that say that the request is wrong
+TRANSIENT_STATUSES = (408, 425, 429)  # of the statuses that say that the request is wrong
 
 _FINAL_ERRORS = (
     FileNotFoundError,
@@ -88,7 +88,7 @@ def is_transient(error: BaseException) -> bool:
     if not isinstance(error, Exception) or isinstance(error, (SourceError, *_FINAL_ERRORS)):
         return False
     status = _http_status(error)
-    return status is None or not 300 <= status < 500 or status in _TRANSIENT_STATUSES
+    return status is None or not 300 <= status < 500 or status in TRANSIENT_STATUSES
 
 
 def underlying_error(error: BaseException) -> BaseException:

@@ -120,7 +120,10 @@ def test_masks_of_another_type_or_cut_are_refused(data_set: Written) -> None:
 def test_facts_that_are_none_are_refused(data_set: Written, content: str) -> None:
     prefix = data_set(DOCUMENTS)
     with_ending(prefix, ".meta.json").write_text(content)
-    with pytest.raises(ConversionError, match=r"set\.meta\.json: not (JSON|a JSON object)"):
+    with pytest.raises(
+        ConversionError,
+        match=r"set\.meta\.json: (not |nested too deep)",
+    ):
         open_data_set(prefix)
 
 

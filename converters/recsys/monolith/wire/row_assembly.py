@@ -165,8 +165,9 @@ class Spans:
     ) -> "Spans":
         """Each as a field."""
         which = np.ones(len(self), np.bool_) if given is None else given
+        which = which if empty else which & (self.stop > self.start)
         places = np.empty(len(self) + 1, np.int64)
-        arguments = self.data, self.start, self.stop, which, tag, sized, empty, places
+        arguments = self.data, self.start, self.stop, which, tag, sized, places
         put_framed(*arguments, np.empty(0, np.uint8))
         out = np.empty(int(places[-1]), np.uint8)
         put_framed(*arguments, out)

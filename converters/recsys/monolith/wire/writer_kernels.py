@@ -267,7 +267,6 @@ def put_framed(
     given: NDArray[np.bool_],
     tag: int,
     sized: bool,
-    empty: bool,
     places: Places,
     out: Bytes,
 ) -> None:
@@ -276,7 +275,7 @@ def put_framed(
     for one in range(len(start)):
         places[one] = at
         size = stop[one] - start[one]
-        if not given[one] or not (empty or size > 0):
+        if not given[one]:
             continue
         if write:
             to = put_varint(out, at, np.int64(tag))
