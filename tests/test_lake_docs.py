@@ -57,7 +57,7 @@ def test_folders_are_those_of_the_code() -> None:
 
 def test_parts_of_a_data_set_are_told_as_they_are() -> None:
     told = " ".join(part("How files become data sets").split("2. ")[0].split())
-    alone, below = told.split("Unless they lie directly in ROOT,")
+    alone, below = told.split("Subfolders such as")
     parts = re.findall("`(.*?)`", alone.split("such as")[1])
     assert len(parts) == 7
     for name in parts:

@@ -51,7 +51,7 @@ class LakeOrder:
             positional=True,
         ),
     ]
-    out: Annotated[Path, Setting("Folder of the lake.", metavar="DIR")]
+    out: Annotated[Path, Setting("Output folder: results, mappings and catalog.", metavar="DIR")]
     mappings: Path
     mapper: Mapper = "auto"
     asking: "AskSettings | None" = None

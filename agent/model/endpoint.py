@@ -230,7 +230,7 @@ class ModelSettings(EndpointSettings):
     ] = False
     llm_max_calls: Annotated[
         int | None,
-        Setting("Maximum number of requests.", metavar="N", section=SECTION, minimum=0),
+        Setting("Maximum number of requests of the run.", metavar="N", section=SECTION, minimum=0),
     ] = None
     llm_max_tokens: Annotated[
         int | None,

@@ -32,7 +32,7 @@ Records: TypeAlias = Annotated[RecordFormat, Setting("Format of the records.", s
 Language: TypeAlias = Annotated[
     str | None,
     Setting(
-        "Value of meta.language where the mapping does not set it: ISO 639-1 code or mix.",
+        "Value of meta.language where the mapping sets none: ISO 639-1 code, or mix for several.",
         metavar="CODE",
         parse=language_code,
     ),
@@ -40,7 +40,7 @@ Language: TypeAlias = Annotated[
 SourceName: TypeAlias = Annotated[
     str | None,
     Setting(
-        "Value of meta.source where the mapping does not set it.",
+        "Value of meta.source, a name and no path, where the mapping sets none.",
         metavar="NAME",
         flag="source",
         default="name of SOURCE",

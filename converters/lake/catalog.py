@@ -18,10 +18,12 @@ Status = Literal[
 ]
 STATUSES: Final[dict[Status, str]] = {
     "converted": "its records are written",
-    "nothing": "it holds no text to train on, as its result says",
+    "nothing": "it holds no text to train on; its `report.md` gives the reason",
     "other": "another command of ingot reads it",
     "waiting": "its proposal waits for a person",
-    "resting": "a budget was used up or the model did not answer before it had a proposal",
+    "resting": (
+        "the data set has no proposal yet, because a budget is used up or the model did not answer"
+    ),
     "failed": "it could not be read or converted",
     "rejected": "a person has rejected its proposal",
     "gone": "its files were removed; its result is kept",

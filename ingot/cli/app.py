@@ -20,7 +20,7 @@ def _announce_compiling() -> None:
 CTR = {
     "build": Later("recsys.ctr:build", "Convert raw rows to train/ and valid/."),
     "draft": Later("recsys.ctr:draft", "Propose a featuremap for a table."),
-    "validate": Later("recsys.ctr:validate_ctr", "Check every rule of the contract."),
+    "validate": Later("recsys.ctr:validate_ctr", "Check a result by every rule of docs/ctr.md."),
     "stats": Later("recsys.ctr:show_ctr_stats", "Show the statistics of a build."),
 }
 CRITEO = {
@@ -98,7 +98,7 @@ COMMANDS: dict[str, Later | typer.Typer] = {
         "Compile the kernels of CTR, Criteo and Monolith and cache them; needs the extra `recsys`.",
     ),
     "ctr": command_group(
-        "Convert click and purchase logs to Parquet for training; check and inspect it.",
+        "Convert click and purchase logs to Parquet for training; check and inspect the result.",
         CTR,
         callback=_announce_compiling,
     ),

@@ -73,7 +73,7 @@ class Overrides:
     tail_ids: Annotated[
         Literal["disjoint", "contract"] | None,
         Setting(
-            "First tail id of a hybrid feature: after its vocabulary (disjoint), or 2 (contract).",
+            "First id of hashed tokens in a hybrid feature: after its vocabulary, or 2 (contract).",
             section=_OVERRIDES,
         ),
     ] = None

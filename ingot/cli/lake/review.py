@@ -48,7 +48,7 @@ def review_lake(
     *,
     lake: Annotated[
         Path,
-        Setting("Folder of the lake: the --out of its runs.", metavar="DIR", positional=True),
+        Setting("Output folder of the lake: --out of its runs.", metavar="DIR", positional=True),
     ],
     mappings: Annotated[
         Path | None,

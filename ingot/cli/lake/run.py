@@ -237,7 +237,7 @@ def run(
             "Number of data sets processed at the same time, each in its own process.",
             metavar="N",
             minimum=1,
-            default="cores, and 4 more with a model",
+            default="number of cores, plus 4 if a model is configured",
         ),
     ] = None,
     llm: ModelSettings,
@@ -247,13 +247,14 @@ def run(
     poll: Annotated[
         float,
         Setting(
-            "With `watch`: seconds between two runs; newer files wait for the next run.",
+            "With `watch`: seconds between runs; files changed in that time wait for the next.",
             metavar="S",
             minimum=0.1,
         ),
     ] = 30.0,
     dry_run: Annotated[
-        bool, Setting("List the data sets and convert nothing; only the file scan is stored.")
+        bool,
+        Setting("List the data sets, convert nothing; DIR/.ingot-lake keeps the file scan."),
     ] = False,
     strict: Annotated[
         bool, Setting("Exit with 1 if a data set waits, failed or has no budget left.")

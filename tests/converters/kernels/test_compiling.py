@@ -110,7 +110,10 @@ def test_damaged_code_is_compiled_again(kernels: Path):
     assert run_caller(kernels, kernels / "cache")[-1] == "113"
 
 
-@pytest.mark.parametrize("content", [b"cgone_module\nname\n.", b"cos\ngone\n."])
+@pytest.mark.parametrize(
+    "content",
+    [b"cgone_module\nname\n.", pytest.param(b"cos\ngone\n.", marks=pytest.mark.more)],
+)
 def test_code_that_names_a_module_of_another_release_is_compiled_again(
     kernels: Path, content: bytes
 ):

@@ -31,7 +31,7 @@ class Rule:
 RULES: Final = (
     Rule(number="R0.1", wants="train/ and valid/ are there, each with a Parquet file"),
     Rule(number="R0.2", wants="every file can be read to its end"),
-    Rule(number="R0.3", wants="no columns but the declared ones, none twice"),
+    Rule(number="R0.3", wants="only the declared columns exist, each once"),
     Rule(number="R1.1", wants="the six columns of labels and ids are there"),
     Rule(number="R1.2", wants="y_ctr, y_cvr, y_ctcvr, click_mask are float32 scalars"),
     Rule(number="R1.3", wants="row_id is an int64 scalar, entity_id a string"),
@@ -43,7 +43,7 @@ RULES: Final = (
         wants="with funnel drop or coerce, no row has y_cvr 1 and y_ctr 0",
         decided=True,
     ),
-    Rule(number="R1.8", wants="no row_id twice, in all splits together"),
+    Rule(number="R1.8", wants="every row_id is unique over all splits"),
     Rule(number="R1.9", wants="row_id is not negative and rises in a split", decided=True),
     Rule(number="R1.10", wants="no entity in both splits", decided=True),
     Rule(
@@ -58,14 +58,14 @@ RULES: Final = (
     Rule(number="R2.5", wants="_idx holds int64, _val float32"),
     Rule(number="R2.6", wants="lists are at most max_len long"),
     Rule(number="R2.7", wants="the lists of _idx and _val of a row are equally long"),
-    Rule(number="R3.1", wants="lists are not empty: no token is [1]"),
+    Rule(number="R3.1", wants="no list is empty; a missing token is written as [1]"),
     Rule(number="R3.2", wants="the missing id 1 stands alone in its list"),
     Rule(number="R3.3", wants="the value beside the missing id is 1.0"),
     Rule(number="R3.4", wants="the padding id 0 is in no file"),
     Rule(number="R3.5", wants="ids are not negative and below the feature's number of ids"),
     Rule(number="R3.6", wants="id 2 stands for a token out of the vocabulary, or for hash 0"),
     Rule(number="R3.7", wants="values are finite", decided=True),
-    Rule(number="R3.8", wants="no id of a vocabulary twice in a list", decided=True),
+    Rule(number="R3.8", wants="no list holds an id of the vocabulary twice", decided=True),
     Rule(
         number="R3.9",
         wants="every id in the range of the vocabulary belongs to a token in vocab/",
@@ -73,14 +73,14 @@ RULES: Final = (
     ),
     Rule(number="R5.1", wants="no cell and no element is null"),
     Rule(number="R7.1", wants="featuremap.yaml is there and valid"),
-    Rule(number="R7.2", wants="the profile of every file is the featuremap's", decided=True),
+    Rule(number="R7.2", wants="the profile of every file matches the featuremap", decided=True),
     Rule(
         number="R7.3",
         wants="vocab/ lists each token once, by falling count, with its id",
         decided=True,
     ),
-    Rule(number="R7.4", wants="stats.json adds up, also with the files", decided=True),
-    Rule(number="R7.5", wants="manifest.json lists the files as they are", decided=True),
+    Rule(number="R7.4", wants="the counts in stats.json add up and match the files", decided=True),
+    Rule(number="R7.5", wants="manifest.json matches the files in size and SHA-256", decided=True),
 )
 NUMBERS: Final = tuple(rule.number for rule in RULES)
 
@@ -89,7 +89,7 @@ NOT_CHECKED: Final = (
     "whether the right tokens of a list were kept, in the right order, when it was cut to max_len",
     "whether a list of hashed ids repeats a token: two tokens can have the same hash",
     "R3.6, R3.8, R3.9 of hybrid features with tail_ids contract: hashes share the vocabulary's ids",
-    "whether rows with click_mask 1 were really shown: the raw data has shown rows only",
+    "whether rows with click_mask 1 were really shown: the raw data holds impressions only",
     "the batches of the loader: they are not files",
 )
 """What files alone cannot show."""
