@@ -233,8 +233,9 @@ def find_renames(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dic
             renamed = path.rpartition("/")[2] != was.rpartition("/")[2]
             alike.append((-share, renamed, path, was))
     for *_, path, was in sorted(alike):
-        if path not in moves and was not in moves.values():
+        if path in new and was in old:
             moves[path] = was
+            del new[path], old[was]
     return moves
 
 

@@ -47,6 +47,7 @@ def ran(root: str, out: Path, *more: str) -> dict:
     return json.loads(told.stdout)
 
 
+@pytest.mark.more
 def test_a_lake_on_s3_gives_the_results_of_local_files(storage, tmp_path, monkeypatch):
     made = regular(generated(tmp_path / "made").root)
     files = {name: data for name, data in made.items() if name.startswith(FOLDERS)}

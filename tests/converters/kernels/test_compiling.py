@@ -96,6 +96,7 @@ def test_what_a_kernel_calls_is_never_stale(
     ]
 
 
+@pytest.mark.more
 def test_another_processor_has_code_of_its_own(kernels: Path):
     run_caller(kernels, kernels / "cache")
     generic = {"NUMBA_CPU_NAME": "generic"}
