@@ -64,7 +64,7 @@ def shorten_text(text: str, limit: int, mark: str = "…") -> str:
     return text if len(text) <= limit else f"{text[: limit - len(mark)]}{mark}"
 
 
-def json_digest(document: Json) -> str:
+def json_digest(document: object) -> str:
     """Return the SHA-256 of a JSON document, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 

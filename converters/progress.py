@@ -10,8 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingot.converters.rows import Json
-
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
@@ -38,7 +36,7 @@ def peak_rss() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def host_facts() -> dict[str, Json]:
+def host_facts() -> dict[str, str | int | None]:
     """The machine and the libraries, as far as they can matter for speed or bytes."""
     import pyarrow as pa
 

@@ -13,7 +13,7 @@ from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.output.commit import FinishedResult, StagedResult
-from ingot.converters.output.files import output_errors
+from ingot.converters.output.files import FileEntry, InputEntry, output_errors
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.records.writers import part_name, reject_text
 from ingot.converters.rows import Json, Reject
@@ -116,15 +116,14 @@ def conversion_identity(
         known = there.manifest.get("inputs") or []
         if [(i["name"], i["bytes"]) for i in known] != [(f.name, f.bytes) for f in source.files]:
             return "other files"
-        if (stamps and there.run.get("inputs") == stamps) or _has_same_content(source, known):
+        if identity.has_equal_stamps(there) or _has_same_content(source, known):
             return None
         return "other content of the files"
 
     place = absolute_location(source.location)
     files = [input_stamp(file) for file in source.files]
     shows_changes = all(file.mtime_ns is not None or file.etag is not None for file in source.files)
-    stamps = {"location": place, "files": files} if shows_changes else None
-    return RunIdentity(
+    identity = RunIdentity(
         settled={
             "decision": decision,
             "mapping_sha256": mapping_sha256,
@@ -132,13 +131,15 @@ def conversion_identity(
             "versions": VERSIONS,
         },
         place=[place, files],
-        stamps=stamps,
+        stamps=files if shows_changes else None,
+        location=place,
         words={"options.tokenizer": "another tokenizer"},
         further=inputs_difference,
     )
+    return identity
 
 
-def _has_same_content(source: Source, known: list[dict[str, Json]]) -> bool:
+def _has_same_content(source: Source, known: list[InputEntry]) -> bool:
     """Whether the files that were read hold what they held; unread ones are known by size."""
     pairs = zip(known, source.files, strict=True)
     try:
@@ -202,8 +203,8 @@ def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> dict[str, Json
 class Parts:
     """The parts of a result as its manifest lists them: path, bytes, sha256, in order."""
 
-    records: list[dict[str, Json]]
-    rejected: list[dict[str, Json]]
+    records: list[FileEntry]
+    rejected: list[FileEntry]
 
 
 def number_parts(staged: StagedResult, shards: list[dict[str, Json]]) -> Parts:
@@ -217,14 +218,14 @@ def number_parts(staged: StagedResult, shards: list[dict[str, Json]]) -> Parts:
 
 def _number_folder(
     staged: StagedResult, shards: list[dict[str, Json]], kind: str, folder: str
-) -> list[dict[str, Json]]:
+) -> list[FileEntry]:
     (staged.result / folder).mkdir(exist_ok=True)
-    entries: list[dict[str, Json]] = []
+    entries: list[FileEntry] = []
     for number, shard in enumerate(shards):
         for part in shard[kind]:
             there = staged.work / shard_name(number) / part["path"]
             name = f"{folder}/{part_name(len(entries), there.suffix.lstrip('.'))}"
-            entries.append({**part, "path": name})
+            entries.append({"path": name, "bytes": part["bytes"], "sha256": part["sha256"]})
             # A run that was killed in here had moved some of them already.
             if there.exists():
                 there.rename(staged.result / name)

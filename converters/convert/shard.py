@@ -29,7 +29,14 @@ from ingot.converters.mapping.columns.executor import MappingExecutor, UnifiedTa
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.mapping.rows.group import group_rows
 from ingot.converters.output.commit import FinishedResult
-from ingot.converters.output.files import encode_json, file_entry, output_errors, sync_tree
+from ingot.converters.output.files import (
+    FileEntry,
+    InputEntry,
+    encode_json,
+    file_entry,
+    output_errors,
+    sync_tree,
+)
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.progress import peak_rss
 from ingot.converters.records import RecordFormat
@@ -376,12 +383,12 @@ def _write_unified(parts: PartsWriter, unified: UnifiedBatch | UnifiedTable) -> 
         parts.write(unified.records)
 
 
-def _part_entries(draft: Path, folder: str) -> list[dict[str, Json]]:
+def _part_entries(draft: Path, folder: str) -> list[FileEntry]:
     files = sorted((draft / folder).iterdir())
     return [file_entry(draft, path.relative_to(draft)) for path in files]
 
 
-def _input_entries(source: Source, whole: list[SourceFile]) -> list[dict[str, Json]]:
+def _input_entries(source: Source, whole: list[SourceFile]) -> list[InputEntry]:
     hashed = {file.name for file in whole}
     return [
         {

@@ -7,14 +7,13 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final, NotRequired, Self, TypedDict
 from uuid import uuid4
 
 from ingot.converters.errors import OutputError, SourceError, error_text
-from ingot.converters.rows import Json
 
 MANIFEST: Final = "manifest.json"
 RUN: Final = "run.json"
@@ -33,6 +32,38 @@ HINTS: Final = {
 _RETRY_SECONDS: Final = 0.1
 
 
+class FileEntry(TypedDict):
+    """A file of a result as manifests list it; `path` is relative to the folder of the result."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+class InputLabels(TypedDict, total=False):
+    """What an input file is for, where a target has several kinds."""
+
+    role: str
+    part: str
+
+
+class InputEntry(InputLabels):
+    """An input file as manifests list it; no hash where it was not read."""
+
+    name: str
+    bytes: int | None
+    sha256: str | None
+
+
+class InputStamp(InputLabels):
+    """What tells an input file from a changed one without reading it."""
+
+    name: str
+    bytes: int | None
+    mtime_ns: int | None
+    etag: NotRequired[str | None]
+
+
 @contextmanager
 def output_errors(where: Path | str) -> Iterator[None]:
     """Translate an operating system error that occurs while `where` is written."""
@@ -43,7 +74,7 @@ def output_errors(where: Path | str) -> Iterator[None]:
         raise OutputError(str(where), problem, HINTS.get(error.errno or 0, "")) from error
 
 
-def encode_json(document: Json, *, sort_keys: bool = True) -> bytes:
+def encode_json(document: object, *, sort_keys: bool = True) -> bytes:
     """Return a JSON document as the files of a result hold it: sorted keys, indented, UTF-8.
 
     What UTF-8 cannot hold (a byte of a file's name that is not text) is escaped as JSON allows.
@@ -169,14 +200,14 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def file_entry(folder: Path, path: Path) -> dict[str, Json]:
+def file_entry(folder: Path, path: Path) -> FileEntry:
     """Return a file as manifests list it: `path` (relative to `folder`), its bytes and SHA-256."""
     with (folder / path).open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
         return {"path": path.as_posix(), "bytes": stream.tell(), "sha256": digest}
 
 
-def list_files(folder: Path, known: Iterable[dict[str, Json]] = ()) -> list[dict[str, Json]]:
+def list_files(folder: Path, known: Iterable[FileEntry] = ()) -> list[FileEntry]:
     """List every file of a result but manifest.json and run.json, sorted, as `file_entry` does.
 
     `known` are entries of files that are not hashed again.
@@ -190,12 +221,12 @@ def list_files(folder: Path, known: Iterable[dict[str, Json]] = ()) -> list[dict
     ]
 
 
-def check_unchanged(before: list[dict[str, Json]], after: list[dict[str, Json]]) -> None:
+def check_unchanged(before: Sequence[InputStamp], after: Sequence[InputStamp]) -> None:
     """Check that the stamps of all inputs are the same. Raises SourceError."""
     for stamp in (*before, *after):  # a file may be gone, or new
         if stamp not in before or stamp not in after:
             problem = "changed while it was read"
-            raise SourceError(str(stamp["name"]), problem, "run again when nothing writes to it")
+            raise SourceError(stamp["name"], problem, "run again when nothing writes to it")
 
 
 class FinishedBlock:

@@ -1,7 +1,7 @@
 """What decides the bytes of a result, how a finished result differs from it, and its commit."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,7 +11,13 @@ from typing import Final
 from ingot.converters.errors import IngotError, SourceError
 from ingot.converters.json_yaml import json_digest, load_json, shorten_text
 from ingot.converters.output.commit import FinishedResult, StagedResult, stage
-from ingot.converters.output.files import list_files, output_errors
+from ingot.converters.output.files import (
+    FileEntry,
+    InputEntry,
+    InputStamp,
+    list_files,
+    output_errors,
+)
 from ingot.converters.progress import host_facts
 from ingot.converters.rows import Json
 
@@ -34,6 +40,7 @@ class RunIdentity:
         place: where the inputs are, in whatever shape; known to the staging key only.
         stamps: what tells each input from a changed one without reading it; run.json holds it as
             `inputs`. None where a change would not show.
+        location: where equal stamps have to lie to mean equal inputs; None: anywhere.
         entries: gives name, bytes and SHA-256 of each input, as the manifest holds them as
             `inputs`; called where the stamps differ. None: the result has no inputs of its own.
         words: how a difference under a name of `settled` is told, where the two values say nothing
@@ -42,15 +49,16 @@ class RunIdentity:
     """
 
     settled: dict[str, Json]
-    place: Json = None
-    stamps: Json = None
-    entries: Callable[[], list[dict[str, Json]]] | None = None
+    place: object = None
+    stamps: Sequence[InputStamp] | None = None
+    location: str | None = None
+    entries: Callable[[], list[InputEntry]] | None = None
     words: Mapping[str, str] = field(default_factory=dict)
     further: Callable[[FinishedResult], str | None] = lambda _: None
 
     def key(self) -> str:
         """Return the staging key, which knows the inputs by place and stamps."""
-        return json_digest([self.settled, self.place, self.stamps])
+        return json_digest([self.settled, self.place, self.stamped_inputs()])
 
     def difference(self, there: FinishedResult) -> str | None:
         """Return what tells a finished result from the one that this run would make, if anything.
@@ -61,14 +69,24 @@ class RunIdentity:
         differs = describe_difference(self.settled, theirs, self.words) or self.further(there)
         if differs or self.entries is None:
             return differs or None
-        stamps = there.run.get("inputs")
-        if stamps is not None and _without_none(stamps) == _without_none(self.stamps):
+        if self.has_equal_stamps(there):
             return None
         try:
             same = there.manifest.get("inputs") == self.entries()
         except IngotError:
             same = False  # the run will say what is wrong with the file
         return None if same else "other input files"
+
+    def stamped_inputs(self) -> object:
+        """Return the stamps, with their location if it counts, as run.json holds them."""
+        if self.stamps is None or self.location is None:
+            return self.stamps
+        return {"location": self.location, "files": self.stamps}
+
+    def has_equal_stamps(self, there: FinishedResult) -> bool:
+        """Check that a finished result was made of files with these stamps."""
+        stamps = there.run.get("inputs")
+        return stamps is not None and _without_none(stamps) == _without_none(self.stamped_inputs())
 
     def stage(
         self, out: Path, *, overwrite: bool = False, keep_work: bool = False
@@ -87,7 +105,7 @@ class RunIdentity:
         staged: StagedResult,
         manifest: dict[str, Json],
         run: dict[str, Json],
-        known: Iterable[dict[str, Json]] = (),
+        known: Iterable[FileEntry] = (),
     ) -> tuple[dict[str, Json], dict[str, Json]]:
         """Complete and write manifest.json and run.json, and give the result its name."""
         with output_errors(staged.out):
@@ -100,7 +118,7 @@ class RunIdentity:
             "notes": list(staged.notes),
         }
         if self.stamps is not None:
-            facts["inputs"] = self.stamps
+            facts["inputs"] = self.stamped_inputs()
         staged.commit(whole, facts)
         return whole, facts
 
@@ -133,7 +151,9 @@ def existing_result(staged: StagedResult) -> CommittedResult | None:
 
 
 def describe_difference(
-    wanted: Mapping[str, Json], there: Mapping[str, Json], words: Mapping[str, str] | None = None
+    wanted: Mapping[str, object],
+    there: Mapping[str, object],
+    words: Mapping[str, str] | None = None,
 ) -> str:
     """Return what differs between two identities, in words; "" if nothing does.
 
@@ -150,8 +170,8 @@ def describe_difference(
 
 
 def _differing_values(
-    ours: Json, theirs: Json, name: str, told: Mapping[str, str]
-) -> Iterator[tuple[str, Json, Json]]:
+    ours: object, theirs: object, name: str, told: Mapping[str, str]
+) -> Iterator[tuple[str, object, object]]:
     if ours == theirs:
         return
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping) and name not in told:
@@ -162,11 +182,11 @@ def _differing_values(
         yield name, ours, theirs
 
 
-def _value_text(value: Json) -> str:
+def _value_text(value: object) -> str:
     return "not set" if value is None else shorten_text(json.dumps(value, ensure_ascii=False), 80)
 
 
-def _without_none(value: Json) -> Json:
+def _without_none(value: object) -> object:
     if isinstance(value, dict):
         return {key: _without_none(held) for key, held in value.items() if held is not None}
     return [_without_none(held) for held in value] if isinstance(value, list) else value

@@ -7,14 +7,12 @@ import math
 from importlib import resources
 from typing import Final
 
-from ingot.converters.rows import Json
-
 _PAGE: Final = "page.html.j2"
 _UNKNOWN: Final = "–"
 _MANY: Final = 1000
 
 
-def render_page(package: str, template: str, **told: Json) -> str:
+def render_page(package: str, template: str, **told: object) -> str:
     """The page, UTF-8 text. Every text that is told is escaped."""
     from jinja2 import DictLoader, Environment, StrictUndefined
 

@@ -4,10 +4,11 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Unpack
 
 from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.output.files import InputEntry, InputLabels, InputStamp
+from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.storage.listing import Entry
 
 
@@ -123,13 +124,20 @@ def absolute_location(location: str) -> str:
     return location if "://" in location else str(Path(location).absolute())
 
 
-def input_stamp(file: Entry, **labels: str) -> dict[str, Json]:
+def input_stamp(file: Entry, **labels: Unpack[InputLabels]) -> InputStamp:
     """Return what tells a file from a changed one without reading it, after the `labels`."""
-    stamp = {"name": file.name, "bytes": file.bytes, "mtime_ns": file.mtime_ns, "etag": file.etag}
-    return {**labels, **stamp}
+    return {
+        **labels,
+        "name": file.name,
+        "bytes": file.bytes,
+        "mtime_ns": file.mtime_ns,
+        "etag": file.etag,
+    }
 
 
-def input_entry(file: Entry, sha256: str | None = None, **labels: str) -> dict[str, Json]:
+def input_entry(
+    file: Entry, sha256: str | None = None, **labels: Unpack[InputLabels]
+) -> InputEntry:
     """Return name, size and SHA-256 as manifests list an input; the file is read if not given."""
     digest = sha256 or hash_input(file)
     return {**labels, "name": file.name, "bytes": file.bytes, "sha256": digest}

@@ -20,7 +20,10 @@ from ingot.converters.errors import OutputError, ParametersError, Problem, Sourc
 from ingot.converters.json_yaml import violations
 from ingot.converters.output.commit import StagedResult, find_finished
 from ingot.converters.output.files import (
+    FileEntry,
     FinishedBlock,
+    InputEntry,
+    InputStamp,
     check_unchanged,
     file_entry,
     output_errors,
@@ -46,7 +49,6 @@ from ingot.converters.recsys.criteo.multihot.id_tables import (
     check_room,
     open_tables,
 )
-from ingot.converters.rows import Json
 
 _LARGEST: Final = 1 << 20  # bytes of such a file
 
@@ -100,7 +102,7 @@ def load_config(path: Path) -> Config:
 FORMAT: Final = 1
 
 
-def array_stamps(selection: Selection) -> list[dict[str, Json]]:
+def array_stamps(selection: Selection) -> list[InputStamp]:
     """Return what tells each array from a changed one without reading it."""
     return [
         {"name": array.path.name, "bytes": array.size, "mtime_ns": array.changed}
@@ -108,7 +110,7 @@ def array_stamps(selection: Selection) -> list[dict[str, Json]]:
     ]
 
 
-def known_files(selection: Selection) -> list[dict[str, Json]]:
+def known_files(selection: Selection) -> list[FileEntry]:
     """Return path, bytes and sha256 of those arrays that a manifest beside them knows."""
     there = find_finished(Path(selection.where))
     names = {array.path.name for array in selection.arrays}
@@ -116,13 +118,15 @@ def known_files(selection: Selection) -> list[dict[str, Json]]:
     return [entry for entry in files if entry["path"] in names]
 
 
-def array_entries(selection: Selection) -> list[dict[str, Json]]:
+def array_entries(selection: Selection) -> list[InputEntry]:
     """Return name, bytes and sha256 of each array; those that no manifest knows are read."""
     folder = Path(selection.where)
     known = {entry["path"]: entry for entry in known_files(selection)}
     names = [array.path.name for array in selection.arrays]
     entries = [known.get(name) or file_entry(folder, Path(name)) for name in names]
-    return [{("name" if key == "path" else key): entry[key] for key in entry} for entry in entries]
+    return [
+        {"name": one["path"], "bytes": one["bytes"], "sha256": one["sha256"]} for one in entries
+    ]
 
 
 def widening_identity(selection: Selection, config: Config) -> RunIdentity:
@@ -279,9 +283,9 @@ class _Run:
         sync_path(unfinished)  # under its name it is taken for finished, also after a power cut
         unfinished.rename(path)
 
-    def _commit(self, identity: RunIdentity, known: list[dict[str, Json]]) -> CommittedResult:
+    def _commit(self, identity: RunIdentity, known: list[FileEntry]) -> CommittedResult:
         staged, selection = self._staged, self._selection
-        check_unchanged(identity.stamps, array_stamps(locate_arrays(selection.where, "all")))
+        check_unchanged(identity.stamps or (), array_stamps(locate_arrays(selection.where, "all")))
         parts = [{"name": one.part, "rows": one.stop - one.start} for one in selection.stretches]
         inputs = identity.entries() if identity.entries else []
         facts = {"threads": self._threads, "seconds": self._clock.seconds()}

@@ -11,10 +11,10 @@ from typing import Any, BinaryIO, Final, cast
 from ingot import __version__
 from ingot.converters.errors import ConversionError, SourceError, translate_read_errors
 from ingot.converters.output.commit import FinishedResult
+from ingot.converters.output.files import InputEntry, InputStamp
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
 from ingot.converters.recsys.criteo.preprocess.vocabulary import vocabulary_digest
-from ingot.converters.rows import Json
 from ingot.converters.sources.facts import absolute_location, input_entry, input_stamp
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, list_location
@@ -62,12 +62,15 @@ class Inputs:
         days = [int(part.name.removeprefix("day_")) for part in self.parts] if self.days else None
         return find_inputs(self.where, days)
 
-    def stamps(self) -> list[dict[str, Json]]:
+    def stamps(self) -> list[InputStamp]:
         """Return part, name, size and time of change of every file."""
         stamps = [input_stamp(part.entry, part=part.name) for part in self.parts]
-        return [{k: v for k, v in stamp.items() if k != "etag" or v} for stamp in stamps]
+        for stamp in stamps:
+            if not stamp.get("etag"):
+                stamp.pop("etag")
+        return stamps
 
-    def listed_entries(self) -> list[dict[str, Json]]:
+    def listed_entries(self) -> list[InputEntry]:
         """Return part, name, size and SHA-256 of every file, as the manifest lists them."""
         return [input_entry(part.entry, part=part.name) for part in self.parts]
 

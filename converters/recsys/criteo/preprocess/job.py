@@ -11,7 +11,13 @@ import numpy as np
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import json_digest
 from ingot.converters.output.commit import StagedResult, stage
-from ingot.converters.output.files import check_unchanged, encode_json, file_entry, output_errors
+from ingot.converters.output.files import (
+    FileEntry,
+    check_unchanged,
+    encode_json,
+    file_entry,
+    output_errors,
+)
 from ingot.converters.output.identity import (
     CommittedResult,
     RunIdentity,
@@ -39,7 +45,6 @@ from ingot.converters.recsys.criteo.preprocess.shuffle import (
 )
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
-from ingot.converters.rows import Json
 from ingot.converters.sources.facts import input_entry
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
@@ -278,7 +283,7 @@ class _Run:
         paths = [self._work.part(part.name) / REJECTS for part in self._inputs.parts]
         return [path for path in paths if path.exists()]
 
-    def _array_entries(self) -> list[dict[str, Json]]:
+    def _array_entries(self) -> list[FileEntry]:
         result = self._staged.result
         arrays = [path.relative_to(result) for path in result.glob("*.npy")]
         with ThreadPoolExecutor(self._settings.workers, "hash") as pool:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.output.files import InputStamp
 from ingot.converters.recsys.criteo.contract import DENSE_NAMES, HEADER, KEYS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, Part, open_part
 from ingot.converters.recsys.criteo.preprocess.raw_lines import (
@@ -300,7 +301,7 @@ class ReadPhase:
             self._read("raw", lambda at, values: values, lambda: None)
             self._one_by_one()
 
-    def _stamp_parts(self) -> Iterator[tuple[Part, dict[str, Json]]]:
+    def _stamp_parts(self) -> Iterator[tuple[Part, InputStamp]]:
         return zip(self._inputs.parts, self._inputs.stamps(), strict=True)
 
     def _stream(self) -> None:

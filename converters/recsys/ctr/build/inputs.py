@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ingot import __version__
 from ingot.converters.errors import FeaturemapError, IngotError, Problem, SourceError
+from ingot.converters.output.files import InputEntry, InputStamp
 from ingot.converters.output.identity import RunIdentity, describe_difference
 from ingot.converters.recsys.ctr.build.aliccp import (
     BLOCK,
@@ -27,7 +28,6 @@ from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, enc
 from ingot.converters.recsys.ctr.contract import Profile
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, load, to_document
 from ingot.converters.recsys.ctr.table.table_rows import read_table
-from ingot.converters.rows import Json
 from ingot.converters.sources.facts import hash_input, input_entry, input_stamp
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import list_location
@@ -111,7 +111,7 @@ def _fields(featuremap: FeatureMap, src: int) -> Fields:
     return Fields(names=names, numbers=np.array(places, np.int16))
 
 
-def file_stamps(inputs: Inputs) -> list[dict[str, Json]]:
+def file_stamps(inputs: Inputs) -> list[InputStamp]:
     """Return role, name, size and time of change of every file."""
     return [
         input_stamp(entry, role=role)
@@ -120,7 +120,7 @@ def file_stamps(inputs: Inputs) -> list[dict[str, Json]]:
     ]
 
 
-def file_entries(inputs: Inputs, stop: Event | None = None) -> list[dict[str, Json]]:
+def file_entries(inputs: Inputs, stop: Event | None = None) -> list[InputEntry]:
     """Return role, name, size and SHA-256 of every file, as the manifest lists them."""
     stopped = stop.is_set if stop else lambda: False
     return [
@@ -131,7 +131,7 @@ def file_entries(inputs: Inputs, stop: Event | None = None) -> list[dict[str, Js
 
 
 @contextmanager
-def hash_in_background(inputs: Inputs) -> Iterator[Future[list[dict[str, Json]]]]:
+def hash_in_background(inputs: Inputs) -> Iterator[Future[list[InputEntry]]]:
     """Hash the files beside other work; stop where that ends first, as it failed."""
     stop = Event()
     with ThreadPoolExecutor(1, "hash") as pool:

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.output.commit import StagedResult
-from ingot.converters.output.files import FinishedBlock, check_unchanged, encode_json, output_errors
+from ingot.converters.output.files import (
+    FinishedBlock,
+    InputEntry,
+    check_unchanged,
+    encode_json,
+    output_errors,
+)
 from ingot.converters.output.identity import STATS, CommittedResult, RunIdentity, existing_result
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.ctr.build.encoder import (
@@ -359,9 +365,9 @@ class _Build:
             "vocab": self._vocab_stats,
         }
 
-    def _commit(self, stats: dict[str, Json], inputs: list[dict[str, Json]]) -> CommittedResult:
+    def _commit(self, stats: dict[str, Json], inputs: list[InputEntry]) -> CommittedResult:
         staged, result = self._staged, self._staged.result
-        check_unchanged(self._identity.stamps, file_stamps(self._inputs))
+        check_unchanged(self._identity.stamps or (), file_stamps(self._inputs))
         with output_errors(staged.out):
             (result / FEATUREMAP).write_text(dump(to_document(self._featuremap)), "utf-8")
             (result / STATS).write_bytes(encode_json(stats, sort_keys=False))

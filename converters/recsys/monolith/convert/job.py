@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 from ingot import __version__
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.output.commit import StagedResult
-from ingot.converters.output.files import check_unchanged, output_errors, whole_file
+from ingot.converters.output.files import InputStamp, check_unchanged, output_errors, whole_file
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.monolith.convert.settings import Counts, Settings, Target
@@ -77,7 +77,7 @@ def conversion_identity(inputs: Inputs, settings: Settings) -> RunIdentity:
     )
 
 
-def _input_stamps(inputs: Inputs) -> list[dict[str, Json]]:
+def _input_stamps(inputs: Inputs) -> list[InputStamp]:
     return [input_stamp(file) for file in inputs.files]
 
 
