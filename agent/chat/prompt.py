@@ -100,7 +100,7 @@ def build_messages(
     share, task = order.share_values, _task_instructions(order.prompt_tokens)
     left = order.prompt_tokens - estimate_tokens(task) - estimate_tokens(_READY) - _ROUNDING
     before = list(_earlier_turns(conversation.said))  # each: what was said, what was answered
-    while sum(estimate_tokens(text) for _, text in before) > left // 4:
+    while before and sum(estimate_tokens(text) for _, text in before) > left // 4:
         before = before[2:]
     left -= sum(estimate_tokens(text) for _, text in before)
     shown_examples = examples if share != "none" else ()

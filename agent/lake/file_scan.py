@@ -14,6 +14,7 @@ from ingot.agent.lake.lake_order import LakeOrder
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.survey import SeenFile, Survey, survey_lake
 from ingot.converters.output.worker_pool import TaskFailure, Workers
 from ingot.converters.rows import Json
@@ -226,7 +227,8 @@ class _Recognized:
     """What another command reads at a place, None = nothing, and a hash of its files."""
 
     digest: str
-    proposal: Proposal | None
+    # Not decoded before the digest says that this version wrote it.
+    proposal: dict[str, Json] | None
 
 
 def find_sets(order: LakeOrder, listed: LakeListing, workers: Workers, hear: Counted) -> Survey:
@@ -243,11 +245,12 @@ def find_sets(order: LakeOrder, listed: LakeListing, workers: Workers, hear: Cou
         found = known.get(source.location)
         if found is None or found.digest != digest:
             try:
-                found = _Recognized(digest, raw_data_proposal(source))
+                proposal = raw_data_proposal(source)
             except SourceError:  # the data set that it belongs to says what cannot be read
                 return None
+            found = _Recognized(digest, encode(proposal) if proposal else None)
         recognized[source.location] = found
-        return found.proposal
+        return decode(Proposal, found.proposal) if found.proposal else None
 
     scanned = scan_files(order, listed.entries, workers, hear)
     seen = sorted([*scanned, *listed.lost], key=lambda one: one.entry.name)

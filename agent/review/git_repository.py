@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -214,29 +214,55 @@ def open_repository(folder: Path) -> Repository:
     return Repository(root=Path(os.fsdecode(root.removesuffix(b"\n"))))
 
 
-_MOST_PAIRS = 250_000  # beyond, only files of the same content are paired
+_MOST_PAIRS = 250_000  # beyond, only files of the same content or the same name are paired
 _CHUNK = re.compile(rb"[^\n]{0,63}\n|[^\n]{1,64}")
 
 
 def find_renames(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dict[str, str]:
-    """Find which new file was which removed one, as git does (50 %): new path -> old path."""
-    same = defaultdict(list)
-    for path, data in before.items():
-        same[data].append(path)
-    moves = {path: same[data].pop(0) for path, data in after.items() if same[data]}
+    """Find which new file was which removed one, as git does: new path -> old path.
+
+    First files of the same content, those that keep their name before others; then files of a name
+    that occurs once on each side and that share 75 %; then those that share most, at least 50 %.
+    """
+    moves: dict[str, str] = {}
+    for is_named in (True, False):
+        same = defaultdict(list)
+        for was in sorted(before.keys() - moves.values(), reverse=True):
+            same[before[was], is_named and _file_name(was)].append(was)
+        for path in sorted(after.keys() - moves.keys()):
+            if twins := same[after[path], is_named and _file_name(path)]:
+                moves[path] = twins.pop()
     old = {path: _count_bytes(before[path]) for path in before.keys() - moves.values()}
     new = {path: _count_bytes(after[path]) for path in after.keys() - moves.keys()}
-    alike = []
-    for path, was in product(new, old) if len(old) * len(new) <= _MOST_PAIRS else ():
-        larger = max(new[path].total(), old[was].total(), 1)
-        if (share := (new[path] & old[was]).total() / larger) >= 0.5:
-            renamed = path.rpartition("/")[2] != was.rpartition("/")[2]
-            alike.append((-share, renamed, path, was))
-    for *_, path, was in sorted(alike):
-        if path in new and was in old:
+
+    def measure(pairs: Iterable[tuple[str, str]]) -> list[tuple[float, bool, str, str]]:
+        return sorted(
+            (
+                -(new[path] & old[was]).total() / max(new[path].total(), old[was].total(), 1),
+                _file_name(path) != _file_name(was),
+                path,
+                was,
+            )
+            for path, was in pairs
+        )
+
+    named = [_find_unique_names(side) for side in (new, old)]
+    kept = measure((named[0][name], named[1][name]) for name in named[0].keys() & named[1].keys())
+    alike = measure(product(new, old)) if len(new) * len(old) <= _MOST_PAIRS else []
+    for share, _, path, was in [*(one for one in kept if one[0] <= -0.75), *alike]:
+        if share <= -0.5 and path in new and was in old:
             moves[path] = was
             del new[path], old[was]
     return moves
+
+
+def _find_unique_names(paths: Collection[str]) -> dict[str, str]:
+    counts = Counter(map(_file_name, paths))
+    return {_file_name(path): path for path in paths if counts[_file_name(path)] == 1}
+
+
+def _file_name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _count_bytes(data: bytes) -> Counter[bytes]:

@@ -34,16 +34,15 @@ JSON = {
         agent/proposing/rules/question_answer agent/proposing/rules/transcripts
         agent/reporting/mapping_words agent/review/diff/change_rules
         agent/review/diff/mapping_changes agent/review/diff/message_changes
-        agent/review/diff/normal_form agent/review/diff/part_changes
-        converters/mapping/bind converters/mapping/language converters/mapping/parser
-        converters/sources/facts
+        agent/review/diff/normal_form agent/review/diff/part_changes converters/mapping/bind
+        converters/mapping/language converters/mapping/parser
     """,
     "requests to models, their replies, and the schemas of these": """
         agent/chat/commands agent/chat/edits agent/chat/prompt agent/chat/responses
         agent/doctor/endpoint_checks agent/model/budget agent/model/cache agent/model/client
-        agent/model/json_text agent/model/replies agent/model/request_form
-        agent/model/server_errors agent/model/transport agent/proposing/llm/mapper
-        agent/proposing/llm/question agent/proposing/llm/reply
+        agent/model/json_text agent/model/replies agent/model/request_form agent/model/server_errors
+        agent/model/transport agent/proposing/llm/mapper agent/proposing/llm/question
+        agent/proposing/llm/reply
     """,
     "what clients of a served run send, and the answers of people": """
         agent/nodes/review agent/served/begin agent/served/order_input agent/session agent/state
@@ -67,19 +66,17 @@ JSON = {
         converters/megatron/read/input_files converters/megatron/run/build
         converters/megatron/run/processes converters/megatron/run/recipe
         converters/megatron/write/lanes converters/megatron/write/staging converters/output/commit
-        converters/output/files converters/output/identity converters/output/pages
-        converters/progress converters/records/writers converters/recsys/criteo/inspect/figures
-        converters/recsys/criteo/inspect/folder converters/recsys/criteo/inspect/page
-        converters/recsys/criteo/multihot/id_tables converters/recsys/criteo/multihot/job
-        converters/recsys/criteo/preprocess/inputs converters/recsys/criteo/preprocess/job
+        converters/output/identity converters/records/writers
+        converters/recsys/criteo/inspect/figures converters/recsys/criteo/inspect/folder
+        converters/recsys/criteo/inspect/page converters/recsys/criteo/multihot/id_tables
         converters/recsys/criteo/preprocess/part_reader
         converters/recsys/criteo/preprocess/vocabulary
         converters/recsys/criteo/preprocess/work_folder converters/recsys/ctr/build/encoder
-        converters/recsys/ctr/build/inputs converters/recsys/ctr/build/job
-        converters/recsys/ctr/build/row_collector converters/recsys/ctr/validation/figures
-        converters/recsys/ctr/validation/findings converters/recsys/ctr/validation/metadata_rules
-        converters/recsys/monolith/convert/job converters/recsys/monolith/convert/settings
-        converters/recsys/monolith/convert/stream converters/recsys/monolith/inspect/figures
+        converters/recsys/ctr/build/job converters/recsys/ctr/build/row_collector
+        converters/recsys/ctr/validation/figures converters/recsys/ctr/validation/findings
+        converters/recsys/ctr/validation/metadata_rules converters/recsys/monolith/convert/job
+        converters/recsys/monolith/convert/settings converters/recsys/monolith/convert/stream
+        converters/recsys/monolith/inspect/figures
     """,
     "the document that a review writes": """
         agent/review/github_comment agent/review/mapping_review agent/review/markdown_escaping

@@ -49,7 +49,7 @@ class _Alternative:
 def _value_at(layout: MappingDocument, key: str) -> Json:
     block, _, inner = key.partition("/")
     value = layout.get(block)
-    return value.get(inner) if inner and value else value
+    return (value or {}).get(inner) if inner else value
 
 
 def _expand_alternatives(document: MappingDocument) -> list[_Alternative]:

@@ -96,9 +96,10 @@ class Talk:
         """Try the mapping again on the data, which may have changed."""
         self._context.forget()
         try:
-            self._keep(recheck_conversation(self._now, self._context))
+            now = recheck_conversation(self._now, self._context)
         except IngotError:  # the data is gone: the mapping is kept, and every turn says so
             return
+        self._keep(now)
 
     def _keep(self, conversation: Conversation, *, anew: bool = False) -> None:
         """Save what is new; with `anew` save always, which detects a second session."""

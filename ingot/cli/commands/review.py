@@ -67,7 +67,7 @@ def review(
     if form != "json":
         text = render_comment(found, limit=sys.maxsize if full else COMMENT_LIMIT)
     if out is not None:
-        write_output(out, encode_json(found, sort_keys=False) if text is None else text)
+        write_output(out, text.encode() if text else encode_json(found, sort_keys=False))
     if as_json or (out is None and text is None):
         print_json(found)
     elif out is None and text is not None:

@@ -129,14 +129,14 @@ def _decide(
     if both := {one.name for one in to_approve} & {one.name for one in to_reject}:
         raise typer.BadParameter(f"both --approve and --reject name {', '.join(sorted(both))}")
     done: list[dict[str, str | bool]] = []
-    sets: dict[str, DataSet] = {}
+    sets: dict[str, DataSet] | None = None
     for number, facts in enumerate([*to_approve, *to_reject]):
         try:  # one that cannot be decided does not stop the others
             if number < len(to_approve):
                 file = review_queue.approve(order, facts)
                 done.append({"name": facts.name, "mapping": str(file)})
                 continue
-            sets = sets or review_queue.find_data_sets(order)
+            sets = review_queue.find_data_sets(order) if sets is None else sets
             if facts.name not in sets:
                 raise SourceError(facts.name, _GONE)
             review_queue.reject(order, facts, sets[facts.name])

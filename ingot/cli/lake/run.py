@@ -179,15 +179,18 @@ def _show_progress(*, quiet: bool = False) -> Iterator["Callable[[LakeProgress],
     """Yield a listener that moves bars on a terminal, and else prints a line per data set."""
 
     def listen(now: "LakeProgress") -> None:
-        if sys.stderr.isatty() and not quiet:
+        if sys.stderr.isatty():
             if now.whole:
                 move(now.stage, now.done, now.whole, _bar_text(now))
         elif line := _progress_line(now):
             style = _STYLES.get(now.facts.status, "") if now.facts else ""
             note_line(line, style)
 
+    if quiet:
+        yield lambda _: None
+        return
     with open_bars() as move:
-        yield (lambda _: None) if quiet else listen
+        yield listen
 
 
 def _bar_text(now: "LakeProgress") -> str:

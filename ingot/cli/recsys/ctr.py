@@ -313,7 +313,7 @@ def draft(
     check_free(out, overwrite=overwrite)
     made = draft_featuremap(table, rows=rows or None, chosen=chosen)
     if out is not None:
-        write_output(out, made.text)
+        write_output(out, made.text.encode())
     if as_json:
         document = {"out": None if out is None else str(out), "featuremap": made.text}
         print_json({**document, **made.to_json()})

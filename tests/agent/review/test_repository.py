@@ -109,6 +109,16 @@ def test_where_a_branch_began(made: Repository) -> None:
             {"c": b"y\n" * 9, "d": b"x\n" * 9},
             {"c": "b", "d": "a"},
         ),
+        (  # the same content: the name decides
+            {"old/a": b"x\n" * 9, "old/b": b"x\n" * 9},
+            {"new/b": b"x\n" * 9, "new/c": b"x\n" * 9},
+            {"new/b": "old/b", "new/c": "old/a"},
+        ),
+        (  # a name that occurs once counts before what is more alike
+            {"old/a": b"1\n2\n3\n4\n5\n6\n7\n8\n"},
+            {"new/a": b"1\n2\n3\n4\n5\n6\n7\nX\n", "new/b": b"1\n2\n3\n4\n5\n6\n7\n8\n9\n"},
+            {"new/a": "old/a"},
+        ),
     ],
 )
 def test_renames(before: dict[str, bytes], after: dict[str, bytes], found: dict[str, str]) -> None:
