@@ -317,3 +317,19 @@ def test_where_nothing_tells_a_changed_file_it_is_looked_at_again(tmp_path):
 def test_a_corpus_is_written_where_it_is_asked_for(changes: dict[str, Any], corpus: bool) -> None:
     order = LakeOrder(root="lake", out=Path("out"), mappings=Path("mappings"), mapper="rules")
     assert dataclasses.replace(order, **changes).has_corpus is corpus
+
+
+def test_what_another_version_recognized_is_found_anew(tmp_path: Path) -> None:
+    line = "\t".join(["0", *("5" for _ in range(13)), *("68fd1e64" for _ in range(26))])
+    day = tmp_path / "lake/logs/day_0"
+    day.parent.mkdir(parents=True)
+    day.write_text(f"{line}\n" * 20)
+    order = order_for(tmp_path)
+    first, _, _ = ran(order)
+    kept = json.dumps({str(day.parent): {"digest": "older", "proposal": {"unlike": "today"}}})
+    with order.state.connected() as connection:
+        connection.execute("UPDATE notes SET value = ? WHERE key = 'recognized'", (kept,))
+        assert connection.execute("SELECT changes()").fetchone() == (1,)
+    again, _, _ = ran(order)
+    assert again == first
+    assert first["logs"].status == "other"
