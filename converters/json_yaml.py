@@ -6,6 +6,7 @@ how a field stands in JSON: `Annotated[T, OMIT]`.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
@@ -253,6 +254,8 @@ def encode(value: Any, hint: Any = None) -> Json:  # noqa: ANN401
     origin, arguments = get_origin(inner), get_args(inner)
     if origin in (tuple, list):
         return [encode(one, arguments[0]) for one in value]
+    if origin is Counter:
+        return dict(sorted(value.items()))
     if origin is dict:
         return {key: encode(one, arguments[1]) for key, one in value.items()}
     return value
@@ -295,6 +298,8 @@ def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
         return tuple(_decode_hint(arguments[0], one) for one in document)
     if origin is list:
         return [_decode_hint(arguments[0], one) for one in document]
+    if origin is Counter:
+        return Counter(document)
     if origin is dict:
         numbers = arguments[0] is int  # which JSON has as texts
         return {

@@ -9,15 +9,14 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Lookup
 from dataclasses import dataclass, replace
 from math import comb
+from typing import cast
 
 from ingot.agent.privacy import redact
-from ingot.agent.proposing.fingerprint import shape_fingerprint
+from ingot.agent.proposing.fingerprint import Shape, shape_fingerprint
 from ingot.agent.state import Change
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.language import ROLES, Mapping, RoleFromData, outer_path
-from ingot.converters.rows import Json
-
-ShapeDocument = Lookup[str, Json]
+from ingot.converters.rows import MappingDocument
 
 # The chance that samples of the same data differ so, below which the data differs.
 _CHANCE = 0.012
@@ -43,7 +42,7 @@ class ComparedPaths:
     weight: int
 
     @classmethod
-    def of(cls, shape: ShapeDocument, other: ShapeDocument) -> "ComparedPaths":
+    def of(cls, shape: Shape, other: Shape) -> "ComparedPaths":
         """The paths of one shape; objects whose keys are data in either have `.*` in both."""
         keyed = _keyed_places(shape) | _keyed_places(other)
         usual = _merge_paths(_split_types(shape.get("paths", {})), keyed)
@@ -83,7 +82,7 @@ class ComparedPaths:
         )
 
 
-def _sample_weight(shape: ShapeDocument) -> int:
+def _sample_weight(shape: Shape) -> int:
     """What a sample is worth in rows; more than any sample has comes from a file edited by hand."""
     return min(int(shape.get("weight", 1)), _MOST_WEIGHT)
 
@@ -112,7 +111,7 @@ def _path_steps(path: str) -> list[str]:
     return _STEP.findall(path)
 
 
-def _keyed_places(shape: ShapeDocument) -> frozenset[str]:
+def _keyed_places(shape: Shape) -> frozenset[str]:
     """The places whose keys are data: what stands before a `.*`."""
     found = set()
     for path in [*shape.get("paths", {}), *shape.get("rare", {})]:
@@ -149,7 +148,7 @@ def _merge_paths(
 
 
 def _path_shares(
-    shape: ShapeDocument, keyed: frozenset[str]
+    shape: Shape, keyed: frozenset[str]
 ) -> tuple[dict[str, float], dict[tuple[str, str], float]]:
     """The share of the rows that have a path, and of its values that are of a type."""
     part: dict[str, float] = {}
@@ -182,7 +181,7 @@ MOST_CHANGES = 40
 _MOST_NAMES = 5
 
 
-def find_drift(kept: ShapeDocument, now: ShapeDocument) -> tuple[Change, ...]:
+def find_drift(kept: Shape, now: Shape) -> tuple[Change, ...]:
     """What differs, first what stops a run."""
     found = [*_fact_changes(kept, now), *_shape_changes(kept, now)]
     return tuple(sorted(found, key=lambda one: not one.stops))
@@ -217,7 +216,7 @@ def _roles_by_path(mapping: Mapping) -> dict[str, set[str]]:
     return found
 
 
-def stored_shape(document: ShapeDocument) -> ShapeDocument | None:
+def stored_shape(document: MappingDocument) -> Shape | None:
     """The shape in a mapping file's provenance; None where there is none to compare with.
 
     A mapping whose `source` was edited since reads other rows and columns: its shape says nothing.
@@ -225,7 +224,7 @@ def stored_shape(document: ShapeDocument) -> ShapeDocument | None:
     kept = (document.get("provenance") or {}).get("shape")
     if not kept or kept.get("facts", {}) != (document.get("source") or {}):
         return None
-    return dict(kept)
+    return cast("Shape", dict(kept))
 
 
 def redacted_changes(changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -266,7 +265,7 @@ def change_cells(one: Change) -> tuple[str, str, str, str]:
     return one.path, what, one.before, one.after
 
 
-def _fact_changes(kept: ShapeDocument, now: ShapeDocument) -> Iterator[Change]:
+def _fact_changes(kept: Shape, now: Shape) -> Iterator[Change]:
     """Facts about the files; that they are read as before is the mapping's to say."""
     before, after = kept.get("facts", {}), now.get("facts", {})
     for name in sorted({*before, *after}):
@@ -275,11 +274,11 @@ def _fact_changes(kept: ShapeDocument, now: ShapeDocument) -> Iterator[Change]:
             yield Change(path=name, what="fact", before=old, after=new, stops=False)
 
 
-def _fact_text(fact: Json) -> str:
+def _fact_text(fact: object) -> str:
     return "" if fact is None else str(fact)
 
 
-def _shape_changes(kept: ShapeDocument, now: ShapeDocument) -> Iterator[Change]:
+def _shape_changes(kept: Shape, now: Shape) -> Iterator[Change]:
     if "wide" in kept or "wide" in now:
         if shape_fingerprint({**kept, "facts": {}}) != shape_fingerprint({**now, "facts": {}}):
             before, after = _width_text(kept), _width_text(now)
@@ -294,7 +293,7 @@ def _shape_changes(kept: ShapeDocument, now: ShapeDocument) -> Iterator[Change]:
     yield from _role_changes(old, new)
 
 
-def _width_text(shape: ShapeDocument) -> str:
+def _width_text(shape: Shape) -> str:
     return f"{shape.get('wide') or len(shape.get('paths', {}))} paths"
 
 

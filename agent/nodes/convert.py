@@ -17,9 +17,9 @@ from ingot.agent.reporting.report import report_text
 from ingot.agent.state import Order, Result, Review, State, Written
 from ingot.converters.convert import job
 from ingot.converters.convert.options import ConvertOptions
+from ingot.converters.convert.result import Manifest
 from ingot.converters.errors import ConversionError, Problem, SourceError
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.rows import Json
 
 
 def convert(state: State, context: Context) -> State:
@@ -39,7 +39,7 @@ def convert(state: State, context: Context) -> State:
 
 
 def _convert_source(state: State, order: Order, context: Context) -> job.Result:
-    def extra_files(manifest: dict[str, Json], rejects: Sequence[str]) -> dict[str, bytes]:
+    def extra_files(manifest: Manifest, rejects: Sequence[str]) -> dict[str, bytes]:
         return {"report.md": report_text(state, manifest, [*map(redact, rejects)]).encode()}
 
     out, options = Path(order.out or ""), conversion_options(order)

@@ -7,16 +7,34 @@ read by. A shape is small and readable, since it stands in the provenance of a s
 
 import hashlib
 from collections.abc import Iterator
+from typing import TypedDict, cast
 
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.columns import alias_tables, speaker_role, spell_name
 from ingot.converters.json_yaml import json_digest
-from ingot.converters.rows import Json
+from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import MAX_PATHS, Outline, outlines
 from ingot.converters.sources.sample import Sample
 
-Shape = dict[str, Json]
+
+class Shape(TypedDict, total=False):
+    """What a sample shows of the rows, as the provenance of a mapping holds it.
+
+    Types of paths, those in few rows apart; shares below 1; names of speakers; how many rows it is
+    worth; in place of all these the number of paths where they are too many.
+    """
+
+    paths: dict[str, str]
+    rare: dict[str, str]
+    partly: dict[str, float]
+    mixed: dict[str, dict[str, float]]
+    roles: dict[str, list[str]]
+    weight: int
+    wide: int
+    sha256: str
+    facts: MappingDocument
+
 
 # Paths in fewer of the rows, and types of fewer of a path's values, say little: another sample of
 # the same data may lack them.
@@ -49,7 +67,7 @@ def source_shape(source: Source, sample: Sample) -> Shape:
     if wide:
         return {**head, "wide": len(paths), "sha256": json_digest(_steady_part(body))}
     body["partly"] = {path: part for path, part in body["partly"].items() if path in body["paths"]}
-    return {**head, **{key: value for key, value in body.items() if value}}
+    return cast("Shape", {**head, **{key: value for key, value in body.items() if value}})
 
 
 def _spell_path(path: str) -> str:
@@ -70,7 +88,7 @@ def shape_fingerprint(found: Shape) -> str:
     return json_digest([found.get("facts", {}), found.get("sha256") or _steady_part(found)])
 
 
-def _steady_part(found: Shape) -> Json:
+def _steady_part(found: Shape) -> object:
     """What another sample of the same data would show too."""
     return [found.get("paths", {}), found.get("roles", {})]
 

@@ -16,8 +16,9 @@ from ingot.agent.reporting.mapping_words import describe
 from ingot.agent.reporting.preview import path_coverage
 from ingot.agent.state import Change, Check, Opinion, Order, Outcome, Result, State
 from ingot.converters import json_yaml
+from ingot.converters.convert.result import Manifest
 from ingot.converters.errors import Problem
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import MappingDocument
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
 _DECIDED = {
@@ -33,7 +34,7 @@ def proposal_text(state: State) -> str:
     return "\n".join(_proposal_lines(state)) + "\n"
 
 
-def report_text(state: State, manifest: dict[str, Json], rejects: Sequence[str]) -> str:
+def report_text(state: State, manifest: Manifest, rejects: Sequence[str]) -> str:
     """The proposal and what its conversion gave."""
     return "\n".join([*_proposal_lines(state), *_result_lines(manifest, rejects)]) + "\n"
 
@@ -189,7 +190,7 @@ def _usage_lines(usage: Usage | None) -> Iterator[str]:
         yield f"Nothing was sent to {where}."
 
 
-def _result_lines(manifest: dict[str, Json], rejects: Sequence[str]) -> Iterator[str]:
+def _result_lines(manifest: Manifest, rejects: Sequence[str]) -> Iterator[str]:
     yield from ("", "## Result", "")
     yield from markdown_table(("rows", "count"), manifest["rows"].items())
     yield ""
@@ -204,7 +205,7 @@ def _result_lines(manifest: dict[str, Json], rejects: Sequence[str]) -> Iterator
         yield from markdown_table(("tokens", "value"), manifest["tokens"].items())
 
 
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Json]]) -> Iterator[str]:
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """A Markdown table; cells are data and are shown as they are."""
     yield f"| {' | '.join(head)} |"
     yield f"|{' --- |' * len(head)}"

@@ -226,11 +226,11 @@ def find_renames(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dic
     """
     moves: dict[str, str] = {}
     for is_named in (True, False):
-        same = defaultdict(list)
+        same = defaultdict[tuple[bytes, str], list[str]](list)
         for was in sorted(before.keys() - moves.values(), reverse=True):
-            same[before[was], is_named and _file_name(was)].append(was)
+            same[before[was], _file_name(was) if is_named else ""].append(was)
         for path in sorted(after.keys() - moves.keys()):
-            if twins := same[after[path], is_named and _file_name(path)]:
+            if twins := same[after[path], _file_name(path) if is_named else ""]:
                 moves[path] = twins.pop()
     old = {path: _count_bytes(before[path]) for path in before.keys() - moves.values()}
     new = {path: _count_bytes(after[path]) for path in after.keys() - moves.keys()}

@@ -24,12 +24,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from ingot.converters.convert import result as results
 from ingot.converters.convert.options import ConvertOptions
+from ingot.converters.convert.result import Manifest, ShardDocument
 from ingot.converters.convert.shard import (
     PIECES,
     FormerShard,
+    Piece,
     ShardTask,
     convert_shard,
     discard_drafts,
@@ -59,8 +62,8 @@ class Result:
     """A finished conversion; `already_done`: the folder held this result before."""
 
     out: Path
-    manifest: dict[str, Json]
-    run: dict[str, Json]
+    manifest: Manifest
+    run: dict[str, object]
     already_done: bool = False
     notes: tuple[str, ...] = ()
     first_rejects: tuple[str, ...] = ()
@@ -68,7 +71,7 @@ class Result:
 
 # Makes further files (name -> content) for the result from its manifest (still without `files`) and
 # the first few rejects. The content must not hold times or places, or equal runs differ.
-ExtraFiles = Callable[[dict[str, Json], Sequence[str]], dict[str, bytes]]
+ExtraFiles = Callable[[Manifest, Sequence[str]], dict[str, bytes]]
 
 
 def convert(
@@ -79,7 +82,7 @@ def convert(
     *,
     progress: Watch | None = None,
     extra_files: ExtraFiles | None = None,
-    extra_run: dict[str, Json] | None = None,
+    extra_run: dict[str, object] | None = None,
     runner: Runner | None = None,
 ) -> Result:
     """Convert a source into a folder that appears whole or not at all.
@@ -137,7 +140,7 @@ def finish_irrelevant(
     options: ConvertOptions | None = None,
     *,
     extra_files: ExtraFiles | None = None,
-    extra_run: dict[str, Json] | None = None,
+    extra_run: dict[str, object] | None = None,
 ) -> Result:
     """Commit a folder that says that a source is irrelevant: empty `records/`, all counts 0.
 
@@ -159,8 +162,8 @@ def finish_irrelevant(
 def _commit_result(
     staged: StagedResult,
     identity: RunIdentity,
-    manifest: dict[str, Json],
-    run: dict[str, Json],
+    manifest: Manifest,
+    run: dict[str, object],
     files: dict[str, bytes],
     parts: results.Parts | None = None,
     first_rejects: Sequence[str] = (),
@@ -170,11 +173,11 @@ def _commit_result(
         for name, content in files.items():
             (staged.result / name).write_bytes(content)
     known = [*parts.records, *parts.rejected] if parts else []
-    manifest, run = identity.commit(staged, manifest, run, known)
+    whole, facts = identity.commit(staged, manifest, run, known)
     return Result(
         out=staged.out,
-        manifest=manifest,
-        run=run,
+        manifest=cast("Manifest", whole),
+        run=facts,
         notes=staged.notes,
         first_rejects=tuple(first_rejects),
     )
@@ -194,7 +197,11 @@ def _check_apart(source: Source, out: Path) -> None:
 def _existing_result(staged: StagedResult, done: FinishedResult) -> Result:
     notes = (*staged.notes, ALREADY_DONE)
     return Result(
-        out=staged.out, manifest=done.manifest, run=done.run, already_done=True, notes=notes
+        out=staged.out,
+        manifest=cast("Manifest", done.manifest),
+        run=done.run,
+        already_done=True,
+        notes=notes,
     )
 
 
@@ -210,7 +217,7 @@ def _merge_specs(under: SourceSpec, over: SourceSpec) -> SourceSpec:
     return SourceSpec.from_document({**under.to_document(), **over.to_document()})
 
 
-def _options_document(options: ConvertOptions, source_name: str) -> dict[str, Json]:
+def _options_document(options: ConvertOptions, source_name: str) -> results.OptionsDocument:
     """The options that decide bytes, as the manifest holds them."""
     return {
         "records": options.records,
@@ -248,7 +255,7 @@ def _continues_archive(before: SourceFile, file: SourceFile) -> bool:
 
 
 @contextmanager
-def _time_stage(seconds: dict[str, Json], name: str) -> Iterator[None]:
+def _time_stage(seconds: dict[str, float], name: str) -> Iterator[None]:
     started = time.monotonic()
     yield
     seconds[name] = round(time.monotonic() - started, 3)
@@ -266,9 +273,9 @@ class _Conversion:
     watch: Watch
 
     def run(
-        self, runner: Runner | None, extra_files: ExtraFiles | None, extra_run: dict[str, Json]
+        self, runner: Runner | None, extra_files: ExtraFiles | None, extra_run: dict[str, object]
     ) -> Result:
-        seconds: dict[str, Json] = {}
+        seconds: dict[str, float] = {}
         with output_errors(self.staged.out):
             discard_drafts(self.staged.work)
         with _time_stage(seconds, "convert"):
@@ -296,7 +303,7 @@ class _Conversion:
             **extra_run,
             "seconds": seconds,
             "shards": len(shards),
-            "shards_taken_over": sum(shard.get("taken_over", False) for shard in shards),
+            "shards_taken_over": sum(shard["taken_over"] for shard in shards),
             PIECES: self._pieces(shards),
             "resumed": self.staged.resumed,
             "peak_rss_bytes": max([peak_rss(), *(shard["peak_rss"] for shard in shards)]),
@@ -304,14 +311,14 @@ class _Conversion:
         first = counts.first_rejects
         return _commit_result(self.staged, self.identity, manifest, run, files, parts, first)
 
-    def _pieces(self, shards: list[dict[str, Json]]) -> list[dict[str, Json]]:
+    def _pieces(self, shards: list[ShardDocument]) -> list[Piece]:
         """What a later run may take over; with a limit nothing."""
         if self.options.limit is not None:
             return []
         plan = plan_shards(self.source.files)
         return reusable_shards([shard_key(self.source, files) for files in plan], shards)
 
-    def _convert(self, runner: Runner | None) -> list[dict[str, Json]]:
+    def _convert(self, runner: Runner | None) -> list[ShardDocument]:
         plan = plan_shards(self.source.files)
         meter = _Meter(watch=self.watch, shards=len(plan))
         if self.options.limit is not None:
@@ -329,7 +336,7 @@ class _Conversion:
 
     def _limited(
         self, plan: list[tuple[SourceFile, ...]], limit: int, meter: "_Meter"
-    ) -> Iterator[dict[str, Json]]:
+    ) -> Iterator[ShardDocument]:
         for number, files in enumerate(plan):
             if meter.rows < limit:
                 yield _convert_here(self._task(number, files, limit=limit - meter.rows), meter)
@@ -372,7 +379,7 @@ class _Conversion:
         hint = "check the mapping against the source to see what it finds"
         raise ConversionError(self.source.location, f"{problem}{first}\n ", hint)
 
-    def _tokens(self, parts: results.Parts, counts: results.Counts) -> dict[str, Json] | None:
+    def _tokens(self, parts: results.Parts, counts: results.Counts) -> results.TokenCounts | None:
         if self.options.tokenizer is None:
             return None
         meter = _TokenMeter(watch=self.watch, shards=len(parts.records), rows=counts.rows["read"])
@@ -390,7 +397,7 @@ class _Meter:
     rows: int = 0
     records: int = 0
 
-    def add(self, shard: dict[str, Json]) -> dict[str, Json]:
+    def add(self, shard: ShardDocument) -> ShardDocument:
         """Count a finished shard."""
         self.done += 1
         self.rows += shard["rows"]["read"]
@@ -438,6 +445,6 @@ class _TokenMeter:
         )
 
 
-def _convert_here(task: ShardTask, meter: _Meter) -> dict[str, Json]:
+def _convert_here(task: ShardTask, meter: _Meter) -> ShardDocument:
     """Convert a shard in this process, with progress inside it."""
     return meter.add(convert_shard(task, meter.tick))

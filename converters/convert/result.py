@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
 
 from ingot import __version__
 from ingot.converters.errors import ConversionError, IngotError
@@ -15,8 +15,9 @@ from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.output.commit import FinishedResult, StagedResult
 from ingot.converters.output.files import FileEntry, InputEntry, output_errors
 from ingot.converters.output.identity import RunIdentity
+from ingot.converters.records import RecordFormat
 from ingot.converters.records.writers import part_name, reject_text
-from ingot.converters.rows import Json, Reject
+from ingot.converters.rows import Reject
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
 
@@ -27,20 +28,88 @@ RECORDS_FOLDER: Final = "records"
 REJECTED_FOLDER: Final = "rejected"
 SHOWN_REJECTS: Final = 3
 FORMAT: Final = 1
-VERSIONS: Final[dict[str, Json]] = {"ingot": __version__, "format": FORMAT}
+VERSIONS: Final[dict[str, str | int]] = {"ingot": __version__, "format": FORMAT}
 ROW_COUNTS: Final = ("read", "converted", "rejected", "filtered")
 RECORD_COUNTS: Final = ("written", "rejected", "filtered", "duplicates", "ragged")
 TOKENS: Final = "tokens"
-TOKEN_FACTS: Final = (
-    *("documents", "sequences", "tokens", "characters"),
-    *("rejected", "dtype", "eod_id", "vocabulary"),
-)
 _NAME_BYTES: Final = 100
 
 
 def shard_name(number: int) -> str:
     """The name of a finished shard's folder."""
     return f"{number:06d}"
+
+
+class CountsDocument(TypedDict):
+    """`Counts` as JSON; `paths` holds looked up, missing and null of each path."""
+
+    rows: dict[str, int]
+    records: dict[str, int]
+    rejects: dict[str, int]
+    meta: dict[str, int]
+    paths: dict[str, list[int]]
+    first_rejects: NotRequired[list[str]]
+
+
+class ShardDocument(CountsDocument):
+    """What came of a shard; its parts are named by their paths in the shard's folder."""
+
+    inputs: list[InputEntry]
+    parts: list[FileEntry]
+    rejected_parts: list[FileEntry]
+    seconds: float
+    peak_rss: int
+    taken_over: bool
+
+
+class TokenCounts(TypedDict):
+    """The counts of the token files of a result."""
+
+    documents: int
+    sequences: int
+    tokens: int
+    characters: int
+    rejected: int
+    dtype: str
+    eod_id: int | None
+    vocabulary: int
+
+
+class ManifestWarnings(TypedDict):
+    """What people should know of a result: `meta` counts records, `paths` rows."""
+
+    mapping: list[str]
+    meta: dict[str, int]
+    paths: dict[str, dict[str, int]]
+
+
+class OptionsDocument(TypedDict):
+    """The options that decide the bytes of a result."""
+
+    records: RecordFormat
+    language: str | None
+    source: str
+    limit: int | None
+    tokenizer: dict[str, str | int | None] | None
+    corpus: NotRequired[dict[str, object]]
+
+
+class Manifest(TypedDict):
+    """The manifest of a conversion, see schemas/manifest.schema.json."""
+
+    decision: str
+    mapping_sha256: str | None
+    options: OptionsDocument
+    versions: dict[str, str | int]
+    reason: str | None
+    inputs: list[InputEntry]
+    left_out: list[dict[str, str]]
+    rows: dict[str, int]
+    records: dict[str, int]
+    rejects: dict[str, int]
+    warnings: ManifestWarnings
+    tokens: TokenCounts | None
+    files: NotRequired[list[FileEntry]]
 
 
 @dataclass(kw_only=True)
@@ -77,7 +146,7 @@ class Counts:
             known = self.paths.get(path, [0, 0, 0])
             self.paths[path] = [a + b for a, b in zip(known, counts, strict=True)]
 
-    def add(self, shard: dict[str, Json]) -> None:
+    def add(self, shard: CountsDocument) -> None:
         """Add the counts of a shard, as `to_document` gave them."""
         self.rows.update(shard["rows"])
         self.records.update(shard["records"])
@@ -85,9 +154,9 @@ class Counts:
         self.meta.update(shard["meta"])
         self.add_paths(shard["paths"])
         room = SHOWN_REJECTS - len(self.first_rejects)
-        self.first_rejects += shard["first_rejects"][:room]
+        self.first_rejects += shard.get("first_rejects", [])[:room]
 
-    def to_document(self) -> dict[str, Json]:
+    def to_document(self) -> CountsDocument:
         """The counts as JSON, in the order in which a file of sorted keys gives them back."""
         return {
             "rows": dict(sorted(self.rows.items())),
@@ -108,7 +177,7 @@ def check_counts(rows: Counter[str], where: str) -> None:
 
 
 def conversion_identity(
-    source: Source, decision: str, mapping_sha256: str | None, options: dict[str, Json]
+    source: Source, decision: str, mapping_sha256: str | None, options: OptionsDocument
 ) -> RunIdentity:
     """Return what decides the bytes of a conversion."""
 
@@ -164,15 +233,18 @@ def build_manifest(
     source: Source,
     counts: Counts,
     *,
-    inputs: Iterable[dict[str, Json]] = (),
+    inputs: Iterable[InputEntry] = (),
     reason: str | None = None,
     mapping_warnings: Iterable[str] = (),
-    tokens: dict[str, Json] | None = None,
-) -> dict[str, Json]:
+    tokens: TokenCounts | None = None,
+) -> Manifest:
     """Return the manifest but for `files`."""
     read = {entry["name"]: entry for entry in inputs}
     return {
-        **identity.settled,
+        "decision": identity.settled["decision"],
+        "mapping_sha256": identity.settled["mapping_sha256"],
+        "options": identity.settled["options"],
+        "versions": identity.settled["versions"],
         "reason": reason,
         "inputs": [
             read.get(file.name) or {"name": file.name, "bytes": file.bytes, "sha256": None}
@@ -187,7 +259,7 @@ def build_manifest(
     }
 
 
-def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> dict[str, Json]:
+def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> ManifestWarnings:
     return {
         "mapping": list(mapping_warnings),
         "meta": dict(counts.meta),
@@ -207,22 +279,24 @@ class Parts:
     rejected: list[FileEntry]
 
 
-def number_parts(staged: StagedResult, shards: list[dict[str, Json]]) -> Parts:
+def number_parts(staged: StagedResult, shards: list[ShardDocument]) -> Parts:
     """Move the parts of all shards into the result, numbered through in the order of the shards."""
     with output_errors(staged.out):
         return Parts(
-            records=_number_folder(staged, shards, "parts", RECORDS_FOLDER),
-            rejected=_number_folder(staged, shards, "rejected_parts", REJECTED_FOLDER),
+            records=_number_folder(staged, [one["parts"] for one in shards], RECORDS_FOLDER),
+            rejected=_number_folder(
+                staged, [one["rejected_parts"] for one in shards], REJECTED_FOLDER
+            ),
         )
 
 
 def _number_folder(
-    staged: StagedResult, shards: list[dict[str, Json]], kind: str, folder: str
+    staged: StagedResult, shards: list[list[FileEntry]], folder: str
 ) -> list[FileEntry]:
     (staged.result / folder).mkdir(exist_ok=True)
     entries: list[FileEntry] = []
-    for number, shard in enumerate(shards):
-        for part in shard[kind]:
+    for number, parts in enumerate(shards):
+        for part in parts:
             there = staged.work / shard_name(number) / part["path"]
             name = f"{folder}/{part_name(len(entries), there.suffix.lstrip('.'))}"
             entries.append({"path": name, "bytes": part["bytes"], "sha256": part["sha256"]})
@@ -234,7 +308,7 @@ def _number_folder(
 
 def make_tokens(
     staged: StagedResult, parts: Parts, tokenizer: str, name: str, monitor: "Monitor"
-) -> dict[str, Json] | None:
+) -> TokenCounts | None:
     """Make `tokens/NAME.bin|.idx|.meta.json` of the record parts; None if there is no record.
 
     Conversations also give `NAME.loss_mask.bin|.idx`. Records that the tokenizer refuses are listed
@@ -257,10 +331,19 @@ def make_tokens(
         ),
         monitor=monitor,
     )
-    return {fact: getattr(stats, fact) for fact in TOKEN_FACTS}
+    return {
+        "documents": stats.documents,
+        "sequences": stats.sequences,
+        "tokens": stats.tokens,
+        "characters": stats.characters,
+        "rejected": stats.rejected,
+        "dtype": stats.dtype,
+        "eod_id": stats.eod_id,
+        "vocabulary": stats.vocabulary,
+    }
 
 
-def tokenizer_facts(given: str) -> dict[str, Json]:
+def tokenizer_facts(given: str) -> dict[str, str | int | None]:
     """What a manifest says of a tokenizer.
 
     It is loaded before anything is converted, so that an unfit one is not found out at the end.

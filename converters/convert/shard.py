@@ -6,11 +6,12 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping as Lookup
 from dataclasses import asdict, dataclass
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final, TypedDict, TypeVar, cast
 from uuid import uuid4
 
 from ingot.converters.convert.result import (
@@ -20,6 +21,8 @@ from ingot.converters.convert.result import (
     ROW_COUNTS,
     SHOWN_REJECTS,
     Counts,
+    CountsDocument,
+    ShardDocument,
     check_counts,
     shard_name,
 )
@@ -47,9 +50,11 @@ from ingot.converters.records.writers import (
     first_reject_texts,
     part_name,
 )
-from ingot.converters.rows import Batch, Json
+from ingot.converters.rows import Batch
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +66,12 @@ class FormerShard:
     """
 
     folder: Path
-    counts: dict[str, Json]
-    inputs: list[dict[str, Json]]
-    parts: list[dict[str, Json]]
-    rejected_parts: list[dict[str, Json]]
+    counts: CountsDocument
+    inputs: list[InputEntry]
+    parts: list[FileEntry]
+    rejected_parts: list[FileEntry]
 
-    def take(self, draft: Path) -> dict[str, Json] | None:
+    def take(self, draft: Path) -> ShardDocument | None:
         """Put the parts into a shard's folder, numbered from 0; None if one is not what it was."""
         parts = self._taken(draft, self.parts)
         rejected = self._taken(draft, self.rejected_parts)
@@ -89,18 +94,18 @@ class FormerShard:
         files = [self.folder / part["path"] for part in self.rejected_parts]
         return first_reject_texts(files, SHOWN_REJECTS)
 
-    def _taken(self, draft: Path, parts: list[dict[str, Json]]) -> list[dict[str, Json]] | None:
-        taken = []
+    def _taken(self, draft: Path, parts: list[FileEntry]) -> list[FileEntry] | None:
+        taken: list[FileEntry] = []
         for number, part in enumerate(parts):
             old = PurePosixPath(part["path"])
             new = old.with_name(part_name(number, old.suffix.lstrip(".")))
             if not _link_part(self.folder, part, draft / new):
                 return None
-            taken.append({**part, "path": new.as_posix()})
+            taken.append({"path": new.as_posix(), "bytes": part["bytes"], "sha256": part["sha256"]})
         return taken
 
 
-def _link_part(folder: Path, part: dict[str, Json], new: Path) -> bool:
+def _link_part(folder: Path, part: FileEntry, new: Path) -> bool:
     """Link a part to `new`; False if it is gone or not what it was."""
     try:
         if file_entry(folder, Path(part["path"])) != part:
@@ -126,23 +131,36 @@ def shard_key(source: Source, files: Sequence[SourceFile]) -> str | None:
     return digest.hexdigest()
 
 
-def _file_facts(file: SourceFile) -> dict[str, Json]:
+def _file_facts(file: SourceFile) -> dict[str, object]:
     facts = asdict(file.facts).items()
     return {name: sorted(one) if isinstance(one, frozenset) else one for name, one in facts}
 
 
-def reusable_shards(
-    keys: Sequence[str | None], shards: Sequence[dict[str, Json]]
-) -> list[dict[str, Json]]:
+class Piece(TypedDict):
+    """A shard of a result: its key, how many of the result's files are its own, its counts."""
+
+    key: str | None
+    inputs: int
+    parts: int
+    rejected_parts: int
+    counts: CountsDocument
+
+
+def reusable_shards(keys: Sequence[str | None], shards: Sequence[ShardDocument]) -> list[Piece]:
     """The pieces of a result, for run.json: of each shard its key and what came of it."""
-    counted = [name for name in Counts().to_document() if name != "first_rejects"]
     return [
         {
             "key": key,
             "inputs": len(shard["inputs"]),
             "parts": len(shard["parts"]),
             "rejected_parts": len(shard["rejected_parts"]),
-            "counts": {name: shard[name] for name in counted},
+            "counts": {
+                "rows": shard["rows"],
+                "records": shard["records"],
+                "rejects": shard["rejects"],
+                "meta": shard["meta"],
+                "paths": shard["paths"],
+            },
         }
         for key, shard in zip(keys, shards, strict=True)
     ]
@@ -164,7 +182,7 @@ def former_shards(former: FinishedResult | None, identity: RunIdentity) -> dict[
     return {key: piece for key, piece in pieces.items() if key} if fits else {}
 
 
-def _is_alike(there: dict[str, Json], identity: RunIdentity) -> bool:
+def _is_alike(there: Lookup[str, Any], identity: RunIdentity) -> bool:
     """Whether the result was made the same way, but for the tokenizer, and of all rows."""
     ours, theirs = identity.settled, {name: there[name] for name in identity.settled}
     if not isinstance(theirs["options"], dict) or ours["options"]["limit"] is not None:
@@ -193,14 +211,14 @@ def _parse_former(former: FinishedResult) -> Iterator[tuple[str, FormerShard]]:
         )
 
 
-def _take_entries(entries: Iterator[dict[str, Json]], count: int) -> list[dict[str, Json]]:
+def _take_entries(entries: Iterator[T], count: int) -> list[T]:
     found = list(islice(entries, count))
     if len(found) != count:
         raise ValueError("fewer files than the shards have")
     return found
 
 
-def _folder_parts(former: FinishedResult, folder: str) -> list[dict[str, Json]]:
+def _folder_parts(former: FinishedResult, folder: str) -> list[FileEntry]:
     """The parts of a folder by number: 99999 before 100000."""
     own = [one for one in former.manifest["files"] if one["path"].startswith(f"{folder}/")]
     return sorted(own, key=lambda one: (len(PurePosixPath(one["path"]).stem), one["path"]))
@@ -210,7 +228,7 @@ def _adds_up(former: FinishedResult, pieces: Sequence[FormerShard]) -> bool:
     """Whether the pieces add up to what the manifest says."""
     manifest, counts = former.manifest, Counts()
     for piece in pieces:
-        counts.add({**piece.counts, "first_rejects": []})
+        counts.add(piece.counts)
     records = sum(len(piece.parts) for piece in pieces)
     inputs = sum(len(piece.inputs) for piece in pieces)
     return (
@@ -294,14 +312,12 @@ def first_rows(batch: Batch, count: int) -> Batch:
     )
 
 
-def convert_shard(
-    task: ShardTask, tick: Callable[[int, int], None] | None = None
-) -> dict[str, Json]:
+def convert_shard(task: ShardTask, tick: Callable[[int, int], None] | None = None) -> ShardDocument:
     """Convert a shard, or find it done, or take it over."""
     with output_errors(task.work):
         done = task.folder / SHARD_FILE
         if done.exists():
-            return load_json(done)
+            return cast("ShardDocument", load_json(done))
         draft = task.work / f".{shard_name(task.number)}-{uuid4().hex[:8]}"
         try:
             return _finish_shard(task, draft, tick)
@@ -312,7 +328,7 @@ def convert_shard(
 
 def _finish_shard(
     task: ShardTask, draft: Path, tick: Callable[[int, int], None] | None
-) -> dict[str, Json]:
+) -> ShardDocument:
     shard = _reuse_former(task, draft)
     if shard is None:
         _clear_draft(draft)
@@ -335,7 +351,7 @@ def _clear_draft(draft: Path) -> None:
     (draft / REJECTED_FOLDER).mkdir()
 
 
-def _reuse_former(task: ShardTask, draft: Path) -> dict[str, Json] | None:
+def _reuse_former(task: ShardTask, draft: Path) -> ShardDocument | None:
     if task.former is None:
         return None
     _clear_draft(draft)
@@ -344,7 +360,7 @@ def _reuse_former(task: ShardTask, draft: Path) -> dict[str, Json] | None:
 
 def _convert_rows(
     task: ShardTask, draft: Path, tick: Callable[[int, int], None] | None
-) -> dict[str, Json]:
+) -> ShardDocument:
     started = time.monotonic()
     counts = Counts()
     reading = _LimitedRows(task)
@@ -373,6 +389,7 @@ def _convert_rows(
         "rejected_parts": _part_entries(draft, REJECTED_FOLDER),
         "seconds": round(time.monotonic() - started, 3),
         "peak_rss": peak_rss(),
+        "taken_over": False,
     }
 
 

@@ -3,11 +3,11 @@
 import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict, cast
 
 from ingot import __version__
 from ingot.converters.convert.result import RECORDS_FOLDER, tokens_name
@@ -23,6 +23,7 @@ from ingot.converters.export.options import ExportOptions
 from ingot.converters.export.trainers import (
     TRAINERS,
     Tally,
+    TallyDocument,
     survey_records,
     trainer_rows,
     write_parts,
@@ -35,12 +36,11 @@ from ingot.converters.output.commit import (
     check_destination,
     find_finished,
 )
-from ingot.converters.output.files import MANIFEST, hash_file, output_errors
+from ingot.converters.output.files import MANIFEST, FileEntry, hash_file, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.progress import Progress, Watch
 from ingot.converters.records.readers import read_records, record_files
 from ingot.converters.records.schema import Record, RecordKind
-from ingot.converters.rows import Json
 
 
 def check_place(folder: Path, out: Path) -> None:
@@ -99,7 +99,9 @@ def _no_result_error(folder: Path) -> ConversionError:
 def _unfinished_error(folder: Path) -> ConversionError:
     try:
         manifest = load_json(folder / MANIFEST)
-        damage = next(_damage_texts(folder, manifest), None) if "decision" in manifest else None
+        damage = (
+            next(_damage_texts(folder, manifest["files"]), None) if "decision" in manifest else None
+        )
     except ValueError:
         damage = f"{MANIFEST} is not a JSON object"
     except (OSError, KeyError, TypeError):
@@ -109,8 +111,8 @@ def _unfinished_error(folder: Path) -> ConversionError:
     return ConversionError(str(folder), f"the result is damaged: {damage}", _AGAIN)
 
 
-def _damage_texts(folder: Path, manifest: dict[str, Json]) -> Iterator[str]:
-    for file in manifest["files"]:
+def _damage_texts(folder: Path, files: Iterable[FileEntry]) -> Iterator[str]:
+    for file in files:
         place, expected = folder / file["path"], file["bytes"]
         if not place.is_file():
             yield f"{file['path']} is missing"
@@ -151,6 +153,22 @@ DATA: Final = "data"
 WATCH_RECORDS: Final = 1_000  # between two reports of progress
 
 
+class _Way(TypedDict):
+    name: str
+    settings: dict[str, object]
+
+
+class ExportManifest(TypedDict):
+    """What the manifest of an export says beside `files`, `versions`, `result` and `options`."""
+
+    trainer: dict[str, str]
+    way: _Way | None
+    records: TallyDocument
+    trained_chars: dict[str, int]
+    notes: list[str]
+    data: list[str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExportResult:
     """A finished export: its folder, its manifest, and how to start the trainer with it.
@@ -159,7 +177,7 @@ class ExportResult:
     """
 
     out: Path
-    manifest: dict[str, Json]
+    manifest: ExportManifest
     use: tuple[str, ...]
     already_done: bool = False
     notes: tuple[str, ...] = ()
@@ -196,7 +214,8 @@ def export(
     job.check()
     with job.identity.stage(out, overwrite=options.overwrite) as staged:
         if staged.done:
-            return job.describe(staged, staged.done.manifest, already_done=True)
+            done = cast("ExportManifest", staged.done.manifest)
+            return job.describe(staged, done, already_done=True)
         return job.run(staged)
 
 
@@ -267,7 +286,7 @@ class _Export:
             for name, content in self.trainer.configs(written).items():
                 (staged.result / name).write_bytes(content)
         manifest, _ = self.identity.commit(staged, self._manifest(way, tally, files), {})
-        return self.describe(staged, manifest)
+        return self.describe(staged, cast("ExportManifest", manifest))
 
     def check(self) -> None:
         """Hold the records to their manifest; also where there is nothing else to do."""
@@ -339,8 +358,9 @@ class _Export:
 
     def _manifest(
         self, way: TrainingMode | None, tally: Tally, files: tuple[str, ...]
-    ) -> dict[str, Json]:
+    ) -> ExportManifest:
         return {
+            "trainer": self.identity.settled["trainer"],
             "way": {"name": way.name, "settings": way.settings} if way else None,
             "records": tally.to_json(),
             "trained_chars": {
@@ -352,7 +372,7 @@ class _Export:
         }
 
     def describe(
-        self, staged: StagedResult, manifest: dict[str, Json], *, already_done: bool = False
+        self, staged: StagedResult, manifest: ExportManifest, *, already_done: bool = False
     ) -> ExportResult:
         named = manifest["way"]["name"] if manifest["way"] else None
         way = next((one for one in self.trainer.ways if one.name == named), None)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,9 +22,17 @@ from ingot.converters.export.chat_layout import (
 )
 from ingot.converters.output.files import output_errors
 from ingot.converters.records.schema import Record
-from ingot.converters.rows import Json
 
 SHAPES: Final = 10_000  # that a fitter remembers
+
+
+class TallyDocument(TypedDict):
+    """`Tally` as the manifest has it, reasons in the order of `REASONS`."""
+
+    read: int
+    written: int
+    left_out: dict[str, int]
+    changed: dict[str, int]
 
 
 @dataclass(kw_only=True)
@@ -49,8 +57,8 @@ class Tally:
         """Whether every record is a row as it is."""
         return not self.left_out and not self.changed
 
-    def to_json(self) -> dict[str, Json]:
-        """The counts as the manifest has them, reasons in the order of `REASONS`."""
+    def to_json(self) -> TallyDocument:
+        """The counts as the manifest has them."""
         return {
             "read": self.read,
             "written": self.written,
@@ -59,7 +67,7 @@ class Tally:
         }
 
 
-def _reason_counts(counts: Counter[str]) -> dict[str, Json]:
+def _reason_counts(counts: Counter[str]) -> dict[str, int]:
     return {name: counts[name] for name in REASONS if counts[name]}
 
 

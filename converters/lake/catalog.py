@@ -95,8 +95,8 @@ class SetFacts:
     across: int = 0
     overlaps: dict[str, int] = field(default_factory=dict)
     splits: tuple[Split, ...] = ()
-    spent: dict[str, Json] = field(default_factory=dict)
-    card: dict[str, Json] = field(default_factory=dict)
+    spent: dict[str, int | float | None] = field(default_factory=dict)
+    card: dict[str, object] = field(default_factory=dict)
     mapping: MappingDocument | None = None
     mapping_file: str | None = None
     result: str | None = None

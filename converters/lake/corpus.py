@@ -28,7 +28,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,9 @@ from ingot.converters.convert import result as manifests
 from ingot.converters.convert.result import (
     RECORDS_FOLDER,
     REJECTED_FOLDER,
+    Manifest,
     Parts,
+    TokenCounts,
     make_tokens,
     tokenizer_facts,
     tokens_name,
@@ -55,6 +57,7 @@ from ingot.converters.output.commit import (
     remove_result,
 )
 from ingot.converters.output.files import (
+    FileEntry,
     encode_json,
     file_entry,
     output_errors,
@@ -65,7 +68,6 @@ from ingot.converters.output.identity import RunIdentity
 from ingot.converters.progress import peak_rss
 from ingot.converters.records.readers import read_batches
 from ingot.converters.records.writers import PartsWriter
-from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.messages import Monitor
@@ -108,7 +110,8 @@ def write_corpus(
             one.commit()
         fresh = {one.split: one.manifest for one in pending}
         done = {split: staged.done.manifest for split, staged in held if staged.done}
-        return tuple(made.split_facts(split, {**done, **fresh}[split]) for split, _ in held)
+        written = cast("dict[str, Manifest]", {**done, **fresh})
+        return tuple(made.split_facts(split, written[split]) for split, _ in held)
 
 
 def sweep_corpus(corpus: Path, kept: Iterable[tuple[str, str]]) -> list[str]:
@@ -139,7 +142,6 @@ class _Corpus:
     options: CorpusOptions
     drops: NDArray[np.uint8] | None
     hashed: Hashes | None
-    settled: dict[str, Json]
 
     @classmethod
     def of(
@@ -163,14 +165,35 @@ class _Corpus:
             options=options,
             drops=bits,
             hashed=open_hashes(hashed) if hashed else None,
-            settled=_set_identity(found.manifest, name, options, bits),
         )
 
     def identity(self, split: str) -> RunIdentity:
         """What decides the bytes of a split."""
-        options = self.settled["options"]
-        corpus = {**options["corpus"], "split": split}
-        return RunIdentity(settled={**self.settled, "options": {**options, "corpus": corpus}})
+        dedup, result = None, cast("Manifest", self.result.manifest)
+        if self.drops is not None:
+            dedup = {"method": "exact", "sha256": hashlib.sha256(self.drops.tobytes()).hexdigest()}
+        tokenizer, splits = self.options.tokenizer, self.options.splits.to_json()
+        files = result.get("files", [])
+        parts = [one for one in files if one["path"].startswith(f"{RECORDS_FOLDER}/")]
+        return RunIdentity(
+            settled={
+                "decision": result["decision"],
+                "versions": manifests.VERSIONS,
+                "mapping_sha256": result["mapping_sha256"],
+                "options": {
+                    "records": result["options"]["records"],
+                    "language": None,
+                    "source": self.name,
+                    "limit": None,
+                    "tokenizer": tokenizer_facts(tokenizer) if tokenizer else None,
+                    "corpus": {"splits": splits, "dedup": dedup, "split": split},
+                },
+                "inputs": [
+                    {"name": one["path"], "bytes": one["bytes"], "sha256": one["sha256"]}
+                    for one in parts
+                ],
+            }
+        )
 
     def stage(self, out: Path, split: str) -> AbstractContextManager[StagedResult]:
         """Hold the destination of a split."""
@@ -220,7 +243,7 @@ class _Corpus:
             problem = f"holds {records} records, its manifest says {written}"
             raise ConversionError(str(self.result.folder), problem, "convert the data set again")
 
-    def split_facts(self, split: str, manifest: dict[str, Json]) -> Split:
+    def split_facts(self, split: str, manifest: Manifest) -> Split:
         """What a manifest says, for the catalog."""
         records, tokens = manifest["records"], manifest["tokens"]
         none = 0 if self.options.tokenizer else None
@@ -232,30 +255,10 @@ class _Corpus:
         )
 
 
-def _set_identity(
-    result: dict[str, Json], name: str, options: CorpusOptions, bits: NDArray[np.uint8] | None
-) -> dict[str, Json]:
-    """The part of all manifests that decides bytes; the split is still to be named."""
-    dedup = None
-    if bits is not None:
-        dedup = {"method": "exact", "sha256": hashlib.sha256(bits.tobytes()).hexdigest()}
-    parts = [one for one in result["files"] if one["path"].startswith(f"{RECORDS_FOLDER}/")]
-    return {
-        "decision": result["decision"],
-        "versions": manifests.VERSIONS,
-        "mapping_sha256": result["mapping_sha256"],
-        "options": {
-            "records": result["options"]["records"],
-            "language": None,
-            "source": name,
-            "limit": None,
-            "tokenizer": tokenizer_facts(options.tokenizer) if options.tokenizer else None,
-            "corpus": {"splits": options.splits.to_json(), "dedup": dedup},
-        },
-        "inputs": [
-            {"name": one["path"], "bytes": one["bytes"], "sha256": one["sha256"]} for one in parts
-        ],
-    }
+class _WrittenRecords(TypedDict):
+    records: int
+    duplicates: int
+    parts: list[FileEntry]
 
 
 class _PendingSplit:
@@ -263,20 +266,22 @@ class _PendingSplit:
 
     def __init__(self, corpus: _Corpus, split: str, staged: StagedResult) -> None:
         self.split = split
-        self.manifest: dict[str, Json] = {}
+        self.manifest: dict[str, object] = {}
         self._corpus = corpus
         self._staged = staged
         self._started = time.monotonic()
         self._records = staged.result / RECORDS_FOLDER
-        self._tokens: dict[str, Json] | None = None
+        self._tokens: TokenCounts | None = None
         self._duplicates = 0
         self._parts: PartsWriter | None = None
-        self._written: dict[str, Json] = {}
+        self._written: _WrittenRecords = {"records": 0, "duplicates": 0, "parts": []}
 
     def has_records(self) -> bool:
         """Whether a run that was killed had written all records."""
-        self._written = find_json(self._staged.work / _WRITTEN) or {}
-        return bool(self._written)
+        found = find_json(self._staged.work / _WRITTEN)
+        if found:
+            self._written = cast("_WrittenRecords", found)
+        return bool(found)
 
     def open_records(self, stack: ExitStack) -> None:
         """Begin anew; the parts are closed with the stack."""
@@ -339,7 +344,7 @@ class _PendingSplit:
         identity, known = self._corpus.identity(self.split), self._written["parts"]
         self.manifest, _ = identity.commit(self._staged, self._manifest(), run, known)
 
-    def _manifest(self) -> dict[str, Json]:
+    def _manifest(self) -> dict[str, object]:
         counts = {"written": self._written["records"], "duplicates": self._written["duplicates"]}
         return {
             "reason": None,

@@ -32,7 +32,6 @@ from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import decode, encode, load_json
 from ingot.converters.lake.record_hashes import WIDTH, Hashes, hash_heads, hash_tails, write_header
 from ingot.converters.output.files import encode_json, output_errors, whole_file, write_file
-from ingot.converters.rows import Json
 
 BLOCK: Final = 1 << 20  # records read at a time
 BIN: Final = 1 << 21  # entries sorted at a time
@@ -342,7 +341,7 @@ def find_or_recall(
     files: Mapping[str, Path], memory: Path, drops: Path | None = None
 ) -> Duplicates:
     """As `duplicates.find`; what was found is kept in the file `memory`."""
-    asked: Json = {"format": _MEMORY_FORMAT, "version": __version__, "files": _stamps(files)}
+    asked: object = {"format": _MEMORY_FORMAT, "version": __version__, "files": _stamps(files)}
     known = _load_recalled(memory, asked, drops)
     if known is not None:
         return known
@@ -354,7 +353,7 @@ def find_or_recall(
     return found
 
 
-def _stamps(files: Mapping[str, Path]) -> list[list[Json]]:
+def _stamps(files: Mapping[str, Path]) -> list[list[object]]:
     """Name, place, size and time of change of every file, by name; of one that is gone nothing."""
     return [[name, str(files[name].absolute()), *_stamp(files[name])] for name in sorted(files)]
 
@@ -367,7 +366,7 @@ def _stamp(file: Path) -> list[int]:
     return [facts.st_size, facts.st_mtime_ns, facts.st_ino]
 
 
-def _load_recalled(memory: Path, asked: Json, drops: Path | None) -> Duplicates | None:
+def _load_recalled(memory: Path, asked: object, drops: Path | None) -> Duplicates | None:
     try:
         known = load_json(memory)
         sets = {name: decode(Repeats, facts) for name, facts in known["sets"]}

@@ -17,12 +17,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from itertools import accumulate, takewhile
-from typing import Final
+from typing import Final, TypedDict
 
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.lake.catalog import STATUS_WORDS, STATUSES, SetFacts
 from ingot.converters.output import pages
-from ingot.converters.rows import Json
 
 SAMPLES_BYTES: Final = 6 << 20
 MAPPINGS_BYTES: Final = 4 << 20
@@ -42,7 +41,7 @@ _FREQUENT: Final = "<>&"
 _ESCAPED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
-def embed_json(value: Json) -> str:
+def embed_json(value: object) -> str:
     """A value as JSON that may stand in a script block of an HTML page, and be encoded as UTF-8.
 
     Numbers that JSON has none for become texts: `NaN`, `inf`.
@@ -60,11 +59,11 @@ def _escape(mark: str) -> str:
     return f"\\u{ord(mark):04x}"
 
 
-def _dump_json(value: Json) -> str:
+def _dump_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _replace_infinite(value: Json) -> Json:
+def _replace_infinite(value: object) -> object:
     if isinstance(value, dict):
         return {key: _replace_infinite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -72,14 +71,14 @@ def _replace_infinite(value: Json) -> Json:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _json_bytes(value: Json) -> int:
+def _json_bytes(value: object) -> int:
     return len(embed_json(value).encode("utf-8"))
 
 
 # --- of the lake
 
 
-def lake_totals(sets: Sequence[SetFacts]) -> dict[str, Json]:
+def lake_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
     """Sums over the lake; rows, records and what was measured are those of converted data sets.
 
     `adds_up`: of every data set the rows read are the converted, rejected and filtered ones.
@@ -122,9 +121,16 @@ def _sum_counts(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
     return total
 
 
-def _split_totals(sets: Sequence[SetFacts]) -> list[dict[str, Json]]:
+class _SplitTotals(TypedDict):
+    name: str
+    records: int
+    duplicates: int
+    tokens: int | None
+
+
+def _split_totals(sets: Sequence[SetFacts]) -> list[_SplitTotals]:
     """Splits in the order in which they were ordered, with what went into them."""
-    made: dict[str, dict[str, Json]] = {}
+    made: dict[str, _SplitTotals] = {}
     for split in (split for one in sets for split in one.splits):
         sums = made.setdefault(
             split.name, {"name": split.name, "records": 0, "duplicates": 0, "tokens": None}
@@ -136,7 +142,7 @@ def _split_totals(sets: Sequence[SetFacts]) -> list[dict[str, Json]]:
     return list(made.values())
 
 
-def _spending_totals(sets: Sequence[SetFacts]) -> dict[str, Json]:
+def _spending_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
     """What asking took; `unpriced` data sets asked a model whose price is not known."""
     asked = [one.spent for one in sets if one.spent.get("calls")]
     costs = [one.get("cost") for one in asked]
@@ -148,11 +154,11 @@ def _spending_totals(sets: Sequence[SetFacts]) -> dict[str, Json]:
     return {**sums, "cost": sum(known), "unpriced": len(costs) - len(known)}
 
 
-def top_counts(counts: Mapping[str, int]) -> dict[str, Json]:
+def top_counts(counts: Mapping[str, int]) -> dict[str, object]:
     """The most frequent ones, most first, and in short what stands behind them; names are cut."""
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     rest = ordered[TOP_LANGUAGES:]
-    told: dict[str, Json] = {
+    told: dict[str, object] = {
         "first": [
             [_cut_values(name, _NAME_CHARS), count] for name, count in ordered[:TOP_LANGUAGES]
         ]
@@ -171,10 +177,10 @@ def rare_languages(languages: Mapping[str, int]) -> list[str]:
 # --- of a data set
 
 
-def table_facts(one: SetFacts) -> dict[str, Json]:
+def table_facts(one: SetFacts) -> dict[str, object]:
     """What the table shows of a data set, and what it is sorted and filtered by."""
     figures = one.figures
-    told: dict[str, Json] = {
+    told: dict[str, object] = {
         "place": _cut_values(one.place, _WHY_CHARS),
         "status": one.status,
         "why": _cut_values(one.why, _WHY_CHARS),
@@ -203,11 +209,11 @@ def table_facts(one: SetFacts) -> dict[str, Json]:
     return {"name": one.name} | {key: value for key, value in told.items() if _has_value(value)}
 
 
-def _has_value(value: Json) -> bool:
+def _has_value(value: object) -> bool:
     return value not in (None, "", {}, [])
 
 
-def set_details(sets: Sequence[SetFacts]) -> list[dict[str, Json]]:
+def set_details(sets: Sequence[SetFacts]) -> list[dict[str, object]]:
     """What is shown of each data set once it is opened; samples and mappings within their bounds.
 
     `samples_cut`: samples that are left out or shortened for want of room. `mapping` is the text of
@@ -226,9 +232,9 @@ def _mapping_text(one: SetFacts) -> str:
     return "" if one.mapping is None else json.dumps(one.mapping, ensure_ascii=False, indent=2)
 
 
-def _details(one: SetFacts, mapping: str | None, room: int) -> dict[str, Json]:
+def _details(one: SetFacts, mapping: str | None, room: int) -> dict[str, object]:
     samples, cut = fitting_samples(one.figures.samples, room)
-    told: dict[str, Json] = {
+    told: dict[str, object] = {
         "mapping": mapping,
         "mapping_cut": mapping is None,
         "mapping_file": one.mapping_file,
@@ -265,7 +271,7 @@ def fair_share(sizes: Iterable[int], budget: int) -> int:
     return budget
 
 
-def fitting_samples(samples: Sequence[Json], room: int) -> tuple[list[Json], int]:
+def fitting_samples(samples: Sequence[object], room: int) -> tuple[list[object], int]:
     """The first samples that fit into some bytes, at least a shortened one where one can be."""
     sums = accumulate(map(_json_bytes, samples))
     whole = sum(1 for _ in takewhile(lambda size: size <= room, sums))
@@ -275,7 +281,7 @@ def fitting_samples(samples: Sequence[Json], room: int) -> tuple[list[Json], int
     return next(([one] for one in shorter if _json_bytes(one) <= room), []), len(samples)
 
 
-def _cut_values(value: Json, chars: int) -> Json:
+def _cut_values(value: object, chars: int) -> object:
     if isinstance(value, dict):
         return {key: _cut_values(one, chars) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -289,7 +295,7 @@ _STYLE: Final = ("lake.css",)
 _SCRIPT: Final = ("lake_parts.js", "lake_set.js", "lake.js")
 
 
-def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str, Json]) -> bytes:
+def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str, object]) -> bytes:
     """The page; the same bytes for the same facts."""
     from markupsafe import Markup
 
@@ -309,7 +315,7 @@ def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str,
     return page.encode("utf-8")
 
 
-def _script_block(value: Json) -> str:
+def _script_block(value: object) -> str:
     """JSON that a script block holds as it is."""
     from markupsafe import Markup
 

@@ -103,8 +103,8 @@ class RunIdentity:
     def commit(
         self,
         staged: StagedResult,
-        manifest: dict[str, Json],
-        run: dict[str, Json],
+        manifest: Mapping[str, object],
+        run: Mapping[str, object],
         known: Iterable[FileEntry] = (),
     ) -> tuple[dict[str, Json], dict[str, Json]]:
         """Complete and write manifest.json and run.json, and give the result its name."""

@@ -11,21 +11,21 @@ from tests.packaging.house import ROOT, modules
 JSON = {
     "values of raw rows, and records made of them": """
         agent/chat/operations agent/judging/trial agent/lake/file_scan agent/privacy/redaction
-        agent/proposing/columns agent/proposing/fingerprint agent/proposing/llm/data_block
-        agent/proposing/llm/inventory agent/proposing/llm/relations agent/proposing/readings
-        agent/proposing/recsys_data agent/proposing/rules/confidence
-        agent/proposing/rules/multiple_choice agent/proposing/rules/running_text
-        agent/proposing/speakers agent/nodes/propose agent/reporting/preview
-        agent/review/golden_rows agent/review/pinning/pin agent/review/pinning/row_choice
-        agent/review/pinning/row_extraction agent/review/pinning/sample_redaction
-        converters/lake/statistics converters/mapping/check converters/mapping/rows/executor
-        converters/mapping/rows/group converters/mapping/rows/values
-        converters/megatron/read/preparation converters/paths converters/records/readers
-        converters/records/schema converters/rows converters/sources/formats/arrow
-        converters/sources/formats/delimited converters/sources/formats/detection
-        converters/sources/formats/json_rows converters/sources/formats/row_chunks
-        converters/sources/formats/text converters/sources/profile converters/sources/readers
-        converters/sources/row_runs converters/sources/sample converters/sources/text_kinds
+        agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
+        agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
+        agent/proposing/rules/confidence agent/proposing/rules/multiple_choice
+        agent/proposing/rules/running_text agent/proposing/speakers agent/nodes/propose
+        agent/reporting/preview agent/review/golden_rows agent/review/pinning/pin
+        agent/review/pinning/row_choice agent/review/pinning/row_extraction
+        agent/review/pinning/sample_redaction converters/lake/statistics converters/mapping/check
+        converters/mapping/rows/executor converters/mapping/rows/group
+        converters/mapping/rows/values converters/megatron/read/preparation converters/paths
+        converters/records/readers converters/records/schema converters/rows
+        converters/sources/formats/arrow converters/sources/formats/delimited
+        converters/sources/formats/detection converters/sources/formats/json_rows
+        converters/sources/formats/row_chunks converters/sources/formats/text
+        converters/sources/profile converters/sources/readers converters/sources/row_runs
+        converters/sources/sample converters/sources/text_kinds
     """,
     "parts of mapping documents": """
         agent/judging/model_gates agent/proposing/proposal agent/proposing/rules/context_columns
@@ -56,27 +56,15 @@ JSON = {
         converters/sources/storage/listing converters/sources/storage/remote
     """,
     "manifests, statistics and other documents that results hold": """
-        agent/judging/drift agent/nodes/convert agent/reporting/report converters/convert/job
-        converters/convert/result converters/convert/shard converters/export/job
-        converters/export/trainers converters/json_yaml converters/lake/catalog
-        converters/lake/corpus converters/lake/duplicates converters/lake/page
+        converters/convert/job converters/json_yaml converters/lake/catalog
         converters/megatron/engines/fast_engines converters/megatron/indexed_dataset
         converters/megatron/inspect/inspection converters/megatron/inspect/merge
         converters/megatron/inspect/verification converters/megatron/options
         converters/megatron/read/input_files converters/megatron/run/build
         converters/megatron/run/processes converters/megatron/run/recipe
         converters/megatron/write/lanes converters/megatron/write/staging converters/output/commit
-        converters/output/identity converters/records/writers
-        converters/recsys/criteo/inspect/figures converters/recsys/criteo/inspect/folder
-        converters/recsys/criteo/inspect/page converters/recsys/criteo/multihot/id_tables
-        converters/recsys/criteo/preprocess/part_reader
-        converters/recsys/criteo/preprocess/vocabulary
-        converters/recsys/criteo/preprocess/work_folder converters/recsys/ctr/build/encoder
-        converters/recsys/ctr/build/job converters/recsys/ctr/build/row_collector
-        converters/recsys/ctr/validation/figures converters/recsys/ctr/validation/findings
-        converters/recsys/ctr/validation/metadata_rules converters/recsys/monolith/convert/job
-        converters/recsys/monolith/convert/settings converters/recsys/monolith/convert/stream
-        converters/recsys/monolith/inspect/figures
+        converters/output/identity converters/recsys/criteo/inspect/folder
+        converters/recsys/ctr/validation/figures
     """,
     "the document that a review writes": """
         agent/review/github_comment agent/review/mapping_review agent/review/markdown_escaping

@@ -354,13 +354,13 @@ _NEGATIVE = Filters().negative
 
 def _summary_lines(done: "ConversionResult", settings: Settings) -> Iterator[tuple[str, str]]:
     counts = done.counts
-    yield "rows", f"{counts['written']:,} of {counts['rows']:,}"
+    yield "rows", f"{counts.written:,} of {counts.rows:,}"
     if settings.target == "examplebatch":
-        early = f", {counts['early']:,} of them ended early" if counts["early"] else ""
-        yield "batches", f"{counts['batches']:,}{early}"
-    for reason, rows in counts["filtered"].items():
+        early = f", {counts.early:,} of them ended early" if counts.early else ""
+        yield "batches", f"{counts.batches:,}{early}"
+    for reason, rows in sorted(counts.filtered.items()):
         yield "left out", f"{rows:,}: {reason}"
-    for reason, times in counts["rejects"].items():
+    for reason, times in sorted(counts.rejects.items()):
         yield "rejected", f"{times:,}: {REASONS[reason]}"
     if done.rejects:
         yield "", f"each is listed with its position in {done.rejects}"
@@ -372,15 +372,15 @@ def _summary_lines(done: "ConversionResult", settings: Settings) -> Iterator[tup
 def _summary_notes(done: "ConversionResult") -> Iterator[str]:
     """Yield what is not an error but should be known."""
     counts = done.counts
-    if counts["lacking"]:
-        yield f"{counts['lacking']:,} rows lack uid, req_time or sample_rate in the LineId"
+    if counts.lacking:
+        yield f"{counts.lacking:,} rows lack uid, req_time or sample_rate in the LineId"
     if done.unmatched:
         yield f"no feature matches {', '.join(done.unmatched)}"
-    if counts["filled"]:
-        yield f"{counts['filled']:,} unset features stand for those that a row of a batch lacks"
-    if counts["lost_sort_ids"]:
-        yield f"{counts['lost_sort_ids']:,} rows have sort_ids that differ within a batch: left out"
+    if counts.filled:
+        yield f"{counts.filled:,} unset features stand for those that a row of a batch lacks"
+    if counts.lost_sort_ids:
+        yield f"{counts.lost_sort_ids:,} rows have sort_ids that differ within a batch: left out"
     if done.reordered:
         yield f"{done.reordered:,} rows have their features in another order than the columns"
-    for name, times in counts["lost"].items():
+    for name, times in sorted(counts.lost.items()):
         yield f"{times:,} Instances have what an Example has no place for: {name}"

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.output.pages import share_of
-from ingot.converters.rows import Json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +129,7 @@ class Figures:
         """Of the sparse columns, in order."""
         return [one.num_embeddings for one in self.sparse]
 
-    def to_document(self) -> dict[str, Json]:
+    def to_document(self) -> dict[str, object]:
         """The figures as JSON."""
         return {
             "folder": self.folder,
@@ -146,7 +145,7 @@ class Figures:
         }
 
 
-def _sparse_document(one: SparseFigures) -> dict[str, Json]:
+def _sparse_document(one: SparseFigures) -> dict[str, object]:
     return {
         **asdict(one),
         "num_embeddings": one.num_embeddings,

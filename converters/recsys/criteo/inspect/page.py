@@ -11,7 +11,6 @@ from ingot.converters.recsys.criteo.inspect.figures import (
     PartFigures,
     SparseFigures,
 )
-from ingot.converters.rows import Json
 
 _HEIGHT: Final = 100.0
 _LEAST: Final = 2.5
@@ -63,7 +62,7 @@ def bucket_label(bound: str, *, counted: bool) -> str:
     return f"{first:,}" if first < 2 else f"{first:,} to {2 * first - 1:,}"
 
 
-def _part_rows(parts: Sequence[PartFigures]) -> list[dict[str, Json]]:
+def _part_rows(parts: Sequence[PartFigures]) -> list[dict[str, object]]:
     rows = max((one.rows for one in parts), default=0) or 1
     rate = max((one.label_rate or 0 for one in parts), default=0) or 1
     return [
@@ -72,7 +71,7 @@ def _part_rows(parts: Sequence[PartFigures]) -> list[dict[str, Json]]:
     ]
 
 
-def _reject_rows(told: Figures) -> list[dict[str, Json]]:
+def _reject_rows(told: Figures) -> list[dict[str, object]]:
     """Rejects by reason, in all and by part."""
     counts = told.rejects or {}
     return [
@@ -86,7 +85,7 @@ def _reject_rows(told: Figures) -> list[dict[str, Json]]:
     ]
 
 
-def _histogram_bars(one: DenseFigures, told: Figures) -> dict[str, Json]:
+def _histogram_bars(one: DenseFigures, told: Figures) -> dict[str, object]:
     """Bars from the first bucket to the last, also those that are empty."""
     counted = told.source == "arrays"
     held = dict(one.histogram)
@@ -118,7 +117,7 @@ def _fill_bounds(bounds: Sequence[str], *, counted: bool) -> list[str]:
     return every[min(places) : max(places) + 1] if places else []
 
 
-def _size_bars(told: Figures) -> list[dict[str, Json]]:
+def _size_bars(told: Figures) -> list[dict[str, object]]:
     """How many ids a column has, on a logarithmic axis, and what it lacks; in percent."""
     most = max((one.distinct or 1 for one in told.sparse), default=1)
     return [

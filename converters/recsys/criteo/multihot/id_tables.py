@@ -18,7 +18,6 @@ from ingot.converters.output.files import encode_json, hold_lock, output_errors,
 from ingot.converters.recsys.criteo.contract import npy_header
 from ingot.converters.recsys.criteo.kjt_fields import check_sizes
 from ingot.converters.recsys.training.environment import check_integer
-from ingot.converters.rows import Json
 
 UNIFORM, PARETO = "uniform", "pareto"
 DISTRIBUTIONS: Final = (UNIFORM, PARETO)
@@ -81,9 +80,9 @@ class Parameters:
         """Of the tables: int32."""
         return sum(4 * self.num_embeddings[place] * self.sizes[place] for place in self.widened)
 
-    def to_json(self) -> dict[str, Json]:
+    def to_json(self) -> dict[str, object]:
         """For a manifest."""
-        document: dict[str, Json] = encode(self)
+        document: dict[str, object] = encode(self)
         return document
 
     def digest(self) -> str:

@@ -265,7 +265,7 @@ class _Run:
         manifest, _ = self._identity.commit(
             staged,
             {
-                "inputs": [input_entry(p.entry, one["sha256"], part=p.name) for p, one in read],
+                "inputs": [input_entry(p.entry, one.get("sha256"), part=p.name) for p, one in read],
                 "rows": stats["rows"],
                 "rejects": stats["rejects"],
             },

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NotRequired, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +35,41 @@ from ingot.converters.recsys.criteo.preprocess.work_folder import (
     map_values,
     remove_files,
 )
-from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 _INT64: Final = np.iinfo(np.int64)
+
+
+class PartFacts(TypedDict):
+    """What was counted of a part, as the marker of the finished part holds it."""
+
+    rows: int
+    lines: int
+    rejects: dict[str, int]
+    labels: dict[str, int]
+    nonfinite: list[int]
+    missing: list[int]
+    least: list[int] | None
+    most: list[int] | None
+    total: list[int]
+    histogram: list[list[int]]
+    sha256: NotRequired[str]
+    stamp: NotRequired[InputStamp]
+    logged: NotRequired[list[int]]
+
+
+class PartEntry(TypedDict):
+    """A part in stats.json."""
+
+    name: str
+    file: str
+    lines: int
+    rows: int
+    rejects: dict[str, int]
+    labels: dict[str, int]
+    nonfinite: int
+    dense_min: int | None
+    shuffled: bool
 
 
 class PartCounts:
@@ -61,7 +92,7 @@ class PartCounts:
         ones, zeros = int(np.count_nonzero(labels == 1)), int(np.count_nonzero(labels == 0))
         self.labels.update({"0": zeros, "1": ones, "other": len(labels) - ones - zeros})
 
-    def facts(self) -> dict[str, Json]:
+    def facts(self) -> PartFacts:
         """As the marker of a finished part holds them."""
         return {
             "rows": self.rows,
@@ -77,23 +108,26 @@ class PartCounts:
         }
 
 
-def part_entry(name: str, file: str, facts: dict[str, Json], *, shuffled: bool) -> dict[str, Json]:
+def part_entry(name: str, file: str, facts: PartFacts, *, shuffled: bool) -> PartEntry:
     """A part in stats.json."""
     return {
         "name": name,
         "file": file,
-        **{key: facts[key] for key in ("lines", "rows", "rejects", "labels")},
+        "lines": facts["lines"],
+        "rows": facts["rows"],
+        "rejects": facts["rejects"],
+        "labels": facts["labels"],
         "nonfinite": sum(facts["nonfinite"]),
-        "dense_min": min(facts["least"]) if facts["rows"] else None,
+        "dense_min": min(facts["least"]) if facts["least"] else None,
         "shuffled": shuffled,
     }
 
 
 def stats_document(
-    parts: Sequence[dict[str, Json]],
-    facts: Sequence[dict[str, Json]],
-    columns: Sequence[dict[str, Json]],
-) -> dict[str, Json]:
+    parts: Sequence[PartEntry],
+    facts: Sequence[PartFacts],
+    columns: Sequence[dict[str, int]],
+) -> dict[str, object]:
     """stats.json."""
     rejects: Counter[str] = Counter()
     for part in parts:
@@ -112,16 +146,15 @@ def stats_document(
     }
 
 
-def _dense_entry(at: int, facts: Sequence[dict[str, Json]], missing: int) -> dict[str, Json]:
-    filled = [one for one in facts if one["rows"]]
+def _dense_entry(at: int, facts: Sequence[PartFacts], missing: int) -> dict[str, object]:
     histogram = _add_counts([one["histogram"][at] for one in facts])
     bounds = ["negative", "0", *(str(1 << power) for power in range(BUCKETS - 2))]
     return {
         "name": DENSE_NAMES[at],
         "missing": missing,
         "nonfinite": sum(one["nonfinite"][at] for one in facts),
-        "min": min((one["least"][at] for one in filled), default=None),
-        "max": max((one["most"][at] for one in filled), default=None),
+        "min": min((one["least"][at] for one in facts if one["least"]), default=None),
+        "max": max((one["most"][at] for one in facts if one["most"]), default=None),
         "sum": sum(one["total"][at] for one in facts),
         "histogram": {name: n for name, n in zip(bounds, histogram, strict=True) if n},
     }
@@ -156,7 +189,7 @@ class PartReader:
         self._folder = work.fresh_part(part.name)
         self._files = PartFiles(self._folder, part.entry.name, kind)
 
-    def read(self) -> dict[str, Json]:
+    def read(self) -> PartFacts:
         """Read the part; its facts, with the file's `sha256`."""
         part, counts = self._part, self._counts
         try:
@@ -173,7 +206,8 @@ class PartReader:
             least = int(counts.least.min())
             bad = min2_in_place(self._folder / "dense.npy", counts.rows, HEADER, least)
             counts.nonfinite += bad
-        return {**counts.facts(), "sha256": sha256}
+        facts: PartFacts = {**counts.facts(), "sha256": sha256}
+        return facts
 
     def _pump(self, texts: Iterator[NDArray[np.uint8]]) -> None:
         """Parse blocks in several threads, take them in order."""
@@ -281,15 +315,13 @@ class ReadPhase:
         """Whether a broken-off run went on after reading."""
         return any(self._work.facts(_finish_step(key)) is not None for key in KEYS)
 
-    def facts(self) -> list[dict[str, Json]]:
+    def facts(self) -> list[PartFacts]:
         """What was counted of each part."""
-        return [
-            cast("dict[str, Json]", self._work.facts(_read_step(p))) for p in self._inputs.parts
-        ]
+        return [cast("PartFacts", self._work.facts(_read_step(p))) for p in self._inputs.parts]
 
-    def columns(self) -> list[dict[str, Json]]:
+    def columns(self) -> list[dict[str, int]]:
         """What was counted of each column."""
-        return [cast("dict[str, Json]", self._work.facts(_finish_step(key))) for key in KEYS]
+        return [cast("dict[str, int]", self._work.facts(_finish_step(key))) for key in KEYS]
 
     def run(self) -> None:
         """Do what is left of both steps."""

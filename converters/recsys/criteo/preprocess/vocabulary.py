@@ -36,7 +36,6 @@ from ingot.converters.recsys.criteo.preprocess.work_folder import (
     append_values,
     map_values,
 )
-from ingot.converters.rows import Json
 
 _SLOTS: Final = 1 << 10
 _LOAD: Final = 0.7
@@ -343,7 +342,7 @@ class _Sums:
 
 def finish_column(
     column: Column, work: WorkFolder, settings: Settings, result: Path
-) -> dict[str, Json]:
+) -> dict[str, int]:
     """Save the vocabulary of a column, and a remap where numbers are not the ids yet."""
     unseen = column.seal()
     final, sums = _FinalIds(column, settings), _Sums()

@@ -14,7 +14,7 @@ A step that is done is not done again; what an unfinished one left behind is wri
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,6 @@ from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import encode_json, sync_path, sync_tree, write_file
 from ingot.converters.recsys.criteo.contract import DTYPES, HEADER, KEYS, REJECTS, npy_header
 from ingot.converters.recsys.criteo.preprocess.raw_lines import Rejects
-from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.criteo import WIDTHS
 
 
@@ -57,12 +56,12 @@ class WorkFolder:
         """The file of final ids by number, int32."""
         return self.root / "remaps" / key
 
-    def facts(self, step: str) -> dict[str, Json] | None:
+    def facts(self, step: str) -> dict[str, object] | None:
         """What a finished step left, None where it is not done."""
         marker = self._marker(step)
         return load_json(marker) if marker.exists() else None
 
-    def done(self, step: str, facts: dict[str, Json]) -> None:
+    def done(self, step: str, facts: Mapping[str, object]) -> None:
         """Say that a step is done; its files must be on the disk."""
         self._marker(step).parent.mkdir(exist_ok=True)
         for folder in self.root.iterdir():  # the names of what the step wrote

@@ -38,7 +38,6 @@ from ingot.converters.recsys.ctr.contract import (
 )
 from ingot.converters.recsys.ctr.featuremap import HASH, HYBRID, VOCAB, Feature, FeatureMap
 from ingot.converters.recsys.ctr.table.table_cells import MALFORMED
-from ingot.converters.rows import Json
 
 _NAMES: Final = ("missing", "tokens", "distinct_before", "cut_rows", "oov", "tail")
 """The columns of `FeatureSums.counts`, as the kernels number them."""
@@ -74,9 +73,9 @@ class FeatureSums:
             self._lengths = larger
         np.add.at(self._lengths, (splits, lengths), weights)
 
-    def to_json(self, split: int) -> dict[str, Json]:
+    def to_json(self, split: int) -> dict[str, object]:
         """The feature's entry of a split in stats.json."""
-        entry: dict[str, Json] = dict(zip(_NAMES, self.counts[split].tolist(), strict=True))
+        entry: dict[str, object] = dict(zip(_NAMES, self.counts[split].tolist(), strict=True))
         multi = self._feature.is_multi_hot
         if not multi:
             entry["distinct_before"] = None
@@ -87,7 +86,7 @@ class FeatureSums:
         return entry
 
 
-def _percentiles(histogram: NDArray[np.int64]) -> dict[str, Json] | None:
+def _percentiles(histogram: NDArray[np.int64]) -> dict[str, object] | None:
     """Lengths by how many lists have them, as a few numbers; None where there is no list."""
     total = int(histogram.sum())
     if not total:
@@ -101,7 +100,7 @@ def _percentiles(histogram: NDArray[np.int64]) -> dict[str, Json] | None:
     return {"min": int(there[0]), "mean": round(mean, 4), **places, "max": int(there[-1])}
 
 
-def vocabulary_entry(feature: Feature, vocabulary: Vocabulary) -> dict[str, Json]:
+def vocabulary_entry(feature: Feature, vocabulary: Vocabulary) -> dict[str, object]:
     """A feature's entry in stats.json's `vocab`."""
     counts = np.sort(vocabulary.counts[vocabulary.counts > 0])[::-1]
     kept = 0 if feature.encoding == HASH else min(len(counts), feature.vocab_num_tokens or 0)
@@ -128,7 +127,7 @@ class LabelSums:
             self._sums[name] += int(np.count_nonzero(labels[name]))
         self._anomalies += int(np.count_nonzero(labels["y_cvr"] > labels["y_ctr"]))
 
-    def to_json(self) -> dict[str, Json]:
+    def to_json(self) -> dict[str, object]:
         """The labels' part of a split in stats.json."""
         return {"rows": self.rows, **self._sums, "funnel_anomalies": self._anomalies}
 

@@ -48,7 +48,6 @@ from ingot.converters.recsys.ctr.build.vocabulary import (
 )
 from ingot.converters.recsys.ctr.contract import LABELS, SPLITS, TRAIN, processed_schema
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, dump, to_document
-from ingot.converters.rows import Json
 
 GROUP_ROWS: Final = 16_384
 GROUPS_PER_FILE: Final = 64
@@ -339,7 +338,7 @@ class _Build:
             "click_mask": np.ones_like(clicks) if exposed else clicks,
         }
 
-    def _stats(self) -> dict[str, Json]:
+    def _stats(self) -> dict[str, object]:
         collector, names = self._collector, [one.name for one in self._featuremap.features]
         rows = {split: one.rows for split, one in zip(SPLITS, self._labels, strict=True)}
         splits = {
@@ -365,7 +364,7 @@ class _Build:
             "vocab": self._vocab_stats,
         }
 
-    def _commit(self, stats: dict[str, Json], inputs: list[InputEntry]) -> CommittedResult:
+    def _commit(self, stats: dict[str, object], inputs: list[InputEntry]) -> CommittedResult:
         staged, result = self._staged, self._staged.result
         check_unchanged(self._identity.stamps or (), file_stamps(self._inputs))
         with output_errors(staged.out):

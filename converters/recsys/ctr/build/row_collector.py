@@ -18,7 +18,6 @@ from ingot.converters.recsys.ctr.build.vocabulary import Interner, grow_array
 from ingot.converters.recsys.ctr.contract import SPLITS, TRAIN, splits_of
 from ingot.converters.recsys.ctr.featuremap import FeatureMap
 from ingot.converters.recsys.ctr.table.table_cells import RawBlock, Reject
-from ingot.converters.rows import Json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,7 +326,7 @@ class Collector:
         if len(self.token_counts) < self.tokens.count:
             self.token_counts = grow_array(self.token_counts, 2 * self.tokens.count)
 
-    def entity_counts(self) -> dict[str, Json]:
+    def entity_counts(self) -> dict[str, object]:
         """The entities' part of stats.json; what is about common features is null for a table."""
         entities, lines = self.entities, self.entities.lines
         used = entities.rows > 0

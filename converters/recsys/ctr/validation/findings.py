@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.json_yaml import shorten_text
-from ingot.converters.rows import Json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +174,9 @@ class Report:
     """What a validation says."""
 
     folder: str
-    profile: dict[str, Json] | None  # what the files say of themselves, None where they say nothing
+    profile: (
+        dict[str, object] | None
+    )  # what the files say of themselves, None where they say nothing
     rows: dict[str, int]
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...]
@@ -185,7 +186,7 @@ class Report:
         """The rules that do not hold."""
         return tuple(one for one in self.verdicts if one.state == BROKEN)
 
-    def to_document(self) -> dict[str, Json]:
+    def to_document(self) -> dict[str, object]:
         """The report as JSON."""
         return {
             "folder": self.folder,

@@ -20,7 +20,6 @@ from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap
 from ingot.converters.recsys.ctr.validation import processed_folder
 from ingot.converters.recsys.ctr.validation.findings import BatchStart, Findings, Mask, Place
 from ingot.converters.recsys.ctr.validation.processed_folder import Part, SplitCounts, parquet_type
-from ingot.converters.rows import Json
 
 COLUMNS: Final = {"token": pa.string(), "count": pa.int64(), "id": pa.int64()}
 _RULE: Final = "R7.3"
@@ -109,7 +108,7 @@ _STATS, _MANIFEST = "R7.4", "R7.5"
 _Figures = Iterator[tuple[tuple[str, ...], int]]
 
 
-def _read_document(root: Path, name: str, rule: str, found: Findings) -> dict[str, Json] | None:
+def _read_document(root: Path, name: str, rule: str, found: Findings) -> dict[str, object] | None:
     try:
         return load_json(root / name)
     except FileNotFoundError:
@@ -141,7 +140,7 @@ def check_stats(
 
 
 def _compare(
-    stats: dict[str, Json], path: tuple[str, ...], right: int, who: str, found: Findings
+    stats: dict[str, object], path: tuple[str, ...], right: int, who: str, found: Findings
 ) -> None:
     said = _value_at(stats, path)
     if isinstance(said, bool) or said != right:
@@ -149,7 +148,7 @@ def _compare(
         found.add(_STATS, Place(file=processed_folder.STATS, found=where))
 
 
-def _value_at(document: Json, path: tuple[str, ...]) -> Json:
+def _value_at(document: object, path: tuple[str, ...]) -> object:
     for key in path:
         document = document.get(key) if isinstance(document, dict) else None
     return document
@@ -171,7 +170,7 @@ def _row_figures(counts: dict[str, SplitCounts], entities: dict[str, int]) -> _F
         yield ("entities", split), distinct
 
 
-def _check_sums(root: Path, stats: dict[str, Json], found: Findings) -> None:
+def _check_sums(root: Path, stats: dict[str, object], found: Findings) -> None:
     """What has to add up in stats.json itself, and the lines of the rejects."""
     rows = stats.get("rows")
     parts = ("train", "valid", "rejected", "dropped")
@@ -188,7 +187,7 @@ def _check_sums(root: Path, stats: dict[str, Json], found: Findings) -> None:
         found.add(_STATS, Place(file=processed_folder.REJECTS, found=said))
 
 
-def _add_counts(counts: Json, names: Iterable[str] | None = None) -> int:
+def _add_counts(counts: object, names: Iterable[str] | None = None) -> int:
     """Add the counts of these names, or of all; what is not a count is 0."""
     if not isinstance(counts, dict):
         return 0
@@ -222,7 +221,7 @@ def _is_inside(name: str) -> bool:
     return not path.is_absolute() and ".." not in path.parts and "\0" not in name
 
 
-def _file_difference(path: Path, entry: dict[str, Json]) -> str:
+def _file_difference(path: Path, entry: dict[str, object]) -> str:
     """What is not as the manifest says, or nothing."""
     try:
         if (size := path.stat().st_size) != entry.get("bytes"):

@@ -10,6 +10,7 @@ from typing import BinaryIO, Final
 
 from ingot import __version__
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.commit import StagedResult
 from ingot.converters.output.files import InputStamp, check_unchanged, output_errors, whole_file
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
@@ -29,7 +30,6 @@ from ingot.converters.recsys.monolith.streams import (
     standard_input,
 )
 from ingot.converters.recsys.monolith.tables.schema import TableSchema
-from ingot.converters.rows import Json
 from ingot.converters.sources.facts import absolute_location, input_entry, input_stamp
 from ingot.converters.sources.storage.listing import Entry
 
@@ -97,7 +97,7 @@ class ConversionRun:
     def write(self, out_of: OutputOpener, compression: str, rejects: BinaryIO) -> None:
         """Write every stream; `rejects` gets a line for what is bad."""
 
-        def reject(document: dict[str, Json]) -> None:
+        def reject(document: dict[str, object]) -> None:
             rejects.write(json.dumps(document).encode() + b"\n")
 
         schema = self._scan_columns() if self.settings.target == "parquet" else None
@@ -133,8 +133,8 @@ class ConversionRun:
         """Return what was converted into `out`."""
         return ConversionResult(
             out=out,
-            counts=self.counts.document(),
-            streams=tuple({"name": file.name} | one.counts.document() for file, one in self._done),
+            counts=self.counts,
+            streams=tuple(StreamResult(file.name, one.counts) for file, one in self._done),
             reordered=self.reordered,
             unmatched=self.settings.filters.unmatched(),
             rejects=rejects,
@@ -160,36 +160,55 @@ class ConversionRun:
         )
 
 
+@dataclass(frozen=True)
+class StreamResult:
+    """What became of one stream; `made` is the file that it became in an output folder."""
+
+    name: str
+    counts: Counts
+    made: str | None = None
+
+    def document(self) -> dict[str, object]:
+        """As manifests and printed JSON have it."""
+        made = {} if self.made is None else {"made": self.made}
+        return {"name": self.name, **encode(self.counts), **made}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConversionResult:
     """A finished conversion.
 
     Attributes:
         out: the file or folder; `-` for standard output.
-        streams: of each stream: its name, the name of what was made of it, and its counts.
         rejects: the file that tells what was bad; None where nothing was.
     """
 
     out: str
-    counts: dict[str, Json]
-    streams: tuple[dict[str, Json], ...] = ()
+    counts: Counts
+    streams: tuple[StreamResult, ...] = ()
     reordered: int = 0
     unmatched: tuple[str, ...] = ()
     rejects: Path | None = None
     already_done: bool = False
     notes: tuple[str, ...] = ()
 
-    def document(self) -> dict[str, Json]:
+    def document(self) -> dict[str, object]:
         """As printed JSON has it."""
         return {
             "out": self.out,
             "already_done": self.already_done,
             "notes": list(self.notes),
             "rejects_file": None if self.rejects is None else str(self.rejects),
-            "counts": self.counts,
+            **self.figures(),
+        }
+
+    def figures(self) -> dict[str, object]:
+        """Return what manifests and printed JSON have in common."""
+        return {
+            "counts": encode(self.counts),
             "reordered": self.reordered,
             "unmatched": list(self.unmatched),
-            "streams": list(self.streams),
+            "streams": [one.document() for one in self.streams],
         }
 
 
@@ -274,8 +293,11 @@ def _earlier_result(staged: StagedResult) -> ConversionResult:
     rejects = staged.out / REJECTS
     return ConversionResult(
         out=str(staged.out),
-        counts=manifest["counts"],
-        streams=tuple(manifest["streams"]),
+        counts=decode(Counts, manifest["counts"]),
+        streams=tuple(
+            StreamResult(one["name"], decode(Counts, one), one["made"])
+            for one in manifest["streams"]
+        ),
         reordered=manifest["reordered"],
         unmatched=tuple(manifest["unmatched"]),
         rejects=rejects if rejects.exists() else None,
@@ -307,16 +329,12 @@ def _write_folder(
     check_unchanged(_input_stamps(run.inputs), _input_stamps(find_inputs(run.inputs.where)))
     rejects_file = staged.out / REJECTS if run.counts.rejects else None
     result = run.result(str(staged.out), rejects_file, staged.notes)
-    streams = tuple(one | {"made": made[one["name"]]} for one in result.streams)
+    result = replace(
+        result, streams=tuple(replace(one, made=made[one.name]) for one in result.streams)
+    )
     identity.commit(
         staged,
-        {
-            "inputs": entries,
-            "counts": result.counts,
-            "reordered": result.reordered,
-            "unmatched": list(result.unmatched),
-            "streams": list(streams),
-        },
+        {"inputs": entries, **result.figures()},
         {"seconds": clock.seconds(), "peak_rss_bytes": peak_rss()},
     )
-    return replace(result, streams=streams)
+    return result

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.recsys.monolith.frames.framing import COMPRESSIONS, Framing
-from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
 from ingot.converters.sources.recognizers.monolith import Kind
 
@@ -61,13 +60,6 @@ class Counts:
         """Add those of another stream."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
-
-    def document(self) -> dict[str, Json]:
-        """As manifests and printed JSON have them."""
-        return {
-            name: dict(sorted(value.items())) if isinstance(value, Counter) else value
-            for name, value in vars(self).items()
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,7 +315,7 @@ class Settings:
         same = self.source == self.target == "example"
         return same and not self.filters.are_any and not self.require_line_id
 
-    def document(self) -> dict[str, Json]:
+    def document(self) -> dict[str, object]:
         """As a manifest holds it: what decides the bytes that are written."""
         filters = dataclasses.asdict(self.filters)
         del filters["matched"]

@@ -44,7 +44,6 @@ from ingot.converters.recsys.monolith.wire.row_index import (
     find_unfit_for_batches,
     index_examples_and_doubled,
 )
-from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.monolith import Kind
 from ingot.converters.sources.storage.listing import Entry
 
@@ -200,7 +199,7 @@ def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
     return records, rows, wrong
 
 
-Reject = Callable[[dict[str, Json]], object]
+Reject = Callable[[dict[str, object]], object]
 """Takes a reject, as rejects.jsonl has it."""
 _HINT = "set `skip_bad` to count what is bad and go on"
 

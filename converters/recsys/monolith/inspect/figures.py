@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ingot.converters.recsys.monolith.inspect import kernels as k
 from ingot.converters.recsys.monolith.record_index import Bytes, Places, frozen
-from ingot.converters.rows import Json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,13 +172,13 @@ class Figures:
     unknown: Unknown
     bad: BadFigures
 
-    def to_document(self) -> dict[str, Json]:
+    def to_document(self) -> dict[str, object]:
         """The same as JSON, which has no infinite numbers: these are texts."""
         document = _json_value(asdict(self))
-        return cast(dict[str, Json], document)
+        return cast(dict[str, object], document)
 
 
-def _json_value(value: Json) -> Json:
+def _json_value(value: object) -> object:
     if isinstance(value, dict):
         return {str(key): _json_value(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -187,7 +186,7 @@ def _json_value(value: Json) -> Json:
     return json_number(value) if isinstance(value, float) else value
 
 
-def json_number(value: float) -> Json:
+def json_number(value: float) -> object:
     """A number, or the name that protobuf's JSON gives it where JSON has none."""
     if math.isfinite(value):
         return value

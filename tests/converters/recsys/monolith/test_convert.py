@@ -66,7 +66,7 @@ def test_the_batch_becomes_the_examples_that_protobuf_makes_of_it(tmp_path):
     ):
         out = tmp_path / "out.pb"
         done = run(BATCH, out, "examplebatch", "example", framing, overwrite=True)
-        assert done.counts["rows"] == done.counts["written"] == done.counts["lacking"] == 51
+        assert done.counts.rows == done.counts.written == done.counts.lacking == 51
         ours, theirs = split(out.read_bytes(), head), split(golden.read_bytes(), head)
         assert len(ours) == 51
         for mine, other in zip(ours, theirs, strict=True):
@@ -93,8 +93,8 @@ def test_examples_become_batches_and_examples_again(size, shared, tmp_path):
     batches, back = tmp_path / "batches.pb.snappy", tmp_path / "back.pb"
     how = {"batch_size": size, "shared": shared}
     done = run(SORT_ID, batches, "example", "examplebatch", **how)
-    assert done.counts["batches"] == -(-51 // size)
-    assert done.counts["filled"] == done.counts["early"] == 0
+    assert done.counts.batches == -(-51 // size)
+    assert done.counts.filled == done.counts.early == 0
     read = list(ExampleBatchReader(batches))
     assert [batch.batch_size for batch in read][:-1] == [size] * (len(read) - 1)
     kinds = {one.type for batch in read for one in batch.named_feature_list}
@@ -125,8 +125,8 @@ def test_a_folder_becomes_a_folder_of_tables_of_one_schema(tmp_path):
     (raw / "_SUCCESS").touch()
     (raw / "README.md").write_text("no data")
     done = run(raw, out, "example", "parquet")
-    assert [one["made"] for one in done.streams] == ["day=1/x.parquet", "y.parquet"]
-    schemas = [pq.read_schema(out / one["made"]) for one in done.streams]
+    assert [one.made for one in done.streams] == ["day=1/x.parquet", "y.parquet"]
+    schemas = [pq.read_schema(out / one.made) for one in done.streams]
     assert schemas[0] == schemas[1]
     assert schemas[0].names == ["__LABEL__", "a", "b"]
     manifest = json.loads((out / "manifest.json").read_text())
@@ -171,8 +171,8 @@ def test_what_is_bad_is_told_and_counted(tmp_path):
     assert not list(tmp_path.glob(".*"))
     done = run(path, out, "example", "example", skip_bad=True, overwrite=True)
     assert list(read_examples(out)) == good
-    assert done.counts["rejects"] == {"deadbeef": 1, "message": 1}
-    assert done.counts["rejected_records"] == 2
+    assert done.counts.rejects == {"deadbeef": 1, "message": 1}
+    assert done.counts.rejected_records == 2
     lines = [json.loads(line) for line in done.rejects.read_text().splitlines()]
     assert [(one["record"], one["reason"], one["bytes"]) for one in lines] == [
         (1, "message", 0),
@@ -211,12 +211,12 @@ def test_line_ids_can_be_required(tmp_path):
     lacking.line_id.uid = 1
     path, out = written(tmp_path / "a.pb", [whole, lacking, none]), tmp_path / "out.pb"
     done = run(path, out, "example", "example")
-    assert done.counts["lacking"] == 2
-    assert done.counts["written"] == 3
+    assert done.counts.lacking == 2
+    assert done.counts.written == 3
     how = {"require_line_id": True, "skip_bad": True}
     done = run(path, out, "example", "example", overwrite=True, **how)
     assert list(read_examples(out)) == [whole]
-    assert done.counts["rejects"] == {"mandatory": 2}
+    assert done.counts.rejects == {"mandatory": 2}
     details = [json.loads(line)["detail"] for line in done.rejects.read_text().splitlines()]
     assert details == ["req_time, sample_rate", "uid, req_time, sample_rate"]
 
@@ -239,7 +239,7 @@ def test_labels_are_never_written_twice(tmp_path):
     path, out = written(tmp_path / "a.pb", [doubled, other]), tmp_path / "out.pb"
     done = run(path, out, "example", "example", skip_bad=True)
     assert list(read_examples(out)) == [Example(label=[1])]
-    assert done.counts["rejects"] == {"twice": 1}
+    assert done.counts.rejects == {"twice": 1}
 
 
 def test_a_lagrangex_header_holds_the_data_source_key(tmp_path):
@@ -247,7 +247,7 @@ def test_a_lagrangex_header_holds_the_data_source_key(tmp_path):
     examples = [Example(label=[1], data_source_key=key) for key in keys]
     path, out = written(tmp_path / "a.pb", examples), tmp_path / "out.pb"
     done = run(path, out, "example", "example", "lagrangex_header", skip_bad=True)
-    assert done.counts["rejects"] == {"data_source_key": 1}
+    assert done.counts.rejects == {"data_source_key": 1}
     header = int.from_bytes(out.read_bytes()[:8], "little")
     assert header == 0x1200
     message = Example(label=[2]).SerializeToString()
@@ -266,7 +266,7 @@ def test_sort_ids_stay_with_their_rows(tmp_path):
     run(path, copy, "example", "example")
     assert copy.read_bytes() == path.read_bytes()
     done = run(path, batches, "example", "examplebatch", batch_size=2)
-    assert done.counts["lost_sort_ids"] == 1
+    assert done.counts.lost_sort_ids == 1
     assert batches.read_bytes()[:10] == struct.pack("<Q", 2) + b"u1"
     back = tmp_path / "back.pb"
     run(batches, back, "examplebatch", "example")
@@ -279,7 +279,7 @@ def test_rows_that_no_batch_says_together_end_it_early(tmp_path):
     path, out = written(tmp_path / "a.pb", examples), tmp_path / "b.pb"
     done = run(path, out, "example", "examplebatch", batch_size=4)
     assert [one.batch_size for one in ExampleBatchReader(out)] == [2, 3]
-    assert done.counts["early"] == 1
+    assert done.counts.early == 1
     back = tmp_path / "back.pb"
     run(out, back, "examplebatch", "example")
     assert list(read_examples(back)) == examples
@@ -290,7 +290,7 @@ def test_missing_features_are_filled_and_counted(tmp_path):
     one.named_feature.add(name="a").feature.fid_v2_list.value.append(1)
     path, out = written(tmp_path / "a.pb", [one, other]), tmp_path / "b.pb"
     done = run(path, out, "example", "examplebatch")
-    assert done.counts["filled"] == 1
+    assert done.counts.filled == 1
     back = tmp_path / "back.pb"
     run(out, back, "examplebatch", "example")
     other.named_feature.add(name="a").feature.SetInParent()
@@ -322,7 +322,7 @@ def test_instances_become_examples(tmp_path):
     instance.feature.add(name="fc_c")
     path, out = written(tmp_path / "i.pb", [instance], [b"s"]), tmp_path / "out.pb"
     done = run(path, out, "instance", "example")
-    assert done.counts["lost"] == {"dense": 1}
+    assert done.counts.lost == {"dense": 1}
     expected = Example(label=[1], instance_weight=1)
     expected.line_id.uid = 9
     expected.named_feature.add(name="value", id=0).feature.float_list.value.append(0.5)
@@ -408,7 +408,7 @@ def test_a_stream_that_is_cut_off_inside_its_compression(tmp_path):
         run(whole, out, "example", "example")
     assert not out.exists()
     done = run(whole, out, "example", "example", skip_bad=True)
-    assert done.counts["rejects"] == {"unreadable": 1}
+    assert done.counts.rejects == {"unreadable": 1}
     left = list(read_examples(out))
     assert left == examples[: len(left)]
     assert len(left) > 500
@@ -490,8 +490,8 @@ def test_a_sort_id_of_a_table_can_be_too_large(target, tmp_path):
     ids = pa.array([b"u", b"u" * (1 << 17)], pa.binary())
     pq.write_table(pa.table({"f": [[1], [2]], "__SORT_ID__": ids}), tmp_path / "t.parquet")
     done = run(tmp_path / "t.parquet", tmp_path / "o.pb", "parquet", target, skip_bad=True)
-    assert done.counts["rejects"] == {"sort_id": 1}
-    assert done.counts["written"] == 1
+    assert done.counts.rejects == {"sort_id": 1}
+    assert done.counts.written == 1
 
 
 def test_rows_of_many_features_end_a_batch(tmp_path, monkeypatch):
@@ -505,7 +505,7 @@ def test_rows_of_many_features_end_a_batch(tmp_path, monkeypatch):
     path, out = written(tmp_path / "a.pb", examples), tmp_path / "b.pb"
     done = run(path, out, "example", "examplebatch")
     assert [one.batch_size for one in ExampleBatchReader(out)] == [2, 2, 2]  # with __LABEL__ 4 each
-    assert done.counts["early"] == 2
+    assert done.counts.early == 2
 
 
 def test_an_unknown_field_does_not_become_a_field_of_the_batch(tmp_path):
@@ -513,8 +513,8 @@ def test_an_unknown_field_does_not_become_a_field_of_the_batch(tmp_path):
     path = tmp_path / "a.pb"
     path.write_bytes(stream([message + b"\x18\x07", message + b"\xe0\x25\x07"]))  # fields 3, 604
     done = run(path, tmp_path / "b.pb", "example", "examplebatch", skip_bad=True)
-    assert done.counts["rejects"] == {"unknown": 1}
-    assert (done.counts["written"], done.counts["rejected_rows"]) == (1, 1)
+    assert done.counts.rejects == {"unknown": 1}
+    assert (done.counts.written, done.counts.rejected_rows) == (1, 1)
     (batch,) = ExampleBatchReader(tmp_path / "b.pb")
     assert batch.batch_size == 1
     run(tmp_path / "b.pb", tmp_path / "back.pb", "examplebatch", "example")

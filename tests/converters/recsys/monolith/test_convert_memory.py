@@ -19,7 +19,7 @@ settings = Settings(source=kind, target=target)
 convert(warm, out, settings, overwrite=True)  # kernels, libraries
 before = peak_rss()
 done = convert(source, out, settings, overwrite=True)
-print(before, peak_rss(), done.counts["written"])
+print(before, peak_rss(), done.counts.written)
 """
 CASES = [
     ("mono_examplebatch_sortid.pb", "examplebatch", "example"),

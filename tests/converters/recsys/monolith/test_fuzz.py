@@ -334,10 +334,10 @@ def _check_converted(seed: int) -> str:
             return _end_of(error)
         rejects = [] if done.rejects is None else done.rejects.read_text().splitlines()
         _hold_counts(done.counts, len(rejects))
-        assert _rows_in(Path(folder) / "out", target, to) == done.counts["written"]
+        assert _rows_in(Path(folder) / "out", target, to) == done.counts.written
         if target == "example":
             _hold_examples((Path(folder) / "out").read_bytes(), data, settings, rejects)
-    return "rows" if done.counts["written"] else "no rows"
+    return "rows" if done.counts.written else "no rows"
 
 
 def _hold_examples(out: bytes, data: bytes, settings: Settings, rejects: list[str]) -> None:
