@@ -9,8 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-from ingot.converters.rows import Json
+from typing import TypedDict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +37,16 @@ def peak_rss() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def host_facts() -> dict[str, Json]:
+class HostFacts(TypedDict):
+    """The machine and the libraries, as the facts of a run name them."""
+
+    system: str
+    python: str
+    pyarrow: str
+    cores: int | None
+
+
+def host_facts() -> HostFacts:
     """The machine and the libraries, as far as they can matter for speed or bytes."""
     import pyarrow as pa
 

@@ -61,14 +61,13 @@ JSON = {
         converters/convert/result converters/convert/shard converters/export/job
         converters/export/trainers converters/json_yaml converters/lake/catalog
         converters/lake/corpus converters/lake/duplicates converters/lake/page
-        converters/megatron/engines/fast_engines converters/megatron/indexed_dataset
+        converters/megatron/indexed_dataset
         converters/megatron/inspect/inspection converters/megatron/inspect/merge
-        converters/megatron/inspect/verification converters/megatron/options
-        converters/megatron/read/input_files converters/megatron/run/build
-        converters/megatron/run/processes converters/megatron/run/recipe
-        converters/megatron/write/lanes converters/megatron/write/staging converters/output/commit
+
+        converters/megatron/run/processes
+        converters/output/commit
         converters/output/files converters/output/identity converters/output/pages
-        converters/progress converters/records/writers converters/recsys/criteo/inspect/figures
+        converters/records/writers converters/recsys/criteo/inspect/figures
         converters/recsys/criteo/inspect/folder converters/recsys/criteo/inspect/page
         converters/recsys/criteo/multihot/id_tables converters/recsys/criteo/multihot/job
         converters/recsys/criteo/preprocess/inputs converters/recsys/criteo/preprocess/job
