@@ -61,11 +61,8 @@ JSON = {
         converters/convert/result converters/convert/shard converters/export/job
         converters/export/trainers converters/json_yaml converters/lake/catalog
         converters/lake/corpus converters/lake/duplicates converters/lake/page
-        converters/megatron/indexed_dataset
-        converters/megatron/inspect/inspection converters/megatron/inspect/merge
-
-        converters/megatron/run/processes
-        converters/output/commit
+        converters/megatron/indexed_dataset converters/megatron/inspect/inspection
+        converters/megatron/inspect/merge converters/megatron/run/processes converters/output/commit
         converters/output/files converters/output/identity converters/output/pages
         converters/records/writers converters/recsys/criteo/inspect/figures
         converters/recsys/criteo/inspect/folder converters/recsys/criteo/inspect/page
