@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,16 +36,7 @@ def peak_rss() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-class HostFacts(TypedDict):
-    """The machine and the libraries, as the facts of a run name them."""
-
-    system: str
-    python: str
-    pyarrow: str
-    cores: int | None
-
-
-def host_facts() -> HostFacts:
+def host_facts() -> dict[str, str | int | None]:
     """The machine and the libraries, as far as they can matter for speed or bytes."""
     import pyarrow as pa
 

@@ -37,7 +37,6 @@ from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, Unit, find_layout, plan_units
 from ingot.converters.megatron.run.processes import run_processes
 from ingot.converters.megatron.run.recipe import (
-    CheckFacts,
     DataSetMeta,
     Recipe,
     TokenStats,
@@ -215,7 +214,7 @@ class _Build:
     recipe: Recipe
     prefix: Path
     work: WorkOptions
-    check: CheckFacts
+    check: dict[str, object]  # empty where none was asked for
     rejects: Path
     run_file: Path
     monitor: Monitor
@@ -260,7 +259,7 @@ class _Build:
             recipe=recipe,
             prefix=prefix,
             work=work,
-            check={"special_tokens_check": check.to_document()} if asked else {},
+            check=check.to_document() if asked else {},
             rejects=beside.rejects or prefix.with_name(f"{prefix.name}.rejects.jsonl"),
             run_file=beside.run or prefix.with_name(f"{prefix.name}.run.json"),
             monitor=monitor,
@@ -372,11 +371,9 @@ class _Build:
             place, good, self.recipe.rules.dtype, masks=self.recipe.masks, rejects=self.rejects
         )
         self._index_time(time.monotonic() - begun)
-        meta: DataSetMeta = {
-            **self.recipe.meta(),
-            **self.check,
-            **count_results(self.files, units, finished, failures),
-        }
+        meta = self.recipe.meta(*count_results(self.files, units, finished, failures))
+        if self.check:
+            meta["special_tokens_check"] = self.check
         engines = sorted({stretch.engine for stretch in good if stretch.engine})
         info: RunFacts = {
             "identity": self.identity(),

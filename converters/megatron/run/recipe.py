@@ -7,12 +7,11 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Final, NotRequired, TypeAlias, TypedDict
 
 import pyarrow as pa
 
 from ingot.converters.errors import ConversionError, SourceError
-from ingot.converters.json_yaml import decode
 from ingot.converters.megatron.engines.engine import EngineChoice
 from ingot.converters.megatron.indexed_dataset import TokenDtype, token_dtype
 from ingot.converters.megatron.metrics.messages import Monitor
@@ -32,11 +31,10 @@ from ingot.converters.megatron.write.lanes import LaneStretch
 from ingot.converters.megatron.write.staging import (
     BuildIdentity,
     Staging,
-    TemplateFacts,
     finished_units,
     sum_counts,
 )
-from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS, UnitCounts
+from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.chat.templates import ChatTemplate
@@ -55,8 +53,12 @@ class TokenizerFacts(TypedDict):
     vocab_size: int
 
 
-class MadeFacts(TypedDict):
-    """What `.meta.json` says about the making of the data set."""
+Counts: TypeAlias = dict[str, int]
+FileResults: TypeAlias = list[dict[str, str | int]]
+
+
+class DataSetMeta(TypedDict):
+    """What `.meta.json` says."""
 
     version: int
     kind: InputKind
@@ -66,50 +68,12 @@ class MadeFacts(TypedDict):
     eos: list[int]
     eod_id: int | None
     columns: list[str]
-    chat_template: TemplateFacts | None
+    chat_template: dict[str, str] | None
     loss_mask: bool
     options: dict[str, object]
-
-
-class FileDone(UnitCounts):
-    """What `.meta.json` says of an input file."""
-
-    path: str
-    bytes: int
-    status: Literal["done"]
-
-
-class FileFailed(TypedDict):
-    """What `.meta.json` says of an input file that could not be read."""
-
-    path: str
-    bytes: int
-    status: Literal["failed"]
-    error: str
-
-
-class ResultCounts(UnitCounts):
-    """The `counts` of `.meta.json`."""
-
-    files: int
-    failed_files: int
-
-
-class ResultFacts(TypedDict):
-    """What `.meta.json` says about the result."""
-
-    counts: ResultCounts
-    files: list[FileDone | FileFailed]
-
-
-class CheckFacts(TypedDict, total=False):
-    """The section of `.meta.json` on the special-token check; nothing where none was asked for."""
-
-    special_tokens_check: dict[str, object]
-
-
-class DataSetMeta(MadeFacts, ResultFacts, CheckFacts):
-    """What `.meta.json` says."""
+    counts: Counts
+    files: FileResults  # an entry per input file; counts where it could be read, else an error
+    special_tokens_check: NotRequired[dict[str, object]]  # where one was asked for
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,8 +117,8 @@ class Recipe:
             "files": {file.name: file.bytes for file in files},
         }
 
-    def meta(self) -> MadeFacts:
-        """What `.meta.json` says about the making of the data set."""
+    def meta(self, counts: Counts, files: FileResults) -> DataSetMeta:
+        """What `.meta.json` says; the special-token check is not in it yet."""
         return {
             "version": RECIPE_VERSION,
             "kind": self.layout.kind,
@@ -171,6 +135,8 @@ class Recipe:
             "chat_template": _template_facts(self.template),
             "loss_mask": self.masks,
             "options": self.options.to_document(),
+            "counts": counts,
+            "files": files,
         }
 
 
@@ -237,7 +203,7 @@ def _tokenizer_name(loaded: TokenizerFile) -> str:
     return loaded.given if loaded.given.startswith("hf://") else loaded.path.name
 
 
-def _template_facts(template: "ChatTemplate | None") -> TemplateFacts | None:
+def _template_facts(template: "ChatTemplate | None") -> dict[str, str] | None:
     return None if template is None else {"name": template.name, "sha256": template.sha256}
 
 
@@ -380,33 +346,28 @@ def count_results(
     units: Sequence[Unit],
     finished: Mapping[int, LaneStretch],
     failures: Mapping[int, str],
-) -> ResultFacts:
+) -> tuple[Counts, FileResults]:
     """The `counts` and the `files` of `.meta.json`."""
     by_file: dict[int, list[LaneStretch]] = {}
     for unit in units:
         if unit.file not in failures:
             by_file.setdefault(unit.file, []).append(finished[unit.number])
-    entries: list[FileDone | FileFailed] = []
+    entries: FileResults = []
     for number, file in enumerate(files):
+        entry: dict[str, str | int] = {"path": file.name, "bytes": file.bytes}
         if number in failures:
-            failed = FileFailed(
-                path=file.name, bytes=file.bytes, status="failed", error=failures[number]
-            )
-            entries.append(failed)
+            entries.append({**entry, "status": "failed", "error": failures[number]})
         else:
-            own = _shown_counts(sum_counts(by_file[number]))
-            entries.append({"path": file.name, "bytes": file.bytes, "status": "done", **own})
+            entries.append(
+                {**entry, "status": "done", **_shown_counts(sum_counts(by_file[number]))}
+            )
     counts = sum_counts([stretch for some in by_file.values() for stretch in some])
-    shown: ResultCounts = {
-        "files": len(files),
-        "failed_files": len(failures),
-        **_shown_counts(counts),
-    }
-    return {"counts": shown, "files": entries}
+    of_files = {"files": len(files), "failed_files": len(failures)}
+    return {**of_files, **_shown_counts(counts)}, entries
 
 
-def _shown_counts(counts: Counter[str]) -> UnitCounts:
-    return decode(UnitCounts, {name: counts[name] for name in UNIT_COUNTS})
+def _shown_counts(counts: Counter[str]) -> dict[str, int]:
+    return {name: counts[name] for name in UNIT_COUNTS}
 
 
 def read_stats(meta: DataSetMeta, *, already_done: bool = False) -> TokenStats:

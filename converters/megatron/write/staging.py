@@ -40,7 +40,7 @@ from ingot.converters.megatron.indexed_dataset import (
     mask_prefix,
     write_index,
 )
-from ingot.converters.megatron.read.input_files import InputKind, name_to_text, text_to_name
+from ingot.converters.megatron.read.input_files import name_to_text, text_to_name
 from ingot.converters.megatron.write.lanes import (
     LANE_FILES,
     LaneStretch,
@@ -57,7 +57,6 @@ from ingot.converters.output.files import (
     take_lock,
 )
 from ingot.converters.output.identity import describe_difference
-from ingot.converters.progress import HostFacts
 
 LOCK_SECONDS: Final = 10.0  # processes of a killed build end by themselves within this time
 _LOCK: Final = "build"
@@ -69,20 +68,6 @@ _KINDS: Final = (
 _ENDING: Final = re.compile(rf"\.({'|'.join(_KINDS)})(-[0-9]+)?\.tmp", re.ASCII)
 
 
-class TemplateFacts(TypedDict):
-    """A chat template, as documents name it."""
-
-    name: str
-    sha256: str
-
-
-class LayoutFacts(TypedDict):
-    """What is read out of every file, see `InputLayout`."""
-
-    kind: InputKind
-    columns: list[str]
-
-
 class BuildIdentity(TypedDict):
     """What decides the bytes of a data set."""
 
@@ -91,8 +76,8 @@ class BuildIdentity(TypedDict):
     bos: list[int]
     eos: list[int]
     eod_id: int | None
-    chat_template: TemplateFacts | None
-    input: LayoutFacts
+    chat_template: dict[str, str] | None  # its name and sha256
+    input: dict[str, str | list[str]]  # an `InputLayout`
     options: dict[str, object]
     expected_special_tokens: str | None  # sha256 of the file that states them
     files: dict[str, int]  # their bytes by name, in their order
@@ -106,7 +91,7 @@ class RunFacts(TypedDict):
     engines: list[str]
     seconds: float
     finished: str
-    host: HostFacts
+    host: dict[str, str | int | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, TypedDict
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -275,26 +275,23 @@ class GatheredDocument:
         return shape_documents(texts, self._rules)
 
 
-class UnitCounts(TypedDict):
-    """What is counted of every unit, file and data set."""
-
-    rows: int
-    documents: int
-    sequences: int
-    tokens: int
-    characters: int
-    text_bytes: int
-    empty: int
-    null: int
-    short: int
-    long: int
-    truncated: int
-    split: int
-    rejected: int
-    tools_unused: int
-
-
-UNIT_COUNTS: Final = tuple(UnitCounts.__annotations__)
+# What is counted of every unit, file and data set.
+UNIT_COUNTS: Final = (
+    "rows",
+    "documents",
+    "sequences",
+    "tokens",
+    "characters",
+    "text_bytes",
+    "empty",
+    "null",
+    "short",
+    "long",
+    "truncated",
+    "split",
+    "rejected",
+    "tools_unused",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
