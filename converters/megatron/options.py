@@ -3,14 +3,13 @@
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Final, Literal
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.rows import Json
 from ingot.converters.settings import Setting, limit_problems
 
 if TYPE_CHECKING:
@@ -262,13 +261,13 @@ class BuildOptions:
         """Whether special tokens in a text are encoded as text."""
         return self.special_in_text == "plain"
 
-    def to_document(self) -> dict[str, Json]:
+    def to_document(self) -> dict[str, object]:
         """Return the options as `.meta.json` holds them."""
         path = self.special_tokens_json
         return {**encode(self), "special_tokens_json": None if path is None else path.name}
 
     @staticmethod
-    def from_document(document: dict[str, Json]) -> "BuildOptions":
+    def from_document(document: Mapping[str, object]) -> "BuildOptions":
         """Return the options of a `.meta.json`; unknown keys of later versions are ignored."""
         found = decode(BuildOptions, document)
         path = found.special_tokens_json

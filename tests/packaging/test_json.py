@@ -57,12 +57,8 @@ JSON = {
     """,
     "manifests, statistics and other documents that results hold": """
         converters/convert/job converters/json_yaml converters/lake/catalog
-        converters/megatron/engines/fast_engines converters/megatron/indexed_dataset
-        converters/megatron/inspect/inspection converters/megatron/inspect/merge
-        converters/megatron/inspect/verification converters/megatron/options
-        converters/megatron/read/input_files converters/megatron/run/build
-        converters/megatron/run/processes converters/megatron/run/recipe
-        converters/megatron/write/lanes converters/megatron/write/staging converters/output/commit
+        converters/megatron/indexed_dataset converters/megatron/inspect/inspection
+        converters/megatron/inspect/merge converters/megatron/run/processes converters/output/commit
         converters/output/identity converters/recsys/criteo/inspect/folder
         converters/recsys/ctr/validation/figures
     """,

@@ -34,7 +34,6 @@ from ingot.converters.megatron.engines.engine import (
 from ingot.converters.megatron.tokenizer import TokenizerFile
 from ingot.converters.megatron.tokenizer_files import UnloadableError, catch_panics
 from ingot.converters.output.files import write_file
-from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     import awkward
@@ -303,7 +302,7 @@ class VerdictCase:
     reference: str
     plain: bool
 
-    def key(self, checks: int = _CHECKS) -> dict[str, Json]:
+    def key(self, checks: int = _CHECKS) -> dict[str, str | bool | int]:
         """The case as plain JSON."""
         return {**asdict(self), "trials": checks}
 

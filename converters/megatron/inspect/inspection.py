@@ -246,7 +246,7 @@ class Inspection:
     meta: dict[str, Json]  # the facts of `PREFIX.meta.json`; of the files their number
     samples: tuple[DocumentSample, ...]
 
-    def to_document(self) -> dict[str, Json]:
+    def to_document(self) -> dict[str, object]:
         """All of it as JSON."""
         return dataclasses.asdict(self)
 

@@ -41,7 +41,6 @@ from ingot.converters.megatron.text.documents import (
     Tokens,
 )
 from ingot.converters.megatron.text.long_texts import Cutter
-from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.tokenizer import TokenizerFile
@@ -294,7 +293,7 @@ class Verification:
     differing: int  # documents that differ
     differences: tuple[DocumentDifference, ...]  # the first of them
 
-    def to_document(self) -> dict[str, Json]:
+    def to_document(self) -> dict[str, object]:
         """All of it as JSON."""
         return asdict(self)
 

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 
 from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.records.readers import kind_of_schema, read_batches
-from ingot.converters.rows import Json
 
 
 def name_to_text(name: str | Path) -> str:
@@ -163,10 +162,6 @@ class InputLayout:
 
     kind: InputKind  # texts of raw columns, or unified records
     columns: tuple[str, ...]
-
-    def to_document(self) -> dict[str, Json]:
-        """As JSON."""
-        return {"kind": self.kind, "columns": list(self.columns)}
 
 
 _RECORD_LAYOUTS: Final[dict[str, InputLayout]] = {

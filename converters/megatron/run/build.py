@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from ingot.converters.errors import ConversionError, NoTokensError, OutputError, SourceError
-from ingot.converters.json_yaml import find_json
+from ingot.converters.json_yaml import decode, find_json
 from ingot.converters.megatron.engines.choice import choose_engine
 from ingot.converters.megatron.engines.engine import REFERENCES, EngineChoice, EngineWrongError
 from ingot.converters.megatron.engines.fast_engines import (
@@ -37,6 +37,7 @@ from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, Unit, find_layout, plan_units
 from ingot.converters.megatron.run.processes import run_processes
 from ingot.converters.megatron.run.recipe import (
+    DataSetMeta,
     Recipe,
     TokenStats,
     UnitRun,
@@ -46,11 +47,12 @@ from ingot.converters.megatron.run.recipe import (
     read_stats,
     run_in_process,
     sample_texts,
-    special_check_section,
 )
 from ingot.converters.megatron.tokenizer import check_special, load_tokenizer
 from ingot.converters.megatron.write.lanes import drop_engine, lane_numbers, recover_lanes
 from ingot.converters.megatron.write.staging import (
+    BuildIdentity,
+    RunFacts,
     Staging,
     assemble,
     commit_data_set,
@@ -61,7 +63,6 @@ from ingot.converters.megatron.write.staging import (
 )
 from ingot.converters.output.files import output_errors
 from ingot.converters.progress import host_facts
-from ingot.converters.rows import Json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,7 +214,7 @@ class _Build:
     recipe: Recipe
     prefix: Path
     work: WorkOptions
-    check: dict[str, Json]
+    check: dict[str, object]  # empty where none was asked for
     rejects: Path
     run_file: Path
     monitor: Monitor
@@ -258,13 +259,13 @@ class _Build:
             recipe=recipe,
             prefix=prefix,
             work=work,
-            check=special_check_section(check if asked else None),
+            check=check.to_document() if asked else {},
             rejects=beside.rejects or prefix.with_name(f"{prefix.name}.rejects.jsonl"),
             run_file=beside.run or prefix.with_name(f"{prefix.name}.run.json"),
             monitor=monitor,
         )
 
-    def identity(self) -> dict[str, Json]:
+    def identity(self) -> BuildIdentity:
         identity = self.recipe.identity(self.files)
         return {**identity, "changed": {file.name: file.mtime_ns for file in self.files}}
 
@@ -279,7 +280,7 @@ class _Build:
             else "it is not known how it was made"
         )
         if not differs:
-            meta = find_json(meta_path) or {}
+            meta = decode(DataSetMeta, find_json(meta_path) or {})
             differs = _describe_damage(self.prefix, meta)
             if not differs:
                 log_event(self.monitor, "info", "pipeline", "already_done", file_path=str(idx_path))
@@ -370,13 +371,11 @@ class _Build:
             place, good, self.recipe.rules.dtype, masks=self.recipe.masks, rejects=self.rejects
         )
         self._index_time(time.monotonic() - begun)
-        meta = {
-            **self.recipe.meta(),
-            **self.check,
-            **count_results(self.files, units, finished, failures),
-        }
+        meta = self.recipe.meta(*count_results(self.files, units, finished, failures))
+        if self.check:
+            meta["special_tokens_check"] = self.check
         engines = sorted({stretch.engine for stretch in good if stretch.engine})
-        info = {
+        info: RunFacts = {
             "identity": self.identity(),
             "engines": engines,
             "seconds": round(time.monotonic() - started, 3),
@@ -410,7 +409,7 @@ class _Build:
         )
 
 
-def _describe_damage(prefix: Path, meta: dict[str, Json]) -> str:
+def _describe_damage(prefix: Path, meta: DataSetMeta) -> str:
     """What is missing of a data set with that `.meta.json`, by the sizes of its files."""
     bin_path, _, meta_path = index_paths(prefix)
     if "counts" not in meta:

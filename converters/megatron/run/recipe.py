@@ -7,7 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NotRequired, TypeAlias, TypedDict
 
 import pyarrow as pa
 
@@ -16,22 +16,25 @@ from ingot.converters.megatron.engines.engine import EngineChoice
 from ingot.converters.megatron.indexed_dataset import TokenDtype, token_dtype
 from ingot.converters.megatron.metrics.messages import Monitor
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
-from ingot.converters.megatron.read.input_files import InputFile, InputLayout, Unit
+from ingot.converters.megatron.read.input_files import InputFile, InputKind, InputLayout, Unit
 from ingot.converters.megatron.read.preparation import Preparer
 from ingot.converters.megatron.read.row_batches import read_rows
 from ingot.converters.megatron.run.pipeline import LaneWork, run_units
 from ingot.converters.megatron.text.documents import LONG_CHARS, DocumentRules
 from ingot.converters.megatron.text.long_texts import Cutter
 from ingot.converters.megatron.tokenizer import (
-    SpecialCheck,
     TokenizerFile,
     find_eod,
     tokenizer_frame,
 )
 from ingot.converters.megatron.write.lanes import LaneStretch
-from ingot.converters.megatron.write.staging import Staging, finished_units, sum_counts
+from ingot.converters.megatron.write.staging import (
+    BuildIdentity,
+    Staging,
+    finished_units,
+    sum_counts,
+)
 from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS
-from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.chat.templates import ChatTemplate
@@ -40,6 +43,37 @@ RECIPE_VERSION: Final = (
     2  # of what makes the bytes; a data set of another version is not gone on with
 )
 _LARGEST_UINT16: Final = 2**16 - 1
+
+
+class TokenizerFacts(TypedDict):
+    """A tokenizer, as `.meta.json` names it."""
+
+    file: str
+    sha256: str
+    vocab_size: int
+
+
+Counts: TypeAlias = dict[str, int]
+FileResults: TypeAlias = list[dict[str, str | int]]
+
+
+class DataSetMeta(TypedDict):
+    """What `.meta.json` says."""
+
+    version: int
+    kind: InputKind
+    dtype: TokenDtype
+    tokenizer: TokenizerFacts
+    bos: list[int]
+    eos: list[int]
+    eod_id: int | None
+    columns: list[str]
+    chat_template: dict[str, str] | None
+    loss_mask: bool
+    options: dict[str, object]
+    counts: Counts
+    files: FileResults  # an entry per input file; counts where it could be read, else an error
+    special_tokens_check: NotRequired[dict[str, object]]  # where one was asked for
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +102,7 @@ class Recipe:
             shards=shards,
         )
 
-    def identity(self, files: Sequence[InputFile]) -> dict[str, Json]:
+    def identity(self, files: Sequence[InputFile]) -> BuildIdentity:
         """What decides the bytes, as JSON; times and places are not in it."""
         return {
             "version": RECIPE_VERSION,
@@ -77,14 +111,14 @@ class Recipe:
             "eos": list(self.rules.eos),
             "eod_id": self.rules.eod,
             "chat_template": _template_facts(self.template),
-            "input": self.layout.to_document(),
+            "input": {"kind": self.layout.kind, "columns": list(self.layout.columns)},
             "options": self.options.to_document(),
             "expected_special_tokens": _expected_sha256(self.options),
             "files": {file.name: file.bytes for file in files},
         }
 
-    def meta(self) -> dict[str, Json]:
-        """What `.meta.json` says about the making of the data set."""
+    def meta(self, counts: Counts, files: FileResults) -> DataSetMeta:
+        """What `.meta.json` says; the special-token check is not in it yet."""
         return {
             "version": RECIPE_VERSION,
             "kind": self.layout.kind,
@@ -101,6 +135,8 @@ class Recipe:
             "chat_template": _template_facts(self.template),
             "loss_mask": self.masks,
             "options": self.options.to_document(),
+            "counts": counts,
+            "files": files,
         }
 
 
@@ -167,18 +203,13 @@ def _tokenizer_name(loaded: TokenizerFile) -> str:
     return loaded.given if loaded.given.startswith("hf://") else loaded.path.name
 
 
-def _template_facts(template: "ChatTemplate | None") -> dict[str, Json] | None:
+def _template_facts(template: "ChatTemplate | None") -> dict[str, str] | None:
     return None if template is None else {"name": template.name, "sha256": template.sha256}
 
 
 def _expected_sha256(options: BuildOptions) -> str | None:
     path = options.special_tokens_json
     return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def special_check_section(check: SpecialCheck | None) -> dict[str, Json]:
-    """The section of `.meta.json` on the special-token check; nothing where none was asked for."""
-    return {} if check is None else {"special_tokens_check": check.to_document()}
 
 
 # The engine for the units that are to be done, without those that were wrong before.
@@ -315,15 +346,15 @@ def count_results(
     units: Sequence[Unit],
     finished: Mapping[int, LaneStretch],
     failures: Mapping[int, str],
-) -> dict[str, Json]:
+) -> tuple[Counts, FileResults]:
     """The `counts` and the `files` of `.meta.json`."""
     by_file: dict[int, list[LaneStretch]] = {}
     for unit in units:
         if unit.file not in failures:
             by_file.setdefault(unit.file, []).append(finished[unit.number])
-    entries: list[dict[str, Json]] = []
+    entries: FileResults = []
     for number, file in enumerate(files):
-        entry: dict[str, Json] = {"path": file.name, "bytes": file.bytes}
+        entry: dict[str, str | int] = {"path": file.name, "bytes": file.bytes}
         if number in failures:
             entries.append({**entry, "status": "failed", "error": failures[number]})
         else:
@@ -332,19 +363,23 @@ def count_results(
             )
     counts = sum_counts([stretch for some in by_file.values() for stretch in some])
     of_files = {"files": len(files), "failed_files": len(failures)}
-    return {"counts": {**of_files, **_shown_counts(counts)}, "files": entries}
+    return {**of_files, **_shown_counts(counts)}, entries
 
 
 def _shown_counts(counts: Counter[str]) -> dict[str, int]:
     return {name: counts[name] for name in UNIT_COUNTS}
 
 
-def read_stats(meta: Mapping[str, Json], *, already_done: bool = False) -> TokenStats:
+def read_stats(meta: DataSetMeta, *, already_done: bool = False) -> TokenStats:
     """The stats of a data set with that `.meta.json`."""
     counts = meta["counts"]
-    names = ("documents", "sequences", "tokens", "characters", "rejected", "failed_files")
     return TokenStats(
-        **{name: counts[name] for name in names},
+        documents=counts["documents"],
+        sequences=counts["sequences"],
+        tokens=counts["tokens"],
+        characters=counts["characters"],
+        rejected=counts["rejected"],
+        failed_files=counts["failed_files"],
         filtered=counts["short"] + counts["long"],
         dtype=meta["dtype"],
         eod_id=meta["eod_id"],

@@ -16,10 +16,10 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Annotated, Any, BinaryIO, Final, TypedDict
 
+from ingot.converters.json_yaml import UNSTORED, decode, encode
 from ingot.converters.megatron.text.documents import ShapedDocuments
-from ingot.converters.rows import Json
 
 LANE_FILES: Final = ("bin", "lengths", "documents", "mask", "rejects")
 _BLOCK: Final = 1 << 20
@@ -30,22 +30,21 @@ class LaneStretch:
     """A finished unit in its lane."""
 
     unit: int
-    lane: int
+    lane: Annotated[int, UNSTORED]
     spans: dict[str, tuple[int, int]]  # for every file of the lane, bytes from and to
     engine: str
     facts: dict[str, int]  # counts of what became of its rows
     failed: str | None = None  # what was wrong with its file; the stretch is empty then
 
-    def line(self, crcs: dict[str, int]) -> dict[str, Json]:
-        """What the journal says of it; `crcs` are the checksums of its content."""
-        return {
-            "unit": self.unit,
-            "spans": self.spans,
-            "engine": self.engine,
-            "facts": self.facts,
-            "failed": self.failed,
-            "crcs": crcs,
-        }
+
+class JournalLine(TypedDict, total=False):
+    """A line of the journal: a finished unit (the fields of `LaneStretch`, too), or a mark."""
+
+    unit: int
+    crcs: dict[str, int]  # checksums of its content
+    synced: bool
+    wrong_engine: str
+    again: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +82,7 @@ def read_journal(base: Path, lane: int, *, check: bool = False) -> Journal:
     ends = dict.fromkeys((*LANE_FILES, "journal"), 0)
     for place, (size, document) in enumerate(lines):
         if "unit" in document:
-            stretch = _read_stretch(document, lane)
+            stretch = decode(LaneStretch, {**document, "lane": lane})
             crcs = document["crcs"] if check and place > synced else None
             if not _is_content_there(base, stretch, sizes, crcs):
                 break
@@ -114,7 +113,7 @@ def drop_engine(base: Path, lane: int, engine: str) -> None:
     _append_line(base, lane, {"wrong_engine": engine})
 
 
-def _append_line(base: Path, lane: int, line: dict[str, Json]) -> None:
+def _append_line(base: Path, lane: int, line: JournalLine) -> None:
     end = read_journal(base, lane).ends["journal"]
     with lane_file(base, lane, "journal").open("ab") as journal:
         journal.truncate(end)
@@ -123,12 +122,12 @@ def _append_line(base: Path, lane: int, line: dict[str, Json]) -> None:
         os.fsync(journal.fileno())
 
 
-def encode_line(line: dict[str, Json]) -> bytes:
+def encode_line(line: JournalLine) -> bytes:
     """A line of JSON; names of files that are no Unicode are escaped in it."""
     return json.dumps(line).encode() + b"\n"
 
 
-def _read_lines(journal: Path) -> Iterator[tuple[int, dict[str, Json]]]:
+def _read_lines(journal: Path) -> Iterator[tuple[int, JournalLine]]:
     try:
         content = journal.read_bytes()
     except FileNotFoundError:
@@ -141,9 +140,7 @@ def _read_lines(journal: Path) -> Iterator[tuple[int, dict[str, Json]]]:
         yield len(line) + 1, document
 
 
-def _drop_units(
-    stretches: dict[int, LaneStretch], document: dict[str, Json]
-) -> dict[int, LaneStretch]:
+def _drop_units(stretches: dict[int, LaneStretch], document: JournalLine) -> dict[int, LaneStretch]:
     """The units but those that a line wants to be done again."""
     if "wrong_engine" in document:
         wrong = document["wrong_engine"]
@@ -151,18 +148,6 @@ def _drop_units(
     if "again" in document:
         return {number: one for number, one in stretches.items() if one.failed is None}
     return stretches
-
-
-def _read_stretch(document: dict[str, Json], lane: int) -> LaneStretch:
-    spans = {kind: (start, end) for kind, (start, end) in document["spans"].items()}
-    return LaneStretch(
-        unit=document["unit"],
-        lane=lane,
-        spans=spans,
-        engine=document["engine"],
-        facts=document["facts"],
-        failed=document["failed"],
-    )
 
 
 def _file_size(path: Path) -> int:
@@ -318,13 +303,13 @@ class Lane:
             facts=facts,
             failed=failed,
         )
-        self._line(stretch.line(self._crcs))
+        self._line(encode(stretch) | {"crcs": self._crcs})
         self._begin()
         if time.monotonic() - self._synced > SYNC_SECONDS:
             self.sync()
         return stretch
 
-    def _line(self, line: dict[str, Json]) -> None:
+    def _line(self, line: JournalLine) -> None:
         self._files["journal"].write(encode_line(line))
         self._files["journal"].flush()
 

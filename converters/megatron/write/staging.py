@@ -21,16 +21,16 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict
 
 import numpy as np
 
 from ingot.converters.errors import OutputError
-from ingot.converters.json_yaml import find_json
+from ingot.converters.json_yaml import decode, encode, find_json
 from ingot.converters.megatron.indexed_dataset import (
     MASK_CODE,
     WRITTEN_CODES,
@@ -57,7 +57,6 @@ from ingot.converters.output.files import (
     take_lock,
 )
 from ingot.converters.output.identity import describe_difference
-from ingot.converters.rows import Json
 
 LOCK_SECONDS: Final = 10.0  # processes of a killed build end by themselves within this time
 _LOCK: Final = "build"
@@ -67,6 +66,40 @@ _KINDS: Final = (
     *("idx", "mask_idx", "meta", "run", "merged_bin", "merged_mask", "merged_rejects"),
 )
 _ENDING: Final = re.compile(rf"\.({'|'.join(_KINDS)})(-[0-9]+)?\.tmp", re.ASCII)
+
+
+class BuildIdentity(TypedDict):
+    """What decides the bytes of a data set."""
+
+    version: int
+    tokenizer: str  # sha256
+    bos: list[int]
+    eos: list[int]
+    eod_id: int | None
+    chat_template: dict[str, str] | None  # its name and sha256
+    input: dict[str, str | list[str]]  # an `InputLayout`
+    options: dict[str, object]
+    expected_special_tokens: str | None  # sha256 of the file that states them
+    files: dict[str, int]  # their bytes by name, in their order
+    changed: NotRequired[dict[str, int]]  # times of their last changes by name, in nanoseconds
+
+
+class RunFacts(TypedDict):
+    """What `.run.json` says: times and places, which are not in the data set."""
+
+    identity: BuildIdentity
+    engines: list[str]
+    seconds: float
+    finished: str
+    host: dict[str, str | int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _CommitOrder:
+    """The renames that finish a data set, and what of an older one goes before."""
+
+    stale: tuple[str, ...]
+    renames: tuple[tuple[str, ...], ...]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -84,11 +117,11 @@ class Staging:
         """An unfinished file: `BASE.KIND.tmp`."""
         return _unfinished_file(self.base, kind)
 
-    def identity(self) -> dict[str, Json] | None:
+    def identity(self) -> BuildIdentity | None:
         """What is being built here, as the unfinished build noted it; None if there is none."""
         return (find_json(_unfinished_file(self.prefix, _LOCK)) or {}).get("identity")
 
-    def begin(self, identity: dict[str, Json]) -> None:
+    def begin(self, identity: BuildIdentity) -> None:
         """Remove what is unfinished, and note what is to be built."""
         with output_errors(self.prefix):
             self.clear()
@@ -114,12 +147,9 @@ class Staging:
             if to.exists() and not to.is_file():
                 raise OutputError(str(to), "is no file that can be replaced", "name another")
         with output_errors(self.prefix):
-            order = {
-                "stale": [name_to_text(path.absolute()) for path in stale],
-                "renames": [[name_to_text(path.absolute()) for path in pair] for pair in renames],
-            }
+            order = _CommitOrder(_absolute_names(stale), tuple(map(_absolute_names, renames)))
             written = _unfinished_file(self.prefix, "order")
-            written.write_bytes(encode_json(order))
+            written.write_bytes(encode_json(encode(order)))
             sync_path(written)
             written.replace(_unfinished_file(self.prefix, _COMMIT))
             self._sync_folders()
@@ -127,11 +157,11 @@ class Staging:
 
     def finish_commit(self) -> bool:
         """Carry out a commit, also one that a killed build began; whether there was one."""
-        order = find_json(_unfinished_file(self.prefix, _COMMIT)) or {}
+        order = find_json(_unfinished_file(self.prefix, _COMMIT))
         if not order:
             return False
         with output_errors(self.prefix):
-            _rename_all(order)
+            _rename_all(decode(_CommitOrder, order))
             self._sync_folders()
             self.clear()
         return True
@@ -141,14 +171,16 @@ class Staging:
             sync_path(folder)
 
 
-def _rename_all(order: dict[str, Json]) -> None:
-    renames = [
-        (Path(text_to_name(source)), Path(text_to_name(to))) for source, to in order["renames"]
-    ]
+def _absolute_names(paths: Iterable[Path]) -> tuple[str, ...]:
+    return tuple(name_to_text(path.absolute()) for path in paths)
+
+
+def _rename_all(order: _CommitOrder) -> None:
+    renames = [(Path(text_to_name(source)), Path(text_to_name(to))) for source, to in order.renames]
     left = [(source, to) for source, to in renames if source.exists()]
     # What was renamed before the build was killed is no file of an older data set.
     new = {to for source, to in renames if not source.exists()}
-    gone = [path for path in map(Path, map(text_to_name, order["stale"])) if path not in new]
+    gone = [path for path in map(Path, map(text_to_name, order.stale)) if path not in new]
     if not left:
         return
     for path in gone:  # the old index first
@@ -242,7 +274,7 @@ def _lock_prefix(path: Path, prefix: Path) -> int:
         raise OutputError(str(prefix), problem, hint) from error
 
 
-def identity_difference(now: dict[str, Json], then: dict[str, Json]) -> str:
+def identity_difference(now: BuildIdentity, then: BuildIdentity) -> str:
     """Return what differs between two identities, in words; empty if nothing does."""
     ours, theirs = (one.get("files", {}) for one in (now, then))
     words = {f"changed.{name}": f"{name} was changed in between" for name in ours if name in theirs}
@@ -328,8 +360,8 @@ def commit_data_set(
     place: Staging,
     assembled: Assembly,
     *,
-    meta: dict[str, Json],
-    run: dict[str, Json],
+    meta: Mapping[str, object],
+    run: RunFacts,
     run_file: Path,
 ) -> None:
     """Write the two documents, then give everything its name."""

@@ -52,8 +52,8 @@ def _export_lines(done: "ExportResult") -> Iterator[tuple[str, str]]:
 
     records, chars = done.manifest["records"], done.manifest["trained_chars"]
     yield "records", f"{records['read']:,} read, {records['written']:,} written"
-    for what, name in (("left out", "left_out"), ("changed", "changed")):
-        for reason, count in records[name].items():
+    for what, counts in (("left out", records["left_out"]), ("changed", records["changed"])):
+        for reason, count in counts.items():
             yield what, f"{count:,}: {REASONS[reason].text}"
     yield "trained", f"{chars['trainer']:,} characters; the records say {chars['records']:,}"
     for file in done.manifest["data"]:
