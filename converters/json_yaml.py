@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 _LARGEST_JSON: Final = 64 << 20
 
 
-def load_json(path: Path) -> dict[str, Json]:
-    """Return the JSON object of a file."""
-    if path.stat().st_size > _LARGEST_JSON:
+def load_json(path: Path, *, own: bool = False) -> dict[str, Json]:
+    """Return the JSON object of a file, which may be of any size where it is an `own` note."""
+    if not own and path.stat().st_size > _LARGEST_JSON:
         raise ValueError("larger than 64 MiB")
     try:
         document = json.loads(path.read_bytes())
@@ -52,10 +52,10 @@ def load_json(path: Path) -> dict[str, Json]:
     return document
 
 
-def find_json(path: Path) -> dict[str, Json] | None:
+def find_json(path: Path, *, own: bool = False) -> dict[str, Json] | None:
     """Return the JSON object of a file; None where there is none, whatever the reason."""
     try:
-        return load_json(path)
+        return load_json(path, own=own)
     except (OSError, ValueError):
         return None
 

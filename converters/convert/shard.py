@@ -317,7 +317,7 @@ def convert_shard(task: ShardTask, tick: Callable[[int, int], None] | None = Non
     with output_errors(task.work):
         done = task.folder / SHARD_FILE
         if done.exists():
-            return cast("ShardDocument", load_json(done))
+            return cast("ShardDocument", load_json(done, own=True))
         draft = task.work / f".{shard_name(task.number)}-{uuid4().hex[:8]}"
         try:
             return _finish_shard(task, draft, tick)

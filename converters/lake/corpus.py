@@ -278,7 +278,7 @@ class _PendingSplit:
 
     def has_records(self) -> bool:
         """Whether a run that was killed had written all records."""
-        found = find_json(self._staged.work / _WRITTEN)
+        found = find_json(self._staged.work / _WRITTEN, own=True)
         if found:
             self._written = cast("_WrittenRecords", found)
         return bool(found)

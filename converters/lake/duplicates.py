@@ -372,6 +372,6 @@ def _load_recalled(memory: Path, asked: object, drops: Path | None) -> Duplicate
         sets = {name: decode(Repeats, facts) for name, facts in known["sets"]}
         written = {name: drops / f"{name}.npy" for name in sets} if drops else {}
         same = known["asked"] == asked and (not drops or known["drops"] == _stamps(written))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return Duplicates(sets=sets, drops=written) if same else None

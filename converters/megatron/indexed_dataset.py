@@ -247,7 +247,7 @@ def read_meta(prefix: Path) -> dict[str, Json]:
     if not path.is_file():
         return {}
     try:
-        return load_json(path)
+        return load_json(path, own=True)
     except (OSError, ValueError) as error:
         raise ConversionError(str(path), str(error), "mend or remove it") from error
 

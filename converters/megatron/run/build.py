@@ -273,14 +273,14 @@ class _Build:
         _, idx_path, meta_path = index_paths(self.prefix)
         if not idx_path.exists():
             return None
-        then = (find_json(self.run_file) or {}).get("identity")
+        then = (find_json(self.run_file, own=True) or {}).get("identity")
         differs = (
             identity_difference(self.identity(), then)
             if then
             else "it is not known how it was made"
         )
         if not differs:
-            meta = decode(DataSetMeta, find_json(meta_path) or {})
+            meta = decode(DataSetMeta, find_json(meta_path, own=True) or {})
             differs = _describe_damage(self.prefix, meta)
             if not differs:
                 log_event(self.monitor, "info", "pipeline", "already_done", file_path=str(idx_path))

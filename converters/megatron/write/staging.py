@@ -119,7 +119,7 @@ class Staging:
 
     def identity(self) -> BuildIdentity | None:
         """What is being built here, as the unfinished build noted it; None if there is none."""
-        return (find_json(_unfinished_file(self.prefix, _LOCK)) or {}).get("identity")
+        return (find_json(_unfinished_file(self.prefix, _LOCK), own=True) or {}).get("identity")
 
     def begin(self, identity: BuildIdentity) -> None:
         """Remove what is unfinished, and note what is to be built."""
@@ -157,7 +157,7 @@ class Staging:
 
     def finish_commit(self) -> bool:
         """Carry out a commit, also one that a killed build began; whether there was one."""
-        order = find_json(_unfinished_file(self.prefix, _COMMIT))
+        order = find_json(_unfinished_file(self.prefix, _COMMIT), own=True)
         if not order:
             return False
         with output_errors(self.prefix):
@@ -220,7 +220,7 @@ def open_staging(prefix: Path, tmp_dir: Path | None) -> Iterator[Staging]:
         except OSError:
             os.close(lock)
             raise
-    base = (find_json(_unfinished_file(prefix, _LOCK)) or {}).get("base")
+    base = (find_json(_unfinished_file(prefix, _LOCK), own=True) or {}).get("base")
     place = Staging(
         prefix=prefix,
         base=wanted if base is None else Path(text_to_name(base)),

@@ -364,7 +364,7 @@ class KeyedJaggedTensor:
         if self._single:
             return _unpickle_single, (type(self), self._keys, self._values)
         fields = (self._keys, self._values, self._lengths, self._offsets, self._stride)
-        return type(self).from_checked, fields
+        return _unpickle, (type(self), *fields)
 
     def __repr__(self) -> str:
         said = f"{len(self._keys)} keys, stride {self._stride}, {len(self._values)} values"
@@ -375,6 +375,11 @@ def _unpickle_single(
     cls: type[KeyedJaggedTensor], keys: list[str], values: "torch.Tensor"
 ) -> KeyedJaggedTensor:
     return cls.from_checked(*single_id_fields(keys, values.view(len(keys), -1)), single=True)
+
+
+# By this name pickles of earlier versions know `from_checked`.
+def _unpickle(cls: type[KeyedJaggedTensor], *fields: Any) -> KeyedJaggedTensor:  # noqa: ANN401
+    return cls.from_checked(*fields)
 
 
 class CriteoBatch(NamedTuple):

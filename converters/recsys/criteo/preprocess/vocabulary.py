@@ -197,7 +197,7 @@ def _check_vocabulary(path: Path, found: Vocabulary) -> None:
 def vocabulary_digest(folder: Path) -> str:
     """SHA-256 of the vocabularies of a folder, checked against its manifest if there is one."""
     try:
-        files = load_json(folder / MANIFEST)["files"]
+        files = load_json(folder / MANIFEST, own=True)["files"]
         listed = {one["path"]: one["sha256"] for one in files}
     except (OSError, ValueError, KeyError, TypeError):
         listed = {}

@@ -4,6 +4,7 @@ Reading on where the last reading ended decodes every row once; memory holds the
 whatever the size of a row group.
 """
 
+import errno
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -237,6 +238,7 @@ def _cast_piece(piece: Any, schema: Any) -> Any:  # noqa: ANN401
 BLOCK: Final = 16384
 """Rows of a record batch of the cache, the last one aside."""
 _VERSION: Final = 1
+_NO_LOCKS: Final = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 _KEY: Final = b"ingot.ctr.cache"
 _BLOCK_KEY: Final = b"ingot.ctr.cache.block"
 
@@ -257,8 +259,10 @@ def ensure_cache(split: Split, folder: Path) -> Path:
             locked = True
             try:
                 held.enter_context(hold_lock(target.with_suffix(".lock"), wait_s=inf))
-            except OSError:  # a storage without locks: each makes its own, and the last one stays
-                locked = False
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+                locked = False  # each makes its own, and the last one stays
             if not _is_cache_of(target, split):
                 for left in folder.glob(f".{target.name}.*") if locked else ():
                     left.unlink(missing_ok=True)  # of killed processes: nobody else writes now

@@ -250,7 +250,8 @@ class _SnappyCompressor:
         return len(data).to_bytes(4) + len(packed).to_bytes(4) + packed
 
     def flush(self) -> bytes:
-        return self._block(self._held) if self._held else b""
+        data, self._held = self._held, bytearray()
+        return self._block(data) if data else b""
 
 
 def _zstd_compressor() -> Any:  # noqa: ANN401 - the library does not export the class

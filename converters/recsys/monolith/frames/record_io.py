@@ -258,7 +258,8 @@ class RecordReader:
 
     def _advice(self) -> str:
         """What the bytes from here on look like; in mid-stream only another framing is told."""
-        self._fill(HEAD)
+        if len(self._data) - self._at < HEAD:
+            self._fill(HEAD)
         head = self._data[self._at : self._at + HEAD].tobytes()
         if not self._base + self._at:
             found = reading_advice(head, self._framing, self._kind)

@@ -264,8 +264,8 @@ class _GroupedRows:
         sizes = rows.sort_stop - rows.sort_start
         if not sizes.any():
             return np.empty(0, np.uint8), 0
-        first, *others = zip(rows.sort_start, rows.sort_stop, strict=True)
-        sort_id = rows.data[slice(*first)]
-        if all(np.array_equal(sort_id, rows.data[slice(*other)]) for other in others):
-            return sort_id, 0
+        spans = zip(rows.sort_start.tolist(), rows.sort_stop.tolist(), strict=True)
+        distinct = {rows.data[start:stop].tobytes() for start, stop in spans}
+        if len(distinct) == 1:
+            return rows.data[rows.sort_start[0] : rows.sort_stop[0]], 0
         return np.empty(0, np.uint8), int((sizes > 0).sum())

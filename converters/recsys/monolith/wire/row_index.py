@@ -6,6 +6,7 @@ Instances, the older message, become Examples first, by protobuf objects.
 import secrets
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +32,7 @@ from ingot.converters.recsys.monolith.wire.row_assembly import (
     UNSUPPORTED,
     WalkedRows,
     assemble_rows,
+    gather_spans,
 )
 
 
@@ -312,7 +314,9 @@ def index_instances(records: Records, lost: Counter[str]) -> tuple[Rows, list[Ba
         for at in range(len(records))
         if at not in messages
     ]
-    examples = records.with_messages(messages).select(np.array(list(messages), np.int64))
+    sort_ids, first = gather_spans(records.data, records.sort_start, records.sort_stop)
+    bare = replace(records, data=sort_ids, sort_start=first[:-1], sort_stop=first[1:])
+    examples = bare.with_messages(messages).select(np.array(list(messages), np.int64))
     rows, more = index_examples(examples)
     return rows, sorted(wrong + more, key=lambda bad: bad.record)
 
