@@ -14,7 +14,7 @@ rule.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 from ingot.agent.review.markdown_escaping import (
     code_span,
@@ -30,24 +30,34 @@ from ingot.agent.review.markdown_escaping import (
     share_text,
     utf8_size,
 )
-from ingot.converters.rows import Json
+from ingot.agent.review.review_document import (
+    ChangeEntry,
+    DriftEntry,
+    MappingEntry,
+    PathEntry,
+    ProvenanceEntry,
+    ReasonEntry,
+    ReviewDocument,
+    SideEntry,
+)
+from ingot.agent.review.verdict import Level
 
-LEVELS = ("block", "warn", "pass")
+LEVELS: tuple[Level, ...] = ("block", "warn", "pass")
 SIGNS = {"block": "🔴", "warn": "🟡", "pass": "🟢"}
 VERBS = {"block": "blocks", "warn": "warns", "pass": "passes"}
 MOST_REASONS, MOST_ROWS, _MOST_RULES = 20, 40, 20
 _FIGURES = ("", "before", "after")
 
-Facts = dict[str, Json]  # the review document, or an object in it
-Describe = Callable[[Facts], str]
 Piece = TypeVar("Piece")
+Side = TypeVar("Side")
+_Stated = Literal["mapper", "model", "prompt_sha256", "confidence", "edited", "repaired"]
 
 
 # A complete piece of Markdown about one mapping, and whether it is kept before all others.
 Section = tuple[str, bool]
 
 
-def mapping_sections(mapping: Facts) -> list[Section]:
+def mapping_sections(mapping: MappingEntry) -> list[Section]:
     """Return the sections about one mapping of the review document; the first is its heading."""
     kept_first = (_lead_text, _changes_block, _golden_block, _drift_block, _figures_table)
     sections = [(write(mapping), True) for write in kept_first]
@@ -57,12 +67,12 @@ def mapping_sections(mapping: Facts) -> list[Section]:
     return [one for one in sections if one[0]]
 
 
-def sort_by_level(mappings: Sequence[Facts]) -> list[Facts]:
+def sort_by_level(mappings: Sequence[MappingEntry]) -> list[MappingEntry]:
     """Sort the mappings, those that block first, else in their order."""
     return sorted(mappings, key=lambda one: LEVELS.index(one["verdict"]))
 
 
-def _lead_text(mapping: Facts) -> str:
+def _lead_text(mapping: MappingEntry) -> str:
     lines = [f"#### {SIGNS[mapping['verdict']]} {code_span(mapping['path'])}", ""]
     if mapping["old_path"]:
         lines += [f"The file before: {code_span(mapping['old_path'])}", ""]
@@ -70,14 +80,14 @@ def _lead_text(mapping: Facts) -> str:
     return "\n".join([*lines, *_sample_lines(mapping)])
 
 
-def _reason_lines(reasons: Sequence[Facts]) -> Iterator[str]:
+def _reason_lines(reasons: Sequence[ReasonEntry]) -> Iterator[str]:
     """Yield a line for each reason, those that block first, and how many more there are."""
     ordered = sorted(reasons, key=lambda one: LEVELS.index(one["level"]))
     yield from (reason_line(one) for one in ordered[:MOST_REASONS])
     yield from more_reasons(ordered[MOST_REASONS:])
 
 
-def more_reasons(reasons: Sequence[Facts]) -> Iterator[str]:
+def more_reasons(reasons: Sequence[ReasonEntry]) -> Iterator[str]:
     """Yield how many reasons there are of each level and rule, if there are any."""
     if not reasons:
         return
@@ -88,7 +98,7 @@ def more_reasons(reasons: Sequence[Facts]) -> Iterator[str]:
     yield f"- and {len(reasons):,} more: {', '.join(split)}"
 
 
-def reason_line(reason: Facts, path: str = "") -> str:
+def reason_line(reason: ReasonEntry, path: str = "") -> str:
     """Say why a mapping does not simply pass, with the rule and the line in its file."""
     level = reason["level"]
     of = f" {code_span(path)}" if path else ""
@@ -97,7 +107,7 @@ def reason_line(reason: Facts, path: str = "") -> str:
     return f"- {SIGNS[level]} **{VERBS[level]}**{of} {escape_words(reason['text'])} ({rule}{line})"
 
 
-def _sample_lines(mapping: Facts) -> Iterator[str]:
+def _sample_lines(mapping: MappingEntry) -> Iterator[str]:
     sample = mapping["sample"]
     if sample["kind"] == "none":
         if sample["why"] and not any(sample["why"] in one["text"] for one in mapping["reasons"]):
@@ -112,10 +122,10 @@ def _sample_lines(mapping: Facts) -> Iterator[str]:
     yield line
 
 
-def _changes_block(mapping: Facts) -> str:
-    def row(one: Facts) -> tuple[str, ...]:
-        words = ("-" if one[side] is None else code_span(one[side]) for side in ("old", "new"))
-        rule = f"{escape_words(one['class'])}: {code_span(one['rule'], 60)}"
+def _changes_block(mapping: MappingEntry) -> str:
+    def row(one: ChangeEntry) -> tuple[str, ...]:
+        words = ("-" if said is None else code_span(said) for said in (one["old"], one["new"]))
+        rule = f"{escape_words(one['class'] or '')}: {code_span(one['rule'], 60)}"
         return (escape_words(one["target"]), *words, rule)
 
     return _limited_table(("target", "before", "after", "class: rule"), mapping["changes"], row)
@@ -132,7 +142,7 @@ def _limited_table(
     return markdown_table(head, map(row, whole[:MOST_ROWS])) + more
 
 
-def _golden_block(mapping: Facts) -> str:
+def _golden_block(mapping: MappingEntry) -> str:
     golden = mapping["golden"]
     if not golden:
         return ""
@@ -145,8 +155,8 @@ def _golden_block(mapping: Facts) -> str:
     return "\n".join(lines)
 
 
-def _drift_block(mapping: Facts) -> str:
-    def row(one: Facts) -> tuple[str, ...]:
+def _drift_block(mapping: MappingEntry) -> str:
+    def row(one: DriftEntry) -> tuple[str, ...]:
         stops = "yes" if one["stops"] else "no"
         words = code_span(one["before"]), code_span(one["after"])
         return (code_span(one["path"]), escape_words(one["what"]), *words, stops)
@@ -155,7 +165,7 @@ def _drift_block(mapping: Facts) -> str:
     return _limited_table(head, mapping["drift"], row)
 
 
-def _figures_table(mapping: Facts) -> str:
+def _figures_table(mapping: MappingEntry) -> str:
     old, new = mapping["old"], mapping["new"]
     if not old and not new:
         return ""
@@ -174,11 +184,15 @@ def _figures_table(mapping: Facts) -> str:
     return markdown_table(_FIGURES, rows)
 
 
-def _figure_row(name: str, old: Json, new: Json, show: Describe) -> tuple[str, ...]:
+def _figure_row(
+    name: str, old: Side | None, new: Side | None, show: Callable[[Side], str]
+) -> tuple[str, ...]:
     return (name, show(old) if old else "-", show(new) if new else "-")
 
 
-def _count_rows(prefix: str, key: str, old: Json, new: Json) -> Iterator[tuple[str, ...]]:
+def _count_rows(
+    prefix: str, key: Literal["failures", "roles"], old: SideEntry | None, new: SideEntry | None
+) -> Iterator[tuple[str, ...]]:
     sides = [side and side[key] for side in (old, new)]
     names = list(dict.fromkeys(name for side in sides for name in side or ()))
     for name in names[:MOST_ROWS]:
@@ -188,7 +202,7 @@ def _count_rows(prefix: str, key: str, old: Json, new: Json) -> Iterator[tuple[s
         yield (f"{prefix}{len(names) - MOST_ROWS} others", "", "")
 
 
-def _examples_block(mapping: Facts) -> str:
+def _examples_block(mapping: MappingEntry) -> str:
     shown = mapping["examples"][:3]
     if not shown:
         return ""
@@ -198,7 +212,7 @@ def _examples_block(mapping: Facts) -> str:
     return fold_blocks(f"{count_text(len(shown), 'record')} before and after", inner)
 
 
-def _paths_table(mapping: Facts) -> str:
+def _paths_table(mapping: MappingEntry) -> str:
     found: dict[tuple[str, str], list[str]] = {}
     for place, side in enumerate((mapping["old"], mapping["new"])):
         for one in side["paths"] if side else ():
@@ -213,14 +227,14 @@ def _paths_table(mapping: Facts) -> str:
     return fold_blocks("Coverage of every path", [table]) if table else ""
 
 
-def _resolved_text(path: Facts) -> str:
+def _resolved_text(path: PathEntry) -> str:
     absent = [f"{path[key]:,} {key}" for key in ("null", "missing") if path[key]]
     return ", ".join([f"{path['resolved']:,}/{path['rows']:,} rows", *absent])
 
 
-def _provenance_table(mapping: Facts) -> str:
+def _provenance_table(mapping: MappingEntry) -> str:
     old, new = mapping["provenance"]["old"], mapping["provenance"]["new"]
-    names = ("mapper", "model", "prompt_sha256", "confidence", "edited", "repaired")
+    names: tuple[_Stated, ...] = get_args(_Stated)
     rows = [
         _figure_row(name.replace("_sha256", ""), old, new, partial(_stated_text, name))
         for name in names
@@ -235,7 +249,7 @@ def _provenance_table(mapping: Facts) -> str:
     return fold_blocks(title, [*inner, lacking if line is None else command_block(line)])
 
 
-def _stated_text(name: str, side: Facts) -> str:
+def _stated_text(name: _Stated, side: ProvenanceEntry) -> str:
     value = side[name]
     if value is None or isinstance(value, bool):
         return {None: "-", True: "yes", False: "no"}[value]
@@ -244,16 +258,16 @@ def _stated_text(name: str, side: Facts) -> str:
     return code_span(str(value)[:12] if name == "prompt_sha256" else str(value))
 
 
-def _cost_text(side: Facts) -> str:
+def _cost_text(side: ProvenanceEntry) -> str:
     cost = side["cost"]
     if not cost:
         return "-"
     usd = f", {cost['usd']:.4f} USD" if cost["usd"] is not None else ""
     calls = count_text(cost["calls"], "call") if cost["calls"] is not None else "calls unknown"
     spent = ", ".join(
-        f"{cost[key]:,} tokens {way}"
-        for key, way in (("tokens_in", "in"), ("tokens_out", "out"))
-        if cost[key] is not None
+        f"{count:,} tokens {way}"
+        for count, way in ((cost["tokens_in"], "in"), (cost["tokens_out"], "out"))
+        if count is not None
     )
     return escape_words(f"{calls}{', ' * bool(spent)}{spent}{usd}")
 
@@ -269,19 +283,19 @@ _LONGEST_COMMAND = 1_000
 _ID = 12  # characters of a commit's id
 
 
-def render_comment(review: Facts, *, limit: int = COMMENT_LIMIT) -> str:
+def render_comment(review: ReviewDocument, *, limit: int = COMMENT_LIMIT) -> str:
     """Return the comment below a pull request."""
     facts = FACTS.format(verdict=review["verdict"], mappings=len(review["mappings"]))
     top = f"{MARKER}\n{facts}\n"
     return f"{top}{_render_review(review, limit - len(top))}"
 
 
-def render_summary(review: Facts, *, limit: int = SUMMARY_LIMIT) -> str:
+def render_summary(review: ReviewDocument, *, limit: int = SUMMARY_LIMIT) -> str:
     """Return the same for GITHUB_STEP_SUMMARY, without the marker and with more room."""
     return _render_review(review, limit)
 
 
-def _render_review(review: Facts, limit: int) -> str:
+def _render_review(review: ReviewDocument, limit: int) -> str:
     if limit < _SMALLEST // 2:
         raise ValueError(f"{limit} bytes are too few for a review")
     ordered = sort_by_level(review["mappings"])
@@ -298,7 +312,7 @@ def _render_review(review: Facts, limit: int) -> str:
     return "\n\n".join([head, *shown, *_left_out_lines(review, pieces, chosen)]) + "\n"
 
 
-def _verdict_lines(review: Facts) -> Iterator[str]:
+def _verdict_lines(review: ReviewDocument) -> Iterator[str]:
     levels = Counter(one["verdict"] for one in review["mappings"])
     yield f"### {SIGNS[review['verdict']]} ingot review: {_VERDICTS[review['verdict']]}"
     line = f"{count_text(levels.total(), 'mapping')} changed"
@@ -309,18 +323,18 @@ def _verdict_lines(review: Facts) -> Iterator[str]:
         yield "Breaking changes and lost records are allowed here: they warn."
 
 
-def _side_text(review: Facts, name: str) -> str:
+def _side_text(review: ReviewDocument, name: Literal["base", "head"]) -> str:
     """Show a revision and its commit; for the base also the commit at which the head left it."""
-    stated, commits = review[name], review["commits"]
-    told = [commits[name]] if commits[name] and commits[name] != stated else []
-    if name == "base" and commits["fork"] != commits["base"]:
-        told += ["left at", commits["fork"]]
-    shown = code_span(stated[:_ID] if stated == commits[name] else stated, 100)
+    stated, commit, fork = review[name], review["commits"][name], review["commits"]["fork"]
+    told = [commit] if commit and commit != stated else []
+    if name == "base" and fork and fork != commit:
+        told += ["left at", fork]
+    shown = code_span(stated[:_ID] if stated == commit else stated, 100)
     inner = " ".join(one if one == "left at" else code_span(one[:_ID]) for one in told)
     return f"{shown} ({inner})" if told else shown
 
 
-def _overview_lines(ordered: Sequence[Facts], room: int) -> Iterator[str]:
+def _overview_lines(ordered: Sequence[MappingEntry], room: int) -> Iterator[str]:
     """Show all mappings in a table, or as many as fit, and how many are not in it."""
     if not ordered:
         return
@@ -332,7 +346,9 @@ def _overview_lines(ordered: Sequence[Facts], room: int) -> Iterator[str]:
         yield f"and {rest.total():,} more: {split}"
 
 
-def _reasons_at(level: str, mappings: Iterable[Facts]) -> list[tuple[Facts, Facts]]:
+def _reasons_at(
+    level: str, mappings: Iterable[MappingEntry]
+) -> list[tuple[MappingEntry, ReasonEntry]]:
     """Return the reasons of one level, each with its mapping."""
     pairs = ((one, reason) for one in mappings for reason in one["reasons"])
     return [(one, reason) for one, reason in pairs if reason["level"] == level]
@@ -349,7 +365,7 @@ def _fitting(pieces: Iterable[Piece], size: Callable[[Piece], int], room: int) -
     return kept
 
 
-def _overview_row(mapping: Facts) -> tuple[str, ...]:
+def _overview_row(mapping: MappingEntry) -> tuple[str, ...]:
     old, new = mapping["old"], mapping["new"]
     records = " → ".join(f"{side['records']:,}" if side else "-" for side in (old, new))
     same = mapping["same"]
@@ -363,7 +379,7 @@ def _overview_row(mapping: Facts) -> tuple[str, ...]:
     )
 
 
-def _blocking_text(ordered: Sequence[Facts], room: int) -> str:
+def _blocking_text(ordered: Sequence[MappingEntry], room: int) -> str:
     """Show what blocks: one line each while there is room, else counts per rule."""
     reasons = _reasons_at("block", ordered)
     shown = (reason_line(reason, one["path"]) for one, reason in reasons)
@@ -390,7 +406,7 @@ def _choose_sections(pieces: Sequence[Sequence[Section]], room: int) -> list[lis
 
 
 def _left_out_lines(
-    review: Facts, pieces: Sequence[Sequence[Section]], chosen: Sequence[Sequence[Section]]
+    review: ReviewDocument, pieces: Sequence[Sequence[Section]], chosen: Sequence[Sequence[Section]]
 ) -> Iterator[str]:
     mappings = sum(not shown for shown in chosen)
     parts = sum(len(one) - len(shown) for one, shown in zip(pieces, chosen, strict=True) if shown)
@@ -407,7 +423,7 @@ _LONGEST = 1_000
 _COMMANDS = {"block": "error", "warn": "warning"}
 
 
-def github_annotations(review: Facts) -> list[str]:
+def github_annotations(review: ReviewDocument) -> list[str]:
     """Return notes at the lines of the mappings as job commands, errors first.
 
     There are at most ten of a level; the last one says how many more there are.
@@ -421,7 +437,7 @@ def github_annotations(review: Facts) -> list[str]:
     return lines
 
 
-def _annotation_command(mapping: Facts, reason: Facts, left: int) -> str:
+def _annotation_command(mapping: MappingEntry, reason: ReasonEntry, left: int) -> str:
     title = f"ingot review: {printable_line(reason['rule'], 60)}"
     line = [f"line={reason['line']}"] if reason["line"] else []
     # The name of a file is not redacted: by any other one the note finds no place.

@@ -37,6 +37,19 @@ from ingot.agent.review.replay import (
     choose_sample,
     replay_mappings,
 )
+from ingot.agent.review.review_document import (
+    ChangeEntry,
+    CostEntry,
+    Example,
+    GoldenEntry,
+    MappingEntry,
+    PathEntry,
+    ProvenanceEntry,
+    ReasonEntry,
+    ReviewDocument,
+    SampleEntry,
+    SideEntry,
+)
 from ingot.agent.review.revisions import (
     Side,
     commit_side,
@@ -48,7 +61,7 @@ from ingot.agent.review.verdict import Case, Reason, change_place, verdict_reaso
 from ingot.converters.errors import MappingError, RevisionError, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.rows.executor import Record
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import MappingDocument
 
 VERSION = 1
 _MAGIC = re.compile(r"([*?\[])")
@@ -69,7 +82,7 @@ def repository_sides(folder: Path, base: str | None, head: str | None) -> tuple[
     return before, after
 
 
-def review_mappings(base: Side, head: Side, wish: ReviewOptions) -> dict[str, Json]:
+def review_mappings(base: Side, head: Side, wish: ReviewOptions) -> ReviewDocument:
     """Review every mapping that differs."""
     found = find_changed(base, head, None if wish.mappings is None else [wish.mappings])
     replayed = [one for one in found if one.new is not None]
@@ -89,7 +102,7 @@ def review_mappings(base: Side, head: Side, wish: ReviewOptions) -> dict[str, Js
     return _review_document(base, head, wish, told, [*command, *own])
 
 
-def review_files(old: Path, new: Path, wish: ReviewOptions) -> dict[str, Json]:
+def review_files(old: Path, new: Path, wish: ReviewOptions) -> ReviewDocument:
     """Review one mapping file against another one."""
     base, head = file_side(old), file_side(new)
     one = compare_files(base, old.name, head, new.name)
@@ -101,9 +114,9 @@ def _review_document(
     base: Side,
     head: Side,
     wish: ReviewOptions,
-    told: Sequence[dict[str, Json]],
+    told: Sequence[MappingEntry],
     command: Sequence[str],
-) -> dict[str, Json]:
+) -> ReviewDocument:
     return {
         "version": VERSION,
         "base": redact(path_text(base.name)),
@@ -146,7 +159,7 @@ def _typeable_glob(glob: str) -> str:
 
 def _review_mapping(
     one: ChangedMapping, base: Side, head: Side, wish: ReviewOptions, command: Sequence[str]
-) -> dict[str, Json]:
+) -> MappingEntry:
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
         case = _make_case(one, base, head, wish, Path(folder))
     found = verdict_reasons(case, allow_breaking=wish.allow_breaking)
@@ -190,7 +203,7 @@ def _compare_documents(
     return worst_class(found), found, ""
 
 
-def _sampled_values(ran: SampleRun | None) -> list[Json]:
+def _sampled_values(ran: SampleRun | None) -> list[object]:
     return [row.value for row in ran.trial.sample.rows] if ran else []
 
 
@@ -247,7 +260,7 @@ _BEFORE = 80  # characters shown of what both texts begin with, where that is lo
 
 def example_differences(
     differences: Sequence[Difference], secrets: Mapping[str, str] | None = None
-) -> list[dict[str, Json]]:
+) -> list[Example]:
     """Return at most three differences as plain JSON, one of every kind first."""
     ordered = sorted(differences, key=lambda one: _ORDER.index(one.kind))
     first = {one.kind: one for one in reversed(ordered)}.values()
@@ -256,7 +269,7 @@ def example_differences(
     return [_example_json(one, secrets or {}) for one in chosen]
 
 
-def _example_json(one: Difference, secrets: Mapping[str, str]) -> dict[str, Json]:
+def _example_json(one: Difference, secrets: Mapping[str, str]) -> Example:
     before, after = hide_secrets(one.old, secrets), hide_secrets(one.new, secrets)
     old, new = _record_pair_lines(before, after), _record_pair_lines(after, before)
     return {"kind": one.kind, "place": redact(path_text(one.place)), "old": old, "new": new}
@@ -312,7 +325,7 @@ def _narrow_texts(record: Record, other: Record) -> Record:
     return {**record, **narrow}
 
 
-def _cut_to_difference(text: Json, other: Json) -> Json:
+def _cut_to_difference(text: object, other: object) -> object:
     if not isinstance(text, str) or not isinstance(other, str) or text == other:
         return text
     start = common_length(text, other) - _BEFORE
@@ -324,9 +337,9 @@ _AT_LINE = re.compile(r"\bline (\d+) column")
 
 def mapping_entry(
     case: Case, found: Sequence[Reason], base: Side, head: Side, command: str | None
-) -> dict[str, Json]:
+) -> MappingEntry:
     """Return an element of `mappings` of the review document."""
-    one = case.touched
+    one, ran, matched = case.touched, case.replay, case.replay.matched
     lines = pointer_lines(one.text)
     return {
         "path": path_text(head.shown(one.path)),
@@ -336,14 +349,20 @@ def mapping_entry(
         "class": case.kind,
         "reasons": [_reason_json(reason, lines) for reason in found],
         "changes": [_change_json(change, lines) for change in case.changes],
-        **_sample_json(case.replay),
+        "sample": _sample_json(ran),
+        "old": _side_json(ran.old),
+        "new": _side_json(ran.new),
+        "same": matched.same if matched else None,
+        "of": matched.of if matched else None,
+        "examples": example_differences(matched.differences, _row_secrets(ran)) if matched else [],
+        "drift": [encode(one) for one in redacted_changes(ran.drift)],
         "golden": _golden_json(case.golden, head.shown(one.path)),
         "provenance": {"old": _provenance_json(one.old), "new": _provenance_json(one.new)},
         "reproduce": command,
     }
 
 
-def _reason_json(one: Reason, lines: dict[str, int]) -> dict[str, Json]:
+def _reason_json(one: Reason, lines: dict[str, int]) -> ReasonEntry:
     """Write a reason; a text that is not JSON names its line itself."""
     stated = _AT_LINE.search(one.text) if one.rule == "broken" else None
     line = None if one.pointer is None else nearest_line(lines, one.pointer)
@@ -352,7 +371,7 @@ def _reason_json(one: Reason, lines: dict[str, int]) -> dict[str, Json]:
     return {"level": one.level, "rule": one.rule, "text": path_text(one.text), "line": line}
 
 
-def _change_json(one: Change, lines: dict[str, int]) -> dict[str, Json]:
+def _change_json(one: Change, lines: dict[str, int]) -> ChangeEntry:
     return {
         "target": redact(one.target),
         "rule": one.rule,
@@ -363,23 +382,14 @@ def _change_json(one: Change, lines: dict[str, int]) -> dict[str, Json]:
     }
 
 
-def _sample_json(ran: Replay) -> dict[str, Json]:
-    matched = ran.matched
+def _sample_json(ran: Replay) -> SampleEntry:
     first = ran.new or ran.old
     return {
-        "sample": {
-            "kind": ran.stand.kind,
-            "place": path_text(ran.stand.place),
-            "rows": first.trial.report.rows if first else 0,
-            "sha256": ran.stand.sha256,
-            "why": path_text(ran.stand.why),
-        },
-        "old": _side_json(ran.old),
-        "new": _side_json(ran.new),
-        "same": matched.same if matched else None,
-        "of": matched.of if matched else None,
-        "examples": example_differences(matched.differences, _row_secrets(ran)) if matched else [],
-        "drift": [encode(one) for one in redacted_changes(ran.drift)],
+        "kind": ran.stand.kind,
+        "place": path_text(ran.stand.place),
+        "rows": first.trial.report.rows if first else 0,
+        "sha256": ran.stand.sha256,
+        "why": path_text(ran.stand.why),
     }
 
 
@@ -390,10 +400,10 @@ def _row_secrets(ran: Replay) -> dict[str, str]:
     )
 
 
-def _side_json(ran: SampleRun | None) -> dict[str, Json] | None:
+def _side_json(ran: SampleRun | None) -> SideEntry | None:
     if ran is None:
         return None
-    paths = [
+    paths: list[PathEntry] = [
         {
             "target": redact(target_text(one.pointer)),
             "path": redact(one.path),
@@ -407,22 +417,23 @@ def _side_json(ran: SampleRun | None) -> dict[str, Json] | None:
     return {**ran.figures(), "paths": paths}
 
 
-def _golden_json(found: GoldenResult | None, path: str) -> dict[str, Json] | None:
+def _golden_json(found: GoldenResult | None, path: str) -> GoldenEntry | None:
     if found is None:
         return None
     file = path_text(golden_file(Path(path)).as_posix())
     return {"file": file, "rows": found.rows, "failed": [encode(one) for one in found.failed]}
 
 
-def _provenance_json(document: MappingDocument | None) -> dict[str, Json] | None:
+def _provenance_json(document: MappingDocument | None) -> ProvenanceEntry | None:
     """State who made a mapping; a value of a wrong type is not stated."""
     stated = (document or {}).get("provenance")
     if not isinstance(stated, dict) or not stated:
         return None
     repaired = stated.get("repaired")
-    texts = {key: stated.get(key) for key in ("mapper", "model", "prompt_sha256")}
     return {
-        **{key: redact(one) if isinstance(one, str) else None for key, one in texts.items()},
+        "mapper": _text_or_none(stated.get("mapper")),
+        "model": _text_or_none(stated.get("model")),
+        "prompt_sha256": _text_or_none(stated.get("prompt_sha256")),
         "confidence": _number_or_none(stated.get("confidence")),
         "edited": stated["edited"] if isinstance(stated.get("edited"), bool) else None,
         "repaired": bool(repaired) if isinstance(repaired, bool | list) else None,
@@ -430,14 +441,22 @@ def _provenance_json(document: MappingDocument | None) -> dict[str, Json] | None
     }
 
 
-def _cost_json(stated: Json) -> dict[str, Json] | None:
+def _cost_json(stated: object) -> CostEntry | None:
     if not isinstance(stated, dict):
         return None
     return {
-        key: _number_or_none(stated.get(key)) for key in ("calls", "tokens_in", "tokens_out", "usd")
+        "calls": _number_or_none(stated.get("calls")),
+        "tokens_in": _number_or_none(stated.get("tokens_in")),
+        "tokens_out": _number_or_none(stated.get("tokens_out")),
+        "usd": _number_or_none(stated.get("usd")),
     }
 
 
-def _number_or_none(stated: Json) -> float | int | None:
-    known = isinstance(stated, int | float) and not isinstance(stated, bool)
-    return stated if known else None
+def _text_or_none(stated: object) -> str | None:
+    return redact(stated) if isinstance(stated, str) else None
+
+
+def _number_or_none(stated: object) -> float | int | None:
+    if isinstance(stated, bool) or not isinstance(stated, int | float):
+        return None
+    return stated

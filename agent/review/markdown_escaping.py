@@ -29,7 +29,7 @@ from functools import lru_cache
 
 from ingot.agent.privacy import redact
 from ingot.agent.reporting.mapping_words import cut_text
-from ingot.converters.rows import Json
+from ingot.agent.review.review_document import Example
 
 _MOST = 200
 _READ = 4  # times what is shown is searched for secrets: one that is cut is not known as one
@@ -190,7 +190,7 @@ def fold_blocks(title: str, inner: Iterable[str]) -> str:
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
-def count_text(number: int, noun: str) -> str:
+def count_text(number: float, noun: str) -> str:
     """Return `1 row`, `2 rows`, `1,200 rows`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
@@ -221,13 +221,13 @@ MOST_LINES = 36
 _TEXT = 700
 
 
-def example_block(shown: dict[str, Json]) -> str:
+def example_block(shown: Example) -> str:
     """Show one of the `examples` of the review document as a block of code."""
     lines = list(diff_lines(_record_text_lines(shown["old"]), _record_text_lines(shown["new"])))
     return fence_lines(_first_lines(lines, MOST_LINES), "diff")
 
 
-def _record_text_lines(record: Json) -> list[str]:
+def _record_text_lines(record: list[list[str]] | None) -> list[str]:
     lines = []
     for name, text in record or []:
         first, *more = wrap_text(_truncate_text(text, _TEXT))

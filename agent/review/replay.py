@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypedDict
 
 from ingot.agent.context import Context
 from ingot.agent.judging.drift import (
@@ -24,10 +24,23 @@ from ingot.converters.errors import MappingError, Problem, SourceError, StorageE
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
 from ingot.converters.paths import Node
-from ingot.converters.rows import Batch, Json, MappingDocument
+from ingot.converters.rows import Batch, MappingDocument
 
 Key = tuple[str, int, int]
 Kind = Literal["changed", "lost", "gained"]
+
+
+class SideFigures(TypedDict):
+    """The counts of one side of a review, by what they count."""
+
+    rows: int
+    ok_rows: int
+    records: int
+    coverage: float
+    failures: dict[str, int]
+    roles: dict[str, int]
+    chars: int
+    trained_chars: int
 
 
 class PlacedRecord(NamedTuple):
@@ -194,7 +207,7 @@ class SampleRun:
     trial: Trial
     records: tuple[PlacedRecord, ...]
 
-    def figures(self) -> dict[str, Json]:
+    def figures(self) -> SideFigures:
         """Return the counts of one side of the review document, without its paths."""
         report = self.trial.report
         roles: Counter[str] = Counter()

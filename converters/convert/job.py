@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ingot.converters.convert import result as results
 from ingot.converters.convert.options import ConvertOptions
@@ -47,11 +47,13 @@ from ingot.converters.output.files import encode_json, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
 from ingot.converters.progress import Progress, Watch, peak_rss
-from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.storage.archives import TarMember
 from ingot.converters.sources.storage.listing import LocalFile
+
+if TYPE_CHECKING:
+    from ingot.converters.megatron.metrics.messages import Message
 
 SHARD_BYTES = 64 << 20
 _TOP_REASONS = 3
@@ -428,12 +430,15 @@ class _TokenMeter:
     done: int = 0
     records: int = 0
 
-    def __call__(self, message: dict[str, Json]) -> None:
+    def __call__(self, message: "Message") -> None:
         """Take a message of the build."""
         if message["kind"] not in ("plan", "count"):
             return
-        self.done += message.get("units", 0) if message["kind"] == "count" else 0
-        self.records += message.get("records", 0)
+        from ingot.converters.megatron.metrics.messages import message_amounts
+
+        amounts = message_amounts(message)
+        self.done += amounts["units"] if message["kind"] == "count" else 0
+        self.records += amounts["records"]
         self.watch(
             Progress(
                 stage=results.TOKENS,

@@ -17,8 +17,8 @@ JSON = {
         agent/proposing/rules/running_text agent/proposing/speakers agent/nodes/propose
         agent/reporting/preview agent/review/golden_rows agent/review/pinning/pin
         agent/review/pinning/row_choice agent/review/pinning/row_extraction
-        agent/review/pinning/sample_redaction converters/lake/statistics converters/mapping/check
-        converters/mapping/rows/executor converters/mapping/rows/group
+        agent/review/pinning/sample_redaction converters/lake/catalog converters/lake/statistics
+        converters/mapping/check converters/mapping/rows/executor converters/mapping/rows/group
         converters/mapping/rows/values converters/megatron/read/preparation converters/paths
         converters/records/readers converters/records/schema converters/rows
         converters/sources/formats/arrow converters/sources/formats/delimited
@@ -55,20 +55,11 @@ JSON = {
         converters/megatron/tokenizer converters/recsys/monolith/inspect/documents
         converters/sources/storage/listing converters/sources/storage/remote
     """,
-    "manifests, statistics and other documents that results hold": """
-        converters/convert/job converters/json_yaml converters/lake/catalog
-        converters/megatron/indexed_dataset converters/megatron/inspect/inspection
-        converters/megatron/inspect/merge converters/megatron/run/processes converters/output/commit
-        converters/output/identity converters/recsys/criteo/inspect/folder
+    "manifests, statistics and metadata on disk, of any version, before they are checked": """
+        converters/json_yaml converters/megatron/indexed_dataset
+        converters/megatron/inspect/inspection converters/megatron/inspect/merge
+        converters/output/commit converters/output/identity converters/recsys/criteo/inspect/folder
         converters/recsys/ctr/validation/figures
-    """,
-    "the document that a review writes": """
-        agent/review/github_comment agent/review/mapping_review agent/review/markdown_escaping
-        agent/review/replay
-    """,
-    "lines of a log": """
-        converters/megatron/metrics/messages converters/megatron/metrics/summary
-        converters/megatron/metrics/watch
     """,
 }
 LISTED = [place for places in JSON.values() for place in places.split()]

@@ -18,6 +18,7 @@ import sys
 import threading
 from bisect import bisect_left
 from collections import Counter, deque
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import IO, Final, Literal, Protocol, get_args
@@ -26,7 +27,6 @@ import orjson
 
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.megatron.options import Level
-from ingot.converters.rows import Json
 
 Component = Literal["scanner", "reader", "tokenizer", "writer", "pipeline"]
 Stage = Literal["reader", "preprocess", "tokenize", "write", "index"]
@@ -35,20 +35,28 @@ LOG_LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 STAGE_NAMES: Final[tuple[Stage, ...]] = get_args(Stage)
 
 
+Message = Mapping[str, object]
+
+
+def message_amounts(message: Message) -> Counter[str]:
+    """Return the numbers of a `count` or `plan` message by name."""
+    return Counter({name: value for name, value in message.items() if isinstance(value, int)})
+
+
 class Monitor(Protocol):
     """Takes messages from any thread, quickly, and never raises."""
 
-    def __call__(self, message: dict[str, Json]) -> None:
+    def __call__(self, message: Message) -> None:
         """Take one message."""
         ...
 
 
-def ignore_message(message: dict[str, Json]) -> None:
+def ignore_message(message: Message) -> None:
     """The monitor of a build that nobody watches."""
 
 
 def log_event(
-    monitor: Monitor, level: Level, component: Component, event: str, **fields: Json
+    monitor: Monitor, level: Level, component: Component, event: str, **fields: object
 ) -> None:
     """Send one line of the log."""
     monitor({"kind": "log", "level": level, "component": component, "event": event, **fields})
@@ -139,9 +147,9 @@ class MessageTotals:
         self.phase = "start"
         self._phase_at = now
         self._phases: dict[str, float] = {}
-        self._depths: dict[Json, tuple[int, int]] = {}
+        self._depths: dict[object, tuple[int, int]] = {}
 
-    def take(self, message: dict[str, Json], now: float) -> None:
+    def take(self, message: Message, now: float) -> None:
         """Add one message; one of another kind is passed over."""
         match message:
             case {"kind": "count"}:
@@ -155,7 +163,8 @@ class MessageTotals:
                 self._depths[message.get("worker")] = reader, tokenizer
                 self._reading(now)
             case {"kind": "plan"}:
-                self.planned |= {name: message.get(name, 0) for name in self.planned}
+                amounts = message_amounts(message)
+                self.planned |= {name: amounts[name] for name in self.planned}
             case {"kind": "phase", "phase": str(phase)}:
                 self._enter(phase, message.get("worker"), now)
 
@@ -170,8 +179,8 @@ class MessageTotals:
         spent[self.phase] = spent.get(self.phase, 0.0) + now - self._phase_at
         return {phase: seconds for phase, seconds in spent.items() if phase != "done"}
 
-    def _count(self, message: dict[str, Json]) -> None:
-        for name, amount in message.items():
+    def _count(self, message: Message) -> None:
+        for name, amount in message_amounts(message).items():
             if name.startswith(_ERROR):
                 kind = name.removeprefix(_ERROR)
                 known = kind in self.errors or len(self.errors) < _MOST_TYPES
@@ -184,7 +193,7 @@ class MessageTotals:
         if self.phase == "start":
             self._enter("read", None, now)
 
-    def _enter(self, phase: str, worker: Json, now: float) -> None:
+    def _enter(self, phase: str, worker: object, now: float) -> None:
         """Go on to a phase. A worker's is its own, but the first that reads begins to read."""
         if worker is not None:
             if phase == "read":
@@ -228,17 +237,17 @@ _CUT: Final = "…"  # how many more there were follows
 _HEAD: Final = ("level", "component", "event")
 
 
-def log_line(message: dict[str, Json], moment: datetime) -> bytes:
+def log_line(message: Message, moment: datetime) -> bytes:
     """The line of a `log` message, with its line break: valid JSON, at most `MAX_LINE` bytes."""
     named = {name: message.get(name, "") for name in _HEAD}
     rest = {n: v for n, v in message.items() if n not in named and n not in ("kind", "ts")}
     ts = moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     for text, members in (_ROOMY, _TIGHT):
-        fields = _tidy_value({**named, **rest}, text, members + len(named), _DEPTH)
+        fields = _tidy_fields({**named, **rest}, text, members + len(named), _DEPTH)
         line = _escape_line(orjson.dumps({"ts": ts, **fields}))
         if len(line) <= MAX_LINE:
             return line
-    head = _tidy_value(named, _TIGHT[0], len(named), 1)
+    head = _tidy_fields(named, _TIGHT[0], len(named), 1)
     return _escape_line(orjson.dumps({"ts": ts, **head, "fields_left_out": len(rest)}))
 
 
@@ -252,12 +261,12 @@ class LogStream:
         self._torn = False
         self._lock = threading.Lock()
 
-    def heard(self, message: dict[str, Json]) -> bool:
+    def heard(self, message: Message) -> bool:
         """Whether the level of a message is high enough; an unknown level is."""
         level = message.get("level")
         return level not in LOG_LEVELS or LOG_LEVELS.index(level) >= self._lowest
 
-    def write(self, message: dict[str, Json]) -> None:
+    def write(self, message: Message) -> None:
         """Write the line of a `log` message, whatever its level."""
         line = log_line(message, datetime.now(UTC))
         with self._lock:
@@ -303,7 +312,15 @@ def _write_whole(stream: IO[bytes], line: bytes) -> bool:
     return True
 
 
-def _tidy_value(value: Json, text: int, members: int, depth: int) -> Json:
+def _tidy_fields(
+    fields: dict[str, object], text: int, members: int, depth: int
+) -> dict[str, object]:
+    some = list(fields.items())[:members]
+    kept = {_cut_text(str(k), _TIGHT[0]): _tidy_value(v, text, members, depth - 1) for k, v in some}
+    return kept if len(fields) <= members else {**kept, _CUT: len(fields) - members}
+
+
+def _tidy_value(value: object, text: int, members: int, depth: int) -> object:
     """The value as orjson takes it: texts valid and cut, few members, no depth."""
     if value is None or isinstance(value, bool):
         return value
@@ -312,11 +329,7 @@ def _tidy_value(value: Json, text: int, members: int, depth: int) -> Json:
     if isinstance(value, int):
         return int(value) if -_LARGEST <= value <= _LARGEST else _cut_text(hex(value), text)
     if depth and isinstance(value, dict):
-        some = list(value.items())[:members]
-        kept = {
-            _cut_text(str(k), _TIGHT[0]): _tidy_value(v, text, members, depth - 1) for k, v in some
-        }
-        return kept if len(value) <= members else {**kept, _CUT: len(value) - members}
+        return _tidy_fields(value, text, members, depth)
     if depth and isinstance(value, list | tuple):
         several = [_tidy_value(one, text, members, depth - 1) for one in value[:members]]
         return several if len(value) <= members else [*several, f"{_CUT} {len(value) - members}"]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ingot.converters.megatron.metrics.messages import COUNTERS, MessageTotals, Rates
-from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -198,10 +197,9 @@ class BuildSummary:
     engine: str | None
     log_lines_lost: int
 
-    def to_document(self) -> dict[str, Json]:
+    def to_document(self) -> dict[str, object]:
         """As JSON; seconds, rates and shares with 3 digits behind the point."""
-        rounded: dict[str, Json] = _round_value(asdict(self))
-        return rounded
+        return {name: _round_value(one) for name, one in asdict(self).items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -263,7 +261,7 @@ def _stage_times(seconds: dict[str, float]) -> tuple[StageTime, ...]:
     return tuple(StageTime(stage=s, seconds=t, share=t / whole) for s, t in seconds.items())
 
 
-def _round_value(value: Json) -> Json:
+def _round_value(value: object) -> object:
     if isinstance(value, dict):
         return {name: _round_value(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -338,7 +336,7 @@ def _read_gauges(state: MetricsState) -> list[_Gauge]:
     ]
 
 
-def metric_fields(state: MetricsState) -> dict[str, Json]:
+def metric_fields(state: MetricsState) -> dict[str, object]:
     """The line `metrics` of the log: totals, rates, latencies in ms, queues, resources."""
     totals = state.totals
     shown = [

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.metrics.messages import LogStream, MessageTotals, Rates
+from ingot.converters.megatron.metrics.messages import (
+    LogStream,
+    Message,
+    MessageTotals,
+    Rates,
+    message_amounts,
+)
 from ingot.converters.megatron.metrics.summary import (
     BuildMeasures,
     BuildSummary,
@@ -26,7 +32,6 @@ from ingot.converters.megatron.metrics.summary import (
     summarize_build,
 )
 from ingot.converters.megatron.options import Level, WatchOptions
-from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -47,9 +52,7 @@ class Alarms:
         self._stalled = False
         self._streaks = {"records": 0, "files": 0}
 
-    def take(
-        self, message: dict[str, Json], totals: MessageTotals, now: float
-    ) -> list[dict[str, Json]]:
+    def take(self, message: Message, totals: MessageTotals, now: float) -> list[Message]:
         """Look at one message, which `totals` has in it."""
         match message.get("kind"):
             case "batch":
@@ -60,7 +63,7 @@ class Alarms:
                 return self._failures(message)
         return []
 
-    def check(self, totals: MessageTotals, now: float) -> list[dict[str, Json]]:
+    def check(self, totals: MessageTotals, now: float) -> list[Message]:
         """Look at the time."""
         if self._stalled or self._stall(totals, now) is None:
             return []
@@ -82,22 +85,22 @@ class Alarms:
             return None
         return f"stall: no batch went through for {waited:.0f} s; {_waiting_stage(totals)}"
 
-    def _move(self, now: float, totals: MessageTotals) -> list[dict[str, Json]]:
+    def _move(self, now: float, totals: MessageTotals) -> list[Message]:
         waited, stalled = now - self._moved, self._stalled
         self._moved, self._stalled = now, False
         if not stalled:
             return []
         return [_log_message("info", "stall_over", seconds=waited, **_queue_fields(totals))]
 
-    def _failures(self, message: dict[str, Json]) -> list[dict[str, Json]]:
+    def _failures(self, message: Message) -> list[Message]:
         """Count failures in a row; a message that holds a success as well ends the row."""
-        records, failed = message.get("records", 0), message.get("failed_records", 0)
-        good = records > failed or message.get("documents", 0) > 0
+        amounts = message_amounts(message)
+        failed, lost = amounts["failed_records"], amounts["failed_files"]
+        good = amounts["records"] > failed or amounts["documents"] > 0
         said = self._streak("records", failed, good=good)
-        files, lost = message.get("files", 0), message.get("failed_files", 0)
-        return said + self._streak("files", lost, good=files > lost)
+        return said + self._streak("files", lost, good=amounts["files"] > lost)
 
-    def _streak(self, what: str, failed: int, *, good: bool) -> list[dict[str, Json]]:
+    def _streak(self, what: str, failed: int, *, good: bool) -> list[Message]:
         before, limit = self._streaks[what], self._limits.error_streak
         after = 0 if good else before + failed
         self._streaks[what] = after
@@ -109,13 +112,13 @@ class Alarms:
         return []
 
 
-def _log_message(level: Level, event: str, **fields: Json) -> dict[str, Json]:
+def _log_message(level: Level, event: str, **fields: object) -> dict[str, object]:
     named = {"kind": "log", "level": level, "component": "pipeline", "event": event}
     rounded = {n: round(v, 3) if isinstance(v, float) else v for n, v in fields.items()}
     return {**named, **rounded}
 
 
-def _queue_fields(totals: MessageTotals) -> dict[str, Json]:
+def _queue_fields(totals: MessageTotals) -> dict[str, object]:
     reader, tokenizer = totals.depths()
     return {"queue_depth_reader": reader, "queue_depth_tok": tokenizer}
 
@@ -174,7 +177,7 @@ class Watch:
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
 
-    def __call__(self, message: dict[str, Json]) -> None:
+    def __call__(self, message: Message) -> None:
         """Take one message."""
         if message.get("kind") == "log":
             if self._log.heard(message):
@@ -299,13 +302,13 @@ class Watch:
         with self._lock:
             return list(metric_families(self._state()))
 
-    def _say(self, messages: list[dict[str, Json]]) -> None:
+    def _say(self, messages: list[Message]) -> None:
         """Write the lines of alarms whose level is high enough."""
         for message in messages:
             if self._log.heard(message):
                 self._log.write(message)
 
-    def _line(self, event: str, shown: dict[str, Json]) -> None:
+    def _line(self, event: str, shown: dict[str, object]) -> None:
         head = {"kind": "log", "level": "info", "component": "pipeline", "event": event}
         self._log.write({**head, **shown})
 

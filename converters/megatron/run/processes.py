@@ -24,7 +24,6 @@ from ingot.converters.megatron.run.recipe import FileTally, Recipe, UnitRun, mak
 from ingot.converters.megatron.tokenizer import load_tokenizer
 from ingot.converters.megatron.write.lanes import read_journal
 from ingot.converters.output.worker_pool import Inbox, Send, WorkerProcess
-from ingot.converters.rows import Json
 
 _SENT_ERRORS: Final = (ConversionError, SourceError, OutputError, EngineWrongError)
 
@@ -42,7 +41,7 @@ class UnitDone:
     failed: bool
 
 
-WorkerMessage: TypeAlias = Ready | UnitDone | IngotError | dict[str, Json]
+WorkerMessage: TypeAlias = Ready | UnitDone | IngotError | dict[str, object]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,7 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,8 +14,10 @@ from ingot.cli import command as o
 from ingot.cli.command import command_options
 from ingot.cli.console import note_line, print_json, safe_text
 from ingot.cli.display import count_text, write_output
-from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
+
+if TYPE_CHECKING:
+    from ingot.agent.review.review_document import ReviewDocument
 
 _BLOCKED = 1
 
@@ -79,7 +81,7 @@ def review(
 
 def _run_review(
     files: tuple[Path, ...], base: str | None, head: str | None, options: ReviewOptions
-) -> dict[str, Json]:
+) -> "ReviewDocument":
     from ingot.agent.review import mapping_review
 
     if not files:
@@ -103,7 +105,7 @@ def _print_markdown(text: str) -> None:
     sys.stdout.write(f"{shown}\n")
 
 
-def _report_to_github(found: dict[str, Json], *, annotated: bool) -> None:
+def _report_to_github(found: "ReviewDocument", *, annotated: bool) -> None:
     """Print annotations, and write the summary of the job's step."""
     from ingot.agent.review.github_comment import github_annotations, render_summary
     from ingot.converters.output.files import output_errors
@@ -116,7 +118,7 @@ def _report_to_github(found: dict[str, Json], *, annotated: bool) -> None:
             file.write(f"{render_summary(found).rstrip()}\n")
 
 
-def _conclude(found: dict[str, Json]) -> None:
+def _conclude(found: "ReviewDocument") -> None:
     levels = Counter(one["verdict"] for one in found["mappings"])
     count = len(found["mappings"])
     counts = ", ".join(f"{levels[level]} {level}" for level in ("block", "warn") if levels[level])

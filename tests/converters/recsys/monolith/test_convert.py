@@ -198,9 +198,9 @@ def test_rows_of_a_batch_that_cannot_be_used(tmp_path):
         run(path, out, "examplebatch", "example")
     done = run(path, out, "examplebatch", "example", skip_bad=True)
     counts = done.counts
-    assert (counts["rows"], counts["written"], counts["rejected_rows"]) == (3, 1, 2)
-    assert counts["rejected_records"] == 1
-    assert counts["rejects"] == {"batch_size": 1, "line_id": 2}
+    assert (counts.rows, counts.written, counts.rejected_rows) == (3, 1, 2)
+    assert counts.rejected_records == 1
+    assert counts.rejects == {"batch_size": 1, "line_id": 2}
     (left,) = read_examples(out)
     assert list(left.label) == [0.0]
 
@@ -227,9 +227,9 @@ def test_counts_add_up_with_filters(tmp_path):
     filters = Filters(labels=(LabelTest.parse("0>0"),))
     done = run(path, out, "example", "examplebatch", filters=filters, batch_size=2)
     counts = done.counts
-    assert counts["rows"] == 10 == counts["written"] + sum(counts["filtered"].values())
-    assert counts["filtered"] == {"label": 5}
-    assert counts["batches"] == 3
+    assert counts.rows == 10 == counts.written + sum(counts.filtered.values())
+    assert counts.filtered == {"label": 5}
+    assert counts.batches == 3
 
 
 def test_labels_are_never_written_twice(tmp_path):
@@ -444,9 +444,9 @@ def test_rows_of_tables_are_counted_as_rows(tmp_path):
         run(tmp_path / "t.parquet", out, "parquet", "example")
     done = run(tmp_path / "t.parquet", out, "parquet", "example", skip_bad=True)
     counts = done.counts
-    assert (counts["rows"], counts["written"], counts["rejected_rows"]) == (3, 1, 2)
-    assert counts["rejects"] == {"cell": 1, "empty": 1}
-    assert counts["rejected_records"] == 0
+    assert (counts.rows, counts.written, counts.rejected_rows) == (3, 1, 2)
+    assert counts.rejects == {"cell": 1, "empty": 1}
+    assert counts.rejected_records == 0
 
 
 def test_a_file_is_not_written_over_itself(tmp_path):

@@ -22,7 +22,7 @@ import pytest
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.monolith.contract import DEADBEEF
 from ingot.converters.recsys.monolith.convert.job import convert
-from ingot.converters.recsys.monolith.convert.settings import Settings, Target
+from ingot.converters.recsys.monolith.convert.settings import Counts, Settings, Target
 from ingot.converters.recsys.monolith.frames.compression import (
     new_compressor,
     open_decompressed,
@@ -38,7 +38,6 @@ from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows
 from ingot.converters.recsys.monolith.streams import read_rows
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
 from ingot.converters.recsys.monolith.wire.row_index import find_unfit_for_batches, index_batches
-from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
 from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
 from tests.converters.recsys.monolith.reference import canonical, row_of
@@ -361,12 +360,12 @@ def _end_of(error: SourceError) -> str:
     raise error
 
 
-def _hold_counts(counts: dict[str, Json], rejects: int) -> None:
+def _hold_counts(counts: Counts, rejects: int) -> None:
     """Hold the figures of a conversion against each other."""
-    figures = Counter(counts["filtered"])
-    assert counts["rows"] == counts["written"] + figures.total() + counts["rejected_rows"]
-    assert counts["rejected_records"] + counts["rejected_rows"] == rejects
-    assert Counter(counts["rejects"]).total() == rejects
+    figures = Counter(counts.filtered)
+    assert counts.rows == counts.written + figures.total() + counts.rejected_rows
+    assert counts.rejected_records + counts.rejected_rows == rejects
+    assert Counter(counts.rejects).total() == rejects
 
 
 def _rows_in(out: Path, target: str, framing: Framing) -> int:

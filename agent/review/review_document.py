@@ -1,0 +1,144 @@
+"""The document that a review writes (schemas/review.schema.json), object by object."""
+
+from typing import TypedDict
+
+from ingot.agent.review.replay import Kind, SideFigures
+from ingot.agent.review.verdict import Level
+
+
+class Example(TypedDict):
+    """A record before and after, each as lines of a name and a text."""
+
+    kind: Kind
+    place: str
+    old: list[list[str]] | None
+    new: list[list[str]] | None
+
+
+class ReasonEntry(TypedDict):
+    """Why a mapping does not simply pass."""
+
+    level: Level
+    rule: str
+    text: str
+    line: int | None
+
+
+_Classed = TypedDict("_Classed", {"class": str | None})
+
+
+class ChangeEntry(_Classed):
+    """A change of a mapping."""
+
+    target: str
+    rule: str
+    old: str | None
+    new: str | None
+    line: int | None
+
+
+class PathEntry(TypedDict):
+    """How often a path of a mapping was found in the sample."""
+
+    target: str
+    path: str
+    resolved: int
+    null: int
+    missing: int
+    rows: int
+
+
+class SideEntry(SideFigures):
+    """What one side makes of the sample."""
+
+    paths: list[PathEntry]
+
+
+class SampleEntry(TypedDict):
+    """What both sides were run on."""
+
+    kind: str
+    place: str
+    rows: int
+    sha256: str | None
+    why: str
+
+
+class DriftEntry(TypedDict):
+    """How the sample differs from the data that the mapping was made for."""
+
+    path: str
+    what: str
+    before: str
+    after: str
+    stops: bool
+
+
+class GoldenFailure(TypedDict):
+    """A golden row whose record is another one now."""
+
+    line: int
+    why: str
+
+
+class GoldenEntry(TypedDict):
+    """What came of the golden rows."""
+
+    file: str
+    rows: int
+    failed: list[GoldenFailure]
+
+
+class CostEntry(TypedDict):
+    """What it took to make a mapping."""
+
+    calls: float | int | None
+    tokens_in: float | int | None
+    tokens_out: float | int | None
+    usd: float | int | None
+
+
+class ProvenanceEntry(TypedDict):
+    """Who made a mapping."""
+
+    mapper: str | None
+    model: str | None
+    prompt_sha256: str | None
+    confidence: float | int | None
+    edited: bool | None
+    repaired: bool | None
+    cost: CostEntry | None
+
+
+class MappingEntry(_Classed):
+    """One mapping."""
+
+    path: str
+    old_path: str | None
+    status: str
+    verdict: Level
+    reasons: list[ReasonEntry]
+    changes: list[ChangeEntry]
+    sample: SampleEntry
+    old: SideEntry | None
+    new: SideEntry | None
+    same: int | None
+    of: int | None
+    examples: list[Example]
+    drift: list[DriftEntry]
+    golden: GoldenEntry | None
+    provenance: dict[str, ProvenanceEntry | None]
+    reproduce: str | None
+
+
+class ReviewDocument(TypedDict):
+    """The whole review."""
+
+    version: int
+    base: str
+    head: str
+    commits: dict[str, str | None]
+    verdict: Level
+    allow_breaking: bool
+    reproduce: str | None
+    mappings: list[MappingEntry]
