@@ -39,16 +39,15 @@ from ingot.agent.review.replay import (
 )
 from ingot.agent.review.review_document import (
     ChangeEntry,
-    CostEntry,
     Example,
     GoldenEntry,
     MappingEntry,
     PathEntry,
-    ProvenanceEntry,
     ReasonEntry,
     ReviewDocument,
     SampleEntry,
     SideEntry,
+    provenance_entry,
 )
 from ingot.agent.review.revisions import (
     Side,
@@ -61,7 +60,6 @@ from ingot.agent.review.verdict import Case, Reason, change_place, verdict_reaso
 from ingot.converters.errors import MappingError, RevisionError, SourceError
 from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.rows.executor import Record
-from ingot.converters.rows import MappingDocument
 
 VERSION = 1
 _MAGIC = re.compile(r"([*?\[])")
@@ -357,7 +355,7 @@ def mapping_entry(
         "examples": example_differences(matched.differences, _row_secrets(ran)) if matched else [],
         "drift": [encode(one) for one in redacted_changes(ran.drift)],
         "golden": _golden_json(case.golden, head.shown(one.path)),
-        "provenance": {"old": _provenance_json(one.old), "new": _provenance_json(one.new)},
+        "provenance": {"old": provenance_entry(one.old), "new": provenance_entry(one.new)},
         "reproduce": command,
     }
 
@@ -422,41 +420,3 @@ def _golden_json(found: GoldenResult | None, path: str) -> GoldenEntry | None:
         return None
     file = path_text(golden_file(Path(path)).as_posix())
     return {"file": file, "rows": found.rows, "failed": [encode(one) for one in found.failed]}
-
-
-def _provenance_json(document: MappingDocument | None) -> ProvenanceEntry | None:
-    """State who made a mapping; a value of a wrong type is not stated."""
-    stated = (document or {}).get("provenance")
-    if not isinstance(stated, dict) or not stated:
-        return None
-    repaired = stated.get("repaired")
-    return {
-        "mapper": _text_or_none(stated.get("mapper")),
-        "model": _text_or_none(stated.get("model")),
-        "prompt_sha256": _text_or_none(stated.get("prompt_sha256")),
-        "confidence": _number_or_none(stated.get("confidence")),
-        "edited": stated["edited"] if isinstance(stated.get("edited"), bool) else None,
-        "repaired": bool(repaired) if isinstance(repaired, bool | list) else None,
-        "cost": _cost_json(stated.get("cost")),
-    }
-
-
-def _cost_json(stated: object) -> CostEntry | None:
-    if not isinstance(stated, dict):
-        return None
-    return {
-        "calls": _number_or_none(stated.get("calls")),
-        "tokens_in": _number_or_none(stated.get("tokens_in")),
-        "tokens_out": _number_or_none(stated.get("tokens_out")),
-        "usd": _number_or_none(stated.get("usd")),
-    }
-
-
-def _text_or_none(stated: object) -> str | None:
-    return redact(stated) if isinstance(stated, str) else None
-
-
-def _number_or_none(stated: object) -> float | int | None:
-    if isinstance(stated, bool) or not isinstance(stated, int | float):
-        return None
-    return stated

@@ -2,8 +2,10 @@
 
 from typing import TypedDict
 
+from ingot.agent.privacy import redact
 from ingot.agent.review.replay import Kind, SideFigures
 from ingot.agent.review.verdict import Level
+from ingot.converters.rows import MappingDocument
 
 
 class Example(TypedDict):
@@ -142,3 +144,41 @@ class ReviewDocument(TypedDict):
     allow_breaking: bool
     reproduce: str | None
     mappings: list[MappingEntry]
+
+
+def provenance_entry(document: MappingDocument | None) -> ProvenanceEntry | None:
+    """State who made a mapping; a value of a wrong type is not stated."""
+    stated = (document or {}).get("provenance")
+    if not isinstance(stated, dict) or not stated:
+        return None
+    repaired = stated.get("repaired")
+    return {
+        "mapper": _text_or_none(stated.get("mapper")),
+        "model": _text_or_none(stated.get("model")),
+        "prompt_sha256": _text_or_none(stated.get("prompt_sha256")),
+        "confidence": _number_or_none(stated.get("confidence")),
+        "edited": stated["edited"] if isinstance(stated.get("edited"), bool) else None,
+        "repaired": bool(repaired) if isinstance(repaired, bool | list) else None,
+        "cost": _cost_json(stated.get("cost")),
+    }
+
+
+def _cost_json(stated: object) -> CostEntry | None:
+    if not isinstance(stated, dict):
+        return None
+    return {
+        "calls": _number_or_none(stated.get("calls")),
+        "tokens_in": _number_or_none(stated.get("tokens_in")),
+        "tokens_out": _number_or_none(stated.get("tokens_out")),
+        "usd": _number_or_none(stated.get("usd")),
+    }
+
+
+def _text_or_none(stated: object) -> str | None:
+    return redact(stated) if isinstance(stated, str) else None
+
+
+def _number_or_none(stated: object) -> float | int | None:
+    if isinstance(stated, bool) or not isinstance(stated, int | float):
+        return None
+    return stated

@@ -116,7 +116,7 @@ def convert(
         hint = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
         raise SourceError(source.location, "holds no file with data", hint)
     _check_apart(source, out)
-    settled = _options_document(options, source.name)
+    settled = results.options_document(options, source.name)
     identity = results.conversion_identity(
         source, mapping.kind, results.mapping_sha256(mapping), settled
     )
@@ -149,7 +149,7 @@ def finish_irrelevant(
     The inputs are listed by name and size and are not read.
     """
     options = options or ConvertOptions()
-    settled = _options_document(dataclasses.replace(options, tokenizer=None), source.name)
+    settled = results.options_document(dataclasses.replace(options, tokenizer=None), source.name)
     identity = results.conversion_identity(source, "irrelevant", None, settled)
     with identity.stage(out, overwrite=options.overwrite) as staged:
         if staged.done:
@@ -217,17 +217,6 @@ def _apply_stated(source: Source, mapping: Mapping) -> tuple[Source, Mapping]:
 
 def _merge_specs(under: SourceSpec, over: SourceSpec) -> SourceSpec:
     return SourceSpec.from_document({**under.to_document(), **over.to_document()})
-
-
-def _options_document(options: ConvertOptions, source_name: str) -> results.OptionsDocument:
-    """The options that decide bytes, as the manifest holds them."""
-    return {
-        "records": options.records,
-        "language": options.language,
-        "source": options.source_name or source_name,
-        "limit": options.limit,
-        "tokenizer": results.tokenizer_facts(options.tokenizer) if options.tokenizer else None,
-    }
 
 
 def plan_shards(files: Sequence[SourceFile]) -> list[tuple[SourceFile, ...]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
 
 from ingot import __version__
+from ingot.converters.convert.options import ConvertOptions
 from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.json_yaml import json_digest
 from ingot.converters.mapping.columns.executor import UnifiedTable
@@ -219,6 +220,17 @@ def _has_same_content(source: Source, known: list[InputEntry]) -> bool:
         )
     except IngotError:
         return False  # the conversion will say what is wrong with the file
+
+
+def options_document(options: ConvertOptions, source_name: str) -> OptionsDocument:
+    """The options that decide bytes, as the manifest holds them."""
+    return {
+        "records": options.records,
+        "language": options.language,
+        "source": options.source_name or source_name,
+        "limit": options.limit,
+        "tokenizer": tokenizer_facts(options.tokenizer) if options.tokenizer else None,
+    }
 
 
 def mapping_sha256(mapping: Mapping) -> str:
