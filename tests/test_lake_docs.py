@@ -57,20 +57,20 @@ def test_folders_are_those_of_the_code() -> None:
 
 def test_parts_of_a_data_set_are_told_as_they_are() -> None:
     told = " ".join(part("How files become data sets").split("2. ")[0].split())
-    alone, below = told.split("Subfolders such as")
+    alone, below = told.split("Subfolders with less clear names")
     parts = re.findall("`(.*?)`", alone.split("such as")[1])
     assert len(parts) == 7
     for name in parts:
         assert set_folder(f"forum/{name}/a.jsonl", frozenset()) == "forum"
         assert set_folder(f"{name}/a.jsonl", frozenset()) == "."
-    for name in re.findall("`(.*?)`", below.split("If a folder")[0]):
+    for name in re.findall("`(.*?)`", below.split("Directly in ROOT")[0]):
         assert set_folder(f"forum/{name}/a.jsonl", frozenset()) == "forum"
         assert set_folder(f"{name}/a.jsonl", frozenset()) == name
     assert data_set_name("web", "forum") == "web--forum"
 
 
 def test_cards_are_told_as_they_are() -> None:
-    text = " ".join(part("How files become data sets").split()).split("has a card (")[1]
+    text = " ".join(part("How files become data sets").split()).split("A card is")[1]
     told = re.findall(r"`([\w.*]+)`", text)[:4]
     assert len(told) == 4
     for name in (one.replace("*", "json") for one in [*told, "README.md"]):

@@ -248,7 +248,7 @@ class ModelSettings(EndpointSettings):
     llm_per_set: Annotated[
         Limits,
         Setting(
-            "Limits for each data set, resumed runs included: "
+            "Limits for one data set, in a run and its resumptions together: "
             "calls=3,tokens=20000,cost=0.05,seconds=60.",
             metavar="LIMITS",
             section=SECTION,

@@ -34,7 +34,7 @@ Mapper: TypeAlias = Annotated[
 MinConfidence: TypeAlias = Annotated[
     float,
     Setting(
-        "Least confidence (0 to 1): a proposal below it waits for review, even with `yes`.",
+        "Minimum confidence (0 to 1): a proposal below it waits for review, even with `yes`.",
         metavar="X",
         minimum=0.0,
         maximum=1.0,

@@ -22,7 +22,7 @@ Tokenizer: TypeAlias = Annotated[
     str | None,
     Setting(
         "Also write Megatron .bin/.idx files with this tokenizer: tokenizer.json, .model, "
-        "their folder, or hf://REPO.",
+        "a folder of one, or hf://REPO.",
         metavar="T",
         section=OUTPUT,
         parse=existing_tokenizer,
@@ -32,7 +32,7 @@ Records: TypeAlias = Annotated[RecordFormat, Setting("Format of the records.", s
 Language: TypeAlias = Annotated[
     str | None,
     Setting(
-        "Value of meta.language where the mapping sets none: ISO 639-1 code, or mix for several.",
+        "Value of meta.language if the mapping does not set it: ISO 639-1 code, or mix.",
         metavar="CODE",
         parse=language_code,
     ),
@@ -40,7 +40,7 @@ Language: TypeAlias = Annotated[
 SourceName: TypeAlias = Annotated[
     str | None,
     Setting(
-        "Value of meta.source, a name and no path, where the mapping sets none.",
+        "Value of meta.source if the mapping does not set it: a name, not a path.",
         metavar="NAME",
         flag="source",
         default="name of SOURCE",

@@ -73,7 +73,8 @@ class Overrides:
     tail_ids: Annotated[
         Literal["disjoint", "contract"] | None,
         Setting(
-            "First id of hashed tokens in a hybrid feature: after its vocabulary, or 2 (contract).",
+            "Where ids of hashed tokens of hybrids start: after the vocabulary (disjoint) "
+            "or at 2 (contract).",
             section=_OVERRIDES,
         ),
     ] = None
@@ -105,7 +106,7 @@ class ChosenColumns:
     entity: Annotated[
         str | None,
         Setting(
-            "Column that splits the rows, such as the user: no entity is in both splits.",
+            "Column that decides train or valid, such as the user: its rows go to one split.",
             metavar="COLUMN",
             section=_KNOWN,
         ),

@@ -48,7 +48,7 @@ def review_lake(
     *,
     lake: Annotated[
         Path,
-        Setting("Output folder of the lake: --out of its runs.", metavar="DIR", positional=True),
+        Setting("The folder that was --out of `ingot lake run`.", metavar="DIR", positional=True),
     ],
     mappings: Annotated[
         Path | None,

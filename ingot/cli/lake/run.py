@@ -250,14 +250,16 @@ def run(
     poll: Annotated[
         float,
         Setting(
-            "With `watch`: seconds between runs; files changed in that time wait for the next.",
+            "With `watch`: seconds between runs; data sets with files changed since wait.",
             metavar="S",
             minimum=0.1,
         ),
     ] = 30.0,
     dry_run: Annotated[
         bool,
-        Setting("List the data sets, convert nothing; DIR/.ingot-lake keeps the file scan."),
+        Setting(
+            "List the data sets, convert nothing. Only the file scan is stored (DIR/.ingot-lake)."
+        ),
     ] = False,
     strict: Annotated[
         bool, Setting("Exit with 1 if a data set waits, failed or has no budget left.")

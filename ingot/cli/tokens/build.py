@@ -197,7 +197,7 @@ def _stage_rows(summary: "BuildSummary", console: "Console") -> Iterator[tuple[s
 def _share_text(share: float | None, whole: float | None, what: str) -> str:
     if share is None:
         return ""
-    return f"; while reading {100 * share:.0f} % of {safe_text(what)} ({whole:,.0f} MB/s)"
+    return f"; in the reading phase {100 * share:.0f} % of {safe_text(what)} ({whole:,.0f} MB/s)"
 
 
 def _bytes_text(number: int) -> str:
@@ -221,7 +221,7 @@ def build_tokens(
     tokenizer: Annotated[
         str,
         Setting(
-            "tokenizer.json, SentencePiece .model, their folder, or hf://REPO[@REVISION].",
+            "tokenizer.json, SentencePiece .model, a folder of one, or hf://REPO[@REVISION].",
             metavar="PATH|HF_REPO",
             parse=existing_tokenizer,
         ),

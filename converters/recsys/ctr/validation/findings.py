@@ -62,7 +62,7 @@ RULES: Final = (
     Rule(number="R3.3", wants="the value beside the missing id is 1.0"),
     Rule(number="R3.4", wants="the padding id 0 is in no file"),
     Rule(number="R3.5", wants="ids are not negative and below the feature's number of ids"),
-    Rule(number="R3.6", wants="id 2 stands for a token out of the vocabulary, or for hash 0"),
+    Rule(number="R3.6", wants="id 2 appears only for a token out of the vocabulary, or for hash 0"),
     Rule(number="R3.7", wants="values are finite", decided=True),
     Rule(number="R3.8", wants="no list holds an id of the vocabulary twice", decided=True),
     Rule(
@@ -88,7 +88,7 @@ NOT_CHECKED: Final = (
     "whether the right tokens of a list were kept, in the right order, when it was cut to max_len",
     "whether a list of hashed ids repeats a token: two tokens can have the same hash",
     "R3.6, R3.8, R3.9 of hybrid features with tail_ids contract: hashes share the vocabulary's ids",
-    "whether rows with click_mask 1 were really shown: the raw data holds impressions only",
+    "whether rows with click_mask 1 were really shown: every raw row counts as an impression",
     "the batches of the loader: they are not files",
 )
 """What files alone cannot show."""
