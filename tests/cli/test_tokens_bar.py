@@ -206,8 +206,8 @@ def test_the_summary_on_a_wide_terminal() -> None:
     assert "records 1,234 4 rejected" in lines
     assert "tokens 150,000,000 12.5M tokens/s by fast ]0;x [bold]" in lines
     assert (
-        "input 200 MB 16.7 MB/s; in the reading phase 1 % of the disk's sequential reading (1,784 MB/s)"
-        in lines
+        "input 200 MB 16.7 MB/s; in the reading phase 1 % of the disk's sequential reading "
+        "(1,784 MB/s)" in lines
     )
     engine = "what fast ]0;x [bold] does in memory (75 MB/s)"
     assert f"text 600 MB 50.0 MB/s; in the reading phase 80 % of {engine}" in lines
