@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +31,7 @@ HINTS: Final = {
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 _RETRY_SECONDS: Final = 0.1
+_URL: Final = re.compile(r"(?:^|/)[A-Za-z][\w+.-]+:/")  # also as `Path` spells it: s3:/bucket
 
 
 class FileEntry(TypedDict):
@@ -66,7 +68,10 @@ class InputStamp(InputLabels):
 
 @contextmanager
 def output_errors(where: Path | str) -> Iterator[None]:
-    """Translate an operating system error that occurs while `where` is written."""
+    """Translate an operating system error that occurs while `where` is written; refuse a URL."""
+    if _URL.search(str(where)):
+        hint = "write to a local folder and copy it from there"
+        raise OutputError(str(where), "is a URL, and results are written to local disks only", hint)
     try:
         yield
     except OSError as error:

@@ -34,19 +34,23 @@ def complete_order(
 
 def ask_person(state: "State", context: "Context") -> dict[str, object]:
     """Show the proposal, and the rules' where it differs; ask once."""
+    from ingot.cli.console import note_line
+
     second = show_proposal(state, context)
     rules = second and second.mapping
     choices = "[y]es, [e]dit, [r]ules', [n]o" if rules else "[y]es, [e]dit, [n]o"
     proposal = state["proposal"]
-    answer = read_answer(f"Convert with this mapping? {choices}: ").lower()
+    known = ("y", "yes", "e", "edit", "n", "no", "", *(("r", "rules", "rules'") if rules else ()))
+    while (answer := read_answer(f"Convert with this mapping? {choices}: ").lower()) not in known:
+        note_line(f"{answer} is none of these")
     if answer in ("y", "yes"):
         return {"decisions": [{"type": "approve"}]}
+    if answer in ("n", "no", ""):
+        return {"decisions": [{"type": "reject", "message": "not approved"}]}
     if answer in ("e", "edit"):
         mapping = edit_mapping((proposal and proposal.mapping) or {})
-    elif rules and answer in ("r", "rules", "rules'"):
-        mapping = rules
     else:
-        return {"decisions": [{"type": "reject", "message": "not approved"}]}
+        mapping = rules
     action = {"name": "convert", "args": {"mapping": mapping}}  # shown and asked about again
     return {"decisions": [{"type": "edit", "edited_action": action}]}
 

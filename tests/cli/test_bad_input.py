@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from ingot.cli.app import app
 
+TOKENIZER = str(Path(__file__).parents[2] / "examples/tokenizer/tokenizer.json")
 MAPPING = {"version": 2, "text": "body"}
 ROWS = [{"body": f"Sentence {n} of a longer text that is worth reading."} for n in range(200)]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
@@ -217,3 +218,25 @@ def test_names_from_archives_cannot_steer_the_terminal() -> None:
     ran: Any = CliRunner().invoke(app, ["run", "\x1b[2Jgone", "--out", "out"])
     assert ran.exit_code == 1
     assert "\x1b" not in ran.stderr
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/out", "gs://bucket/out", "file:///bucket/out"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "good.jsonl", "--mapper", "rules", "--yes", "--out"),
+        ("map", "good.jsonl", "--mapper", "rules", "--output"),
+        ("convert", "mapping.json", "good.jsonl", "--out"),
+        ("lake", "run", "lake", "--mapper", "rules", "--out"),
+        ("tokens", "build", "--input-dir", "pq", "--tokenizer", TOKENIZER, "--output-prefix"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_results_are_not_written_to_urls(words: tuple[str, ...], url: str) -> None:
+    Path("lake").mkdir()
+    Path("lake/good.jsonl").write_bytes(LINES)
+    Path("pq").mkdir()
+    pq.write_table(pa.table({"text": ["Some text."]}), "pq/a.parquet")
+    before = {*Path().iterdir()}
+    assert "is a URL, and results are written to local disks only" in ends(1, *words, url)
+    assert {*Path().iterdir()} - {Path("state")} == before
