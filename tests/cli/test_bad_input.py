@@ -220,6 +220,12 @@ def test_names_from_archives_cannot_steer_the_terminal() -> None:
     assert "\x1b" not in ran.stderr
 
 
+def test_the_prompt_for_a_folder_without_data() -> None:
+    Path("docs").mkdir()
+    Path("docs/README.md").write_text("# Read me")
+    assert "no model would be asked: irrelevant" in ends(0, "map", "docs", "--show-prompt")
+
+
 @pytest.mark.parametrize("url", ["s3://bucket/out", "gs://bucket/out", "file:///bucket/out"])
 @pytest.mark.parametrize(
     "words",

@@ -234,9 +234,13 @@ def map_data(
 def _show_prompt(order: Order, *, as_json: bool) -> None:
     from ingot.agent.context import Context
     from ingot.agent.model.budget import estimate_tokens
+    from ingot.agent.nodes.discover import discover
     from ingot.agent.proposing.llm.mapper import conversation_messages
 
     context = Context()
+    if settled := discover({"order": order}, context).get("proposal"):
+        note_line(f"no model would be asked: {settled.decision}: {settled.reason}")
+        return
     source, sample = context.source(order.source), context.sample(order.source)
     messages = conversation_messages(source, sample, order.request())
     if as_json:
