@@ -47,10 +47,10 @@ def ask_person(state: "State", context: "Context") -> dict[str, object]:
         return {"decisions": [{"type": "approve"}]}
     if answer in ("n", "no", ""):
         return {"decisions": [{"type": "reject", "message": "not approved"}]}
-    if answer in ("e", "edit"):
-        mapping = edit_mapping((proposal and proposal.mapping) or {})
-    else:
+    if rules and answer.startswith("r"):
         mapping = rules
+    else:
+        mapping = edit_mapping((proposal and proposal.mapping) or {})
     action = {"name": "convert", "args": {"mapping": mapping}}  # shown and asked about again
     return {"decisions": [{"type": "edit", "edited_action": action}]}
 
