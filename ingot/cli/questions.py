@@ -33,7 +33,7 @@ def complete_order(
 
 
 def ask_person(state: "State", context: "Context") -> dict[str, object]:
-    """Show the proposal, and the rules' where it differs; ask once."""
+    """Show the proposal, and the rules' where it differs; ask until the answer is one of those."""
     from ingot.cli.console import note_line
 
     second = show_proposal(state, context)
