@@ -18,6 +18,7 @@ from ingot.converters.output.commit import check_destination
 from ingot.converters.output.files import output_errors
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.sources.readers import UNREAD
 
 _SHOWN = 20
 
@@ -46,6 +47,8 @@ def discover(state: State, context: Context) -> State:
     raw_data = None if order.mapping else raw_data_proposal(source)
     if source.files and raw_data is None:
         return found
+    if raw_data is None:
+        _check_formats(source)
     return {**found, "proposal": raw_data or _no_data_proposal(source)}
 
 
@@ -77,6 +80,16 @@ def summarize_source(source: Source) -> SourceSummary:
         ),
         left_out_count=len(source.left_out),
     )
+
+
+def _check_formats(source: Source) -> None:
+    """Refuse a folder in which nothing can be read but what is no data; name the formats."""
+    unread = [one for one in source.left_out if one.why.endswith(UNREAD)]
+    if unread:
+        first = ", ".join(f"{one.name} is {one.why.removesuffix(UNREAD)}" for one in unread[:3])
+        more = f", and {len(unread) - 3:,} more" if len(unread) > 3 else ""
+        hint = "convert these files to JSON, CSV, Parquet, Arrow or text first"
+        raise SourceError(source.location, f"no file in it can be read: {first}{more}", hint)
 
 
 def _no_data_proposal(source: Source) -> Proposal:

@@ -151,8 +151,8 @@ _SIDE_FILE_NAMES = re.compile(
     re.IGNORECASE,
 )
 _SIDE_FILE_KINDS = {
-    "document": "md markdown rst pdf doc docx xls xlsx ppt pptx",
-    "web page": "html htm css",
+    "document": "md markdown rst",
+    "style sheet": "css",
     "script": "py ipynb sh js ts r bat pl c cpp h java go rs",
     "settings": "yaml yml toml ini cfg lock",
     "checksum": "md5 sha1 sha256 crc",
@@ -163,6 +163,15 @@ _SIDE_FILE_KINDS = {
 }
 _KIND_OF_ENDING = {
     ending: kind for kind, endings in _SIDE_FILE_KINDS.items() for ending in endings.split()
+}
+UNREAD = ", which is not read"
+_UNREAD_KINDS = {
+    "a PDF document": "pdf",
+    "an Office document": "doc docx xls xlsx ppt pptx odt ods rtf",
+    "an HTML page": "html htm",
+}
+_UNREAD_ENDINGS = {
+    ending: kind + UNREAD for kind, endings in _UNREAD_KINDS.items() for ending in endings.split()
 }
 BINARY = "binary data"
 _BINARY_MAGIC = (
@@ -186,6 +195,19 @@ _BINARY_MAGIC = (
 )
 
 
+# What is text, and is not read as lines unless `format` says so.
+_MARKUP = [
+    (re.compile(pattern, re.IGNORECASE), kind)
+    for pattern, kind in (
+        (rb"(<!--.*?-->\s*)?(<!doctype html|<html)", "an HTML page"),
+        (rb"<\?xml|<!doctype ", "an XML file"),
+        (rb"WARC/[\d.]+\s", "a WARC archive"),
+        (rb"From \S+ [^\n]*\d{4}\r?\n[\w-]+: ", "a mailbox (mbox)"),
+        (rb"\{\\rtf\d", "an RTF document"),
+    )
+]
+
+
 def side_file_reason(name: str) -> str | None:
     """Why a file of this name (relative to the source) is no data, or None where it may be."""
     *folders, base = name.split("/")
@@ -194,8 +216,9 @@ def side_file_reason(name: str) -> str | None:
         return "hidden"
     if _SIDE_FILE_NAMES.fullmatch(base):
         return "side file"
-    kind = _KIND_OF_ENDING.get(base.rpartition(".")[2].lower()) if "." in base else None
-    return None if kind is None else f"side file ({kind})"
+    ending = base.rpartition(".")[2].lower() if "." in base else ""
+    kind = _KIND_OF_ENDING.get(ending)
+    return _UNREAD_ENDINGS.get(ending) if kind is None else f"side file ({kind})"
 
 
 def describe_binary(head: bytes) -> str:
@@ -297,6 +320,9 @@ def _text_facts(
     data = b"".join(read_utf8_blocks(io.BytesIO(seen.head), entry.name, encoding.name, newline))
     if not data.strip():
         return NoData("blank") if seen.whole else NoData("blank at its beginning")
+    for pattern, kind in _MARKUP if spec.format is None else ():
+        if pattern.match(data.lstrip()):
+            return NoData(f"{kind}{UNREAD}", broken=True)
     guessed = frozenset({"encoding"} if encoding.guessed else ())
     base = FileFacts(
         format="text",

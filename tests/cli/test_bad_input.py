@@ -220,6 +220,36 @@ def test_names_from_archives_cannot_steer_the_terminal() -> None:
     assert "\x1b" not in ran.stderr
 
 
+UNREAD = {
+    "a.xml": b'<?xml version="1.0"?>\n<a><b>Some text.</b></a>\n',
+    "a.data": b"<!-- made -->\n<html><body>Some text.</body></html>\n",
+    "a.warc": b"WARC/1.0\r\nWARC-Type: response\r\n\r\n",
+    "inbox": b"From me@x.org Sat Jan  3 01:05:34 2015\nSubject: x\n\nSome text.\n",
+    "a.pdf": b"%PDF-1.7\n",
+    "a.docx": b"PK\x03\x04",
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_formats_that_are_not_read_are_refused_by_name(name: str) -> None:
+    Path("in").mkdir()
+    Path("in/README.md").write_text("# Read me")
+    Path("in", name).write_bytes(UNREAD[name])
+    said = one_line(ends(1, "run", "in", "--mapper", "rules", "--yes", "--out", "out"))
+    assert f"no file in it can be read: {name} is a" in said
+    Path("in/rows.jsonl").write_bytes(LINES)
+    ran = CliRunner().invoke(app, ["map", "in", "--mapper", "rules"])
+    assert json.loads(ran.stdout)["text"] == "body"
+
+
+def test_lines_of_markup_are_text_where_the_format_says_so() -> None:
+    Path("pages.txt").write_text("<html>one page</html>\n" * 60)
+    Path("m.json").write_text('{"version": 2, "source": {"format": "text"}, "text": "text"}')
+    ran = CliRunner().invoke(app, ["convert", "m.json", "pages.txt", "--out", "out"])
+    assert ran.exit_code == 0, ran.output
+    assert "error" in ends(1, "map", "pages.txt", "--mapper", "rules")
+
+
 def test_the_prompt_for_a_folder_without_data() -> None:
     Path("docs").mkdir()
     Path("docs/README.md").write_text("# Read me")
