@@ -63,7 +63,7 @@ def test_parts_of_a_data_set_are_told_as_they_are() -> None:
     for name in parts:
         assert set_folder(f"forum/{name}/a.jsonl", frozenset()) == "forum"
         assert set_folder(f"{name}/a.jsonl", frozenset()) == "."
-    for name in re.findall("`(.*?)`", below.split("Directly in ROOT")[0]):
+    for name in re.findall("`(.*?)`", below.split("but not directly")[0]):
         assert set_folder(f"forum/{name}/a.jsonl", frozenset()) == "forum"
         assert set_folder(f"{name}/a.jsonl", frozenset()) == name
     assert data_set_name("web", "forum") == "web--forum"

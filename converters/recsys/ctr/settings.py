@@ -106,7 +106,7 @@ class ChosenColumns:
     entity: Annotated[
         str | None,
         Setting(
-            "Column that decides train or valid, such as the user: its rows go to one split.",
+            "Column, such as the user, that decides train or valid: equal values, one split.",
             metavar="COLUMN",
             section=_KNOWN,
         ),

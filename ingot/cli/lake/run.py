@@ -250,7 +250,7 @@ def run(
     poll: Annotated[
         float,
         Setting(
-            "With `watch`: seconds between runs; data sets with files changed since wait.",
+            "With `watch`: seconds between runs; files changed in that time are for a later run.",
             metavar="S",
             minimum=0.1,
         ),
@@ -262,7 +262,7 @@ def run(
         ),
     ] = False,
     strict: Annotated[
-        bool, Setting("Exit with 1 if a data set waits, failed or has no budget left.")
+        bool, Setting("Exit with 1 if a data set is waiting, postponed or failed.")
     ] = False,
     as_json: o.Json = False,
 ) -> None:
