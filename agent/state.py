@@ -13,7 +13,8 @@ from ingot.agent.proposing.proposal import Attempt, Evidence, Proposal, Turn
 from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
 from ingot.converters.mapping.check import PathCoverage
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.mapping.loss import NO_LOSS, Loss
+from ingot.converters.rows import Json, MappingDocument, NonFinite
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.text_kinds import Content
 
@@ -39,6 +40,16 @@ def answer_message(text: str) -> Message:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UnreadFiles:
+    """Files in formats that are not read: `bytes` of the `of_bytes` of all that look like data."""
+
+    files: int
+    bytes: int
+    of_bytes: int
+    first: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SourceSummary:
     """What people want to know about a source; of `left_out_count` files the first are named."""
 
@@ -47,6 +58,8 @@ class SourceSummary:
     bytes: int
     left_out: tuple[LeftOut, ...]
     left_out_count: int
+    unread: Annotated[UnreadFiles | None, OMIT] = None
+    other_bytes: Annotated[int, OMIT] = 0  # of data files of another shape
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,6 +111,7 @@ class Check:
     failures: dict[str, int]
     paths: tuple[PathCoverage, ...] = ()
     content: Content = field(default_factory=Content)
+    loss: Annotated[Loss, OMIT] = NO_LOSS
     messages: int = 0
     dropped: int = 0
     warnings: tuple[str, ...] = ()
@@ -185,6 +199,7 @@ class WrittenWarnings:
     mapping: tuple[str, ...] = ()
     meta: dict[str, int] = field(default_factory=dict)
     paths: dict[str, dict[str, int]] = field(default_factory=dict)
+    non_finite: Annotated[NonFinite | None, OMIT] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -204,7 +204,7 @@ def translate_read_errors(where: str, problem: str = "cannot read it") -> Iterat
     except Exception as error:
         if not isinstance(error, (OSError, *_DAMAGE_ERRORS)) and not _is_damage(error):
             raise
-        hint = "is the file whole? fetch or copy it again"
+        hint = "is the file complete? fetch or copy it again"
         raise SourceError(where, f"{problem}: {error_text(error)}", hint) from error
 
 

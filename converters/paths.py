@@ -2,7 +2,8 @@
 
 A path is RFC 9535 JSONPath without the leading `$.` (which may be written), restricted to names,
 indices and wildcards, plus four whole-segment marks: `$` (the value itself), `.*` (the values of an
-object), `^` (the nearest object around) and `~` (the key or list index of the current value).
+object), `^` (the nearest object around) and `~` (the key or list index of the current value). The
+path `@file` is the name of the row's file, unless the current object has such a key.
 docs/mapping.md is the reference.
 
 Paths are compiled once and walked many times. Missing and null are told apart: a step that does not
@@ -52,6 +53,18 @@ class Node:
         self.parent = parent
 
 
+class RowNode(Node):
+    """A row in its file, whose relative name without extensions is `file`."""
+
+    __slots__ = ("file",)
+
+    def __init__(self, value: Json, key: str | int | None, file: str) -> None:
+        self.value = value
+        self.key = key
+        self.parent = None
+        self.file = file
+
+
 class Names(NamedTuple):
     """A run of plain names; at each object the longest run that is a key is taken first."""
 
@@ -84,6 +97,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _QUOTED = {code: f"\\u{code:04x}" for code in range(0x20)} | {ord("\\"): "\\\\", ord("'"): "\\'"}
 MARKS = ("*", "^", "~")
+FILE = "@file"  # as a whole path
 # No path that a person can read has more steps; every run of names in one is joined beforehand.
 MAX_STEPS = 64
 # A longer text is no slip of a legal path, and guesses at it cost more than they are worth.
@@ -127,7 +141,7 @@ def _unescape(text: str) -> str:
 
 def quote_name(name: str) -> str:
     """One key as a path segment: plain where that is unambiguous, else quoted in brackets."""
-    plain = _NAME.fullmatch(name) and name not in (*MARKS, "$") and name.isprintable()
+    plain = _NAME.fullmatch(name) and name not in (*MARKS, "$", FILE) and name.isprintable()
     if plain:
         return name
     return f"['{name.translate(_QUOTED)}']"
@@ -289,6 +303,21 @@ def _walk_up(nodes: list[Node]) -> list[Node]:
     return [up for node in nodes if (up := _parent_node(node)) is not None]
 
 
+def _walk_file(nodes: list[Node]) -> list[Node]:
+    """The values of a key of this name, or the names of the files around."""
+    hits = []
+    for node in nodes:
+        if node.value.__class__ is dict and FILE in node.value:
+            hits.append(Node(node.value[FILE], FILE, node))
+            continue
+        row = node
+        while row.parent is not None:
+            row = row.parent
+        if isinstance(row, RowNode):
+            hits.append(Node(row.file, FILE, node))
+    return hits
+
+
 def _walk_key_of(nodes: list[Node]) -> list[Node]:
     return [Node(n.key, None, n) for n in nodes if n.key is not None]
 
@@ -321,7 +350,8 @@ class Path:
         except PathSyntaxError as error:
             raise PathSyntaxError(text, error.problem, _nearest_legal(text)) from None
         self.text = text
-        self._walks = tuple(_walk_step(step, text) for step in self.steps)
+        own = (_walk_file,) if self.is_file else None
+        self._walks = own or tuple(_walk_step(step, text) for step in self.steps)
 
     def __repr__(self) -> str:
         return f"Path({self.text!r})"
@@ -332,7 +362,7 @@ class Path:
     def __hash__(self) -> int:
         return hash(self.text)
 
-    def __reduce__(self) -> tuple[Callable[[str], "Path"], tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[..., "Path"], tuple[object, ...]]:
         return compile_path, (self.text,)
 
     def nodes(self, start: Node) -> list[Node]:
@@ -349,9 +379,14 @@ class Path:
         return [node.value for node in self.nodes(start)]
 
     @property
+    def is_file(self) -> bool:
+        """Whether the path is `@file`; quoted, it is a key like any other."""
+        return self.steps == (Names((FILE,)),)
+
+    @property
     def single_name(self) -> str | None:
         """The key, where the path is one key of the current object: the case worth a short cut."""
-        if len(self.steps) != 1:
+        if len(self.steps) != 1 or self.is_file:
             return None
         step = self.steps[0]
         if isinstance(step, Names) and len(step.names) == 1:
@@ -361,8 +396,8 @@ class Path:
     @property
     def first_wildcard(self) -> int | None:
         """Position of the first `[*]` or `.*` among the steps."""
-        marks = (Mark("[*]"), Mark("*"))
-        return next((i for i, step in enumerate(self.steps) if step in marks), None)
+        wild = (isinstance(step, Mark) and step.mark in ("[*]", "*") for step in self.steps)
+        return next((place for place, one in enumerate(wild) if one), None)
 
 
 def steps_text(steps: tuple[Step, ...]) -> str:

@@ -1,8 +1,8 @@
 """Rows as every reader gives them and every executor takes them: JSON values with their place."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 # Readers give JSON types only: None, bool, int, float, str, list, dict. Times, decimals, bytes and
 # Arrow scalars are turned into these at the reader, and a text that is not valid Unicode is a bad
@@ -36,6 +36,8 @@ class Batch:
             number.
         weights: input rows behind each value (a group of rows is one value), None = 1 each.
         table: the same rows as a `pyarrow.RecordBatch` where the file is columnar, else None.
+        non_finite: rows of JSON with numbers that are not finite (NaN, Infinity), which were read
+            as null, and how many each has.
     """
 
     file: str
@@ -45,6 +47,42 @@ class Batch:
     weights: Sequence[int] | None = None
     bad: Sequence[BadRow] = ()
     table: Any | None = None
+    non_finite: Sequence[tuple[int, int]] = ()
+
+
+class NonFinite(TypedDict):
+    """Numbers of JSON that are not finite and were read as null: how many, and the first row."""
+
+    numbers: int
+    rows: int
+    file: str
+    row: int
+
+
+def count_non_finite(found: Iterable[tuple[str, int, int]]) -> NonFinite | None:
+    """Sum up (file, row, numbers) of some rows in their order; None where there is no row."""
+    rows = list(found)
+    if not rows:
+        return None
+    numbers = sum(count for _, _, count in rows)
+    return {"numbers": numbers, "rows": len(rows), "file": rows[0][0], "row": rows[0][1]}
+
+
+def add_non_finite(one: NonFinite | None, other: NonFinite | None) -> NonFinite | None:
+    """Add what comes later to what came first."""
+    if one is None or other is None:
+        return one or other
+    numbers, rows = one["numbers"] + other["numbers"], one["rows"] + other["rows"]
+    return {**one, "numbers": numbers, "rows": rows}
+
+
+def non_finite_text(found: NonFinite) -> str:
+    """What people read of such numbers."""
+    row = f" row {found['row']}" if found["row"] >= 0 else ""  # of a sample it may be unknown
+    numbers = f"{found['numbers']:,} number{'s' * (found['numbers'] != 1)}"
+    rows = f"{found['rows']:,} row{'s' * (found['rows'] != 1)}"
+    where = f"the first in {found['file']}{row}"
+    return f"NaN or Infinity was read as null: {numbers} in {rows}, {where}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

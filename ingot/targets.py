@@ -41,7 +41,7 @@ class Target:
 _RECSYS: Final = "ingot.converters.recsys"
 TARGETS: Final[dict[str, Target]] = {
     "records": Target(
-        makes="unified records for pre-training (pt) and fine-tuning (sft)",
+        makes="ingot records for pre-training (pt) and fine-tuning (sft)",
         build="ingot.converters.convert.job:convert",
         schemas=("mapping", "manifest", "record.pt", "record.sft"),
     ),

@@ -57,8 +57,8 @@ def test_folders_are_those_of_the_code() -> None:
 
 def test_parts_of_a_data_set_are_told_as_they_are() -> None:
     told = " ".join(part("How files become data sets").split("2. ")[0].split())
-    alone, below = told.split("Subfolders with less clear names")
-    parts = re.findall("`(.*?)`", alone.split("such as")[1])
+    alone, below = told.split("So are folders with less clear names")
+    parts = re.findall("`(.*?)`", alone.split("Partition folders")[1])
     assert len(parts) == 7
     for name in parts:
         assert set_folder(f"forum/{name}/a.jsonl", frozenset()) == "forum"
@@ -70,8 +70,7 @@ def test_parts_of_a_data_set_are_told_as_they_are() -> None:
 
 
 def test_cards_are_told_as_they_are() -> None:
-    text = " ".join(part("How files become data sets").split()).split("A card is")[1]
-    told = re.findall(r"`([\w.*]+)`", text)[:4]
+    told = re.findall(r"`([\w.*]+)`", part("Cards"))[:4]
     assert len(told) == 4
     for name in (one.replace("*", "json") for one in [*told, "README.md"]):
         assert is_card(Entry(name=name, place=LocalFile(name), bytes=1))

@@ -72,7 +72,7 @@ def test_the_page_shows_what_happens(tmp_path):
         elif block["kind"] == "console":
             printed = held(block["body"], tmp_path, **(model if "keeper" in block["body"] else {}))
             shown = pattern(block["body"].partition("\n")[2])
-            assert re.fullmatch(f"{shown}(?:kept: .*\n)?", printed), printed
+            assert re.fullmatch(f"{shown}(?:To resume: .*\n)?", printed), printed
             count += 1
         else:
             assert block["body"].strip() in said

@@ -1,110 +1,25 @@
-"""Parse the short commands of a conversation, and values as a person types them.
+"""Parse the short commands of a conversation.
 
-The parts of a value (`title,body`, `"You are kind."`, `{{a}}: {{b}}`, `title|headline`) are
-separated by commas; `...` is what is there already; a text in double quotes is literal.
+How a value is typed is in `typed_values`, and a list of messages in `message_lists`.
 """
 
-import json
+import difflib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ingot.agent.chat.edits import Edit, list_conditions
-from ingot.converters.mapping.bind import ISO_639_1
+from ingot.agent.chat.message_lists import parse_message_list
+from ingot.agent.chat.typed_values import (
+    NOTHING,
+    ValueSyntaxError,
+    parse_meta_value,
+    parse_parts,
+    parse_scalar,
+    split_outside_quotes,
+)
 from ingot.converters.mapping.language import META_KEYS, ROLES
 from ingot.converters.rows import Json, MappingDocument
-
-_OPENING = {"[": "]", "{": "}"}
-NOTHING = ("none", "nothing", "-")
-
-
-class ValueSyntaxError(ValueError):
-    """A typed value cannot be parsed; the message says why."""
-
-
-def parse_parts(text: str) -> list[Json]:
-    """Return the parts of a value in the form of an edit; [] = none."""
-    nothing = text.strip().lower() in NOTHING
-    return [] if nothing else [_parse_part(one) for one in split_outside_quotes(text, ",")]
-
-
-def _parse_part(text: str) -> Json:
-    if text == "...":
-        return {"current": 0}
-    if text.startswith('"'):
-        return {"literal": _parse_literal(text)}
-    if "{{" in text:
-        return {"template": text, "each": []}
-    choices = list(split_outside_quotes(text, "|"))
-    return {"first_of": choices} if len(choices) > 1 else text
-
-
-def _parse_literal(text: str) -> str:
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise ValueSyntaxError(
-            f'{text} is not a text in double quotes (inside it, \\" and \\n)'
-        ) from error
-    if not isinstance(found, str):
-        raise ValueSyntaxError(f"{text} is not a text in double quotes")
-    return found
-
-
-def parse_meta_value(text: str, key: str, fields: tuple[str, ...]) -> Json:
-    """Return the value of a meta key: a path, a literal, None = none.
-
-    A language code that is not a field is a literal, as in version 1 of the mapping format.
-    """
-    found = parse_parts(text)
-    if len(found) > 1:
-        raise ValueSyntaxError(f"{key} is one field or one text in double quotes")
-    one = found[0] if found else None
-    if key == "language" and isinstance(one, str) and one not in fields:
-        return {"literal": one} if one in ISO_639_1 or one == "mix" else one
-    if isinstance(one, dict) and "literal" not in one:
-        raise ValueSyntaxError(f"{key} is one field or one text in double quotes")
-    return one
-
-
-def parse_scalar(text: str) -> Json:
-    """Return a value as data has it: a number, true, false, null, or the text without quotes."""
-    if text.startswith('"'):
-        return _parse_literal(text)
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return text
-    return text if isinstance(found, dict | list) else found
-
-
-def split_outside_quotes(text: str, separator: str) -> Iterator[str]:
-    """Yield the pieces between separators that are outside of quotes and brackets, stripped."""
-    piece, closing, quote = "", [""], ""
-    for place, char in enumerate(text):
-        if quote:
-            escapes = len(text[:place]) - len(text[:place].rstrip("\\"))
-            quote = "" if char == quote and escapes % 2 == 0 else quote
-        elif char == '"' or (char == "'" and closing[-1] == "]"):
-            quote = char
-        elif char in _OPENING:
-            closing.append(_OPENING[char])
-        elif char == closing[-1]:
-            closing.pop()
-        elif char == separator and len(closing) == 1:
-            yield _require_text(piece, text)
-            piece = ""
-            continue
-        piece += char
-    if quote or len(closing) > 1:
-        raise ValueSyntaxError(f"{text}: {quote or closing[-1]} is missing")
-    yield _require_text(piece, text)
-
-
-def _require_text(piece: str, text: str) -> str:
-    if not piece.strip():
-        raise ValueSyntaxError(f"{text or 'nothing'}: a part is empty")
-    return piece.strip()
-
 
 CHANGE = "change"
 
@@ -132,13 +47,15 @@ class CommandSyntaxError(ValueError):
 class Command:
     """How a command is written, and what it does.
 
-    `edit` makes an edit of its argument, the mapping and the fields; `read` reads an argument.
+    `edit` makes edits of its argument, the mapping and the fields; `read` reads an argument. `more`
+    holds what `help` says of it beyond that: how each of its forms is written, and what it does.
     """
 
     usage: str
     does: str
-    edit: Callable[[str, MappingDocument, tuple[str, ...]], Edit] | None = None
+    edit: Callable[[str, MappingDocument, tuple[str, ...]], Edit | tuple[Edit, ...]] | None = None
     read: Callable[[str], str | int] | None = None
+    more: tuple[tuple[str, str], ...] = ()
 
 
 def parse_command(line: str, mapping: MappingDocument, fields: tuple[str, ...]) -> ParsedCommand:
@@ -151,7 +68,8 @@ def parse_command(line: str, mapping: MappingDocument, fields: tuple[str, ...]) 
         raise CommandSyntaxError(f"there is no command {typed!r}", begins=line.startswith("/"))
     try:
         if command.edit:
-            return ParsedCommand(name=CHANGE, edits=(command.edit(rest, mapping, fields),))
+            made = command.edit(rest, mapping, fields)
+            return ParsedCommand(name=CHANGE, edits=made if isinstance(made, tuple) else (made,))
         found = command.read(rest) if command.read else _refuse_arguments(rest)
     except ValueSyntaxError as error:
         raise CommandSyntaxError(f"{error} (usage: {command.usage})", begins=True) from error
@@ -163,13 +81,10 @@ def parse_command(line: str, mapping: MappingDocument, fields: tuple[str, ...]) 
 # --- set
 
 
-def _read_set(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> Edit:
-    alternative, layout = None, mapping
-    if rest.startswith("alternative "):
-        number, _, rest = rest.removeprefix("alternative ").strip().partition(" ")
-        variants = mapping.get("any_of") or []
-        alternative = _parse_number(number, len(variants))
-        layout = variants[alternative - 1]
+def _read_set(
+    rest: str, mapping: MappingDocument, fields: tuple[str, ...]
+) -> Edit | tuple[Edit, ...]:
+    alternative, layout, rest = _chosen_layout(rest, mapping)
     target, _, text = rest.strip().partition(" ")
     if target == "message":
         number, _, text = text.strip().partition(" ")
@@ -177,6 +92,8 @@ def _read_set(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> E
     text = text.strip()
     if not text:
         raise ValueSyntaxError("what is to be set?")
+    if target == "messages":
+        return parse_message_list(text, layout, fields, alternative)
     key = target.removeprefix("meta.")
     if key in META_KEYS:
         edit = {"set": "meta", "key": key, "value": parse_meta_value(text, key, fields)}
@@ -192,10 +109,23 @@ def _read_set(rest: str, mapping: MappingDocument, fields: tuple[str, ...]) -> E
     elif target in ROLES or target.startswith("message "):
         edit = _message_edit(target, parse_parts(text), layout) | {"alternative": alternative}
     else:
-        known = ", ".join(("text", *ROLES, "message N", "each", "group", "root", *META_KEYS))
+        known = ", ".join(("text", *ROLES, "message N", *_LISTS, "root", *META_KEYS))
         raise ValueSyntaxError(f"{target!r} cannot be set; what can be: {known}")
     _require_fields(edit, fields)
     return edit
+
+
+def _chosen_layout(rest: str, mapping: MappingDocument) -> tuple[int | None, MappingDocument, str]:
+    """Return the alternative that is named (None: the mapping itself), and what follows."""
+    if not rest.startswith("alternative "):
+        return None, mapping, rest
+    number, _, rest = rest.removeprefix("alternative ").strip().partition(" ")
+    variants = mapping.get("any_of") or []
+    alternative = _parse_number(number, len(variants))
+    return alternative, variants[alternative - 1], rest
+
+
+_LISTS = ("messages LIST text=FIELD", "each", "group")
 
 
 def _require_fields(edit: Edit, fields: tuple[str, ...]) -> None:
@@ -221,7 +151,7 @@ def _message_edit(target: str, parts: list[Json], layout: MappingDocument) -> Ed
         if not parts:
             return {"set": "message", "number": number, "message": None}
         return {"set": "content", "number": number, "parts": parts}
-    entry = {"each": [], "role": target, "content": parts, "loss_mask": None}
+    entry = {"each": [], "where": [], "role": target, "content": parts, "loss_mask": None}
     if target == "user" and messages:  # a question comes before its answer
         kept = [{"current": place + 1} for place in range(len(messages))]
         return {"set": "messages", "messages": [entry, *kept]}
@@ -334,6 +264,12 @@ def _read_why(rest: str) -> str:
     return rest
 
 
+def _read_help(rest: str) -> str:
+    if rest and rest not in COMMANDS:
+        raise ValueSyntaxError(f"there is no command {rest!r}")
+    return rest
+
+
 def _refuse_arguments(rest: str) -> str:
     if rest:
         raise ValueSyntaxError("nothing follows it")
@@ -343,58 +279,125 @@ def _refuse_arguments(rest: str) -> str:
 COMMANDS: dict[str, Command] = {
     "set": Command(
         "set TARGET VALUE",
-        "texts: set text title,body; set user question; set message 2 answer; set system "
-        '"You are kind."; set language en; set each qas[*]. "..." is what is there, none = nothing',
+        "use other fields: set text title,body; set user question; set message 2 answer; "
+        'set system "You are kind."; set language en; set each qas[*]; all forms: help set',
         edit=_read_set,
+        more=(
+            ("set text A,B", "the text of a pt record: fields joined by line breaks"),
+            ("set user|assistant|system|tool A", "the text of the message of that role"),
+            ("set message N A", "the text of message N"),
+            (
+                "set messages LIST speaker=F text=F",
+                "one message per element of LIST; F is a field of an element. If the name of a "
+                "speaker is uncommon, set the role with: role NAME user",
+            ),
+            (
+                "set messages LIST speaker=F text=F roles=NAME:user,OTHER:assistant",
+                "the same, with the role of each speaker; roles=user,assistant: in the order in "
+                "which the speakers first appear",
+            ),
+            ("set messages LIST text=F", "messages without speakers: user and assistant alternate"),
+            ("set each LIST", "one record per element of LIST; paths then start there"),
+            (
+                "set group KEY,KEY sort FIELD",
+                "rows with equal keys become one record; the fields of the mapping are rewritten",
+            ),
+            ("set root PATH", "the path of the rows in a JSON file"),
+            (f"set {'|'.join(META_KEYS)} A", "a field, or a text in double quotes"),
+            ("set alternative N TARGET VALUE", "the same in one alternative of the mapping"),
+            (
+                "values",
+                'A,B joins fields; A|B is the first that is not blank; "..." is a fixed text; '
+                "{{a}}: {{b}} is a template; ... is the current value; none = nothing",
+            ),
+        ),
     ),
     "drop": Command(
         "drop FIELD under|over N, drop FIELD is A,B",
-        "leave rows out by the length of a field, or by its value",
+        "leave out rows by the length of a field, or by its value",
         edit=_read_drop,
     ),
     "keep": Command(
         "keep FIELD is A,B, keep all",
-        "keep only such rows; keep all takes every condition away",
+        "keep only these rows; keep all removes every condition",
         edit=_read_keep,
     ),
     "swap": Command("swap", "exchange user and assistant", edit=_read_swap),
     "role": Command(
         "role NAME user|assistant|system|tool|drop",
-        "who a speaker of the data is",
+        "set the role of a speaker in the data",
         edit=_read_role,
     ),
     "train": Command(
         "train user|assistant|message N on|off|usual|FIELD",
-        "whether a message is trained on",
+        "set whether a message is trained on",
         edit=_read_train,
     ),
-    "alternatives": Command("alternatives", "other mappings that could be meant"),
-    "take": Command("take N", "take one of them", read=lambda rest: _parse_number(rest, 99)),
-    "mapping": Command("mapping", "the mapping as a tree"),
+    "alternatives": Command("alternatives", "list other mappings that pass on the sample"),
+    "take": Command("take N", "use one of them", read=lambda rest: _parse_number(rest, 99)),
+    "mapping": Command("mapping", "show the mapping as a tree"),
     "show": Command(
         "show [N]",
-        "rows and the records made of them",
+        "show rows beside their records",
         read=lambda rest: _parse_number(rest or "3", 99),
     ),
-    "fields": Command("fields", "what the data holds"),
-    "gates": Command("gates", "what is checked, with figures"),
-    "why": Command("why [TARGET]", "why the mapper chose as it did", read=_read_why),
-    "undo": Command("undo", "back to the mapping before"),
-    "redo": Command("redo", "forward again"),
-    "edit": Command("edit", "the mapping in $EDITOR"),
+    "fields": Command("fields", "show the fields of the data"),
+    "gates": Command("gates", "show the gates with their figures"),
+    "why": Command("why [TARGET]", "show the mapper's reasons", read=_read_why),
+    "undo": Command("undo", "return to the previous mapping"),
+    "redo": Command("redo", "repeat what was undone"),
+    "edit": Command("edit", "edit the mapping in $EDITOR"),
     "save": Command(
         "save FILE", "write the mapping to a file", read=lambda rest: _read_name(rest, "file")
     ),
     "out": Command(
-        "out DIR", "where the result is to go", read=lambda rest: _read_name(rest, "folder")
+        "out DIR", "set the output folder", read=lambda rest: _read_name(rest, "folder")
     ),
     "ok": Command("ok", "approve the mapping and convert"),
-    "help": Command("help", "this list"),
-    "quit": Command("quit", "leave; the conversation is kept"),
+    "help": Command("help [COMMAND]", "show this list, or all forms of a command", read=_read_help),
+    "quit": Command("quit", "leave; the conversation is saved"),
 }
 _ALIASES = {"approve": "ok", "exit": "quit", "?": "help", "tree": "mapping"}
 
 
-def command_usages() -> Iterator[tuple[str, str]]:
-    """Yield how every command is written, and what it does."""
-    return ((one.usage, one.does) for one in COMMANDS.values())
+def command_usages(name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield how every command, or every form of one, is written, and what it does."""
+    if name:
+        yield from COMMANDS[name].more or ((COMMANDS[name].usage, COMMANDS[name].does),)
+        return
+    yield from ((one.usage, one.does) for one in COMMANDS.values())
+
+
+def suggest_commands(words: str) -> str:
+    """Name the commands that a line may have meant: one misspelled, or some with its words."""
+    said = re.findall(r"[a-z]{3,}", words.lower())
+    near = difflib.get_close_matches(said[0] if said else "", COMMANDS, 1, cutoff=0.75)
+    if near and len(words.split()) <= _SHORT:
+        return f"Did you mean: {COMMANDS[near[0]].usage}?"
+    fitting = [name for name in COMMANDS if _TOPICS.get(name, {name}) & set(said)]
+    usages = [COMMANDS[name].usage for name in fitting[:_MOST_HINTS]]
+    if not usages:
+        return "help lists the commands, fields the fields of the data."
+    more = "; help set lists what can be set" if "set" in fitting else ""
+    return f"These may fit: {'; '.join(usages)}{more}. help lists all."
+
+
+_SHORT, _MOST_HINTS = 3, 3
+# Words of plain language that speak of what a command does.
+_TOPICS: dict[str, set[str]] = {
+    "set": {
+        *("set", "put", "make", "use", "add", "join", "text", "title", "prompt", "system", "user"),
+        *("assistant", "message", "messages", "conversation", "group", "field", "language"),
+    },
+    "drop": {"drop", "remove", "delete", "filter", "without", "skip", "exclude", "shorter"},
+    "keep": {"keep", "only", "filter"},
+    "swap": {"swap", "exchange", "reverse", "other"},
+    "role": {"role", "roles", "speaker", "speakers", "speaks", "who"},
+    "train": {"train", "mask", "loss", "learn"},
+    "alternatives": {"alternatives", "other", "else", "another"},
+    "show": {"show", "rows", "records", "example", "examples", "see"},
+    "fields": {"fields", "columns", "data"},
+    "undo": {"undo", "back", "revert"},
+    "ok": {"convert", "approve", "done", "good", "fine", "yes"},
+    "take": set(),
+}

@@ -8,7 +8,14 @@ n}` for a part or a message that is there already.
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ingot.agent.proposing.llm.reply import lower_condition, lower_message, lower_value
+from ingot.agent.chat.group_paths import enter_group, leave_group
+from ingot.agent.proposing.llm.lowering import (
+    condition_problems,
+    lower_condition,
+    lower_message,
+    lower_value,
+    part_problems,
+)
 from ingot.agent.reporting.mapping_words import value_parts
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.mapping.language import ROLES
@@ -19,6 +26,7 @@ _Change = Callable[[MappingDocument, Edit], MappingDocument]
 
 WHERE, EDIT = "the change", "edit"
 _SIDES = {"user": "assistant", "assistant": "user"}
+_SAID = ("each", "where", "content")  # of a message: what is said, without who says it
 _BODIES = ("text", "messages", "system", "tools", "any_of")
 
 
@@ -37,6 +45,12 @@ def apply_edits(document: MappingDocument, edits: Sequence[Edit]) -> MappingDocu
 
 class _EditError(Exception):
     """An edit does not fit: pointer into the edit, what is expected, what was found."""
+
+
+def _refuse(problems: Iterator[Problem]) -> None:
+    """Refuse an edit for the first of its problems."""
+    for one in problems:
+        raise _EditError(one.pointer, one.expected, one.got)
 
 
 def _pick(known: Sequence[Json], number: int, pointer: str) -> Json:
@@ -79,7 +93,8 @@ def _file_value(parts: Sequence[Json], current: Json, pointer: str) -> Json:
         if isinstance(part, dict) and "current" in part:
             made += _current_parts(known, part["current"], f"{pointer}/{number}/current")
         else:
-            made.append(_file_part(part))
+            _refuse(part_problems([part], f"{pointer}/{number}", numbered=False))
+            made.append(lower_value([part]))
     made = [part for part in made if part not in (None, "")]
     return made[0] if len(made) == 1 else made or None
 
@@ -91,21 +106,6 @@ def _current_parts(known: Sequence[Json], number: int, pointer: str) -> list[Jso
     if number and not 1 <= number <= len(known):
         raise _EditError(pointer, f"a number from 1 to {len(known)}", str(number))
     return [known[number - 1]] if number else list(known)
-
-
-def _file_part(part: Json) -> Json:
-    if isinstance(part, dict) and "first_of" in part:
-        return {"any_of": part["first_of"]} if len(part["first_of"]) > 1 else part["first_of"][0]
-    if not isinstance(part, dict) or "path" not in part:
-        return lower_value([part])
-    made: MappingDocument = {"path": part["path"]}
-    if part.get("map"):
-        made["map"] = {one["value"]: one["becomes"] for one in part["map"]}
-    if part.get("replace"):
-        made["replace"] = {one["find"]: one["put"] for one in part["replace"]}
-    if part.get("json"):
-        made["as"] = "json"
-    return made if len(made) > 1 else made["path"]
 
 
 # --- texts and messages
@@ -186,13 +186,14 @@ def _set_role(layout: MappingDocument, edit: Edit) -> MappingDocument:
     changed: list[Json] = []
     found = False
     for number, one in enumerate(layout.get("messages") or [], start=1):
-        if isinstance(one["role"], dict) and edit["number"] in (None, number):
+        by_name = isinstance(one["role"], dict) and "order" not in one["role"]
+        if by_name and edit["number"] in (None, number):
             found = True
             named, roles = _roles_by_name(one["role"])
             one = {**one, "role": {**one["role"], named: {**roles, edit["value"]: role}}}
         changed.append(one)
     if not found:
-        raise _EditError("", "a message whose role is read from the data", "none")
+        raise _EditError("", "a message whose role is read from the data by name", "none")
     return {**layout, "messages": changed}
 
 
@@ -217,8 +218,8 @@ def _swap_sides(layout: MappingDocument, edit: Edit) -> MappingDocument:
         return {**layout, "messages": swapped}
     made, (one, other) = list(messages), map(roles.index, _SIDES)
     for here, there in ((one, other), (other, one)):
-        said = {key: messages[there][key] for key in messages[there] if key in ("each", "content")}
-        made[here] = _without(messages[here], "each", "content") | said
+        said = {key: messages[there][key] for key in _SAID if key in messages[there]}
+        made[here] = _without(messages[here], *_SAID) | said
     return {**layout, "messages": made}
 
 
@@ -240,6 +241,8 @@ def swap_role(role: Json) -> Json:
         return _SIDES.get(role, role)
     if isinstance(role, list):
         return [swap_role(one) for one in role]
+    if "order" in role:
+        return {**role, "order": swap_role(role["order"])}
     named, roles = _roles_by_name(role)
     return {**role, named: {name: swap_role(one) if one else one for name, one in roles.items()}}
 
@@ -249,19 +252,8 @@ def swap_role(role: Json) -> Json:
 
 def _set_where(layout: MappingDocument, edit: Edit) -> MappingDocument:
     """Set the conditions: lengths are single whole numbers, lists are not empty."""
-    for number, condition in enumerate(edit["where"]):
-        values, pointer = condition["values"], f"/where/{number}/values"
-        counted = condition["op"] in ("min_chars", "max_chars")
-        if counted and not (len(values) == 1 and _is_count(values[0])):
-            raise _EditError(pointer, "one whole number from 0", str(values)[:60])
-        if not values:
-            raise _EditError(pointer, "at least one value", "none")
+    _refuse(condition_problems(edit["where"], "/where"))
     return _with_key(layout, "where", [lower_condition(one) for one in edit["where"]])
-
-
-def _is_count(value: Json) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and value >= 0 and value == int(value)
 
 
 def list_conditions(layout: MappingDocument) -> Iterator[MappingDocument]:
@@ -274,10 +266,20 @@ def list_conditions(layout: MappingDocument) -> Iterator[MappingDocument]:
 
 
 def _set_group(document: MappingDocument, edit: Edit) -> MappingDocument:
+    """Set how rows are grouped; where that begins or ends, paths are rewritten."""
     group = edit["group"]
     if group and not group["sort"]:
         group = {"by": group["by"]}
+    if group and not document.get("group"):
+        document = enter_group(document)
+    elif document.get("group") and not group:
+        document = leave_group(document)
     return _with_key(document, "group", group)
+
+
+def _meta_value(edit: Edit) -> Json:
+    _refuse(part_problems([edit["value"]], "/value", numbered=False))
+    return lower_value([edit["value"] or ""])
 
 
 def _set_in(name: str, key: str, document: MappingDocument, value: Json) -> MappingDocument:
@@ -295,7 +297,7 @@ _APPLY: dict[str, _Change] = {
     "swap": _swap_all,
     "where": _on_layout(_set_where),
     "each": _on_layout(lambda layout, edit: _with_key(layout, "each", edit["path"])),
-    "meta": lambda document, edit: _set_in("meta", edit["key"], document, edit["value"]),
+    "meta": lambda document, edit: _set_in("meta", edit["key"], document, _meta_value(edit)),
     "group": _set_group,
     "root": lambda document, edit: _set_in("source", "root", document, edit["path"]),
 }

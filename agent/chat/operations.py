@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from ingot.agent.chat.commands import ValueSyntaxError, split_outside_quotes
 from ingot.agent.chat.conversation import Conversation, Step
 from ingot.agent.chat.edits import EDIT, WHERE, Edit, apply_edits
+from ingot.agent.chat.message_lists import with_known_speakers
+from ingot.agent.chat.typed_values import ValueSyntaxError, split_outside_quotes
 from ingot.agent.context import Context
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.nodes.convert import convert
@@ -52,7 +53,10 @@ def _type_edits(edits: Sequence[Edit], mapping: MappingDocument, sample: Sample)
     for number, edit in enumerate(edits):
         if edit["set"] == "role" and len(edits) == 1:  # else an edit before may have changed them
             _require_speaker(edit, number, mapping, nodes)
-        if edit["set"] == "where":
+        if edit["set"] == "messages":
+            grouped = [Node([node.value for node in nodes])] if mapping.get("group") else nodes
+            yield with_known_speakers(edit, grouped)
+        elif edit["set"] == "where":
             yield {**edit, "where": [_type_condition(one, nodes) for one in edit["where"]]}
         else:
             yield edit
@@ -60,7 +64,7 @@ def _type_edits(edits: Sequence[Edit], mapping: MappingDocument, sample: Sample)
 
 def _type_condition(condition: MappingDocument, nodes: Sequence[Node]) -> MappingDocument:
     """Replace a value that is spelled like one of the data by it; others stay."""
-    if condition["op"] not in ("in", "not_in"):
+    if condition["op"] not in ("in", "not_in") or not isinstance(condition["path"], str):
         return condition
     try:
         found = [one for node in nodes for one in values_at(condition["path"], node)[:1]]
@@ -95,16 +99,19 @@ def _speaker_names(mapping: MappingDocument, nodes: Sequence[Node]) -> Iterator[
         nodes = [Node([node.value for node in nodes])]
     for message in mapping.get("messages") or []:
         role, each = message["role"], message.get("each")
-        if not isinstance(role, dict) or "split" in role or isinstance(each, list):
+        if not isinstance(role, dict) or "split" in role:
             continue
-        path = ".".join(part for part in (around, each, role["path"]) if part)
+        parts = [part for part in (around, each, role["path"]) if part]
+        if not all(isinstance(part, str) for part in parts):  # in step, or a lookup
+            continue
+        path = ".".join(parts)
         yield from role.get("map") or {}
         for node in nodes:
             yield from (value for value in values_at(path, node) if isinstance(value, str))
 
 
 _NO_PROPOSAL = Proposal(
-    decision="unmappable", mapping=None, confidence=1.0, reason="settled in conversation."
+    decision="unmappable", mapping=None, confidence=1.0, reason="agreed on in a conversation."
 )
 
 

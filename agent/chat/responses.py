@@ -4,7 +4,6 @@ A model's edits are applied by code and tried on the sample before anybody sees 
 pass goes back to it, at most twice. It sees no rows but those that the person sees too, redacted.
 """
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
@@ -13,10 +12,10 @@ from typing import NamedTuple
 from ingot.agent.chat import prompt
 from ingot.agent.chat.commands import (
     CHANGE,
-    COMMANDS,
     CommandSyntaxError,
     ParsedCommand,
     parse_command,
+    suggest_commands,
 )
 from ingot.agent.chat.conversation import INGOT, MODEL, YOU, Conversation, Step, Utterance
 from ingot.agent.chat.edits import KINDS, Edit
@@ -38,14 +37,14 @@ from ingot.agent.model.json_text import JsonObject, PartialString, UnreadableRep
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.llm import question
-from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS, ModelAccess
-from ingot.agent.proposing.llm.question import prompts_hash
-from ingot.agent.proposing.llm.reply import (
+from ingot.agent.proposing.llm.completion import (
+    complete_conditions,
     complete_message,
     complete_parts,
-    schema_fault,
-    shorten_value,
 )
+from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS, ModelAccess
+from ingot.agent.proposing.llm.question import prompts_hash
+from ingot.agent.proposing.llm.reply import schema_fault, shorten_value
 from ingot.agent.proposing.proposal import MOST_ANSWERS
 from ingot.agent.state import State
 from ingot.converters import json_yaml
@@ -119,7 +118,7 @@ def _run_command(
     if meant.name == "out":
         order = replace(conversation.order, out=meant.text)
         settled = replace(conversation, order=order, done="")
-        return Reply(conversation=settled, say=f"The result will go to {meant.text}.")
+        return Reply(conversation=settled, say=f"The result will be written to {meant.text}.")
     if meant.name in ("edit", "save", "quit"):
         return Reply(conversation=conversation, do=meant.name, text=meant.text)
     return Reply(
@@ -179,7 +178,7 @@ def _approve_mapping(conversation: Conversation) -> Reply:
         say = "There is no mapping yet: set text FIELD, or set user FIELD and set assistant FIELD."
         return Reply(conversation=conversation, say=say)
     if not conversation.order.out:
-        return Reply(conversation=conversation, say="Where is the result to go? Say: out DIR")
+        return Reply(conversation=conversation, say="No output folder is set. Type: out DIR")
     return Reply(conversation=conversation, do="convert")
 
 
@@ -202,7 +201,7 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
         return Reply(conversation=kept, say=say, problems=answer.problems)
     kept = said.heard(Utterance(who=MODEL, text=redact(answer.say), edits=answer.edits))
     if answer.state is None:
-        nothing = "The model said nothing. Say it in other words, or type help."
+        nothing = "The model's answer was empty. Use other words, or type help."
         return Reply(conversation=kept, heard=answer.say, say="" if answer.say else nothing)
     changed = reply_to_change(kept, words, answer.state, by=MODEL, edits=answer.edits)
     return replace(changed, heard=answer.say)
@@ -227,12 +226,15 @@ def _unknown_line_reply(conversation: Conversation, words: str, error: CommandSy
         return Reply(conversation=conversation, show=("why",), text=words)
     if error.begins:
         return Reply(conversation=conversation, say=f"{error.why}.")
-    first = words.split()[0].lower()
-    near = difflib.get_close_matches(first, COMMANDS, 1, cutoff=0.75)
-    hint = f"Did you mean: {COMMANDS[near[0]].usage}?" if near else "help lists the commands."
-    say = f"No model is configured, so only short commands are understood. {hint}"
+    why = _WITHOUT_MODEL.get(conversation.order.mapper, "No model is configured")
+    say = f"{why}, so only short commands are understood. {suggest_commands(words)}"
     return Reply(conversation=conversation.heard(Utterance(who=INGOT, text=say)), say=say)
 
+
+_WITHOUT_MODEL = {
+    "rules": "The mapper is rules and no model is asked",
+    "file": "The mapping comes from a file and no model is asked",
+}
 
 _EXAMPLES = 2
 _WHERE = "the model's reply"
@@ -416,4 +418,8 @@ def _complete_edit(edit: Json) -> Json:
         ]
     if "parts" in made:
         made["parts"] = complete_parts(made["parts"]) or []
+    if "where" in made:
+        made["where"] = complete_conditions(made["where"])
+    if "value" in made and made["set"] == "meta":
+        made["value"] = next(iter(complete_parts(made["value"]) or []), None)
     return made

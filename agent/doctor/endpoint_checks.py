@@ -242,7 +242,7 @@ def _try_level(
     except BudgetReached:
         figure = f"not asked: {MOST_REQUESTS} requests are made"
         return _Outcome(form, "failed", figure, ends=True)
-    tokens = "tokens not told"
+    tokens = "number of tokens unknown"
     if said.tokens_in is not None and said.tokens_out is not None:
         tokens = f"{said.tokens_in:,} + {said.tokens_out:,} tokens"
     verdict, words = _judge_reply(form.level, said)

@@ -15,7 +15,8 @@ from ingot.agent.privacy import redact
 from ingot.agent.proposing.fingerprint import Shape, shape_fingerprint
 from ingot.agent.state import Change
 from ingot.converters.errors import Problem
-from ingot.converters.mapping.language import ROLES, Mapping, RoleFromData, outer_path
+from ingot.converters.mapping.language import ROLES, Mapping, RoleFromData
+from ingot.converters.mapping.path_uses import outer_path
 from ingot.converters.rows import MappingDocument
 
 # The chance that samples of the same data differ so, below which the data differs.
@@ -210,9 +211,10 @@ def _roles_by_path(mapping: Mapping) -> dict[str, set[str]]:
         for message in layout.messages or ():
             if isinstance(message.role, RoleFromData):
                 path = outer_path(message.each, message.role.path.text)
-                path = outer_path((layout.each,), path) if layout.each else path
+                path = outer_path(layout.each, path)
                 path = path.removeprefix("[*].") if mapping.group else path
-                found.setdefault(path, set()).update(message.role.map or ROLES)
+                names = ("*",) if message.role.order else message.role.map or ROLES
+                found.setdefault(path, set()).update(names)
     return found
 
 

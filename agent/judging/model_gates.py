@@ -18,7 +18,7 @@ from ingot.agent.judging.sample_gates import (
     person_gate,
 )
 from ingot.agent.privacy import redact
-from ingot.agent.proposing.columns import name_strength, speaker_role
+from ingot.agent.proposing.names import name_strength, speaker_role
 from ingot.agent.proposing.proposal import (
     MODEL,
     Proposal,
@@ -135,7 +135,7 @@ def _text_pieces(value: Json) -> Iterator[str]:
         yield value.get("sep") or ""
         for table in ("replace", "map"):
             yield from (said for said in (value.get(table) or {}).values() if isinstance(said, str))
-        for inner in ("concat", "any_of"):
+        for inner in ("concat", "any_of", "text"):
             yield from _text_pieces(value.get(inner))
 
 
@@ -302,7 +302,9 @@ def _field_names(value: Json) -> Iterator[str]:
         for part in value:
             yield from _field_names(part)
     elif isinstance(value, dict):
-        yield from _field_names(value.get("concat") or value.get("path"))
+        yield from _field_names(
+            next((value[key] for key in ("concat", "path", "text", "take") if value.get(key)), None)
+        )
     elif isinstance(value, str) and (last := _LAST.search(value)):
         yield last[1]
 
@@ -328,7 +330,8 @@ def fixed_element_paths(document: MappingDocument) -> list[str]:
 
 def _fixed_elements_of(layout: MappingDocument, document: MappingDocument) -> Iterator[str]:
     each = layout.get("each") or document.get("each") or ""
-    walked = [re.escape(name) for name in _WALKED.findall(each)]
+    paths = [each] if isinstance(each, str) else each
+    walked = [re.escape(name) for path in paths for name in _WALKED.findall(path)]
     if not walked:
         return
     fixed = re.compile(rf"\^\.(?:[^{{}}]*\.)?(?:{'|'.join(walked)})'?\]?(?:\[(?!\*)|\.(?!\*))")
@@ -390,6 +393,9 @@ def written_gates(
         yield from constant_answer_gates(check)
 
 
+_READING = tuple(f"source.{key}" for key in ("encoding", "delimiter", "quote", "columns"))
+
+
 def rules_gates(state: State) -> Iterator[Gate]:
     """What a model says and neither the user nor the rules do, of a graph's state."""
     proposal, opinion = state.get("proposal"), state.get("opinion")
@@ -415,6 +421,12 @@ def rules_gates(state: State) -> Iterator[Gate]:
         "the model puts on one side what is named for the other",
         crossed_messages(proposal.mapping),
         "none, or the rules do so too",
+    )
+    yield person_gate(
+        "reading of the files",
+        "the model corrects how the files are read",
+        [f"{one.target} {one.choice}" for one in proposal.evidence if one.target in _READING],
+        "as the reader takes them, or the records stay the same",
     )
     check = state.get("check")
     groups = check.rows if check else 0

@@ -6,8 +6,22 @@ The terminal, `--json`, the report and `--yes` all show these gates.
 from collections.abc import Iterator, Sequence
 
 from ingot.agent.judging import model_gates
-from ingot.agent.judging.sample_gates import ProblemsByCode, sample_gates
-from ingot.agent.proposing.proposal import MODEL, PERSONS, Attempt, Proposal, exhausted_reason
+from ingot.agent.judging.sample_gates import (
+    ProblemsByCode,
+    constant_answer_gates,
+    loss_gates,
+    sample_gates,
+    share_text,
+)
+from ingot.agent.proposing.order import Order
+from ingot.agent.proposing.proposal import (
+    MODEL,
+    PERSONS,
+    SURE_CONFIDENCE,
+    Attempt,
+    Proposal,
+    exhausted_reason,
+)
 from ingot.agent.state import Gate, Review, State
 from ingot.converters.errors import Problem
 
@@ -15,8 +29,12 @@ DOUBTED_CONFIDENCE = 0.7  # a model that says less of itself names its doubt, as
 MOST_REPAIRS = 2
 MOST_TURNS = 5  # the rules', a remembered one and three of a model
 REVIEW_ANSWERS = ("approve", "edit", "reject")
+MOST_UNREAD = 0.1  # of the bytes that look like data
+MOST_ELSEWHERE = 0.5  # of the bytes that can be read
+# Texts that are neither documents nor conversations look much like those that are.
+NOTHING_CONFIDENCE = 0.25
 _SURE_RULES = 0.8  # rules that say more of themselves were right nine times of ten
-_LEAST_CONFIDENCE = 0.3  # rules that say less of themselves are no reason to ask a person
+_LEAST_OPINION = 0.1  # rules that say less of themselves are no reason to ask a person
 
 
 # --- whether a mapper is asked again
@@ -115,8 +133,19 @@ def state_person_reasons(state: State) -> list[str]:
     if proposal is not None:
         names = _source_names(state)
         written = model_gates.written_gates(proposal, state.get("check"), names)
-        found += [doubt_reason(proposal, state["order"].min_confidence), *_person_details(written)]
+        found += [doubt_reason(proposal, state["order"]), *_person_details(written)]
+        found += _person_details(_loss_gates(state, proposal))
+        found += _person_details(_unread_gate(state, proposal))
+        found += _person_details(_other_shapes_gate(state, proposal))
     return [why for why in found if why]
+
+
+def _loss_gates(state: State, proposal: Proposal) -> Iterator[Gate]:
+    check = state.get("check")
+    if check is not None and proposal.decision in ("pt", "sft"):
+        yield from loss_gates(check, by_person=proposal.mapper in PERSONS)
+        if proposal.mapper == "rules":
+            yield from (one for one in constant_answer_gates(check) if one.state != "pass")
 
 
 def _person_details(gates: Iterator[Gate]) -> list[str]:
@@ -128,8 +157,16 @@ def _source_names(state: State) -> tuple[str | None, str | None]:
     return source.name if source else None, state["order"].source_name
 
 
-def doubt_reason(proposal: Proposal, least: float) -> str:
+def least_confidence(proposal: Proposal, order: Order) -> float:
+    """The confidence that a proposal needs: what was asked for, or the default of its decision."""
+    if order.min_confidence is not None:
+        return order.min_confidence
+    return SURE_CONFIDENCE if proposal.decision in ("pt", "sft") else NOTHING_CONFIDENCE
+
+
+def doubt_reason(proposal: Proposal, order: Order) -> str:
     """Why a mapper is not sure enough to decide alone, "" where it is."""
+    least = least_confidence(proposal, order)
     if proposal.mapper in PERSONS or proposal.confidence >= least:
         return ""
     return f"confidence {proposal.confidence:.3f} is below --min-confidence {least:g}"
@@ -141,7 +178,10 @@ def irrelevance_doubt(state: State) -> str:
     decided = review is not None and review.decision in ("approve", "reject")
     if decided or proposal is None or proposal.decision != "irrelevant":
         return ""
-    return doubt_reason(proposal, state["order"].min_confidence) or dispute_reason(state)
+    unread = _person_details(_unread_gate(state, proposal))
+    unread += _person_details(_other_shapes_gate(state, proposal))
+    reasons = [doubt_reason(proposal, state["order"]), *unread]
+    return "; ".join(filter(None, reasons)) or dispute_reason(state)
 
 
 def dispute_reason(state: State) -> str:
@@ -165,7 +205,7 @@ def dispute_reason(state: State) -> str:
         return f"{other} and are sure of it"
     if model < DOUBTED_CONFIDENCE:
         return f"{other}, and the model is unsure ({model:.2f})"
-    finds = rules.decision in ("pt", "sft") and rules.confidence >= _LEAST_CONFIDENCE
+    finds = rules.decision in ("pt", "sft") and rules.confidence >= _LEAST_OPINION
     if nothing and finds:
         return f"{other}, where the model finds nothing to convert"
     return ""
@@ -180,13 +220,55 @@ def gates_of_state(state: State) -> list[Gate]:
     if proposal is None:
         return []
     by_code = ProblemsByCode(state.get("problems", ()))
-    made = [*_confidence_gate(proposal, state["order"].min_confidence)]
+    made = [*_confidence_gate(proposal, state["order"]), *_unread_gate(state, proposal)]
+    made += _other_shapes_gate(state, proposal)
     if check is not None and proposal.decision in ("pt", "sft"):
         made += sample_gates(check, by_code)
+        made += _loss_gates(state, proposal)
         made += model_gates.literal_gates(proposal, by_code)
         made += model_gates.written_gates(proposal, check, _source_names(state))
     made += by_code.rest()
     return [*made, *model_gates.rules_gates(state), *_opinion_gates(state, proposal)]
+
+
+def _unread_gate(state: State, proposal: Proposal) -> Iterator[Gate]:
+    """How much of what looks like data lies in formats that are not read, where some does.
+
+    What is recognized without a sample, such as preprocessed arrays, is for another command.
+    """
+    source = state.get("source")
+    recognized = proposal.decision == "irrelevant" and not state.get("sample")
+    if source is None or source.unread is None or recognized:
+        return
+    found = source.unread
+    much = found.bytes > MOST_UNREAD * found.of_bytes and proposal.mapper not in PERSONS
+    files = f"{found.files:,} file{'s' * (found.files != 1)}"
+    share = share_text(found.bytes, found.of_bytes)
+    yield Gate(
+        name="unread formats",
+        state="person" if much else "warn",
+        figure=f"{files}, {share} of the bytes",
+        limit=f"at most {MOST_UNREAD:.0%} of the bytes".replace("%", " %"),
+        detail=f"{files} ({share} of the bytes) in formats that are not read: {found.first}",
+    )
+
+
+def _other_shapes_gate(state: State, proposal: Proposal) -> Iterator[Gate]:
+    """How much of the data has another shape than what is read, where that is most of it."""
+    source = state.get("source")
+    whole = source.bytes + source.other_bytes if source else 0
+    most = MOST_ELSEWHERE if proposal.decision in ("pt", "sft") else MOST_UNREAD
+    if source is None or source.other_bytes <= most * whole:
+        return
+    share = share_text(source.other_bytes, whole)
+    yield Gate(
+        name="files of another shape",
+        state="warn" if proposal.mapper in PERSONS else "person",
+        figure=f"{share} of the bytes",
+        limit=f"at most {most:.0%} of the bytes".replace("%", " %"),
+        detail=f"{share} of the bytes are left out, in files of another shape: `ingot lake run` "
+        "converts several data sets of one folder",
+    )
 
 
 def _opinion_gates(state: State, proposal: Proposal) -> Iterator[Gate]:
@@ -204,11 +286,11 @@ def _opinion_gates(state: State, proposal: Proposal) -> Iterator[Gate]:
     )
 
 
-def _confidence_gate(proposal: Proposal, least: float) -> Iterator[Gate]:
+def _confidence_gate(proposal: Proposal, order: Order) -> Iterator[Gate]:
     if proposal.mapper not in PERSONS:
         yield Gate(
             name="confidence",
-            state="person" if doubt_reason(proposal, least) else "pass",
+            state="person" if doubt_reason(proposal, order) else "pass",
             figure=f"{proposal.confidence:.3f}",
-            limit=f"at least {least:g}" if least else "none was set",
+            limit=f"at least {least_confidence(proposal, order):g}",
         )

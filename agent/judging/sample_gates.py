@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from ingot.agent.privacy import redact
 from ingot.agent.state import Check, Gate
@@ -197,6 +198,56 @@ def _drift_gate(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
     )
 
 
+# Of the characters of longer texts; below, what is left out was more than half wrong in all cases.
+LEAST_YIELD = 0.2
+MOST_WORDLESS = 0.3
+
+
+def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
+    """What the mapping leaves behind: for a person, unless a person wrote the mapping."""
+    loss = check.loss
+    stop: Literal["warn", "person"] = "warn" if by_person else "person"
+    share = share_text(min(check.content.chars, loss.text_chars), loss.text_chars)
+    low = check.content.chars < LEAST_YIELD * loss.text_chars
+    yield Gate(
+        name="text in the records",
+        state=stop if low else "pass",
+        figure=share,
+        limit=f"at least {LEAST_YIELD:.0%} of the characters".replace("%", " %"),
+        detail=f"the records hold {share} of the characters of the texts" if low else "",
+    )
+    silent = [f"{file} ({rows} rows)" for file, rows in loss.silent_files]
+    yield Gate(
+        name="files without a record",
+        state=stop if silent else "pass",
+        figure=str(len(silent)) if silent else "none",
+        limit="none",
+        detail=detail_text([f"no sampled row gives a record: {', '.join(silent[:5])}"])
+        if silent
+        else "",
+    )
+    content = check.content
+    keys = share_text(content.wordless, content.records)
+    many = content.wordless > MOST_WORDLESS * content.records
+    yield Gate(
+        name="texts without words",
+        state=stop if many else "pass",
+        figure=keys,
+        limit=f"at most {MOST_WORDLESS:.0%}".replace("%", " %"),
+        detail=f"{keys} records hold a text that is an id, an address or masked" if many else "",
+    )
+    media = share_text(loss.media_rows, loss.looked_at)
+    yield Gate(
+        name="images, audio, video",
+        state=stop if loss.media_rows else "pass",
+        figure=media if loss.media_rows else "none",
+        limit="none: records hold text only",
+        detail=f"{media} records are without an image, audio or video that belongs to them"
+        if loss.media_rows
+        else "",
+    )
+
+
 def left_out_gates(check: Check) -> Iterator[Gate]:
     """How much a model's conditions and dropped roles leave out."""
     failures = check.failures
@@ -220,7 +271,7 @@ def _half_gate(name: str, gone: int, whole: int) -> Gate:
 
 
 def constant_answer_gates(check: Check) -> Iterator[Gate]:
-    """Whether a model found the same thing to train on in all records."""
+    """Whether a mapper found the same thing to train on in all records."""
     usual = check.content.usual
     for side in ("text", "answers"):
         if side in usual:
@@ -231,5 +282,5 @@ def constant_answer_gates(check: Check) -> Iterator[Gate]:
                 state="person" if same else "pass",
                 figure=figure,
                 limit="not the same in all",
-                detail=f"the model trains on the same text in {figure} records" if same else "",
+                detail=f"the mapping trains on the same text in {figure} records" if same else "",
             )

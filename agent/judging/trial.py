@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from ingot.agent.context import Context
 from ingot.agent.privacy import redact
-from ingot.agent.proposing.rules.confidence import record_doubts
+from ingot.agent.proposing.doubts.record_doubts import record_doubts
 from ingot.agent.state import Check, Order
 from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.check import CheckReport, check_mapping, sample_batches
@@ -60,11 +60,11 @@ def state_guesses(document: MappingDocument, source: Source) -> MappingDocument:
 
 
 def report_facts(report: CheckReport) -> Check:
-    """The counts of a report: no rows, no records, warnings without secrets."""
+    """The counts of a report: no rows, no records, warnings and other values without secrets."""
     kept = {
         one.name: getattr(report, one.name) for one in fields(Check) if hasattr(report, one.name)
     }
-    return Check(**{**kept, "warnings": tuple(map(redact, report.warnings))})
+    return Check(**{**kept, "warnings": tuple(map(redact, (*report.warnings, *report.others)))})
 
 
 ROWS = 60  # rows that are looked at, with the record made of each

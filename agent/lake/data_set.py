@@ -48,7 +48,8 @@ from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import output_errors
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import LeftOut
-from ingot.converters.sources.readers import root_candidates
+from ingot.converters.sources.readers import UNREAD_HINT, unread_format, unread_text
+from ingot.converters.sources.root_candidates import root_candidates
 
 _SHOWN: Final = 20
 _SPENT: Final = ("calls", "chars_sent", "tokens_in", "tokens_out", "cost")
@@ -158,6 +159,10 @@ def _process_set(task: SetTask, known: SetFacts) -> SetResult:
         why = redact(f"{count}: {_first_reasons(faults)}")
         hint = "repair or move what cannot be read; it is tried again when its files change"
         return SetResult(facts=replace(known, status="failed", why=why, hint=hint))
+    unread = [one for one in source.left_out if unread_format(one.why)]
+    if unread and not source.files:
+        why = redact(f"no file in it can be read: {unread_text(unread)}")
+        return SetResult(facts=replace(known, status="failed", why=why, hint=UNREAD_HINT))
     if not source.files:
         why = redact(f"no data file: {_first_reasons(source.left_out)}")
         return SetResult(facts=replace(known, decision="irrelevant", why=why))
@@ -254,11 +259,12 @@ def _review_by_gates(
         return state, ""
     decided = review_by_gates(state)
     if waits_for:
-        return state, f"{waits_for} has the same shape and waits for a person: settle it first"
+        return state, f"{waits_for} has the same shape and waits for a person: review it first"
+    if "turn" in state and (fallback := state["turn"].fallback):
+        more = "" if decided.decision == "approve" else f"; {decided.why}"
+        return state, f"the rules' mapping, because the model gave none: {fallback}{more}"
     if decided.decision != "approve":
         return state, decided.why
-    if "turn" in state and (fallback := state["turn"].fallback):
-        return state, f"the rules stand in for a model: {fallback}"
     if not task.order.yes:
         return state, "no person has approved the proposal yet"
     return current.answer({"decisions": [{"type": "approve"}]}), ""

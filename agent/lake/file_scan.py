@@ -21,7 +21,7 @@ from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import FileFacts, LeftOut
 from ingot.converters.sources.readers import side_file_reason
-from ingot.converters.sources.source import EntryFiles, head_size, inspect_entry
+from ingot.converters.sources.source import EntryFiles, head_size, inspect_entry, names_alone
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.archives import TarMember, ZipMember
@@ -102,14 +102,17 @@ def scan_files(
     order: LakeOrder, entries: Sequence[Entry], workers: Workers, counted: Counted
 ) -> Iterator[SeenFile]:
     """Yield every file and what is in it, in the given order."""
-    known = order.state.files()
-    new = [
-        one for one in entries if side_file_reason(one.name) is None and not _is_known(one, known)
-    ]
+    known, alone = order.state.files(), names_alone(one.name for one in entries)
+    aside = {
+        one.name: why
+        for one in entries
+        if one.name not in alone and (why := side_file_reason(one.name))
+    }
+    new = [one for one in entries if one.name not in aside and not _is_known(one, known)]
     found = _scan_new_files(order, new, head_size(len(entries)), workers, counted)
     for entry in entries:
-        if why := side_file_reason(entry.name):
-            yield SeenFile(entry=entry, looked=EntryFiles([], [LeftOut(name=entry.name, why=why)]))
+        if why := aside.get(entry.name):
+            yield SeenFile(entry=entry, looked=EntryFiles([], [LeftOut.of(entry, why)]))
         elif entry.name in found:
             yield found[entry.name]
         else:
@@ -192,7 +195,8 @@ def _seen_json(seen: SeenFile) -> Json:
         sets = {"shape": sorted(facts.shape), "guessed": sorted(facts.guessed)}
         stamps = [file.name, file.bytes, file.mtime_ns, file.etag]
         files.append({"stamps": stamps, "member": member, "facts": asdict(facts) | sets})
-    return {"files": files, "left_out": [[one.name, one.why] for one in seen.looked.left_out]}
+    left_out = [[one.name, one.why, one.bytes] for one in seen.looked.left_out]
+    return {"files": files, "left_out": left_out}
 
 
 def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
@@ -206,7 +210,10 @@ def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
         files.append(
             replace(file, name=name, bytes=size, mtime_ns=mtime_ns, etag=etag, place=place)
         )
-    left_out = [LeftOut(name=name, why=why) for name, why in document["left_out"]]
+    left_out = [
+        LeftOut(name=name, why=why, bytes=sum(size))  # which earlier versions did not keep
+        for name, why, *size in document["left_out"]
+    ]
     return SeenFile(entry=entry, looked=EntryFiles(files, left_out))
 
 

@@ -60,7 +60,7 @@ class LakeOrder:
     records: Records = "parquet"
     language: Language = None
     yes: Yes = False
-    min_confidence: MinConfidence = 0.0
+    min_confidence: MinConfidence = None
     allow_drift: AllowDrift = False
     share_values: ShareValues = "redacted"
     prompt_tokens: PromptTokens = 8000

@@ -47,7 +47,7 @@ class LakeState:
     @contextmanager
     def connected(self) -> Iterator[Connection]:
         """Open a connection for one transaction."""
-        hint = f"delete {self.folder} to begin anew: results that are there are kept"
+        hint = f"delete {self.folder} to start again: existing results are kept"
         try:
             connection = open_database(self._file)
         except OutputError as error:

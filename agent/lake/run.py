@@ -35,7 +35,7 @@ from ingot.converters.lake.catalog import SetFacts, Split, encodable_value, writ
 from ingot.converters.lake.duplicates import Duplicates, find_or_recall
 from ingot.converters.lake.page import render_lake_page
 from ingot.converters.lake.record_hashes import ALL, WIDTH
-from ingot.converters.lake.survey import DataSet, Survey
+from ingot.converters.lake.survey import DataSet, Survey, group_by_reason
 from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import LockedError, output_errors, take_lock, write_file
 from ingot.converters.output.worker_pool import TaskFailure, Workers
@@ -105,7 +105,11 @@ def run_lake(
         with output_errors(order.out):
             lines = [json_line({"name": name, "why": why}) for name, why in left_out]
             write_file(order.out / LEFT_OUT, b"".join(lines))
-        counts = {"files": len(listed.entries), "left_out": len(left_out)}
+        counts: dict[str, object] = {
+            "files": len(listed.entries),
+            "left_out": len(left_out),
+            "reasons": group_by_reason(left_out),
+        }
         sets = _finish_run(order, _facts_with_gone(order, found), counts, workers, listen)
         spent = (shared_model.count_spending if watching else shared_model.end_run)(state)
     return LakeReport(
@@ -283,12 +287,12 @@ def _lake_place(order: LakeOrder) -> str:
 def _finish_run(
     order: LakeOrder,
     sets: Sequence[SetFacts],
-    counts: dict[str, int],
+    counts: dict[str, object],
     workers: Workers,
     listen: Listener,
 ) -> list[SetFacts]:
     """Find duplicates, write corpus, catalog and page; return the facts of all data sets."""
-    listen(LakeProgress("repeats"))
+    listen(LakeProgress("duplicates"))
     files = {one.name: order.hashes(one.name) for one in sets if one.status == "converted"}
     drops = order.state.folder / _DROPS
     if not order.dedup:

@@ -73,7 +73,7 @@ _FIRST_WAIT_S, _LAST_WAIT_S = 0.5, 8.0
 _NO_CHOICES = Fault(
     kind="not_openai", problem="the reply holds no choices", hint=server_errors.BASE_URL
 )
-_TORN = Fault(kind="unreachable", problem="the reply broke off", passing=True)
+_TORN = Fault(kind="unreachable", problem="the connection was lost during the reply", passing=True)
 _COMMENT = re.compile(rb"^:.*$", re.MULTILINE)
 
 

@@ -82,7 +82,7 @@ def check_url(endpoint: Endpoint) -> None:
 
 def _url_error(endpoint: Endpoint) -> ModelError:
     hint = "--base-url is such as http://localhost:8000/v1"
-    problem = "the base URL is no http or https URL"
+    problem = "the base URL is not an http or https URL"
     return ModelError(endpoint.host, problem, hint, kind="unreachable")
 
 
@@ -229,7 +229,7 @@ class _Bounded(httpx2.SyncByteStream):
 
 
 def _timeout_error(seconds: float) -> NoAnswerError:
-    problem = f"no whole reply within {seconds:.3g} s"
+    problem = f"no complete reply within {seconds:.3g} s"
     return NoAnswerError("timeout", problem, "is the model loaded?", True)
 
 
@@ -247,7 +247,7 @@ def _connection_error(error: Exception) -> NoAnswerError:
     if any(isinstance(one, httpx2.ProxyError) for one in causes):
         return unreachable("the proxy failed", "check HTTPS_PROXY and NO_PROXY", True)
     if any(isinstance(one, httpx2.RemoteProtocolError | httpx2.ReadError) for one in causes):
-        return unreachable("the connection broke off", "", True)
+        return unreachable("the connection was lost", "", True)
     return unreachable("cannot be reached", "check --base-url", True)
 
 

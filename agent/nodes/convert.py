@@ -76,6 +76,7 @@ def conversion_options(order: Order) -> ConvertOptions:
         limit=order.limit,
         tokenizer=order.tokenizer,
         overwrite=order.overwrite,
+        workers=order.workers,
     )
 
 

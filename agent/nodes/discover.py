@@ -12,19 +12,19 @@ from ingot.agent.judging.trial import spec_of_document
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
-from ingot.agent.state import Order, SampleSummary, SourceSummary, State
+from ingot.agent.state import Order, SampleSummary, SourceSummary, State, UnreadFiles
 from ingot.converters.errors import SourceError
 from ingot.converters.output.commit import check_destination
 from ingot.converters.output.files import output_errors
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import SourceSpec
-from ingot.converters.sources.readers import UNREAD
+from ingot.converters.sources.readers import UNREAD_HINT, unread_format, unread_text, unread_texts
 
 _SHOWN = 20
 
 
 def discover(state: State, context: Context) -> State:
-    """Open the source; a folder with side files only is irrelevant, and says which.
+    """Open the source; a folder with auxiliary files only is irrelevant, and says which.
 
     So are logs of clicks, which `ingot ctr` and `ingot criteo` read, and streams that `ingot
     monolith` reads: no model is asked about them.
@@ -79,17 +79,33 @@ def summarize_source(source: Source) -> SourceSummary:
             for one in source.left_out[:_SHOWN]
         ),
         left_out_count=len(source.left_out),
+        unread=_summarize_unread(source),
+        other_bytes=sum(one.bytes for one in source.left_out if "shape" in one.why),
+    )
+
+
+def _summarize_unread(source: Source) -> UnreadFiles | None:
+    """The files in formats that are not read, beside all that look like data; None without them."""
+    unread = [one for one in source.left_out if unread_format(one.why)]
+    if not unread:
+        return None
+    left = sum(one.bytes for one in unread)
+    others = sum(one.bytes for one in source.left_out if "shape" in one.why)
+    return UnreadFiles(
+        files=len(unread),
+        bytes=left,
+        of_bytes=left + others + sum(file.bytes for file in source.files),
+        first=redact(unread_text(unread)),
     )
 
 
 def _check_formats(source: Source) -> None:
     """Refuse a folder in which nothing can be read but what is no data; name the formats."""
-    unread = [one for one in source.left_out if one.why.endswith(UNREAD)]
+    left_out = source.left_out
+    unread = [one for one in left_out if unread_format(one.why)] or unread_texts(left_out)
     if unread:
-        first = ", ".join(f"{one.name} is {one.why.removesuffix(UNREAD)}" for one in unread[:3])
-        more = f", and {len(unread) - 3:,} more" if len(unread) > 3 else ""
-        hint = "convert these files to JSON, CSV, Parquet, Arrow or text first"
-        raise SourceError(source.location, f"no file in it can be read: {first}{more}", hint)
+        problem = f"no file in it can be read: {unread_text(unread)}"
+        raise SourceError(source.location, problem, UNREAD_HINT)
 
 
 def _no_data_proposal(source: Source) -> Proposal:
@@ -100,7 +116,7 @@ def _no_data_proposal(source: Source) -> Proposal:
         decision="irrelevant",
         mapping=None,
         confidence=1.0,
-        reason=f"There is no data file, only side files: {seen}.",
+        reason=f"There is no data file, only auxiliary files: {seen}.",
     )
 
 

@@ -119,9 +119,9 @@ def answer_fault(answer: Json, allowed: Sequence[str] = REVIEW_ANSWERS) -> str:
     try:
         mapping = _read_mapping(decision["edited_action"]["args"]["mapping"])
     except (ValueError, RecursionError) as error:
-        return f"Not a mapping: the text is no JSON ({markdown_line(str(error))})."
+        return f"Not a mapping: the text is not JSON ({markdown_line(str(error))})."
     held = isinstance(mapping, dict) and mapping
-    return "" if held else "Not a mapping: it is no JSON object with anything in it."
+    return "" if held else "Not a mapping: it is not a JSON object, or an empty one."
 
 
 def _read_mapping(mapping: Json) -> Json:

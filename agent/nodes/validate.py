@@ -116,7 +116,7 @@ def _add_drift(checked: State, trial: Trial, order: Order) -> State:
 
 def _drift_error(order: Order, changes: Sequence[Change]) -> DriftError:
     where = order.mapping_file or "mapping"
-    said = f"{order.source} has not the shape that the mapping was made for"
+    said = f"the schema of {order.source} differs from the one that the mapping was made for"
     lines = [redact(line) for line in drift.change_lines(changes)]
-    hint = "to convert it nevertheless: --allow-drift; a new mapping: ingot map"
+    hint = "to convert it anyway: --allow-drift; for a new mapping: ingot map"
     return DriftError(where, said, "\n".join([*lines, hint]))

@@ -16,7 +16,7 @@ from ingot.agent.privacy import redact
 from ingot.agent.privacy.redaction import MOST_NAME_CHARS, clean_text, cut_middle, display_name
 from ingot.agent.proposing import card_formats
 from ingot.agent.proposing.card_formats import CardText, Field
-from ingot.agent.proposing.columns import alias_tables, language_code, spell_name
+from ingot.agent.proposing.names import alias_tables, language_code, spell_name
 from ingot.agent.proposing.proposal import Evidence, Proposal
 from ingot.converters import json_yaml
 from ingot.converters.errors import SourceError

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TypedDict, cast
 
 from ingot.agent.privacy import redact
-from ingot.agent.proposing.columns import alias_tables, speaker_role, spell_name
+from ingot.agent.proposing.names import alias_tables, speaker_role, spell_name
 from ingot.converters.json_yaml import json_digest
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source

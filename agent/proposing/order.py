@@ -10,7 +10,9 @@ from ingot.converters.convert.options import (
     Records,
     SourceName,
     Tokenizer,
+    WorkerCount,
 )
+from ingot.converters.json_yaml import OMIT
 from ingot.converters.rows import MappingDocument
 from ingot.converters.settings import Setting
 
@@ -32,9 +34,10 @@ Mapper: TypeAlias = Annotated[
     ),
 ]
 MinConfidence: TypeAlias = Annotated[
-    float,
+    float | None,
     Setting(
-        "Minimum confidence (0 to 1): a proposal below it waits for review, even with `yes`.",
+        "Minimum confidence (0 to 1): a proposal below it waits for review, even with `yes`. "
+        "Default: 0.6; of the decision that there is nothing to convert 0.25.",
         metavar="X",
         minimum=0.0,
         maximum=1.0,
@@ -96,8 +99,9 @@ class Order:
     source_name: SourceName = None
     limit: Limit = None
     overwrite: Overwrite = False
+    workers: Annotated[WorkerCount, OMIT] = None
     yes: Yes = False
-    min_confidence: MinConfidence = 0.0
+    min_confidence: MinConfidence = None
     dry_run: Annotated[bool, Setting("Show what would be converted, and write nothing.")] = False
     allow_drift: AllowDrift = False
     share_values: ShareValues = "redacted"

@@ -4,26 +4,23 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
 
 from ingot.agent.proposing.columns import (
     Column,
     View,
     has_scalars,
     last_name,
-    name_strength,
     parse_json_text,
-    speaker_role,
     text_of,
     values_at,
 )
+from ingot.agent.proposing.names import name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
-from ingot.converters.paths import Mark, Names, Node, RowError, compile_path, steps_text
+from ingot.converters.paths import Key, Mark, Names, Node, RowError, Step, compile_path, steps_text
 from ingot.converters.rows import Json, MappingDocument
-from ingot.converters.sources import Source
-from ingot.converters.sources.formats.detection import LISTS
+from ingot.converters.sources.formats.row_chunks import parse_fields
 from ingot.converters.sources.profile import PathFacts, pick_evenly, profile_values
-from ingot.converters.sources.sample import Sample, draw_sample
+from ingot.converters.sources.sample import Sample
 
 MAX_RECORDS = 600
 
@@ -69,42 +66,33 @@ def json_columns(view: View) -> list[Column]:
     return found
 
 
-def _replace_text(row: Json, path: str) -> Json:
-    steps = compile_path(path).steps
-    names = [n for s in steps if isinstance(s, Names) for n in s.names]
-    if not names or len(steps) != 1 or not isinstance(row, dict):
-        return row
-    return _replace_inside(row, names)
-
-
-def _replace_inside(row: dict[str, Json], names: list[str]) -> dict[str, Json]:
-    head, *rest = names
-    value = row.get(head)
-    if rest:
-        return {**row, head: _replace_inside(value, rest)} if isinstance(value, dict) else row
-    if isinstance(value, str) and value.strip():
-        return {**row, head: parse_json_text(value)}
-    return row
+_MOST_NESTED = 3  # texts of JSON in texts of JSON
 
 
 def parse_json_columns(reading: Reading) -> Iterator[Reading]:
-    """The same rows with JSON strings parsed."""
-    columns = [c for c in json_columns(reading.view) if c.named("tools") < 0.9]
-    wanted = [
-        c for c in columns if len(compile_path(c.path).steps) == 1 and not c.path.startswith("[")
-    ]
-    if not wanted:
-        return
-    rows = list(reading.sample.rows)
-    for column in wanted:
-        rows = [replace(row, value=_replace_text(row.value, column.path)) for row in rows]
-    paths = [c.path for c in wanted]
-    yield plain_reading(
-        replace(reading.sample, rows=tuple(rows)),
-        {**reading.source, "json_fields": paths},
-        reading.factor,
-        f"{', '.join(paths)} hold JSON",
-    )
+    """The same rows with JSON strings parsed, also those inside of others."""
+    paths: list[str] = []
+    parsed = reading
+    for _ in range(_MOST_NESTED):
+        columns = [c for c in json_columns(parsed.view) if c.named("tools") < 0.9]
+        found = [c.path for c in columns if isinstance(_only_step(c.path), Names | Key)]
+        if not found:
+            break
+        paths += found
+        rows = [replace(row, value=parse_fields(row.value, found)) for row in parsed.sample.rows]
+        parsed = plain_reading(
+            replace(reading.sample, rows=tuple(rows)),
+            {**reading.source, "json_fields": paths},
+            reading.factor,
+            f"{', '.join(paths)} hold JSON",
+        )
+    if paths:
+        yield parsed
+
+
+def _only_step(path: str) -> Step | None:
+    steps = compile_path(path).steps
+    return steps[0] if len(steps) == 1 else None
 
 
 def _elements_at(path: str, rows: Sequence[Json]) -> list[Node]:
@@ -184,65 +172,6 @@ def rows_by_shape(rows: Sequence[Json]) -> list[list[Json]]:
         parted[max(heads, key=lambda head: len(keys & head) / len(keys | head))].append(row)
     large = [part for part in parted.values() if len(part) >= max(2, 0.05 * len(rows))]
     return large if 2 <= len(large) <= 5 else []
-
-
-_FILES = 6  # from so many short files on each is a text of its own
-_LINES = 80  # of a short file
-_BLOCKS = 5
-_IN_BLOCKS = 0.45  # the most that a line may claim where texts are blocks of lines
-_SPLITS = re.compile(r"(?:^|[\W_])(?:train|valid|validation|val|dev|test)(?:ing)?(?:$|[\W_\d])")
-_STOPS = re.compile(r"[.!?。！？…\"'”’」』)）:：;；]$")
-
-
-def plain_text_readings(
-    source: Source, sample: Sample, lines: Reading
-) -> tuple[Reading, list[Reading]]:
-    """Rows as they are, trusted as far as lines can be, and files of plain text as one row each."""
-    formats = {file.facts.format for file in source.files}
-    if formats != {"text"} or source.spec.root or not sample.rows:
-        return lines, []
-    if any(file.facts.shape & frozenset(LISTS) for file in source.files):
-        return replace(lines, factor=0.5 * lines.factor), []
-    texts = [row.value.get("text", "") for row in sample.rows if isinstance(row.value, dict)]
-    files = draw_sample(source.with_spec(replace(source.spec, format="text", root="$")))
-    held = [row.value["text"] for row in files.rows]
-    whole = is_hard_wrapped(texts) or _is_text_per_file(source, held)
-    most = _IN_BLOCKS if not whole and _is_in_blocks(held) else 1.0
-    facts = {**source.guessed.to_document(), "format": "text", "root": "$"}
-    reading = plain_reading(files, facts, 1.1 if whole else 0.7, "a file is a text")
-    return replace(lines, most=most), [replace(reading, most=most)]
-
-
-def is_hard_wrapped(texts: Sequence[str]) -> bool:
-    """Whether lines are pieces of a running text: most stop in the middle of a sentence."""
-    lines = [t.strip() for t in texts if t.strip()]
-    if len(lines) < 4:
-        return False
-    open_end = sum(not _STOPS.search(t) for t in lines)
-    low = sum(t[:1].islower() for t in lines)
-    blank = 1 - len(lines) / len(texts)
-    size = sorted(len(t) for t in lines)
-    even = size[len(size) // 2] > 0.6 * size[int(0.95 * (len(size) - 1))]
-    return (
-        low > 0.2 * len(lines)
-        or (blank > 0.15 and open_end < 0.9 * len(lines))
-        or (open_end > 0.5 * len(lines) and even and size[-1] < 120 and blank > 0)
-    )
-
-
-def _is_text_per_file(source: Source, texts: Sequence[str]) -> bool:
-    """Many short files with names of their own: articles, reviews, poems in a folder."""
-    stems = [file.name.rsplit("/", 1)[-1].lower() for file in source.files]
-    sizes = [len(text.split("\n")) for text in texts]
-    named = not any(_SPLITS.search(stem) for stem in stems)
-    return len(stems) >= _FILES and named and bool(sizes) and 2 <= median(sizes) <= _LINES
-
-
-def _is_in_blocks(texts: Sequence[str]) -> bool:
-    """Whether blank lines part blocks of several lines each, in files of many texts."""
-    blocks = [block for text in texts[:20] for block in re.split(r"\n\s*\n", text[: 1 << 16])]
-    several = sum(len(block.strip().split("\n")) > 1 for block in blocks)
-    return len(blocks) >= _BLOCKS * max(1, len(texts)) and several > 0.7 * len(blocks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -410,3 +339,23 @@ def text_weight(one: Field) -> float:
     total *= 0.3 + 0.7 * facts.distinct / max(1, facts.filled)
     total *= facts.filled / max(1, facts.places)
     return total * (1 + name_strength(one.name, "utterance"))
+
+
+_PIECE_END = re.compile(r"[.!?…。！？:：;；\])）」』\"'”’`}>]\s*$|\n\s*$")
+
+
+def joined_pieces(view: View, path: str, value: str | None = None) -> Json:
+    """The texts of a list as one value; where sentences are cut, nothing is put between them."""
+    element = path[: path.rfind("[*]") + 3]
+    head = element.removesuffix("[*]") or "$"
+    lists = [found for node in view.nodes[:60] for found in values_at(head, node)]
+    inner = path_below(path, element)
+    rows = [
+        [text_of(v) for one in held for v in values_at(inner, Node(one)) if text_of(v)]
+        for held in lists
+        if isinstance(held, list)
+    ]
+    cuts = [text for row in rows if len(row) > 1 for text in row[:-1]]
+    open_ends = sum(not _PIECE_END.search(text) for text in cuts)
+    streamed = len(cuts) >= 2 and open_ends > 0.5 * len(cuts)
+    return {"path": value or path, "sep": ""} if streamed else value or path

@@ -12,14 +12,11 @@ from ingot.agent.proposing.columns import (
     has_several,
     last_name,
     list_path,
-    name_group,
-    name_strength,
     outer_names,
-    speaker_role,
-    spell_name,
     text_of,
     values_at,
 )
+from ingot.agent.proposing.names import name_group, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.readings import Field, Talk, field_sequences, name_sides, role_evidence
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts

@@ -46,7 +46,7 @@ def part_text(part: MappingPart) -> str:
     if part.key == "group":
         return group_text(part.value)
     if part.key == "each":
-        return f"one record per {part.value}"
+        return f"one record per {each_text(part.value)}"
     if part.key == "where":
         return condition_text(part.value)
     if part.key == "messages":
@@ -77,6 +77,8 @@ def _message_content(message: MappingDocument) -> str:
     words = ["nothing" if content is None else value_text(content)]
     if message.get("each"):
         words.append(f"for each {each_text(message['each'])}")
+    if message.get("where"):
+        words.append(f"where {conditions_text(message['where'])}")
     if message.get("loss_mask") is not None:
         words.append(f"(loss_mask {mask_text(message['loss_mask'])})")
     return " ".join(words)
@@ -93,11 +95,15 @@ def _role_label(role: Json) -> str:
         return role
     if isinstance(role, list):
         return f"{' / '.join(role)} in turn"
-    return "roles by marker" if "split" in role else f"role by {role['path']}"
+    return "roles by marker" if "split" in role else f"role by {place_text(role['path'])}"
 
 
 def _names_of_role(role: Json) -> str:
-    return pairs_text(role.get("split") or role.get("map") or {}) if isinstance(role, dict) else ""
+    if not isinstance(role, dict):
+        return ""
+    if "order" in role:
+        return f"{', then '.join(role['order'])} by first message"
+    return pairs_text(role.get("split") or role.get("map") or {})
 
 
 def mask_text(mask: Json) -> str:
@@ -118,7 +124,7 @@ def group_text(group: MappingDocument) -> str:
 
 def condition_text(condition: MappingDocument) -> str:
     """Describe one condition of `where`."""
-    path = condition["path"]
+    path = place_text(condition["path"])
     for key, least in (("min_chars", "least"), ("max_chars", "most")):
         if key in condition:
             return f"{path} has at {least} {condition[key]} characters"
@@ -127,6 +133,19 @@ def condition_text(condition: MappingDocument) -> str:
     many = "one of " if len(values) > 1 else ""
     literals = (repr(one) if isinstance(one, str) else json.dumps(one) for one in values)
     return f"{path} is {'' if wanted else 'not '}{many}{', '.join(literals)}"
+
+
+def place_text(path: Json) -> str:
+    """Describe a path, or a lookup in its place."""
+    if isinstance(path, str):
+        return path
+    found = f"{path['take']} of the element of {path['lookup']}"
+    return f"{found} whose {path['key']} equals {path['of']}"
+
+
+def conditions_text(where: Sequence[MappingDocument]) -> str:
+    """Describe conditions that all have to hold."""
+    return " and ".join(map(condition_text, where))
 
 
 def fact_text(fact: Json) -> str:
@@ -145,6 +164,8 @@ def value_text(value: Json) -> str:
         return value
     if isinstance(value, list):
         return " + ".join(map(value_text, value))
+    if "lookup" in value:
+        return place_text(value)
     return " ".join([_form_text(value), *_modifier_texts(value)])
 
 
@@ -155,7 +176,10 @@ def _form_text(value: MappingDocument) -> str:
         return f"template {plain_text(value['template'])}"
     if "any_of" in value:
         return "first of " + ", ".join(map(value_text, value["any_of"]))
-    return value_text(value["concat"]) if "concat" in value else str(value["path"])
+    if "tree" in value:
+        said = f"{value_text(value['text'])} of each node of the tree {value['tree']}"
+        return f"{said} (children {value['children']}, at most {value['depth']} levels)"
+    return value_text(value["concat"]) if "concat" in value else place_text(value["path"])
 
 
 def _modifier_texts(value: MappingDocument) -> Iterator[str]:
@@ -169,6 +193,8 @@ def _modifier_texts(value: MappingDocument) -> Iterator[str]:
     for key in ("as", "label", "sep"):
         if value.get(key) is not None:
             yield f"({key} {plain_text(value[key])})"
+    if value.get("from"):
+        yield f"(counted from {value['from']})"
 
 
 def value_parts(value: Json) -> list[Json]:
@@ -265,9 +291,13 @@ def _message_branch(part: MappingPart, paths: Sequence[PathCoverage]) -> Branch:
     if each := message.get("each"):
         found = _row_count(paths, f"{part.pointer}/each")
         below.append(Branch(label="each", text=each_text(each), found=found))
+    if where := message.get("where"):
+        below.append(Branch(label="where", text=conditions_text(where)))
     names = (role.get("split") or role.get("map") or {}) if isinstance(role, dict) else {}
     for name, to in names.items():
         below.append(Branch(label=plain_text(name), text="left out" if to is None else str(to)))
+    if isinstance(role, dict) and "order" in role:
+        below.append(Branch(label="order", text=_names_of_role(role)))
     below += _value_branches(content, paths) if len(values) > 1 else []
     if mask is not None:
         usual = {True: "yes", False: "no"}
@@ -282,10 +312,13 @@ def _message_branch(part: MappingPart, paths: Sequence[PathCoverage]) -> Branch:
 
 
 def _row_count(paths: Sequence[PathCoverage], pointer: str) -> RowCount | None:
-    """Count the rows in which what stands at or below a place of the mapping is found."""
+    """Count the rows in which what stands at or below a place of the mapping is found.
+
+    The children of a tree are in few rows by nature.
+    """
     counts = [
         RowCount(one.resolved, one.resolved + one.null + one.missing)
         for one in paths
-        if f"{one.pointer}/".startswith(f"{pointer}/")
+        if f"{one.pointer}/".startswith(f"{pointer}/") and not one.pointer.endswith("/children")
     ]
     return min(counts, key=lambda one: one.rows, default=None)

@@ -176,9 +176,9 @@ def _steps_after_proposal(state: State, folder: Path) -> Iterator[str]:
 def _irrelevance_step(state: State, go_on: str) -> Iterator[str]:
     yield f"to accept that there is nothing to convert: {go_on}"
     proposal = state["proposal"]
-    unsure = policy.doubt_reason(proposal, state["order"].min_confidence) if proposal else ""
+    unsure = policy.doubt_reason(proposal, state["order"]) if proposal else ""
     if policy.state_person_reasons(state) == [unsure]:
-        yield "to accept what the mapper finds: the same command without --min-confidence"
+        yield "to accept what the mapper finds: the same command with --min-confidence 0"
 
 
 def _is_approvable(state: State) -> bool:
@@ -192,7 +192,7 @@ def _is_approvable(state: State) -> bool:
 def order_command(order: Order, *, mapping: str) -> str:
     """The command line of an order with a mapping that a person has approved."""
     words = ["ingot", "run", order.source, "--out", order.out or "", "--mapping", mapping]
-    for option in ("tokenizer", "records", "language", "source_name", "limit"):
+    for option in ("tokenizer", "records", "language", "source_name", "limit", "workers"):
         value = getattr(order, option)
         if value is not None and value != getattr(Order(source=""), option):
             words += [f"--{option.removesuffix('_name')}", str(value)]

@@ -18,7 +18,7 @@ from ingot.agent.state import Change, Check, Opinion, Order, Outcome, Result, St
 from ingot.converters import json_yaml
 from ingot.converters.convert.result import Manifest
 from ingot.converters.errors import Problem
-from ingot.converters.rows import MappingDocument
+from ingot.converters.rows import MappingDocument, non_finite_text
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
 _DECIDED = {
@@ -200,6 +200,9 @@ def _result_lines(manifest: Manifest, rejects: Sequence[str]) -> Iterator[str]:
         yield from markdown_table(("rejected because of", "records"), manifest["rejects"].items())
         yield from ("", "The first ones (all are in rejected/):", "")
         yield from (f"- {markdown_code(redact(one)[:300])}" for one in rejects)
+    if found := manifest["warnings"].get("non_finite"):
+        yield ""
+        yield f"{markdown_line(redact(non_finite_text(found)))}."
     if manifest["tokens"]:
         yield ""
         yield from markdown_table(("tokens", "value"), manifest["tokens"].items())
@@ -230,9 +233,9 @@ def mapping_bytes(document: MappingDocument) -> bytes:
 
 
 _PROBLEMS = 5  # that are told
-DROPPED_RUN = "The run before waited for an answer: it is ended, and what it proposed is dropped."
-IGNORED_WORDS = "An order came as an object: it is used, and the words beside it are not read."
-UNREAD_WORDS = "That order came as an object. What was typed beside it was not read: type it again."
+DROPPED_RUN = "The previous run waited for an answer. It was ended and its proposal discarded."
+IGNORED_WORDS = "The order was sent as an object. The text sent with it is ignored."
+UNREAD_WORDS = "That order was sent as an object. The text sent with it was ignored: send it again."
 
 
 # What the end of a run is called, where nothing was written.
@@ -259,9 +262,9 @@ def beginning_reply(order: Order) -> str:
         return f"{said} This is a dry run: nothing is written."
     if order.out is None:
         return f"{said} No `--out` was named: what is approved is shown and not converted."
-    when = "if it passes its gates" if order.yes else "once you approve it"
+    when = "if it passes its gates" if order.yes else "after you approve it"
     into = f"{when.capitalize()}, the data is converted into {markdown_code(order.out)}."
-    asked = " What only a person may decide I ask you." if order.yes else ""
+    asked = " I ask you about decisions that need a person." if order.yes else ""
     return f"{said} {into}{asked}"
 
 

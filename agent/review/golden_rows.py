@@ -2,7 +2,7 @@
 
 `foo.golden.jsonl` beside `foo.json` holds an object per line: `{"row": ..., "records": [...]}` or
 `{"row": ..., "reject": "reason"}`; `rows` takes the place of `row` if the mapping groups, `key` is
-what `~` gives. docs/pinned-samples.md is the reference.
+what `~` gives, `file` the name of the file. docs/pinned-samples.md is the reference.
 """
 
 import json
@@ -15,7 +15,8 @@ from ingot.agent.privacy import redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.mapping.bind import Mapping, bind, parse
-from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch, same_json
+from ingot.converters.mapping.rows.conditions import same_json
+from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch
 from ingot.converters.mapping.rows.group import group_rows
 from ingot.converters.rows import Batch, Json, MappingDocument
 from ingot.converters.sources.facts import SourceSpec
@@ -28,7 +29,7 @@ from ingot.converters.sources.formats.row_chunks import (
 )
 
 _ENDING = ".golden.jsonl"
-_KEYS = frozenset({"row", "rows", "key", "records", "reject"})
+_KEYS = frozenset({"row", "rows", "key", "file", "records", "reject"})
 _MOST_BYTES = 64 << 20
 _SHOWN = 60  # characters of a value that are shown
 _FREE = ("meta", "loss_mask")  # what an expected record need not state
@@ -136,8 +137,9 @@ def _mistyped_key(one: dict[str, Json]) -> str:
     records = one.get("records", [])
     if not isinstance(records, list) or not all(isinstance(each, dict) for each in records):
         return "records: expected a list of objects"
-    if not isinstance(one.get("key", ""), str):
-        return "key: expected text"
+    for name in ("key", "file"):
+        if not isinstance(one.get(name, ""), str):
+            return f"{name}: expected text"
     if "reject" in one and one["reject"] not in REASONS:
         return f"reject: expected one of {', '.join(REASONS)}"
     return ""
@@ -165,10 +167,10 @@ def _failure_reason(
 
 def _make_batch(one: dict[str, Json], rows: list[Json], mapping: Mapping) -> Batch:
     """Return one row, or one group of rows, as a reader would."""
-    key = one.get("key")
+    key, file = one.get("key"), one.get("file", "golden")
     good = [row for row in rows if type(row) is not BrokenRow]
     batch = Batch(
-        file="golden",
+        file=file,
         rows=range(len(good)),
         values=good,
         keys=None if key is None else [key] * len(good),
@@ -182,7 +184,7 @@ def _make_batch(one: dict[str, Json], rows: list[Json], mapping: Mapping) -> Bat
     if len(groups) > 1:
         raise _MismatchError(f"rows: expected rows of one group, got {len(groups)} groups")
     keys = None if key is None else [key] * len(groups)
-    return Batch(file="golden", rows=range(len(groups)), values=groups, keys=keys, bad=batch.bad)
+    return Batch(file=file, rows=range(len(groups)), values=groups, keys=keys, bad=batch.bad)
 
 
 def _compare(one: dict[str, Json], got: UnifiedBatch) -> None:

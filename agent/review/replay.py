@@ -23,6 +23,7 @@ from ingot.agent.state import Change, Order
 from ingot.converters.errors import MappingError, Problem, SourceError, StorageError
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
+from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.paths import Node
 from ingot.converters.rows import Batch, MappingDocument
 
@@ -90,18 +91,17 @@ def place_records(trial: Trial, *, source_name: str) -> list[PlacedRecord]:
     seen: Counter[str] = Counter()
     found: list[PlacedRecord] = []
     for batch in sample_batches(trial.sample, trial.mapping):
-        for at in range(len(batch.rows)):
-            found += _row_records(unifier, batch, at, seen[batch.file] + at)
+        for at, node in enumerate(row_nodes(batch)):
+            found += _row_records(unifier, node, batch, at, seen[batch.file] + at)
         seen[batch.file] += len(batch.rows)
     return found
 
 
 def _row_records(
-    unifier: RowExecutor, batch: Batch, at: int, number: int
+    unifier: RowExecutor, node: Node, batch: Batch, at: int, number: int
 ) -> Iterator[PlacedRecord]:
     """Yield the records of one row; elements that gave none keep their number."""
-    key = batch.keys[at] if batch.keys is not None else batch.rows[at]
-    records, failed = unifier.row(Node(batch.values[at], key))
+    records, failed = unifier.row(node)
     without = {element for element, _ in failed}
     elements = [n for n in range(len(records) + len(failed)) if n not in without]
     several = len(records) + len(failed) > 1

@@ -178,6 +178,8 @@ def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
         yield from _record_reasons(replay, replay.old, replay.new, heavy)
         yield from _claim_reasons(case, heavy)
     if replay.new:
+        for said in replay.new.trial.report.others:
+            yield _make_reason("pass", "other_role_values", said)
         yield from _gate_reasons(replay.old, replay.new)
     yield from _drift_reasons(replay)
 

@@ -105,7 +105,7 @@ def check_order(document: Json) -> Order:
     """The order that an object holds; a mapping in it is used, and no mapper is asked."""
     faults = _schema_faults(SCHEMA, document)
     # NaN is neither below a bound nor above it.
-    if not faults and not isfinite(document.get("min_confidence", 0)):
+    if not faults and not isfinite(document.get("min_confidence") or 0):
         faults = ["min_confidence: no number from 0 to 1"]
     if faults:
         raise ConversionError("order", "; ".join(faults[:5]))
@@ -198,7 +198,7 @@ def _schema_value(schema: dict[str, Json], value: str) -> Json:
     wanted = schema.get("type", "string")
     if "integer" in wanted and value.isascii() and value.isdigit():
         return int(value)
-    if wanted == "number":
+    if "number" in wanted:
         try:
             number = float(value)
         except ValueError:

@@ -314,7 +314,7 @@ class _Conversion:
         meter = _Meter(watch=self.watch, shards=len(plan))
         if self.options.limit is not None:
             return list(self._limited(plan, self.options.limit, meter))
-        workers = self.options.workers or min(os.cpu_count() or 1, len(plan))
+        workers = max(1, min(self.options.workers or os.cpu_count() or 1, len(plan)))
         former = former_shards(find_finished(self.staged.out), self.identity)
         tasks = (self._task(number, files, former=former) for number, files in enumerate(plan))
         if runner is None and workers == 1:

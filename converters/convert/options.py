@@ -53,13 +53,21 @@ Limit: TypeAlias = Annotated[
 Overwrite: TypeAlias = Annotated[bool, Setting("Replace an existing result.", section=OUTPUT)]
 
 
+WorkerCount: TypeAlias = Annotated[
+    int | None,
+    Setting(
+        "Number of converting processes; the output does not depend on it.",
+        metavar="N",
+        section=OUTPUT,
+        minimum=1,
+        default="cores, at most one for each shard of the input",
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConvertOptions:
-    """The settings of a conversion.
-
-    `workers` is a number of processes, None = as many as there are cores and shards; it does not
-    change the output.
-    """
+    """The settings of a conversion."""
 
     records: Records = "parquet"
     language: Language = None
@@ -67,4 +75,4 @@ class ConvertOptions:
     limit: Limit = None
     tokenizer: Tokenizer = None
     overwrite: Overwrite = False
-    workers: int | None = None
+    workers: WorkerCount = None

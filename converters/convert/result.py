@@ -18,7 +18,7 @@ from ingot.converters.output.files import FileEntry, InputEntry, output_errors
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.records import RecordFormat
 from ingot.converters.records.writers import part_name, reject_text
-from ingot.converters.rows import Reject
+from ingot.converters.rows import NonFinite, Reject, add_non_finite
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
 
@@ -41,6 +41,10 @@ def shard_name(number: int) -> str:
     return f"{number:06d}"
 
 
+class _NonFiniteEntry(TypedDict):
+    non_finite: NotRequired[NonFinite]
+
+
 class CountsDocument(TypedDict):
     """`Counts` as JSON; `paths` holds looked up, missing and null of each path."""
 
@@ -50,6 +54,7 @@ class CountsDocument(TypedDict):
     meta: dict[str, int]
     paths: dict[str, list[int]]
     first_rejects: NotRequired[list[str]]
+    non_finite: NotRequired[NonFinite]
 
 
 class ShardDocument(CountsDocument):
@@ -82,6 +87,7 @@ class ManifestWarnings(TypedDict):
     mapping: list[str]
     meta: dict[str, int]
     paths: dict[str, dict[str, int]]
+    non_finite: NotRequired[NonFinite]
 
 
 class OptionsDocument(TypedDict):
@@ -123,6 +129,7 @@ class Counts:
     meta: Counter[str] = field(default_factory=Counter)
     paths: dict[str, list[int]] = field(default_factory=dict)
     first_rejects: list[str] = field(default_factory=list)
+    non_finite: NonFinite | None = None
 
     def add_batch(self, unified: UnifiedBatch | UnifiedTable, rejects: list[Reject]) -> None:
         """Count one batch and its rejects, in the order of the file."""
@@ -154,6 +161,7 @@ class Counts:
         self.rejects.update(shard["rejects"])
         self.meta.update(shard["meta"])
         self.add_paths(shard["paths"])
+        self.non_finite = add_non_finite(self.non_finite, shard.get("non_finite"))
         room = SHOWN_REJECTS - len(self.first_rejects)
         self.first_rejects += shard.get("first_rejects", [])[:room]
 
@@ -166,7 +174,12 @@ class Counts:
             "meta": dict(sorted(self.meta.items())),
             "paths": dict(sorted(self.paths.items())),
             "first_rejects": self.first_rejects,
+            **_non_finite_entry(self.non_finite),
         }
+
+
+def _non_finite_entry(found: NonFinite | None) -> _NonFiniteEntry:
+    return {"non_finite": found} if found else {}
 
 
 def check_counts(rows: Counter[str], where: str) -> None:
@@ -280,6 +293,7 @@ def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> ManifestWarnin
             for path, (looked_up, missing, null) in counts.paths.items()
             if missing or null
         },
+        **_non_finite_entry(counts.non_finite),
     }
 
 

@@ -50,7 +50,7 @@ from ingot.converters.records.writers import (
     first_reject_texts,
     part_name,
 )
-from ingot.converters.rows import Batch
+from ingot.converters.rows import Batch, NonFinite, add_non_finite, count_non_finite
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
 
@@ -154,16 +154,23 @@ def reusable_shards(keys: Sequence[str | None], shards: Sequence[ShardDocument])
             "inputs": len(shard["inputs"]),
             "parts": len(shard["parts"]),
             "rejected_parts": len(shard["rejected_parts"]),
-            "counts": {
-                "rows": shard["rows"],
-                "records": shard["records"],
-                "rejects": shard["rejects"],
-                "meta": shard["meta"],
-                "paths": shard["paths"],
-            },
+            "counts": _piece_counts(shard),
         }
         for key, shard in zip(keys, shards, strict=True)
     ]
+
+
+def _piece_counts(shard: ShardDocument) -> CountsDocument:
+    counts: CountsDocument = {
+        "rows": shard["rows"],
+        "records": shard["records"],
+        "rejects": shard["rejects"],
+        "meta": shard["meta"],
+        "paths": shard["paths"],
+    }
+    if "non_finite" in shard:
+        counts["non_finite"] = shard["non_finite"]
+    return counts
 
 
 def former_shards(former: FinishedResult | None, identity: RunIdentity) -> dict[str, FormerShard]:
@@ -239,6 +246,7 @@ def _adds_up(former: FinishedResult, pieces: Sequence[FormerShard]) -> bool:
         and {name: counts.records[name] for name in RECORD_COUNTS} == manifest["records"]
         and dict(counts.rejects) == manifest["rejects"]
         and dict(counts.meta) == manifest["warnings"]["meta"]
+        and counts.non_finite == manifest["warnings"].get("non_finite")
     )
 
 
@@ -276,6 +284,7 @@ class _LimitedRows:
         self._task = task
         self.rows = 0
         self.stopped_in: str | None = None
+        self.non_finite: NonFinite | None = None
 
     def batches(self) -> Iterator[Batch]:
         for batch in self._task.source.batches():
@@ -284,10 +293,15 @@ class _LimitedRows:
             if left is not None and size >= left:
                 self.rows += left
                 self.stopped_in = batch.file
-                yield first_rows(batch, left)
+                yield self._count(first_rows(batch, left))
                 return
             self.rows += size
-            yield batch
+            yield self._count(batch)
+
+    def _count(self, batch: Batch) -> Batch:
+        found = count_non_finite((batch.file, row, count) for row, count in batch.non_finite)
+        self.non_finite = add_non_finite(self.non_finite, found)
+        return batch
 
     def whole_files(self) -> list[SourceFile]:
         """The files that were read to their end."""
@@ -309,6 +323,7 @@ def first_rows(batch: Batch, count: int) -> Batch:
         values=[batch.values[place] for place in kept],
         keys=[batch.keys[place] for place in kept] if batch.keys is not None else None,
         bad=[bad for bad in batch.bad if bad.row < end],
+        non_finite=[one for one in batch.non_finite if one[0] < end],
     )
 
 
@@ -381,6 +396,7 @@ def _convert_rows(
                 tick(reading.rows, counts.records["written"])
     counts.add_paths(unifier.stats.counts)
     counts.rows["read"] = reading.rows
+    counts.non_finite = reading.non_finite
     check_counts(counts.rows, task.source.location)
     return {
         **counts.to_document(),

@@ -40,7 +40,7 @@ REASONS: Final[dict[str, Reason]] = {
     "tools": Reason(text="tool definitions are written into the system text"),
     "no_prompt": Reason(text="nothing stands before the first trained message: left out"),
     "roles": Reason(text="its order of roles cannot be expressed: left out"),
-    "tools_text": Reason(text="its tools are no JSON list of objects: left out"),
+    "tools_text": Reason(text="its tools are not a JSON list of objects: left out"),
 }
 
 

@@ -65,7 +65,7 @@ const COLUMNS = [
   { key: "decision", label: "Decision", kind: "text", of: (one) => one.decision, cell: (one) => one.decision || UNKNOWN },
   { key: "status", label: "Status", kind: "text", of: (one) => one.status, cell: reasonCell },
   { key: "mapper", label: "Mapper", kind: "text", of: (one) => one.mapper, cell: (one) => one.mapper || UNKNOWN },
-  { key: "confidence", label: "Sure", title: "confidence of the proposal", kind: "number", of: (one) => one.confidence, cell: (one) => percent(one.confidence) },
+  { key: "confidence", label: "Confidence", title: "confidence of the proposal", kind: "number", of: (one) => one.confidence, cell: (one) => percent(one.confidence) },
   { key: "coverage", label: "Coverage", title: "share of the sampled records without an error", kind: "number", of: (one) => one.coverage, cell: (one) => percent(one.coverage) },
   { key: "rows", label: "Rows", kind: "number", of: (one) => one.rows && one.rows.read, cell: (one) => count(one.rows && one.rows.read) },
   { key: "records", label: "Records", kind: "number", of: (one) => one.records, cell: (one) => count(one.records) },
@@ -73,8 +73,8 @@ const COLUMNS = [
   { key: "tokens", label: "Tokens", kind: "number", of: (one) => one.tokens, cell: (one) => count(one.tokens) },
   { key: "language", label: "Language", title: "languages of its records", kind: "text", of: (one) => one.languages && languageName(one.languages.first[0][0]), cell: languageCell },
   { key: "length", label: "Length", title: "characters of its records, each bin twice as long as the one before; sorted by the middle record", kind: "number", of: (one) => one.lengths && middle(one.lengths), cell: (one) => one.lengths ? histogram(one.lengths) : UNKNOWN },
-  { key: "within", label: "Repeats", title: "records that repeat an earlier one of the same data set", kind: "number", of: (one) => one.records === undefined ? undefined : one.within || 0, cell: (one) => one.records === undefined ? UNKNOWN : count(one.within || 0) },
-  { key: "across", label: "Across", title: "records that repeat one of a data set before it", kind: "number", of: (one) => one.records === undefined ? undefined : one.across || 0, cell: (one) => one.records === undefined ? UNKNOWN : count(one.across || 0) },
+  { key: "within", label: "Duplicates", title: "records that duplicate an earlier record of the same data set", kind: "number", of: (one) => one.records === undefined ? undefined : one.within || 0, cell: (one) => one.records === undefined ? UNKNOWN : count(one.within || 0) },
+  { key: "across", label: "Across", title: "records that duplicate a record of an earlier data set", kind: "number", of: (one) => one.records === undefined ? undefined : one.across || 0, cell: (one) => one.records === undefined ? UNKNOWN : count(one.across || 0) },
   { key: "cost", label: "Cost", title: "what asking a model cost", kind: "number", of: cost, cell: costCell },
 ];
 const BY_KEY = new Map(COLUMNS.map((column) => [column.key, column]));
@@ -320,7 +320,7 @@ function tiles() {
     tile(sums.records, "records of " + many(sums.statuses.converted || 0, "data set")),
     tile(sums.tokens ?? UNKNOWN, sums.tokens === null ? "tokens: no tokenizer was given" : "tokens of " + many(sums.tokenized, "data set")),
     tile(sums.characters, "characters"),
-    tile(repeats, "repeats" + share, repeats ? brief(sums.within) + " within a data set, " + brief(sums.across) + " of another" : null),
+    tile(repeats, "duplicates" + share, repeats ? brief(sums.within) + " within a data set, " + brief(sums.across) + " of another" : null),
     costTile(sums.spent));
 }
 
@@ -349,14 +349,24 @@ function told() {
   if (files !== undefined) parts.push(many(files, "file") + " found");
   if (leftOut !== undefined) parts.push(count(leftOut) + " left out");
   if (lake.totals.bytes) parts.push(bytes(lake.totals.bytes) + " read");
-  if (dedup) parts.push("repeats left out of the corpus: " + dedup);
+  if (dedup) parts.push("duplicates left out of the corpus: " + dedup);
   if (split) parts.push("split " + split.map((one) => one.name + " " + one.fraction).join(", "));
   return plain(parts.join(" · "));
 }
 
+/* Why files were left out, the first of each reason. */
+function leftOutReasons(reasons) {
+  if (!reasons || !reasons.length) return null;
+  const named = (names) => names.map((name, place) => [place ? ", " : " ", text(name, "code")]);
+  const rest = (number) => (number > 0 ? " and " + count(number) + " more" : null);
+  return el("details", { class: "left-out" }, el("summary", {}, "Files left out, and why"),
+    el("ul", { class: "files" }, reasons.map(([why, number, names]) => el("li", {}, text(why), " (" + count(number) + "):", named(names), rest(number - names.length)))),
+    el("p", { class: "note-line" }, "All of them stand in ", fileLink("left_out.jsonl"), "."));
+}
+
 function makeHead() {
   colourLanguages(lake.totals.languages);
-  $("head").append(text(lake.title, "h1"), el("p", { class: "told" }, told()), equation(), tiles(),
+  $("head").append(text(lake.title, "h1"), el("p", { class: "told" }, told()), leftOutReasons(lake.told.reasons), equation(), tiles(),
     el("div", { class: "tiles wide" }, languageTile(lake.totals.languages), splitTile(lake.totals.splits)),
     el("div", { class: "chips", role: "group", "aria-label": "Data sets by status" }, Object.entries(lake.totals.statuses).map(chip)));
 }

@@ -45,14 +45,14 @@ function figures(one) {
     ["rows", rows ? count(rows.read) + " read = " + count(rows.converted) + " converted + " + count(rows.rejected) + " rejected + " + count(rows.filtered) + " filtered" : ""],
     ["records", one.records === undefined ? "" : count(one.records) + (one.characters ? ", " + many(one.characters, "character") : "")],
     ["tokens", one.tokens === undefined ? "" : count(one.tokens) + (one.sequences ? " in " + many(one.sequences, "sequence") : "")],
-    ["repeats", one.records ? count(one.within || 0) + " within, " + count(one.across || 0) + " of data sets before it" : ""],
+    ["duplicates", one.records ? count(one.within || 0) + " within, " + count(one.across || 0) + " of earlier data sets" : ""],
   ]);
 }
 
 function splitTable(splits) {
   if (!splits) return null;
   const tokens = splits.some(([, , , number]) => number !== null);
-  const head = ["split", "records", "repeats left out", ...(tokens ? ["tokens"] : [])];
+  const head = ["split", "records", "duplicates left out", ...(tokens ? ["tokens"] : [])];
   return el("table", { class: "small" }, el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, splits.map(([name, ...numbers]) => el("tr", {}, el("th", { scope: "row" }, text(name)),
       numbers.slice(0, tokens ? 3 : 2).map((number) => el("td", {}, count(number)))))));

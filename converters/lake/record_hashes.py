@@ -50,7 +50,7 @@ def hash_records(batch: pa.RecordBatch) -> Hashes:
     kind = kind_of_schema(batch.schema)
     if kind is None:
         hint = "convert the data set first"
-        raise ConversionError("records", "a batch holds no unified records", hint)
+        raise ConversionError("records", "a batch holds no ingot records", hint)
     heads, bodies = _RECORD_PARTS[kind](batch)
     said = b"".join([_digest(head, body) for head, body in zip(heads, bodies, strict=True)])
     return np.frombuffer(said, np.uint8).reshape(-1, WIDTH)

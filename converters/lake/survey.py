@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import LeftOut, SourceSpec
-from ingot.converters.sources.readers import BINARY, LFS_POINTER, side_file_reason
+from ingot.converters.sources.readers import BINARY, LFS_POINTER, side_file_reason, unread_format
 from ingot.converters.sources.source import EntryFiles, group_files, guessed_spec
 from ingot.converters.sources.storage.listing import Entry, Listing, file_stem
 
@@ -156,6 +156,22 @@ class Survey:
         return sorted([*self.left_out, *beside], key=lambda one: one.name)
 
 
+_NAMED: Final = 5  # files of each reason
+_REASONS: Final = 40
+
+
+def group_by_reason(left_out: Iterable[tuple[str, str]]) -> list[tuple[str, int, list[str]]]:
+    """Reasons for which files (name, why) are left out: how many files, the first names.
+
+    The reason of most files comes first; what is particular to a file (after a colon) is cut off.
+    """
+    names: dict[str, list[str]] = defaultdict(list)
+    for name, why in left_out:
+        names[why.partition(": ")[0]].append(name)
+    ordered = sorted(names.items(), key=lambda one: (-len(one[1]), one[0]))
+    return [(why, len(files), files[:_NAMED]) for why, files in ordered[:_REASONS]]
+
+
 # Says what a place holds where another command reads it, None else.
 Recognise = Callable[[Source], object | None]
 
@@ -225,8 +241,10 @@ class _LakeFolder:
         self._cards = tuple(entry for entry in self._entries if is_card(entry))
 
     def sets(self, names: _Names, recognise: Recognise) -> list[DataSet]:
-        """The data sets of the place; [] where there is nothing but side files."""
-        odd = any(side_file_reason(one.name) is None for one in self._left_out)
+        """The data sets of the place; [] where there is nothing but auxiliary files."""
+        odd = any(
+            side_file_reason(one.name) is None or unread_format(one.why) for one in self._left_out
+        )
         if not (self._files or self._faults or odd):
             return []
         said = recognise(self._source("", self._files, self._left_out, self._entries))

@@ -11,8 +11,9 @@ from typing import NoReturn
 from ingot.converters import paths
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.json_yaml import violations
+from ingot.converters.mapping.document_reader import pointer_to, short_json
 from ingot.converters.mapping.language import Layout, Mapping, Value, to_document
-from ingot.converters.mapping.parser import LiteralRule, Parser, pointer_to, short_json
+from ingot.converters.mapping.parser import LiteralRule, Parser
 from ingot.converters.rows import Json, MappingDocument
 
 __all__ = ["Mapping", "bind", "load_mapping", "parse", "read_mapping", "to_document"]

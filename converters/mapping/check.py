@@ -4,26 +4,38 @@ This is the deterministic gate between a proposal and a conversion; it sees ever
 model never more than a few.
 """
 
+import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import nearest_path, observed_paths
-from ingot.converters.mapping.language import (
-    Mapping,
+from ingot.converters.mapping.language import Mapping, Message, RoleFromData, Tree
+from ingot.converters.mapping.lookup import Lookup
+from ingot.converters.mapping.loss import NO_LOSS, Loss, measure_loss
+from ingot.converters.mapping.path_uses import (
+    Around,
     Need,
     PathUse,
-    RoleFromData,
     Scope,
+    message_scope,
     path_uses,
     shared_paths,
 )
+from ingot.converters.mapping.rows.conditions import compile_test
 from ingot.converters.mapping.rows.executor import SOFT_REASONS, Record, RowExecutor
 from ingot.converters.mapping.rows.group import group_rows
-from ingot.converters.mapping.rows.values import each_nodes
-from ingot.converters.paths import Node, Path, RowError
-from ingot.converters.rows import Batch, Json, Reject
+from ingot.converters.mapping.rows.values import (
+    PathStats,
+    each_nodes,
+    json_text,
+    row_nodes,
+    tree_nodes,
+)
+from ingot.converters.paths import Node, RowError, RowNode, found_text
+from ingot.converters.rows import Batch, Json, Reject, non_finite_text
 from ingot.converters.sources.sample import Sample
 from ingot.converters.sources.text_kinds import Content, count_content
 
@@ -54,6 +66,7 @@ class CheckReport:
         coverage: share of the other records without a hard error (soft outcomes do not count).
         messages, dropped: sampled messages whose role is read from the data, and how many of them
             the role map leaves out.
+        others: a sentence for each role map with `*`: which sampled values fall under it.
         problems: what makes the mapping wrong for this data; empty = it may be used.
     """
 
@@ -69,7 +82,9 @@ class CheckReport:
     content: Content = field(default_factory=Content)
     messages: int = 0
     dropped: int = 0
+    others: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    loss: Loss = NO_LOSS
     examples: tuple[tuple[Json, Record], ...] = ()
     rejects: tuple[Reject, ...] = ()
 
@@ -85,7 +100,7 @@ def check_mapping(
 ) -> CheckReport:
     """Run a mapping on a sample."""
     batches = list(sample_batches(sample, mapping))
-    nodes = [node for batch in batches for node in _nodes(batch)]
+    nodes = [node for batch in batches for node in row_nodes(batch)]
     if mapping.kind == "irrelevant":
         rows, unreadable = len(nodes) + len(sample.bad), len(sample.bad)
         return CheckReport(rows=rows, unreadable=unreadable, warnings=mapping.warnings)
@@ -94,20 +109,23 @@ def check_mapping(
     ok_rows, ragged = 0, 0
     examples: list[tuple[Json, Record]] = []
     rejects: list[Reject] = []
+    by_file: Counter[str] = Counter()
     for batch in batches:
         for one in _single_rows(batch):
             unified = unifier.batch(one)
             records += unified.records
             ok_rows += bool(unified.records)
+            by_file[batch.file] += len(unified.records)
             ragged += unified.ragged
             rejects += unified.rejects
-            if unified.records and len(examples) < show:
+            if unified.records:
                 examples.append((one.values[0], unified.records[0]))
     failures = Counter(reject.reason for reject in rejects)
     unreadable = len(sample.bad)
     coverage = _coverage(len(records), failures, unreadable)
     content = count_content(records)
-    messages, dropped = _count_dropped(mapping, nodes)
+    roles = list(_role_values(mapping, nodes))
+    dropped = _count_dropped(roles)
     problems = [
         *unresolved_problems(mapping, nodes),
         *_reject_problems(rejects, tuple(path_uses(mapping))),
@@ -126,11 +144,18 @@ def check_mapping(
         ragged=ragged,
         paths=tuple(_path_coverage(mapping, nodes)),
         content=content,
-        messages=messages,
-        dropped=dropped,
+        messages=dropped.total(),
+        dropped=dropped[True],
+        others=tuple(_other_values(roles)),
         problems=tuple(problems),
-        warnings=mapping.warnings,
-        examples=tuple(examples),
+        warnings=(*mapping.warnings, *_reading_warnings(sample)),
+        loss=measure_loss(
+            dict(Counter(batch.file for batch in batches for _ in batch.rows)),
+            by_file,
+            examples,
+            [node.value for node in nodes],
+        ),
+        examples=tuple(examples[:show]),
         rejects=tuple(rejects[:show]),
     )
 
@@ -154,11 +179,6 @@ def _batches_by_file(sample: Sample) -> Iterator[Batch]:
         )
 
 
-def _nodes(batch: Batch) -> list[Node]:
-    keys = batch.keys or [str(row) for row in batch.rows]
-    return [Node(value, key) for value, key in zip(batch.values, keys, strict=True)]
-
-
 def _single_rows(batch: Batch) -> Iterator[Batch]:
     for place, row in enumerate(batch.rows):
         yield Batch(
@@ -169,6 +189,11 @@ def _single_rows(batch: Batch) -> Iterator[Batch]:
         )
     if batch.bad:
         yield Batch(file=batch.file, rows=[], values=[], bad=batch.bad)
+
+
+def _reading_warnings(sample: Sample) -> Iterator[str]:
+    if found := sample.non_finite:
+        yield non_finite_text(found)
 
 
 def _coverage(records: int, failures: Counter[str], unreadable: int) -> float:
@@ -182,7 +207,7 @@ def _coverage(records: int, failures: Counter[str], unreadable: int) -> float:
 # --- what the paths find
 
 
-def unresolved_problems(mapping: Mapping, nodes: Sequence[Node]) -> list[Problem]:
+def unresolved_problems(mapping: Mapping, nodes: Sequence[RowNode]) -> list[Problem]:
     """A problem for every path that resolves in no row at all; none where there are no rows."""
     if not nodes:
         return []
@@ -196,28 +221,42 @@ def unresolved_problems(mapping: Mapping, nodes: Sequence[Node]) -> list[Problem
 
 def _unresolved_problem(use: PathUse, around: list[Node]) -> Problem:
     text, expected = use.path.text, "a path that exists in the data"
+    if isinstance(use.path, Lookup):
+        expected = "an element with the key that is looked up"
+        return Problem(use.pointer, "unresolved_path", expected, text)
     nearest = nearest_path(text, observed_paths(node.value for node in around))
     return Problem(use.pointer, "unresolved_path", expected, text, nearest)
 
 
-def _start_nodes(use: PathUse, nodes: Sequence[Node]) -> list[Node]:
+def _start_nodes(use: PathUse, nodes: Sequence[RowNode]) -> list[Node]:
     """The values that a path is applied to: the rows of a group, or the elements of its scope."""
     if use.of_row:
-        return [Node(row) for node in nodes for row in node.value]
-    inside = list(nodes)
+        return [RowNode(row, None, node.file) for node in nodes for row in node.value]
+    inside: list[Node] = list(nodes)
     for each in use.scope:
         inside = [hit for node in inside for hit in _safe_nodes(each, node)]
     return inside
 
 
-def _safe_nodes(each: tuple[Path, ...], node: Node) -> list[Node]:
-    try:
-        return each_nodes(each, node)
-    except RowError:
-        return []
+def _safe_nodes(around: Around, node: Node) -> list[Node]:
+    """Elements, none where they cannot be read; of a tree all nodes that come before a fault."""
+    found: list[Node] = []
+    with contextlib.suppress(RowError):
+        found.extend(_inner_nodes(around, node))
+    return found
 
 
-def _path_coverage(mapping: Mapping, nodes: Sequence[Node]) -> Iterator[PathCoverage]:
+def _inner_nodes(around: Around, node: Node) -> Iterable[Node]:
+    if isinstance(around, Tree):
+        return tree_nodes(around, node)
+    if not isinstance(around, Message):
+        return each_nodes(around, node)
+    elements = each_nodes(around.each, node) if around.each else [node]
+    test = compile_test(around.where, PathStats())
+    return filter(test, elements) if test else elements
+
+
+def _path_coverage(mapping: Mapping, nodes: Sequence[RowNode]) -> Iterator[PathCoverage]:
     for use in path_uses(mapping):
         states = Counter(_use_state(use, node) for node in nodes)
         yield PathCoverage(
@@ -231,11 +270,18 @@ def _path_coverage(mapping: Mapping, nodes: Sequence[Node]) -> Iterator[PathCove
 
 
 def _path_text(use: PathUse) -> str:
-    around = [each[0].text if len(each) == 1 else "(in step)" for each in use.scope]
+    around = [text for one in use.scope if (text := _around_text(one))]
     return " › ".join([*around, use.path.text])
 
 
-def _use_state(use: PathUse, node: Node) -> str:
+def _around_text(around: Around) -> str:
+    if isinstance(around, Tree):
+        return f"{around.path.text} and below"
+    each = around.each if isinstance(around, Message) else around
+    return each[0].text if len(each) == 1 else "(in step)" if each else ""
+
+
+def _use_state(use: PathUse, node: RowNode) -> str:
     around = _start_nodes(use, [node])
     hits = [hit for inner in around for hit in _safe_nodes((use.path,), inner)]
     if any(hit.value is not None for hit in hits):
@@ -243,35 +289,69 @@ def _use_state(use: PathUse, node: Node) -> str:
     return "null" if hits else "missing"
 
 
-def _count_dropped(mapping: Mapping, nodes: Sequence[Node]) -> tuple[int, int]:
-    """Messages whose role is read from the data, and how many of them its map leaves out."""
-    roles: Counter[bool] = Counter()
+class _RoleValues(NamedTuple):
+    """A role that is read from the data, with the texts that are sampled at its path."""
+
+    role: RoleFromData
+    texts: list[str]
+
+
+def _role_values(mapping: Mapping, nodes: Sequence[RowNode]) -> Iterator[_RoleValues]:
+    """Every role that is read from the data; alternatives may share one."""
+    seen = []
     for layout in mapping.alternatives():
-        scope: Scope = ((layout.each,),) if layout.each else ()
+        scope: Scope = (layout.each,) if layout.each else ()
         for message in layout.messages or ():
             role = message.role
-            if isinstance(role, RoleFromData) and role.map and None in role.map.values():
-                within = (*scope, message.each) if message.each else scope
+            within = message_scope(message, scope)
+            if isinstance(role, RoleFromData) and role.map and (role, within) not in seen:
+                seen.append((role, within))
                 use = PathUse(pointer="", path=role.path, scope=within, need="required")
-                roles.update(_is_dropped(role, around) for around in _start_nodes(use, nodes))
-    return roles.total(), roles[True]
+                yield _RoleValues(role, list(_first_texts(use, nodes)))
 
 
-def _is_dropped(role: RoleFromData, around: Node) -> bool:
-    hits = _safe_nodes((role.path,), around)
-    if not hits or not isinstance(hits[0].value, str) or role.map is None:
-        return False
-    return role.map.get(hits[0].value, role.map.get("*", "")) is None
+def _first_texts(use: PathUse, nodes: Sequence[RowNode]) -> Iterator[str]:
+    for around in _start_nodes(use, nodes):
+        hits = _safe_nodes((use.path,), around)
+        first = hits[0].value if hits else None
+        if first is not None and not isinstance(first, list | dict):
+            yield json_text(first)
+
+
+def _count_dropped(roles: Sequence[_RoleValues]) -> Counter[bool]:
+    """Count messages by whether the role map leaves them out, for maps that leave some out."""
+    return Counter(
+        table.get(text, table.get("*", "")) is None
+        for role, texts in roles
+        if None in (table := role.map or {}).values()
+        for text in texts
+    )
+
+
+def _other_values(roles: Sequence[_RoleValues]) -> Iterator[str]:
+    """Say for each role map with `*` which sampled values fall under it."""
+    for role, texts in roles:
+        table = role.map or {}
+        if "*" in table:
+            found = Counter(text for text in texts if text not in table)
+            most = [f"{found_text(text)} ({count} times)" for text, count in found.most_common(5)]
+            more = f" and {len(found) - len(most)} more" if len(found) > len(most) else ""
+            named = f": {', '.join(most)}{more}" if found else ""
+            given = table["*"] or "left out"
+            share = f"{found.total()} of {len(texts)} messages"
+            yield f'role by {role.path.text}: {share} fall under "*" ({given}){named}'
 
 
 # --- what the rows became
 
 
 def _reject_problems(rejects: list[Reject], used: Sequence[PathUse]) -> Iterator[Problem]:
-    """`unmapped_value` and `not_text`: the mapping is wrong, however few rows show it."""
+    """Faults such as `unmapped_value`: the mapping is wrong, however few rows show it."""
     expected = {
-        "unmapped_value": "a value that the map names (or null for it)",
+        "unmapped_value": "a value that the map names (or null for it) or `order` has a role for",
         "not_text": 'text, a number or a boolean; "[*]" for a list, "as": "json" for an object',
+        "ambiguous_lookup": "one element with the key that is looked up",
+        "too_deep": "no further level below `depth`, or a larger `depth`,",
     }
     kinds: dict[tuple[str, str | None], Counter[str]] = {}
     for reject in rejects:

@@ -5,14 +5,17 @@ same documents (a test holds the two together; only the parser refuses alternati
 records of two kinds) and says what is wrong in words a person can act on.
 """
 
-import difflib
-import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from ingot.converters.errors import Problem
-from ingot.converters.json_yaml import shorten_text
+from ingot.converters.mapping.document_reader import (
+    DocumentReader,
+    Read,
+    is_scalar,
+    pointer_to,
+)
 from ingot.converters.mapping.language import (
     META_KEYS,
     ROLES,
@@ -28,120 +31,34 @@ from ingot.converters.mapping.language import (
     RoleFromData,
     RoleInTurn,
     RoleSplit,
+    Tree,
     Value,
     ValueKind,
 )
-from ingot.converters.paths import Path, PathSyntaxError, compile_path
+from ingot.converters.paths import MAX_STEPS, Path
 from ingot.converters.rows import Json, MappingDocument
-from ingot.converters.sources.facts import FORMATS, SourceSpec
+from ingot.converters.sources.facts import FORMATS, ORIENTS, SourceSpec
 
 # How a bare string of version 1 that may be a literal (source, language, system) becomes a value:
 # (key, text, pointer) -> value, or the problem.
 LiteralRule = Callable[[str, str, str], Value | Problem]
-Read = Callable[[Json, str], Any]
 
-_FORMS: tuple[ValueKind, ...] = ("path", "concat", "any_of", "template", "literal")
+_FORMS: tuple[ValueKind, ...] = ("path", "concat", "any_of", "template", "tree", "literal")
+_TREE_KEYS = ("text", "children", "depth")
 _LABEL = re.compile(r"[^A-Za-z0-9]*[Aa10][^A-Za-z0-9]*")
 _PLACEHOLDER = re.compile(r"\{\{(.+?)\}\}", re.DOTALL)
-_SOURCE_KEYS = ("files", "format", "encoding", "delimiter", "quote", "columns", "root")
+_SOURCE_KEYS = ("files", "format", "encoding", "delimiter", "quote", "columns", "root", "orient")
 _CONDITIONS: tuple[Operator, ...] = ("in", "not_in", "min_chars", "max_chars")
 _VARIANT_KEYS = ("each", "where", "text", "messages", "system", "tools", "meta")
 _V2_KEYS = ("version", "source", "group", *_VARIANT_KEYS, "any_of", "provenance")
 
 
-def short_json(value: Json) -> str:
-    """A short JSON spelling of what was found, for messages."""
-    return shorten_text(json.dumps(value, ensure_ascii=False, default=str), 80)
-
-
-def is_scalar(value: Json) -> bool:
-    """True for text, numbers, booleans and null."""
-    return value is None or isinstance(value, str | int | float)
-
-
-def pointer_to(pointer: str, key: str | int) -> str:
-    """The JSON Pointer to a key or place of what another pointer leads to."""
-    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
-
-
-class Parser:
-    """One pass over a document; `problems` collects what is wrong; wrong parts are left out."""
+class Parser(DocumentReader):
+    """One pass over a mapping document."""
 
     def __init__(self, literal_rule: LiteralRule) -> None:
-        self.problems: list[Problem] = []
+        super().__init__()
         self.literal_rule = literal_rule
-
-    def fail(self, pointer: str, expected: str, got: Json, nearest: str | None = None) -> None:
-        """Note that a part of the document has the wrong form."""
-        self.problems.append(Problem(pointer, "schema", expected, short_json(got), nearest))
-
-    def _take(self, document: Json, fits: object, pointer: str, expected: str) -> Any:  # noqa: ANN401
-        """The document where it fits, else None and a problem."""
-        if fits:
-            return document
-        self.fail(pointer, expected, document)
-        return None
-
-    def _choice(
-        self, document: Json, pointer: str, choices: Sequence[str], what: str = "one of"
-    ) -> Any:  # noqa: ANN401
-        """One of some texts."""
-        if document in choices:
-            return document
-        close = difflib.get_close_matches(str(document), choices, 1)
-        nearest = close[0] if close else None
-        self.fail(pointer, f"{what} {', '.join(choices)}", document, nearest)
-        return None
-
-    def _object(self, document: Json, pointer: str, keys: Sequence[str]) -> MappingDocument:
-        """An object with known keys; unknown keys are problems, and left out."""
-        if not isinstance(document, dict):
-            self.fail(pointer, "an object", document)
-            return {}
-        for key in document:
-            self._choice(key, pointer_to(pointer, key), keys, "one of the keys")
-        return {key: document[key] for key in document if key in keys}
-
-    def _inside(
-        self, document: MappingDocument, pointer: str, key: str, read: Read, default: object = None
-    ) -> Any:  # noqa: ANN401 - whatever `read` gives
-        return read(document[key], f"{pointer}/{key}") if key in document else default
-
-    def _required(self, document: MappingDocument, pointer: str, key: str, read: Read) -> Any:  # noqa: ANN401
-        """What `read` makes of a key that has to be there."""
-        if key not in document:
-            self.fail(f"{pointer}/{key}", f"the key {key}", list(document))
-            return None
-        return read(document[key], f"{pointer}/{key}")
-
-    def _path(self, document: Json, pointer: str) -> Path | None:
-        if not isinstance(document, str):
-            self.fail(pointer, "a path", document)
-            return None
-        try:
-            return compile_path(document)
-        except PathSyntaxError as error:
-            expected, got = f"a path ({error.problem})", short_json(document)
-            self.problems.append(Problem(pointer, "bad_path", expected, got, error.nearest))
-            return None
-
-    def _list_of(self, document: Json, pointer: str, one: Read, least: int = 1) -> tuple[Any, ...]:
-        """A list of at least `least`, each entry parsed by `one`; those that fail are left out."""
-        if not isinstance(document, list) or len(document) < least:
-            self.fail(pointer, f"a list of at least {least}", document)
-            return ()
-        parsed = [one(entry, f"{pointer}/{i}") for i, entry in enumerate(document)]
-        return tuple(entry for entry in parsed if entry is not None)
-
-    def _text(self, document: Json, pointer: str, empty: bool = False) -> str | None:
-        expected = "a text" if empty else "a text that is not empty"
-        fits = isinstance(document, str) and (document or empty)
-        text: str | None = self._take(document, fits, pointer, expected)
-        return text
-
-    def _lists(self, one: Read, least: int = 1) -> Read:
-        """What reads a list of at least `least`."""
-        return lambda document, pointer: self._list_of(document, pointer, one, least)
 
     def _each(self, document: Json, pointer: str) -> tuple[Path, ...]:
         """A path, or a list of paths walked in step."""
@@ -161,9 +78,13 @@ class Parser:
         if not isinstance(document, dict):
             self.fail(pointer, "a path, a list of values, or an object", document)
             return None
+        if "lookup" in document:
+            return self._path_value(document, pointer)
         forms = [form for form in _FORMS if form in document]
         if len(forms) != 1:
-            self.fail(pointer, f"exactly one of the keys {', '.join(_FORMS)}", list(document))
+            self.fail(
+                pointer, f"exactly one of the keys {', '.join((*_FORMS, 'lookup'))}", list(document)
+            )
             return None
         return self._form(forms[0], document, pointer)
 
@@ -171,28 +92,30 @@ class Parser:
         return None if document is None else self._value(document, pointer)
 
     def _path_value(self, document: Json, pointer: str) -> Value | None:
-        path = self._path(document, pointer)
+        path = self._place(document, pointer)
         return Value(kind="path", path=path) if path else None
 
     def _form(self, form: ValueKind, document: MappingDocument, pointer: str) -> Value | None:
         readers: dict[str, tuple[str, Read]] = {
             "each": ("each", self._each),
-            "pick": ("pick", self._value),
+            "pick": ("pick", self._pick),
             "map": ("map", self._map),
             "as": ("as_json", lambda d, p: self._take(d, d == "json", p, '"json"') and True),
             "replace": ("replace", self._replace),
             "label": ("label", self._label),
             "sep": ("sep", lambda d, p: self._text(d, p, empty=True)),
         }
-        document = self._object(document, pointer, (form, *(() if form == "literal" else readers)))
+        more = (*_TREE_KEYS, *readers) if form == "tree" else readers
+        document = self._object(document, pointer, (form, *(() if form == "literal" else more)))
         modifiers = {
             field: self._inside(document, pointer, key, read)
             for key, (field, read) in readers.items()
         }
         modifiers = {field: value for field, value in modifiers.items() if value is not None}
         bodies: dict[str, tuple[str, Read]] = {
-            "path": ("path", self._path),
+            "path": ("path", self._place),
             "template": ("template", self._template),
+            "tree": ("tree", lambda d, p: self._tree(document, pointer)),
             "literal": ("literal", self._text),
             "concat": ("parts", self._lists(self._value)),
             "any_of": ("parts", self._lists(self._value, 2)),
@@ -214,6 +137,34 @@ class Parser:
             for number, piece in enumerate(pieces)
         ]
         return None if None in parts else tuple(part for part in parts if part)
+
+    def _tree(self, document: MappingDocument, pointer: str) -> Tree | None:
+        path = self._required(document, pointer, "tree", self._path)
+        text = self._required(document, pointer, "text", self._value)
+        children = self._required(document, pointer, "children", self._path)
+        depth = self._required(document, pointer, "depth", self._depth)
+        if not (path and text and children and depth):
+            return None
+        return Tree(path=path, text=text, children=children, depth=depth)
+
+    def _depth(self, document: Json, pointer: str) -> int | None:
+        whole = isinstance(document, int) and not isinstance(document, bool)
+        fits = whole and 1 <= document <= MAX_STEPS
+        depth: int | None = self._take(document, fits, pointer, f"a number from 1 to {MAX_STEPS}")
+        return depth
+
+    def _pick(self, document: Json, pointer: str) -> Value | None:
+        """A value; `from` beside a path says with which number counting starts."""
+        if not isinstance(document, dict) or "from" not in document:
+            return self._value(document, pointer)
+        document = self._object(document, pointer, ("path", "map", "from"))
+        path = self._required(document, pointer, "path", self._place)
+        table = self._inside(document, pointer, "map", self._map)
+        start = document["from"]
+        fits = isinstance(start, int | float) and not isinstance(start, bool) and start in (0, 1)
+        if self._take(start, fits, f"{pointer}/from", "0 or 1") is None or path is None:
+            return None
+        return Value(kind="path", path=path, map=table, count_from=int(start))
 
     def _map(self, document: Json, pointer: str) -> Any:  # noqa: ANN401
         fits = isinstance(document, dict) and document and all(map(is_scalar, document.values()))
@@ -240,12 +191,15 @@ class Parser:
             markers = self._role_map(document["split"], f"{pointer}/split")
             return RoleSplit(markers=markers) if markers else None
         if isinstance(document, dict) and "path" in document:
-            document = self._object(document, pointer, ("path", "map"))
-            path = self._path(document["path"], f"{pointer}/path")
-            stated = document.get("map")
-            role_map = None if stated is None else self._role_map(stated, f"{pointer}/map")
-            return RoleFromData(path=path, map=role_map) if path else None
-        self.fail(pointer, "a role, a list of roles, {path, map} or {split}", document)
+            kind = "order" if "order" in document else "map"
+            document = self._object(document, pointer, ("path", kind))
+            path = self._place(document["path"], f"{pointer}/path")
+            role_map = self._inside(document, pointer, "map", self._role_map)
+            order = self._inside(document, pointer, "order", self._lists(self._fixed_role, 2), ())
+            return RoleFromData(path=path, map=role_map, order=order) if path else None
+        self.fail(
+            pointer, "a role, a list of roles, {path, map}, {path, order} or {split}", document
+        )
         return None
 
     def _fixed_role(self, document: Json, pointer: str) -> Role | None:
@@ -262,21 +216,23 @@ class Parser:
         }
 
     def _message(self, document: Json, pointer: str) -> Message | None:
-        document = self._object(document, pointer, ("each", "role", "content", "loss_mask"))
+        keys = ("each", "where", "role", "content", "loss_mask")
+        document = self._object(document, pointer, keys)
         role = self._required(document, pointer, "role", self._role)
         content = self._required(document, pointer, "content", self._optional)
         each = self._inside(document, pointer, "each", self._each, ())
+        where = self._inside(document, pointer, "where", self._lists(self._condition), ())
         mask = self._inside(document, pointer, "loss_mask", self._mask)
         if role is None:
             return None
-        return Message(role=role, content=content, each=each, loss_mask=mask)
+        return Message(role=role, content=content, each=each, where=where, loss_mask=mask)
 
     def _mask(self, document: Json, pointer: str) -> bool | Value | None:
         return document if isinstance(document, bool) else self._optional(document, pointer)
 
     def _condition(self, document: Json, pointer: str) -> Condition | None:
         document = self._object(document, pointer, ("path", *_CONDITIONS))
-        path = self._required(document, pointer, "path", self._path)
+        path = self._required(document, pointer, "path", self._place)
         ops = [op for op in _CONDITIONS if op in document]
         if len(ops) != 1:
             self.fail(pointer, f"exactly one of {', '.join(_CONDITIONS)}", list(document))
@@ -295,9 +251,6 @@ class Parser:
     def _layout(self, document: MappingDocument, pointer: str) -> Layout:
         if document.get("text") is not None and document.get("messages") is not None:
             self.fail(pointer, "text or messages, not both", ["text", "messages"])
-        each = self._inside(document, pointer, "each", self._each, ())
-        if len(each) > 1:
-            self.fail(f"{pointer}/each", "one path", document["each"])
         values = {
             key: self._inside(document, pointer, key, self._optional)
             for key in ("text", "system", "tools")
@@ -306,7 +259,7 @@ class Parser:
         if messages is not None:
             messages = self._list_of(messages, f"{pointer}/messages", self._message)
         return Layout(
-            each=each[0] if each else None,
+            each=self._inside(document, pointer, "each", self._each, ()),
             where=self._inside(document, pointer, "where", self._lists(self._condition), ()),
             messages=messages or None,
             meta=self._meta(document.get("meta"), f"{pointer}/meta", self._value),
@@ -348,17 +301,12 @@ class Parser:
         if key == "root":
             path = self._path(stated, pointer)
             return path.text if path else None
-        if key == "format":
-            return self._choice(stated, pointer, FORMATS)
+        if key in ("format", "orient"):
+            return self._choice(stated, pointer, FORMATS if key == "format" else ORIENTS)
         if key == "quote" and isinstance(stated, str) and len(stated) > 1:
             self.fail(pointer, "one character, or empty for no quoting", stated)
             return None
         return self._text(stated, pointer, empty=key == "quote")
-
-    def _check_unique(self, document: Json, pointer: str) -> None:
-        if isinstance(document, list):
-            texts = [entry for entry in document if isinstance(entry, str)]
-            self._take(document, len(set(texts)) == len(texts), pointer, "every entry once")
 
     def version2(self, document: MappingDocument) -> Mapping:
         """A version 2 document."""

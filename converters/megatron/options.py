@@ -66,7 +66,7 @@ class BuildOptions:
             "Text columns that make a document, such as title,content.",
             metavar="COLS",
             section=INPUT,
-            default="the first of text, content, doc that exists; unified records need none",
+            default="the first of text, content, doc that exists; ingot records need none",
         ),
     ] = None
     doc_boundary: Annotated[
@@ -86,7 +86,7 @@ class BuildOptions:
     strip: Annotated[
         bool,
         Setting(
-            "Strip white space from both ends of a column's text, never of unified records.",
+            "Strip white space from both ends of a column's text, never of ingot records.",
             section=TEXT,
             negative="no-strip",
         ),

@@ -1,4 +1,4 @@
-"""Read unified records back from Parquet and JSONL, and say what is wrong with a line."""
+"""Read ingot records back from Parquet and JSONL, and say what is wrong with a line."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -80,7 +80,7 @@ def _parquet_batches(file: Path, rows: int) -> Iterator[pa.RecordBatch]:
             kind = kind_of_schema(parquet.schema_arrow)
             if kind is None or not parquet.schema_arrow.equals(KINDS[kind].schema):
                 hint = "convert the data set first"
-                raise ConversionError(str(file), "holds no unified records", hint)
+                raise ConversionError(str(file), "holds no ingot records", hint)
             for batch in parquet.iter_batches(batch_size=rows):
                 batch.validate(full=True)  # Parquet readers do not look whether a text is UTF-8
                 yield batch.replace_schema_metadata(KINDS[kind].schema.metadata)
@@ -160,10 +160,10 @@ def _parse_record(file: Path, number: int, line: bytes) -> Record:
         problem = f"line {number}: {_parse_problem(line, error)}"
         raise ConversionError(str(file), problem, _WRITE_AGAIN) from error
     if not isinstance(record, dict):
-        problem = f"line {number}: not a unified record but {_FOUND[type(record)]}"
+        problem = f"line {number}: not an ingot record but {_FOUND[type(record)]}"
         raise ConversionError(str(file), problem, _SHAPES)
     if not ({"text", "messages"} & record.keys()):
-        problem = f"line {number}: not a unified record, it has neither text nor messages"
+        problem = f"line {number}: not an ingot record, it has neither text nor messages"
         raise ConversionError(str(file), problem, "convert the data set first")
     return record
 

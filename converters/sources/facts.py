@@ -4,9 +4,10 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import BinaryIO, Final, Unpack
+from typing import Annotated, BinaryIO, Final, Unpack
 
 from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.json_yaml import UNSTORED
 from ingot.converters.output.files import InputEntry, InputLabels, InputStamp
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.storage.listing import Entry
@@ -26,6 +27,7 @@ class SourceSpec:
     quote: str | None = None
     columns: tuple[str, ...] | None = None
     root: str | None = None
+    orient: str | None = None
     json_fields: tuple[str, ...] | None = None
 
     @classmethod
@@ -46,6 +48,7 @@ class SourceSpec:
 
 
 FORMATS = ("jsonl", "json", "csv", "parquet", "arrow", "text")
+ORIENTS = ("split", "list", "index", "columns")  # of a table in JSON, with the names of pandas
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,19 +104,34 @@ class SourceFile(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeftOut:
-    """A file that is not read, and why."""
+    """A file that is not read, and why; `bytes` is its size as stored, 0 where unknown."""
 
     name: str
     why: str
+    bytes: Annotated[int, UNSTORED] = field(default=0, compare=False)
+
+    @classmethod
+    def of(cls, entry: Entry, why: str) -> "LeftOut":
+        """An entry that is not read."""
+        return cls(name=entry.name, why=why, bytes=entry.bytes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootCandidate:
-    """Where rows may lie in a JSON file: `path` is a `root`, `rows` None where unknown."""
+    """Where rows may lie in a JSON file: `path` is a `root`, `rows` None where unknown.
+
+    `orient` is set where the file is a table in this orient, and can be read in no other one.
+    """
 
     path: str
     rows: int | None
     why: str
+    orient: str | None = None
+
+    @property
+    def facts(self) -> MappingDocument:
+        """The facts of `source` that read these rows."""
+        return {"orient": self.orient} if self.orient else {"root": self.path}
 
 
 _BLOCK: Final = 8 << 20

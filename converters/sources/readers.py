@@ -3,29 +3,24 @@
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
 from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.paths import join_path
-from ingot.converters.rows import Json
-from ingot.converters.sources.facts import FileFacts, RootCandidate, SourceFile, SourceSpec
+from ingot.converters.sources.facts import FileFacts, LeftOut, SourceFile, SourceSpec
 from ingot.converters.sources.formats import arrow, detection
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
 from ingot.converters.sources.formats.detection import FilePeek, TextHead, text_facts
+from ingot.converters.sources.formats.json_documents import read_json_document
 from ingot.converters.sources.formats.json_rows import (
     RowRoot,
     compile_root,
     parse_elements,
-    parse_json_document,
     read_concatenated_values,
-    read_json_document,
     read_json_elements,
     read_json_lines,
-    top_level_containers,
 )
-from ingot.converters.sources.formats.row_chunks import BrokenRow, RowChunk
+from ingot.converters.sources.formats.row_chunks import RowChunk
 from ingot.converters.sources.formats.text import (
     Encoding,
     detect_encoding,
@@ -93,19 +88,25 @@ def read_text_blocks(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Itera
 
 def file_root(file: SourceFile, spec: SourceSpec) -> RowRoot:
     """Where the rows of a JSON file lie. Raises SourceError for what is no path."""
-    default = "$" if file.facts.layout == "object" else "[*]"
-    return compile_root(spec.root or default, str(file.place))
+    where = str(file.place)
+    if spec.orient is None:
+        default = "$" if file.facts.layout == "object" else "[*]"
+        return compile_root(spec.root or default, where)
+    root = spec.root or "$"
+    if spec.orient == "index":  # which is an object keyed by row
+        return compile_root("*" if root == "$" else f"{root}.*", where)
+    return replace(compile_root(root, where), streams=False, orient=spec.orient)
 
 
 def _read_json(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
     where = str(file.place)
     if file.facts.layout == "values" and spec.root in (None, "[*]"):
         groups = read_concatenated_values(parts, where)
-        return (RowChunk(values=parse_elements(group)) for group in groups)
+        return map(parse_elements, groups)
     root = file_root(file, spec)
     if root.streams:
         return read_json_elements(parts, root, where)
-    return read_json_document(parts, file_stem(file.name), None if root.whole else root.text, where)
+    return read_json_document(parts, file_stem(file.name), root, where)
 
 
 def _read_lines(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
@@ -142,14 +143,18 @@ READERS: Final[dict[str, BinaryReader | TextReader]] = {
 }
 
 
+_NOTES = (
+    r"(readme|licen[cs]e|copying|notice|citation|changelog|changes|authors|contributing"
+    r"|contributors)(\..*)?"
+)
 _SIDE_FILE_NAMES = re.compile(
-    r"(readme|licen[cs]e|copying|notice|citation|changelog|changes|authors|contributing|contributors)(\..*)?"
-    r"|dataset_infos?\.json|dataset_dict\.json|state\.json|croissant\.json|datapackage\.json"
+    rf"{_NOTES}|dataset_infos?\.json|dataset_dict\.json|state\.json|croissant\.json|datapackage\.json"
     r"|_success|_metadata|_common_metadata|thumbs\.db|desktop\.ini|cache-.*\.arrow"
     r"|(sample_?)?submission\.csv"
     r"|(md5|sha1|sha256)sums?(\.txt)?|requirements.*\.txt|makefile|dockerfile",
     re.IGNORECASE,
 )
+_SIDE_FILE = "auxiliary file"
 _SIDE_FILE_KINDS = {
     "document": "md markdown rst",
     "style sheet": "css",
@@ -164,7 +169,20 @@ _SIDE_FILE_KINDS = {
 _KIND_OF_ENDING = {
     ending: kind for kind, endings in _SIDE_FILE_KINDS.items() for ending in endings.split()
 }
+# Notes by name (`authors.en.json`) that are data where nothing else is.
+_DATA_IN_NOTES = re.compile(
+    rf"(?=.*\.(jsonl?|ndjson|jsonlines|csv|tsv|parquet|arrow)(\.(gz|gzip|zst|zstd|bz2|xz))?$){_NOTES}",
+    re.IGNORECASE,
+)
+# Texts that are notes beside data, and the data where there is nothing else.
+_TEXT_ENDINGS = {
+    **dict.fromkeys(("md", "markdown"), "a Markdown document"),
+    "rst": "a reStructuredText document",
+    **dict.fromkeys(("yaml", "yml"), "a YAML file"),
+}
 UNREAD = ", which is not read"
+UNREAD_HINT = "convert these files to JSON, CSV, Parquet, Arrow or text first"
+_UNREAD = re.compile(r"(.+), which is (?:not|never) read")
 _UNREAD_KINDS = {
     "a PDF document": "pdf",
     "an Office document": "doc docx xls xlsx ppt pptx odt ods rtf",
@@ -181,9 +199,9 @@ _BINARY_MAGIC = (
     (b"%PDF", "a PDF document"),
     (b"\x7fELF", "a program"),
     (b"MZ", "a program"),
-    (b"\x93NUMPY", "a NumPy array"),
-    (b"\x89HDF", "an HDF5 file"),
-    (b"SQLite format 3", "an SQLite database"),
+    (b"\x93NUMPY", "a NumPy array, which is not read"),
+    (b"\x89HDF", "an HDF5 file, which is not read"),
+    (b"SQLite format 3", "an SQLite database, which is not read"),
     (b"Rar!", "a RAR archive, which is not read: unpack it"),
     (b"7z\xbc\xaf", "a 7z archive, which is not read: unpack it"),
     (b"ORC", "an ORC file, which is not read"),
@@ -215,10 +233,40 @@ def side_file_reason(name: str) -> str | None:
     if hidden or any(part.startswith(".") for part in (base, *folders)):
         return "hidden"
     if _SIDE_FILE_NAMES.fullmatch(base):
-        return "side file"
+        return _SIDE_FILE
     ending = base.rpartition(".")[2].lower() if "." in base else ""
     kind = _KIND_OF_ENDING.get(ending)
-    return _UNREAD_ENDINGS.get(ending) if kind is None else f"side file ({kind})"
+    return _UNREAD_ENDINGS.get(ending) if kind is None else f"auxiliary file ({kind})"
+
+
+def may_be_data_alone(name: str) -> bool:
+    """Whether an auxiliary file is looked into where its folder or archive holds nothing else."""
+    base = name.rpartition("/")[2]
+    return bool(_DATA_IN_NOTES.fullmatch(base)) and side_file_reason(name) == _SIDE_FILE
+
+
+def unread_format(why: str) -> str:
+    """The format that is not read, of the reason for which a file is left out; "" of others."""
+    found = _UNREAD.match(why)
+    return found[1] if found else ""
+
+
+def unread_texts(files: Sequence[LeftOut]) -> list[LeftOut]:
+    """Documents and YAML files that are most of what lies there, as formats that are not read."""
+    found = [
+        replace(one, why=f"{_TEXT_ENDINGS[ending]}{UNREAD}")
+        for one in files
+        if one.why.startswith(f"{_SIDE_FILE} (")
+        and (ending := one.name.rpartition(".")[2].lower()) in _TEXT_ENDINGS
+    ]
+    most = 2 * sum(one.bytes for one in found) > sum(one.bytes for one in files)
+    return found if most else []
+
+
+def unread_text(files: Sequence[LeftOut]) -> str:
+    """The first of some files in formats that are not read, each with its format."""
+    first = ", ".join(f"{one.name} is {unread_format(one.why)}" for one in files[:3])
+    return first + (f", and {len(files) - 3:,} more" if len(files) > 3 else "")
 
 
 def describe_binary(head: bytes) -> str:
@@ -349,93 +397,3 @@ def _format_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts:
     if stated in (None, "csv", "text"):
         return text_facts(head)
     raise SourceError(where, f"not {stated}", "leave `format` out to have it found")
-
-
-# --- where rows may lie in a file that is one object
-
-MAX_BYTES = 64 << 20  # a larger file is not loaded to look for roots, only its head is
-MAX_HEAD = 1 << 20
-_HEAD_BLOCKS = 8  # of a megabyte
-_MOST_CANDIDATES = 20
-_MOST_DEPTH = 3
-_FEW_VALUES = 3  # an object of fewer values is a record rather than keyed by id
-
-
-def root_candidates(files: Sequence[SourceFile]) -> tuple[RootCandidate, ...]:
-    """Candidates of the largest file that is one object; () where there is none.
-
-    `rows` counts that file alone, and is None where it is too large to be loaded.
-    """
-    objects = [file for file in files if file.facts.layout == "object"]
-    if not objects:
-        return ()
-    file = max(objects, key=lambda file: (file.bytes, file.name))
-    with file.place.open() as raw:
-        stream = open_decompressed(raw, str(file.place))
-        parts = read_utf8_blocks(stream, str(file.place), file.facts.encoding, file.facts.newline)
-        head = b"".join(islice(parts, _HEAD_BLOCKS))
-        value = parse_json_document(chain([head], parts), MAX_BYTES)
-    if isinstance(value, dict):
-        points = _file_points(value, len(objects))
-        whole = RootCandidate(path="$", rows=1, why="the file as one row")
-        ranked = [*_find_roots(value, (), 1), (points, whole)]
-        return tuple(root for _, root in sorted(ranked, key=lambda item: (-item[0], item[1].path)))
-    large = type(value) is BrokenRow and len(head) > MAX_HEAD
-    return tuple(_head_candidates(head)) if large else ()
-
-
-def _head_candidates(head: bytes) -> Iterator[RootCandidate]:
-    """The candidates of a file that is too large, from its first megabytes."""
-    held = top_level_containers(head)
-    if len(held) > _MOST_CANDIDATES and all(is_object for _, is_object in held):
-        yield RootCandidate(path="*", rows=None, why="objects keyed by id")
-        return
-    for key, is_object in held:
-        mark, why = (".*", "an object") if is_object else ("[*]", "a list")
-        yield RootCandidate(path=join_path(key, mark), rows=None, why=f"{why} in a large file")
-
-
-def _find_roots(
-    value: dict[str, Json], keys: tuple[str, ...], depth: int
-) -> Iterator[tuple[float, RootCandidate]]:
-    if len(value) >= _FEW_VALUES and (why := _id_key_reason(value)):
-        path = join_path(*keys, ".*").removeprefix(".")
-        yield 2.0 - depth * 0.5, RootCandidate(path=path, rows=len(value), why=why)
-    for key, held in value.items():
-        here = (*keys, key)
-        if isinstance(held, dict) and depth < _MOST_DEPTH and len(value) < 100:
-            yield from _find_roots(held, here, depth + 1)
-        if not isinstance(held, list) or not held:
-            continue
-        path, long = join_path(*here, "[*]"), len(held) >= _FEW_VALUES
-        if all(isinstance(item, dict) for item in held):
-            root = RootCandidate(path=path, rows=len(held), why="a list of objects")
-            yield (1.5 if long else 0.9) - depth * 0.25, root
-        elif long and all(isinstance(item, str) for item in held):
-            root = RootCandidate(path=path, rows=len(held), why="a list of texts")
-            yield 0.1 - depth * 0.25, root
-
-
-def _id_key_reason(value: dict[str, Json]) -> str | None:
-    """Whether the values are records of one kind: objects with the same keys, or long texts."""
-    held = list(value.values())
-    numbered = all(any(map(str.isdigit, key)) for key in value)
-    # Few plain words without a digit read like names of fields.
-    named = len(value) < 10 and all(
-        key.isidentifier() and not any(map(str.isdigit, key)) for key in value
-    )
-    if all(isinstance(item, dict) for item in held):
-        shared = set(held[0]).intersection(*held[:100])
-        return "objects keyed by id" if shared and not named else None
-    if all(isinstance(item, str) for item in held):
-        long = sum(len(item) > 40 for item in held) * 2 > len(held)
-        return "texts keyed by id" if len(held) > 20 or (long and not named) else None
-    if all(isinstance(item, list) for item in held) and (len(held) > 20 or numbered):
-        return "lists keyed by id"
-    return None
-
-
-def _file_points(value: dict[str, Json], files: int) -> float:
-    """A file is a record if there are many like it, or if it has a text of its own."""
-    text = any(isinstance(item, str) and len(item) > 200 for item in value.values())
-    return (1.4 if files > 2 else 0.0) + (0.8 if text else 0.0) + 0.4

@@ -156,7 +156,7 @@ def _complete_elements(data: bytes, root: RowRoot) -> list[Element]:
 def _read_beginning(file: SourceFile, root: RowRoot) -> _FileBeginning | None:
     data = _read_bytes_at(file, 0, _HEAD)
     held = _complete_elements(data, root)[:_BEGINNING_ELEMENTS]
-    values = [value for value in parse_elements(held) if type(value) is not BrokenRow]
+    values = [value for value in parse_elements(held).values if type(value) is not BrokenRow]
     if not values:
         return None
     keys = frozenset(key for value in values if isinstance(value, dict) for key in value)
@@ -191,7 +191,7 @@ def _element_starts(data: bytes, seen: _FileBeginning) -> Iterator[int]:
 
 
 def _resembles_beginning(found: Sequence[Element], seen: _FileBeginning) -> bool:
-    values = parse_elements(found[:_JUDGED])
+    values = parse_elements(found[:_JUDGED]).values
     if any(type(value) is BrokenRow or _opening_sign(value) not in seen.opens for value in values):
         return False
     return all(

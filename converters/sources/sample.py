@@ -13,11 +13,11 @@ conversation) are seen together. How a file is sampled depends on what it allows
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import orjson
 
-from ingot.converters.rows import BadRow, Batch, Json
+from ingot.converters.rows import BadRow, Batch, Json, NonFinite, count_non_finite
 from ingot.converters.sources.facts import SourceFile
 from ingot.converters.sources.formats.row_chunks import RowChunk, to_batches
 from ingot.converters.sources.readers import read_file
@@ -34,12 +34,16 @@ _MOST_FILES = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampledRow:
-    """A row with its place; `row` is -1 where it is not known, `key` None where it has none."""
+    """A row with its place; `row` is -1 where it is not known, `key` None where it has none.
+
+    `non_finite` is the number of its numbers that are not finite and were read as null.
+    """
 
     file: str
     row: int
     key: str | None
     value: Json
+    non_finite: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +63,12 @@ class Sample:
     complete: bool
     total_rows: int | None
     files_seen: int
+
+    @property
+    def non_finite(self) -> NonFinite | None:
+        """The numbers that were read as null, None where there are none."""
+        rows = (row for row in self.rows if row.non_finite)
+        return count_non_finite((row.file, row.row, row.non_finite) for row in rows)
 
 
 def draw_sample(
@@ -102,8 +112,9 @@ def _read_whole(source: Source, max_bytes: int) -> list[SampledRow | SampledBad]
 def _sampled_items(batch: Batch) -> list[SampledRow | SampledBad]:
     """The rows of a batch in their order, bad ones among them."""
     keys: Sequence[str | None] = batch.keys or [None] * len(batch.values)
+    counts = dict(batch.non_finite)
     good: list[SampledRow | SampledBad] = [
-        SampledRow(file=batch.file, row=row, key=key, value=value)
+        SampledRow(file=batch.file, row=row, key=key, value=value, non_finite=counts.get(row, 0))
         for row, key, value in zip(batch.rows, keys, batch.values, strict=True)
     ]
     if not batch.bad:

@@ -3,7 +3,7 @@
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, NamedTuple
 
@@ -16,12 +16,13 @@ from ingot.converters.sources.formats.row_chunks import to_batches
 from ingot.converters.sources.readers import (
     HEAD,
     NoData,
+    may_be_data_alone,
     peek_file,
     read_file,
-    root_candidates,
     side_file_reason,
     sniff_file,
 )
+from ingot.converters.sources.root_candidates import root_candidates
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.compression import open_decompressed
@@ -89,17 +90,16 @@ def open_source(location: str, spec: SourceSpec = SourceSpec()) -> Source:
 
 
 def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Source:
-    left_out = [LeftOut(name=name, why=results.OWN_RESULT) for name in listing.results]
+    files, left_out = _inspect_listing(location, listing, spec, frozenset())
+    if not files and (alone := names_alone(one.name for one in left_out)):
+        files, left_out = _inspect_listing(location, listing, spec, alone)
+    left_out += [LeftOut(name=name, why=results.OWN_RESULT) for name in listing.results]
     left_out += [LeftOut(name=name, why=why) for name, why in listing.unreadable]
-    files: list[SourceFile] = []
-    entries = _select_entries(location, listing, spec, left_out)
-    head = head_size(len(entries))
-    with archives.keep_archive_open():
-        for entry in entries:
-            looked = inspect_entry(entry, spec, direct=listing.direct, head=head)
-            files += looked.files
-            left_out += looked.left_out
     main, others = _select_main_group(files, spec)
+    for file in main if spec.orient else ():
+        if file.facts.format != "json" or file.facts.layout == "values":
+            problem = f"`orient` is for a JSON file of one value; this one is {_file_form(file)}"
+            raise SourceError(str(file.place), problem, "leave `source.orient` out")
     return Source(
         location=location,
         name=re.sub(r"[*?\[\]]+", "", listing.base) or "data",
@@ -107,9 +107,43 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         files=main,
         left_out=tuple(sorted([*left_out, *others], key=lambda item: item.name)),
         guessed=guessed_spec(main),
-        roots=root_candidates(main),
+        roots=() if spec.orient else root_candidates(main, tables=spec.root is None),
         listing=listing,
     )
+
+
+def _inspect_listing(
+    location: str, listing: Listing, spec: SourceSpec, alone: Collection[str]
+) -> "EntryFiles":
+    """The files that hold data, `alone` among those that are looked into, and the others."""
+    looked = EntryFiles([], [])
+    entries = _select_entries(location, listing, spec, looked.left_out, alone)
+    head = head_size(len(entries))
+    with archives.keep_archive_open():
+        for entry in entries:
+            found = inspect_entry(entry, spec, direct=listing.direct, head=head)
+            looked.files.extend(found.files)
+            looked.left_out.extend(found.left_out)
+    return looked
+
+
+def names_alone(names: Iterable[str]) -> frozenset[str]:
+    """The auxiliary files that may be data, of folders in which all files are auxiliary ones."""
+    folders: dict[str, list[str]] = {}
+    for name in names:
+        folders.setdefault(name.rpartition("/")[0], []).append(name)
+    return frozenset(
+        name
+        for held in folders.values()
+        if all(side_file_reason(one) for one in held)
+        for name in held
+        if may_be_data_alone(name)
+    )
+
+
+def _file_form(file: SourceFile) -> str:
+    several = file.facts.layout == "values"
+    return "JSON of several values" if several else file.facts.format
 
 
 class EntryFiles(NamedTuple):
@@ -125,15 +159,20 @@ def head_size(files: int) -> int:
 
 
 def _select_entries(
-    location: str, listing: Listing, spec: SourceSpec, left_out: list[LeftOut]
+    location: str,
+    listing: Listing,
+    spec: SourceSpec,
+    left_out: list[LeftOut],
+    alone: Collection[str],
 ) -> list[Entry]:
     """The entries that may hold data by name and by the globs that were stated."""
     if listing.direct:
         return list(listing.entries)
     kept = []
     for entry in listing.entries:
-        if why := _exclusion_reason(entry.name, spec):
-            left_out.append(LeftOut(name=entry.name, why=why))
+        why = None if entry.name in alone else _exclusion_reason(entry.name, spec)
+        if why:
+            left_out.append(LeftOut.of(entry, why))
         else:
             kept.append(entry)
     if spec.files is not None and not kept and not _has_archive(listing):
@@ -166,14 +205,26 @@ def inspect_entry(
             verdict = NoData(error.problem)  # a file of a folder with other columns than stated
         _add_verdict(looked, entry, verdict, direct)
         return looked
+    looked = _inspect_members(entry, seen.archive, spec, direct=direct, alone=frozenset())
     prefix = "" if direct else f"{entry.name}/"
-    for member in archives.archive_members(entry, seen.archive):
+    alone = names_alone(one.name.removeprefix(prefix) for one in looked.left_out)
+    if looked.files or not alone:
+        return looked
+    return _inspect_members(entry, seen.archive, spec, direct=direct, alone=alone)
+
+
+def _inspect_members(
+    entry: Entry, archive: str, spec: SourceSpec, *, direct: bool, alone: Collection[str]
+) -> EntryFiles:
+    looked = EntryFiles([], [])
+    prefix = "" if direct else f"{entry.name}/"
+    for member in archives.archive_members(entry, archive):
         if not isinstance(member, Entry):
             looked.left_out.append(LeftOut(name=prefix + member[0], why=member[1]))
             continue
         named = replace(member, name=prefix + member.name)
-        if why := _exclusion_reason(member.name, spec):
-            looked.left_out.append(LeftOut(name=named.name, why=why))
+        if member.name not in alone and (why := _exclusion_reason(member.name, spec)):
+            looked.left_out.append(LeftOut.of(named, why))
         else:
             _add_verdict(looked, named, sniff_file(named, peek_file(named), spec), False)
     return looked
@@ -188,7 +239,7 @@ def _add_verdict(
         hint = "ingot reads JSON, CSV, Parquet, Arrow and text"
         raise SourceError(str(entry.place), f"no data in it: {verdict.why}", hint)
     else:
-        looked.left_out.append(LeftOut(name=entry.name, why=verdict.why))
+        looked.left_out.append(LeftOut.of(entry, verdict.why))
 
 
 # --- which files belong together
@@ -286,7 +337,7 @@ def group_files(
             archive = str(getattr(file.place, "archive", ""))
             elsewhere = archive and archive_groups.setdefault(archive, number) != number
             if elsewhere or (number and group.family == "text"):
-                left_out.append(_leave_out(file, "another shape than the files beside it"))
+                left_out.append(_leave_out(file, "another shape than the other files"))
             else:
                 kept[number][file.name] = file
     order = {file.name: place for place, file in enumerate(files)}
@@ -314,7 +365,7 @@ def _leave_out(file: SourceFile, why: str) -> LeftOut:
     names = sorted(file.facts.shape)
     shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
     described = f"{file.facts.format}{f' with {shown}' if shown else ''}"
-    return LeftOut(name=file.name, why=f"{why}: {described}")
+    return LeftOut.of(file, f"{why}: {described}")
 
 
 def _change_facts(file: SourceFile, **facts: Any) -> SourceFile:  # noqa: ANN401

@@ -11,8 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final
 
+from ingot.converters.json_yaml import OMIT
 from ingot.converters.rows import Json
 
 _URL = re.compile(r"(?:https?|ftp|s3|hdfs)://\S+|www\.\S+\.\S+", re.IGNORECASE)
@@ -251,6 +252,7 @@ class Content:
     Attributes:
         usual: per side (`text`; `prompts`, `answers`) the most frequent text.
         numbers: per side the records whose text is a list of numbers and nothing else.
+        wordless: records that hold a text without words: an id, an address, masked letters.
     """
 
     records: int = 0
@@ -259,6 +261,7 @@ class Content:
     trained_chars: int = 0
     usual: dict[str, MostFrequent] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
+    wordless: Annotated[int, OMIT] = 0
 
 
 def count_content(records: Sequence[Record]) -> Content:
@@ -279,7 +282,25 @@ def count_content(records: Sequence[Record]) -> Content:
         trained_chars=trained,
         usual={side: _most_frequent(texts) for side, texts in sides.items()},
         numbers={side: sum(map(is_numbers, texts)) for side, texts in sides.items()},
+        wordless=sum(any(map(is_wordless, _record_texts(record))) for record in records),
     )
+
+
+def _record_texts(record: Record) -> list[str]:
+    return [record["text"]] if "text" in record else [m["content"] for m in record["messages"]]
+
+
+_KEY_TEXT = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\x21-\x7e]{8,}|[a-z][a-z0-9+]*://\S+")
+_FEW_LETTERS, _MASKED = 3, 12  # letters that differ, of so many
+
+
+def is_wordless(text: str) -> bool:
+    """Whether a text is a key or an address as a whole, or letters that were masked."""
+    bare = text.strip()[:400]
+    if _KEY_TEXT.fullmatch(bare):
+        return not re.search(r"[=+*()^{}\\]", bare)  # a formula is an answer
+    letters = [sign.lower() for sign in bare if sign.isalpha()]
+    return len(letters) >= _MASKED and len(set(letters)) < _FEW_LETTERS
 
 
 def _side_texts(record: Record) -> Iterator[tuple[str, str]]:

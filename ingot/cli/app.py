@@ -53,7 +53,7 @@ MONOLITH = {
 TOKENS = {
     "build": Later(
         "tokens.build:build_tokens",
-        "Tokenize Parquet texts or unified records into a Megatron data set (.bin/.idx).",
+        "Tokenize Parquet texts or ingot records into a Megatron data set (.bin/.idx).",
     ),
     "inspect": Later(
         "tokens.tools:inspect",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingot.cli.console import plain_text, print_json, replace_names, safe_text, stdout_console
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, non_finite_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -168,6 +168,8 @@ def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
         yield "", one
     for key, count in manifest.warnings.meta.items():
         yield "warning", f"meta.{key}: null in {count:,} records"
+    if manifest.warnings.non_finite:
+        yield "warning", non_finite_text(manifest.warnings.non_finite)
     for warning in manifest.warnings.mapping:
         yield "warning", warning
     if manifest.tokens:

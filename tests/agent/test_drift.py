@@ -247,7 +247,9 @@ def test_speakers_that_the_mapping_names_are_told() -> None:
     )
     assert [one.stops for one in plain] == [False, True]
     rest = {"path": "from", "map": {**named, "*": None}}
-    assert not drift.mapping_changes([new], mapping(rest))[0].stops
+    ordered = {"path": "from", "order": ["user", "assistant"]}
+    for role in (rest, ordered):
+        assert not drift.mapping_changes([new], mapping(role))[0].stops
 
 
 def test_speakers_inside_each_and_group_are_found() -> None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.model.budget import estimate_tokens
+from ingot.agent.proposing.llm.lowering import lower_reply
 from ingot.agent.proposing.llm.question import Prompt, load_prompt, prompts_hash
-from ingot.agent.proposing.llm.reply import lower_reply, read_reply
+from ingot.agent.proposing.llm.reply import read_reply
 from ingot.converters import json_yaml
 
 
@@ -60,6 +62,11 @@ def test_the_example_in_a_task_is_a_valid_reply(name: str) -> None:
     example = load_prompt(name).text.strip().splitlines()[-1]
     document = lower_reply(read_reply(example.removeprefix("Example: ")).document)
     assert json_yaml.violations("mapping", document) == []
+
+
+@pytest.mark.parametrize(("name", "most"), [("task_small", 1100), ("task", 5700)])
+def test_the_fixed_part_leaves_room_for_data(name: str, most: int) -> None:
+    assert estimate_tokens(load_prompt(name).text) <= most
 
 
 @pytest.mark.parametrize("name", ["task", "task_small"])

@@ -122,7 +122,7 @@ def test_the_gates_stand_in_the_report() -> None:
     text = proposal_text(state())
     for part in (
         "| gate | state | found | wanted |",
-        "| confidence | pass | 0.910 | none was set |",
+        "| confidence | pass | 0.910 | at least 0.6 |",
         "| coverage | pass | 197/200 (98.5 %) | at least 98 % |",
         "| empty text | pass | 1/200 (0.5 %) | not all |",
         "| unreadable rows | pass | 0/200 (0.0 %) | at most 30 % |",
@@ -144,7 +144,13 @@ def test_what_has_changed_stands_in_the_report() -> None:
 
 def test_a_report_holds_no_secrets() -> None:
     proposal = {**document()["proposal"], "reason": "Mail ann@example.org."}
-    manifest = {"rows": {}, "records": {}, "rejects": {"not_text": 1}, "tokens": None}
+    manifest = {
+        "rows": {},
+        "records": {},
+        "rejects": {"not_text": 1},
+        "warnings": {},
+        "tokens": None,
+    }
     row = "a.jsonl row 3: not_text at x: bob@example.org"
     text = report_text(state(proposal=proposal), manifest, [row])
     assert "example.org" not in text
@@ -160,6 +166,7 @@ def test_counts_rejects_tokens_and_the_model() -> None:
         "rows": {"read": 10, "converted": 8, "rejected": 2, "filtered": 0},
         "records": {"written": 8},
         "rejects": {"not_text": 2},
+        "warnings": {"non_finite": {"numbers": 3, "rows": 1, "file": "a.jsonl", "row": 4}},
         "tokens": {"documents": 8, "tokens": 123},
     }
     usage = {"host": "llm.example", "model": "m1", "calls": 1, "chars_sent": 5}
@@ -169,6 +176,7 @@ def test_counts_rejects_tokens_and_the_model() -> None:
         "| not\\_text | 2 |",
         "- `a.jsonl row 3: not_text at x: [1]`",
         "| tokens | 123 |",
+        "NaN or Infinity was read as null: 3 numbers in 1 row, the first in a.jsonl row 4.",
         "sent to `llm.example`, model `m1`",
     ):
         assert part in text, part
@@ -322,7 +330,7 @@ def test_where_only_confidence_lacks_the_option_may_be_dropped() -> None:
     given = state(proposal=proposal, order=order)
     _, accept, drop, write = next_steps(given, Path("out.proposal")).splitlines()
     assert accept.startswith("to accept that there is nothing to convert: ")
-    assert drop.endswith(": the same command without --min-confidence")
+    assert drop.endswith(": the same command with --min-confidence 0")
     assert write.startswith("write a mapping")
 
 

@@ -75,6 +75,6 @@ def test_an_order_as_it_was_understood() -> None:
 
     assert "`a´b`" in said()
     assert "is shown and not converted" in said()
-    assert "Once you approve it, the data is converted into `o`" in said(out="o")
+    assert "After you approve it, the data is converted into `o`" in said(out="o")
     assert "If it passes its gates" in said(out="o", yes=True)
     assert "dry run" in said(out="o", dry_run=True)

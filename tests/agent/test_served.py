@@ -142,7 +142,7 @@ def test_an_answer_that_is_none_is_asked_for_again(
 ) -> None:
     thread, out = served.thread(), tmp_path / "out"
     served.order(thread, source=str(examples / QUESTIONS), out=str(out))
-    for answer, fault in (("yes", "Not an answer"), (FORM, "no JSON")):
+    for answer, fault in (("yes", "Not an answer"), (FORM, "not JSON")):
         request, _ = asked(served.go(thread, command={"resume": answer}))
         assert fault in request["description"]
     told = served.answer(thread, type="reject", message="wrong column")["outcome"]
@@ -182,7 +182,7 @@ def test_a_conversation_in_words(served: Served, examples: Path, tmp_path: Path)
     taken = served.say(thread, f"{examples / 'sensor_log'} --out {tmp_path / 'log'}")
     assert "approve records that" in asked(taken)[0]["description"]
     dropped = served.say(thread, f"{examples / 'zh_exam'} --out {tmp_path / 'exam'} --limit 1")
-    assert "is dropped" in dropped["messages"][-1]["content"]
+    assert "proposal discarded" in dropped["messages"][-1]["content"]
     (tmp_path / "exam").mkdir()
     (tmp_path / "exam" / "mine").touch()
     failed = served.answer(thread, type="approve")

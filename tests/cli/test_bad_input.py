@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -276,3 +277,17 @@ def test_results_are_not_written_to_urls(words: tuple[str, ...], url: str) -> No
     before = {*Path().iterdir()}
     assert "is a URL, and results are written to local disks only" in ends(1, *words, url)
     assert {*Path().iterdir()} - {Path("state")} == before
+
+
+def test_numbers_that_are_not_finite_are_noted_and_lose_no_row() -> None:
+    rows = [{**row, "loss": math.nan if n % 3 == 1 else 0.5} for n, row in enumerate(ROWS)]
+    Path("nan.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ran = CliRunner().invoke(
+        app, ["run", "nan.jsonl", "--mapping", "mapping.json", "--out", "out", "--yes"]
+    )
+    note = "NaN or Infinity was read as null: 67 numbers in 67 rows, the first in nan.jsonl row 1"
+    assert ran.exit_code == 0, ran.output
+    assert f"warning   {note}\n" in ran.stdout
+    assert "200 converted, 0 rejected" in ran.stdout
+    report = Path("out/report.md").read_text()
+    assert report.count(note) == 2  # of the sample, and of all rows

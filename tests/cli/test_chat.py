@@ -52,12 +52,38 @@ def test_nothing_in_onboarding_needs_a_network(folder):
     assert said.exit_code == 0, said.stderr
     assert "text  title + body -> body" in said.stdout
     assert "30/30 rows" in said.stdout
-    assert "Where is the result to go? Say: out DIR" in said.stdout
+    assert "No output folder is set. Type: out DIR" in said.stdout
     assert "30 read, 30 converted" in said.stdout
     document = json.loads((folder / "done" / "mapping.json").read_text())
     assert document["text"] == ["title", "body"]
     assert document["where"] == [{"path": "body", "min_chars": 10}]
     assert document["provenance"]["edited"] is True
+
+
+def test_the_forms_of_a_command_are_listed(folder):
+    told = ingot(
+        folder, "chat", "raw.jsonl", lines="help set\nhelp swap\nhelp nothing\nquit\n"
+    ).output
+    assert "set messages LIST speaker=F text=F" in told
+    assert "set group KEY,KEY sort FIELD" in told
+    assert "exchange user and assistant" in told
+    assert "there is no command 'nothing' (usage: help [COMMAND])" in told
+
+
+def test_records_that_are_joined_are_counted(folder):
+    rows = ({"talk": n // 3, "turn": n % 3, "text": LOAF.format(n)} for n in range(60))
+    (folder / "lines.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lines = "set group none\nset text text\nset group talk sort turn\nset text text\nquit\n"
+    told = ingot(folder, "chat", "lines.jsonl", "--mapper", "rules", lines=lines).output
+    assert "60 -> 20 records\n" in told
+    assert "lost" not in told
+
+
+def test_a_model_that_is_not_asked_is_not_called_missing(folder, model):
+    words = ("chat", "raw.jsonl", "--mapper", "rules")
+    told = ingot(folder, *words, lines="what now?\nquit\n", **asked(model)).output
+    assert "The mapper is rules and no model is asked" in told
+    assert "No model is configured" not in told
 
 
 def test_it_goes_on_where_it_was_left(folder):

@@ -103,7 +103,10 @@ def test_only_where_that_is_sure(change: str) -> None:
             path.write_text("{}")
         else:
             np.save(path, np.zeros((9, 13), np.float32 if change == "shorter" else np.int32))
-    assert "Criteo" not in told("map", folder, "--mapper", "rules")["reason"]
+    ran = CliRunner().invoke(app, ["map", str(folder), "--mapper", "rules"])
+    assert ran.exit_code == (3 if change == "no array" else 1)
+    assert "NumPy array" in ran.output
+    assert "Criteo" not in ran.output
 
 
 def test_no_model_is_asked(model_saying: Callable[..., str]) -> None:

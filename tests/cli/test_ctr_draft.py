@@ -45,9 +45,9 @@ def table(tmp_path: Path) -> Path:
 def test_a_draft_is_built(table, tmp_path):
     made = tmp_path / "featuremap.yaml"
     done = ran("draft", table, "-o", made)
-    assert done.stdout.startswith("4 features from all 1,500 rows of ")
+    assert done.stdout.startswith("3 features from all 1,500 rows of ")
     featuremap = load(made)
-    assert [one.field for one in featuremap.features][:3] == ["user", "item", "tags"]
+    assert [one.field for one in featuremap.features][:2] == ["item", "tags"]
     ran("build", "--table", table, "--featuremap", made, "--out", tmp_path / "out")
     rows = sum(pq.read_table(tmp_path / "out" / split).num_rows for split in ("train", "valid"))
     assert rows == 1500
@@ -64,9 +64,24 @@ def test_json_says_everything(table, tmp_path):
     told = json.loads(ran("draft", table, "-o", made, "--rows", 500, "--json").stdout)
     assert told["featuremap"] == made.read_text()
     assert (told["rows"], told["whole"]) == (500, False)
-    roles = {one["column"]: one["role"] for one in told["columns"] if one["role"] != "feature"}
+    roles = [(one["column"], one["role"]) for one in told["columns"] if one["role"] != "feature"]
     wanted = {"click": "click", "buy": "conversion", "user": "entity", "log_id": "sample"}
-    assert roles == {**wanted, "price": "left_out"}
+    assert roles == [*wanted.items(), ("user", "left_out"), ("price", "left_out")]
+
+
+def test_what_tells_the_label_is_left_out_and_can_be_asked_for(table, tmp_path):
+    lines = table.read_text().splitlines()
+    spots = [line.split(",")[3] for line in lines[1:]]
+    more = [f"{line},{1 - int(spot)}" for line, spot in zip(lines[1:], spots, strict=True)]
+    table.write_text("\n".join([lines[0] + ",nonclk", *more]) + "\n")
+    reason = "tells click: each of its values stands beside one value of click only"
+    done = ran("draft", table)
+    assert f"#   nonclk: {reason}" in done.stdout
+    screen = f"please check: nonclk is left out: {reason} (--feature uses it all the same)"
+    assert screen in done.stderr
+    made = tmp_path / "featuremap.yaml"
+    ran("draft", table, "-o", made, "--feature", "nonclk", "--feature", "user")
+    assert {"nonclk", "user"} <= {one.field for one in load(made).features}
 
 
 def test_a_file_that_is_there_stays(table, tmp_path):
@@ -80,7 +95,7 @@ def test_a_file_that_is_there_stays(table, tmp_path):
 
 def test_what_is_not_found_is_asked_for(tmp_path):
     path = tmp_path / "t.csv"
-    path.write_text("who,seen,x\n" + "a,1,k\nb,0,l\nc,1,k\n" * 40)
+    path.write_text("who,seen,x\n" + "a,1,k\nb,0,l\nc,1,l\n" * 40)
     made = tmp_path / "featuremap.yaml"
     assert "--entity, such as the user's id" in ran("draft", path, code=3).stderr
     ran("draft", path, "-o", made, code=3)

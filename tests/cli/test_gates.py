@@ -92,3 +92,77 @@ def test_a_failed_gate_ends_check_and_run_with_1_and_convert_goes_on() -> None:
     told = ingot("convert", "m.json", "raw.jsonl", "--out", "b").output
     assert "warning: /messages/1/content: both_sides" in told
     assert Path("b/manifest.json").exists()
+
+
+def _folder(unread: int) -> int:
+    """A folder with rows and a table in a format that is not read; gives the bytes of the rows."""
+    write(pairs())
+    Path("in").mkdir(exist_ok=True)
+    size = Path("raw.jsonl").rename("in/raw.jsonl").stat().st_size
+    Path("in/more.xlsx").write_bytes(b"PK" + bytes(unread))
+    Path("in/photo.png").write_bytes(bytes(10 * size))
+    Path("in/load.py").write_bytes(b"#" * 10 * size)
+    return size
+
+
+def test_much_data_in_a_format_that_is_not_read_is_for_a_person() -> None:
+    size = _folder(unread=1000)
+    words = ["in", "--out", "out", "--mapper", "rules"]
+    told = json.loads(ingot("run", *words, "--yes", "--json", code=3).stdout)
+    assert told["status"] == "waiting"
+    (gate,) = (one for one in told["gates"] if one["name"] == "unread formats")
+    assert (gate["state"], gate["limit"]) == ("person", "at most 10 % of the bytes")
+    assert gate["figure"].startswith(f"1 file, 1002/{size + 1002} (")
+    assert "more.xlsx is an Office document" in told["why"]
+    assert not Path("out").exists()
+    assert ingot("map", "in", "--mapper", "rules", code=3)
+    approved = ["--mapping", "out.proposal/mapping.json", "--yes"]
+    assert "gate      unread formats: 1 file" in ingot("run", *words, *approved).stdout
+
+
+def test_a_little_data_in_a_format_that_is_not_read_is_noted() -> None:
+    _folder(unread=20)
+    ran = ingot("run", "in", "--out", "out", "--mapper", "rules", "--yes")
+    assert "gate      unread formats: 1 file, 22/" in ran.stdout
+    assert "| unread formats | warn |" in Path("out/report.md").read_text()
+
+
+def test_nothing_to_convert_beside_a_format_that_is_not_read_is_for_a_person() -> None:
+    write([{"label": n % 3, "score": n / 7} for n in range(20)])
+    Path("in").mkdir()
+    Path("raw.jsonl").rename("in/raw.jsonl")
+    Path("in/texts.pdf").write_bytes(b"%PDF" + bytes(1000))
+    ran = ingot("run", "in", "--out", "out", "--mapper", "rules", "--yes", code=3)
+    assert "texts.pdf is a PDF document" in ran.stderr
+
+
+def test_most_data_in_another_shape_is_for_a_person() -> None:
+    Path("in").mkdir()
+    for name, asks in (("first", "question"), ("second", "prompt"), ("third", "instruction")):
+        write([{asks: one["question"], f"{name}_answer": one["answer"]} for one in pairs()])
+        Path("raw.jsonl").rename(f"in/{name}.jsonl")
+    words = ["in", "--out", "out", "--mapper", "rules"]
+    told = json.loads(ingot("run", *words, "--yes", "--json", code=3).stdout)
+    assert "in files of another shape: `ingot lake run`" in told["why"]
+    approved = ["--mapping", "out.proposal/mapping.json", "--yes"]
+    assert "gate      files of another shape: " in ingot("run", *words, *approved).stdout
+
+
+@pytest.mark.parametrize("ending", ["md", "rst", "yaml"])
+def test_a_folder_of_documents_that_are_not_read_is_refused(ending: str) -> None:
+    Path("in").mkdir()
+    Path("in/README.md").write_text("# About\n" * 9)
+    Path(f"in/one.{ending}").write_text("\n".join(ASKED))
+    ran = ingot("run", "in", "--out", "out", "--mapper", "rules", "--yes", code=1)
+    assert f"no file in it can be read: one.{ending} is a" in ran.stderr
+    Path("in/program.py").write_text("print()\n" * 1000)
+    ran = ingot("run", "in", "--out", "out", "--mapper", "rules", "--yes")
+    assert json.loads(Path("out/manifest.json").read_text())["decision"] == "irrelevant"
+
+
+def test_the_same_answer_in_all_records_is_for_a_person() -> None:
+    write([{"question": asked, "answer": "It is free for all on Mondays."} for asked in ASKED])
+    words = ["raw.jsonl", "--out", "out", "--mapper", "rules", "--min-confidence", "0"]
+    told = json.loads(ingot("run", *words, "--yes", "--json", code=3).stdout)
+    assert "the mapping trains on the same text in 20/20 (100.0 %) records" in told["why"]
+    ingot("run", *words, "--mapping", "out.proposal/mapping.json", "--yes")

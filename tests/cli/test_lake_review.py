@@ -64,6 +64,32 @@ def asked(desk: Any, times: int) -> None:
     assert desk.shown.count("[q]uit: ") == times, desk.shown
 
 
+def test_what_fails_a_gate_is_not_approved(folder: Path) -> None:
+    editor = folder / "editor.sh"
+    editor.write_text(f"#!{sys.executable}\n{EDITOR}")
+    editor.chmod(0o755)
+    proposal = folder / "lake/sets/a.proposal/mapping.json"
+    vague = {"version": 2, "text": {"path": "id", "map": {"r0": "only this one"}}}
+    proposal.write_text(json.dumps(vague))
+    desk = terminal.Terminal(["lake", "review", "lake"], folder, VISUAL=str(editor))
+    asked(desk, 1)
+    desk.type("y\n")
+    asked(desk, 2)
+    shown = terminal.words(desk.shown)
+    assert "not approved, it does not pass: " in shown
+    assert "coverage is 1/12 (8.3 %), wanted is " in shown
+    assert f"ingot chat {folder / 'raw' / 'a'}" in shown
+    assert not (folder / "lake/mappings").exists()
+    desk.type("e\n")
+    asked(desk, 3)
+    desk.type("y\n")
+    desk.until("approved: ")
+    desk.type("q\n")
+    assert desk.end() == 0
+    made = json.loads((folder / "lake/mappings/a.json").read_text())
+    assert made["text"] == "c1"
+
+
 def test_one_after_the_other_is_shown_and_decided(folder: Path) -> None:
     editor = folder / "editor.sh"
     editor.write_text(f"#!{sys.executable}\n{EDITOR}")
@@ -100,3 +126,17 @@ def test_one_after_the_other_is_shown_and_decided(folder: Path) -> None:
     assert made["provenance"]["edited"] is True
     assert made["provenance"]["reviewed"] is True
     assert made["provenance"]["shape"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_dry_run_names_what_is_left_out() -> None:
+    for number in range(7):
+        Path(f"raw/a/{number}.yml").write_text("a: 1")
+    words = ["lake", "run", "raw", "--out", "lake", "--mapper", "rules", "--dry-run"]
+    said = CliRunner().invoke(app, words).stdout
+    named = "a/0.yml, a/1.yml, a/2.yml, a/3.yml, a/4.yml and 2 more"
+    assert f"left out, auxiliary file (settings): {named}\n" in said
+    assert "left out, auxiliary file: b/README.md\n" in said
+    told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert (told["left_out"], len(told["left_out_files"])) == (8, 8)
+    assert {"name": "b/README.md", "why": "auxiliary file"} in told["left_out_files"]

@@ -198,3 +198,9 @@ def test_steps_spell_themselves(case: tuple[Any, list[str | int]]) -> None:
     path = compile_path(join_path(*case[1]))
     again = compile_path(steps_text(path.steps))
     assert again.steps == path.steps
+
+
+def test_a_quoted_star_is_no_wildcard() -> None:
+    assert compile_path("['*'].a").first_wildcard is None
+    assert compile_path("a['[*]']").first_wildcard is None
+    assert compile_path("a.*[*]").first_wildcard == 1

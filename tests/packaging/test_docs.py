@@ -138,3 +138,27 @@ def test_transcript_is_what_the_commands_print(tmp_path):
         run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert run.returncode == 0, run.stderr
         assert run.stdout.replace(str(tmp_path), "/home/you/ingot") == said
+
+
+INVENTED = re.compile(
+    r"\b(side files?|call memory|second look|unified records?|tokens? not told|is told|are told"
+    r"|settled? (?:it|in)|taken back|makes of|broken off|goes on behind)\b"
+)
+
+
+def test_glossary_lists_the_terms_of_the_documents():
+    glossary = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    pages = [page for page in WITH_COMMANDS if page.name != "glossary.md"]
+    text = " ".join(" ".join(page.read_text(encoding="utf-8").split()) for page in pages).lower()
+    named = re.findall(r"^\| \*\*([^*(]+)", glossary, flags=re.M)
+    assert named == sorted(named, key=str.lower)
+    terms = [term.strip().lower() for cell in named for term in cell.split(",")]
+    assert [term for term in terms if term not in text] == []
+
+
+def test_documents_and_help_use_standard_terms():
+    texts = {page.name: page.read_text(encoding="utf-8") for page in WITH_COMMANDS}
+    for name, command in commands().items():
+        helps = (getattr(p, "help", None) or "" for p in command.params)
+        texts[name] = " ".join([command.help or "", *helps])
+    assert {n: found for n, text in texts.items() if (found := INVENTED.findall(text))} == {}

@@ -13,21 +13,27 @@ JSON = {
         agent/chat/operations agent/judging/trial agent/lake/file_scan agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
         agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
-        agent/proposing/rules/confidence agent/proposing/rules/multiple_choice
+        agent/proposing/doubts/confidence agent/proposing/doubts/record_doubts
+        agent/proposing/names agent/proposing/rules/trees converters/mapping/loss
+        agent/proposing/doubts/row_doubts agent/proposing/doubts/turn_doubts
+        agent/proposing/rules/multiple_choice
         agent/proposing/rules/running_text agent/proposing/speakers agent/nodes/propose
         agent/reporting/preview agent/review/golden_rows agent/review/pinning/pin
         agent/review/pinning/row_choice agent/review/pinning/row_extraction
         agent/review/pinning/sample_redaction converters/lake/catalog converters/lake/statistics
-        converters/mapping/check converters/mapping/rows/executor converters/mapping/rows/group
+        converters/mapping/check converters/mapping/lookup converters/mapping/rows/conditions
+        converters/mapping/rows/executor converters/mapping/rows/group
         converters/mapping/rows/values converters/megatron/read/preparation converters/paths
         converters/records/readers converters/records/schema converters/rows
         converters/sources/formats/arrow converters/sources/formats/delimited
-        converters/sources/formats/detection converters/sources/formats/json_rows
+        converters/sources/formats/detection converters/sources/formats/json_documents
+        converters/sources/formats/json_rows converters/sources/root_candidates
         converters/sources/formats/row_chunks converters/sources/formats/text
-        converters/sources/profile converters/sources/readers converters/sources/row_runs
+        converters/sources/profile converters/sources/row_runs
         converters/sources/sample converters/sources/text_kinds
     """,
     "parts of mapping documents": """
+        agent/chat/group_paths agent/chat/message_lists agent/chat/typed_values
         agent/judging/model_gates agent/proposing/proposal agent/proposing/rules/context_columns
         agent/proposing/rules/conversations agent/proposing/rules/dialogue
         agent/proposing/rules/mapper agent/proposing/rules/metadata
@@ -35,14 +41,14 @@ JSON = {
         agent/reporting/mapping_words agent/review/diff/change_rules
         agent/review/diff/mapping_changes agent/review/diff/message_changes
         agent/review/diff/normal_form agent/review/diff/part_changes converters/mapping/bind
-        converters/mapping/language converters/mapping/parser
+        converters/mapping/document_reader converters/mapping/language converters/mapping/parser
     """,
     "requests to models, their replies, and the schemas of these": """
         agent/chat/commands agent/chat/edits agent/chat/prompt agent/chat/responses
         agent/doctor/endpoint_checks agent/model/budget agent/model/cache agent/model/client
         agent/model/json_text agent/model/replies agent/model/request_form agent/model/server_errors
-        agent/model/transport agent/proposing/llm/mapper agent/proposing/llm/question
-        agent/proposing/llm/reply
+        agent/model/transport agent/proposing/llm/completion agent/proposing/llm/lowering
+        agent/proposing/llm/mapper agent/proposing/llm/question agent/proposing/llm/reply
     """,
     "what clients of a served run send, and the answers of people": """
         agent/nodes/review agent/served/begin agent/served/order_input agent/session agent/state

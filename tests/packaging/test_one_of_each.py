@@ -34,7 +34,7 @@ ONCE = {
         {"converters/json_yaml.py", "agent/proposing/llm/mapper.py"},
     ),
     "input list with stamps": (r"def input_(stamp|entry)\(", {"converters/sources/facts.py"}),
-    "walk over a mapping": (r"def path_uses\(", {"converters/mapping/language.py"}),
+    "walk over a mapping": (r"def path_uses\(", {"converters/mapping/path_uses.py"}),
     "mapping in words": (r"def mapping_branches\(", {"agent/reporting/mapping_words.py"}),
     "recognizer of raw data": (
         r"\bRECOGNIZERS\b.* = \{",

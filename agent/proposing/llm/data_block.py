@@ -128,6 +128,8 @@ def _format_lines(source: Source, root: str | None, share: str) -> str:
         told.append("first line = names" if facts.header else "no header (guessed)")
         if facts.header and are_data_like_names(facts.columns):
             told.append("THE NAMES LOOK LIKE DATA: perhaps there is no header")
+    if source.spec.orient is not None:
+        told.append(f"the file is a table (orient {source.spec.orient}), its rows are below")
     if root is not None:
         told.append(f'rows below are those of a root: answer "root": "{share_path(root, share)}"')
     return "Read as: " + ", ".join(told)
@@ -227,6 +229,9 @@ class ShownData:
 
 def read_data(source: Source, sample: Sample) -> ShownData:
     """The reading that is shown."""
+    if source.roots and source.roots[0].orient:
+        source = source.with_spec(replace(source.spec, **source.roots[0].facts))
+        sample = draw_sample(source)
     root = best_root(source)
     if root is not None and source.spec.root is None:
         try:

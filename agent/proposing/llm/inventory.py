@@ -17,14 +17,8 @@ from ingot.agent.privacy.redaction import (
     share_text,
     share_value,
 )
-from ingot.agent.proposing.columns import (
-    last_name,
-    name_group,
-    name_strength,
-    speaker_role,
-    total_chars,
-    values_at,
-)
+from ingot.agent.proposing.columns import last_name, total_chars, values_at
+from ingot.agent.proposing.names import name_group, name_strength, speaker_role
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import (

@@ -7,7 +7,7 @@ twice. An answer that was accepted is remembered for data of the same shape.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,6 +20,7 @@ from ingot.agent.privacy.redaction import clean_text
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.llm import question, reply
+from ingot.agent.proposing.llm.lowering import lower_reply
 from ingot.agent.proposing.proposal import (
     MODEL,
     MOST_ANSWERS,
@@ -182,7 +183,7 @@ def _ask_turn(
     try:
         answer = reply.read_reply(completion.text, cut_off=completion.cut_off)
         _check_mode(answer.document["decision"], request.mode)
-        proposal = _answer_proposal(answer.document, asking, source, sample)
+        proposal = _answer_proposal(answer.document, asking, source, sample, answer.taken)
     except MappingError as error:
         reply_text = redact(completion.text[:MOST_ANSWER_CHARS])
         return answered(proposal=None, problems=error.problems, said=reply_text, provenance=under)
@@ -272,10 +273,10 @@ def _remembered_turn(
 def _drop_row_values(answer: dict[str, Json], rules: Proposal | None) -> None:
     """What the model read in other rows, or as the name of another data set, is said anew."""
     meta = answer["meta"]
-    if isinstance(meta["language"], dict):
+    if isinstance(meta["language"], dict) and "literal" in meta["language"]:
         code = (rules.detected if rules else {}).get("language")
         meta["language"] = {"literal": code} if code else None
-    if isinstance(meta["source"], dict):
+    if isinstance(meta["source"], dict) and "literal" in meta["source"]:
         meta["source"] = None
 
 
@@ -287,21 +288,34 @@ def _check_mode(decision: str, mode: str) -> None:
 
 
 def _answer_proposal(
-    answer: dict[str, Json], asking: ModelAccess, source: Source, sample: Sample
+    answer: dict[str, Json],
+    asking: ModelAccess,
+    source: Source,
+    sample: Sample,
+    taken: Sequence[tuple[str, str, str]] = (),
 ) -> Proposal:
     decision, mapping = answer["decision"], None
-    if decision in ("pt", "sft"):
-        mapping = question.complete_document(reply.lower_reply(answer), source, sample)
     why = f"said by {asking.endpoint.model}"
-    evidence = Evidence(
-        target="decision", choice=decision, why=why, confidence=answer["confidence"]
-    )
+    evidence = [
+        Evidence(target="decision", choice=decision, why=why, confidence=answer["confidence"]),
+        *(
+            Evidence(
+                target="form of the answer",
+                choice=becomes,
+                why=f"{pointer} was {said}, which has only this meaning",
+            )
+            for pointer, said, becomes in taken
+        ),
+    ]
+    if decision in ("pt", "sft"):
+        mapping, notes = question.settle_document(lower_reply(answer), source, sample)
+        evidence += notes
     return Proposal(
         decision=decision,
         mapping=mapping,
         confidence=answer["confidence"],
         reason=redact(clean_text(answer["reason"]))[:500],
-        evidence=(evidence,),
+        evidence=tuple(evidence),
         mapper=MODEL,
     )
 

@@ -7,8 +7,10 @@ goes into fences that it cannot guess, after it was redacted, cleaned and cut, a
 data: a `<<name>>` inside a value stays as it is.
 """
 
+import codecs
 import difflib
 import hashlib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,10 +24,12 @@ from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.columns import is_path_inside, values_at
 from ingot.agent.proposing.llm.data_block import ShownData, dataset_lines, read_data
 from ingot.agent.proposing.llm.inventory import Size, render_value
-from ingot.agent.proposing.proposal import Request, value_strings
+from ingot.agent.proposing.llm.lowering import FILE_FACTS
+from ingot.agent.proposing.proposal import Evidence, Request, value_strings
 from ingot.agent.proposing.rules.context_columns import tools_value
 from ingot.converters import json_yaml
 from ingot.converters.errors import Problem
+from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.paths import Node, PathSyntaxError
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
@@ -127,12 +131,67 @@ def shown_inventory(source: Source, sample: Sample) -> Profile:
     return read_data(source, sample).view.facts
 
 
+def settle_document(
+    document: MappingDocument, source: Source, sample: Sample
+) -> tuple[MappingDocument, tuple[Evidence, ...]]:
+    """Complete a lowered document, and note what was taken otherwise than a model said it.
+
+    A bare code as `language` is a literal where no field has this name. Facts about the files that
+    the reader found too are left out: what is left corrects the reader.
+    """
+    notes = []
+    meta, shown = document.get("meta", {}), read_data(source, sample)
+    code = meta.get("language")
+    if isinstance(code, str) and (code in ISO_639_1 or code == "mix"):
+        rows = (*shown.rows, *(row.value for row in sample.rows))
+        if not any(_has_key(row, code) for row in rows):
+            document = {**document, "meta": {**meta, "language": {"literal": code}}}
+            why = "a language code, and no field has this name: taken as a literal"
+            notes.append(Evidence(target="meta.language", choice=code, why=why))
+    document = complete_document(_drop_known_facts(document, source), source, sample)
+    for key, value in (document.get("source") or {}).items():
+        if key in FILE_FACTS:
+            why = "the model corrects how the reader took the files"
+            notes.append(Evidence(target=f"source.{key}", choice=json.dumps(value), why=why))
+    return document, tuple(notes)
+
+
+def _has_key(value: Json, name: str) -> bool:
+    if isinstance(value, dict):
+        return name in value or any(_has_key(one, name) for one in value.values())
+    return isinstance(value, list) and any(_has_key(one, name) for one in value)
+
+
+def _drop_known_facts(document: MappingDocument, source: Source) -> MappingDocument:
+    """A document without the facts about the files that are what the reader found."""
+    found = source.files[0].facts
+    known: MappingDocument = {"encoding": found.encoding}
+    if found.format == "csv":
+        columns = list(found.columns) if found.header else None
+        known |= {"delimiter": found.delimiter, "quote": found.quote, "columns": columns}
+    facts = {
+        key: value
+        for key, value in document.get("source", {}).items()
+        if key not in known or _fold_fact(value) != _fold_fact(known[key])
+    }
+    rest = {key: value for key, value in document.items() if key != "source"}
+    return {**rest, "source": facts} if facts else rest
+
+
+def _fold_fact(value: Json) -> Json:
+    """A fact by which spellings of one encoding are equal."""
+    try:
+        return codecs.lookup(value).name.removesuffix("-sig")
+    except (LookupError, TypeError, ValueError):
+        return value
+
+
 def complete_document(document: MappingDocument, source: Source, sample: Sample) -> MappingDocument:
     """A lowered document with the facts that are no matter of judgement.
 
-    Paths of the inventory start at the root that it was taken with, said or not; paths that lead
-    into texts of JSON need these fields parsed; tool definitions beside a conversation go with it
-    unless the mapping uses them.
+    Paths of the inventory start at the root or table that it was taken with, said or not; paths
+    that lead into texts of JSON need these fields parsed; tool definitions beside a conversation
+    go with it unless the mapping uses them.
     """
     return add_file_facts(document, source, sample) | _tools_entry(
         document, read_data(source, sample)
@@ -145,9 +204,13 @@ def add_file_facts(document: MappingDocument, source: Source, sample: Sample) ->
     needed = [
         field for field in one.json_fields if any(is_path_inside(text, field) for text in used)
     ]
-    facts = document.get("source", {}) | ({"json_fields": needed} if needed else {})
+    facts = dict(document.get("source", {}))
+    if needed := list(dict.fromkeys([*facts.get("json_fields", ()), *needed])):
+        facts["json_fields"] = needed
     if "root" not in facts and _paths_fit_rows(one, used, sample):
         facts["root"] = one.root
+    if one.source.spec.orient and facts.get("root", "$") == "$":
+        facts["orient"] = one.source.spec.orient
     return {**document, "source": facts} if facts else document
 
 

@@ -16,15 +16,9 @@ from ingot.agent.privacy.redaction import (
     share_path,
     share_text,
 )
-from ingot.agent.proposing.columns import (
-    Column,
-    View,
-    list_path,
-    parent_path,
-    speaker_role,
-    text_of,
-)
+from ingot.agent.proposing.columns import Column, View, list_path, parent_path, text_of
 from ingot.agent.proposing.llm.inventory import role_counts, role_values
+from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.readings import rows_by_shape
 from ingot.agent.proposing.rules import multiple_choice, sides
 from ingot.converters.paths import join_path

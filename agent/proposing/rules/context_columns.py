@@ -14,18 +14,26 @@ from ingot.agent.proposing.columns import (
     View,
     last_name,
     list_path,
-    name_group,
-    name_strength,
     outer_names,
     parent_path,
-    spell_name,
     text_of,
     total_chars,
     values_at,
 )
+from ingot.agent.proposing.names import (
+    flags_bad_rows,
+    language_code,
+    name_group,
+    name_strength,
+    spell_name,
+    verdict_of,
+)
 from ingot.agent.proposing.rules.multiple_choice import Options
 from ingot.agent.proposing.rules.sides import (
+    SURE_SHARE,
+    addresses_bot,
     containment_share,
+    detect_language,
     have_same_words,
     judged_partner,
     rival_columns,
@@ -150,13 +158,33 @@ _DESCRIBES = name_group("descriptions")
 
 def persona_system_value(columns: Sequence[Column]) -> Json:
     """The value of `system` from the columns beside a conversation; None where none tells it."""
-    told = [c for c in columns if c.named("system") >= 0.8]
+    told = [
+        c
+        for c in columns
+        if max(c.named("system"), *(name_strength(n, "system") for n in outer_names(c.path)), 0.0)
+        >= 0.8
+    ]
     found = [(c.chars, c.path) for c in told if _holds_text(c)]
     found += [(c.chars, c.path.replace("[*]", "[0]", 1)) for c in told if _is_same_in_group(c)]
+    found += [
+        (c.chars, c.path)
+        for c in told
+        if c.nested and c.nature in ("text", "label") and _is_its_list(c)
+    ]
     if found:
         return max(found)[1]
+    spoken_to = [c.path for c in columns if _holds_text(c) and addresses_bot(c)]
+    if len(spoken_to) == 1:
+        return spoken_to[0]
     parts: list[Json] = [c.path for c in columns if _describes_bot(c) and _holds_text(c)]
     return parts[0] if len(parts) == 1 else parts or None
+
+
+def _is_its_list(column: Column) -> bool:
+    """Whether the list is called so: `system[*].text`, `system_instruction.parts[*].text`."""
+    head = list_path(column.path)
+    names = (last_name(head), *outer_names(head))
+    return any(name_strength(name, "system") >= 0.8 for name in names)
 
 
 def _is_same_in_group(column: Column) -> bool:
@@ -198,7 +226,7 @@ def system_column(columns: Sequence[Column], taken: set[str]) -> Column | None:
     found = [
         c
         for c in columns
-        if c.named("system") >= 0.8
+        if (c.named("system") >= 0.8 or addresses_bot(c))
         and c.path not in taken
         and c.present
         and not c.numeric
@@ -313,6 +341,8 @@ def _column_place(column: Column, cast: ColumnRoles) -> str | None:
         column.named("options") >= 0.95 and not cast.options
     ):
         return "after"
+    if _stands_between(column, cast):
+        return "after"
     asking = max(question.named("question"), question.named("body"), question.named("lead"))
     if asking >= 0.8 and _is_record_title(column) and column.looks("question") > 0.3:
         return "title" if question.named("title") < 0.8 else None
@@ -342,6 +372,36 @@ def _continues_question(column: Column, question: Column) -> bool:
     return follows >= 0.8 and column.position > question.position and column.words >= 2
 
 
+def _lists_phrases(column: Column) -> bool:
+    """Whether the texts of a list have three words or more each, as conditions of a task have."""
+    texts = [text_of(value) for row in column.values[:100] for value in row]
+    return sum(count_words(text) >= 3 for text in texts) > 0.8 * len(texts)
+
+
+def _stands_between(column: Column, cast: ColumnRoles) -> bool:
+    """A text of no known meaning between the question and its answer: what the task is about."""
+    known = max(
+        column.named(slot)
+        for slot in (*name_group("slots_of_no_context"), "rationale", "title", "label", "good")
+    )
+    beside = outer_names(column.path) == outer_names(cast.question.path)
+    between = cast.question.position < column.position < cast.answer.position
+    own = (
+        not column.nested
+        and column.words >= 3
+        and (column.looks("prose") > 0.5 or (column.many and _lists_phrases(column)))
+    )
+    code = language_code(spell_name(column.name).split("_")[-1])
+    alone = not cast.options and not code and _in_same_language(column, cast.question)
+    return between and beside and own and known < 0.5 and alone
+
+
+def _in_same_language(column: Column, question: Column) -> bool:
+    """Whether nothing says that two columns are in different languages."""
+    (one, sure), (other, sure_too) = (detect_language(c.present[:20]) for c in (column, question))
+    return one == other or min(sure, sure_too) < SURE_SHARE
+
+
 def _is_record_title(column: Column) -> bool:
     """A title of the record itself, also one that says whose it is: `question_title`."""
     asked = column.named_own("title") >= 0.8 and column.named_own("question") >= 0.5
@@ -360,12 +420,31 @@ def tools_value(view: View) -> Json:
     return None
 
 
-def good_rows_condition(view: View, used: frozenset[str]) -> list[Json] | None:
-    """Binary feedback: the rows marked good."""
+def good_rows_condition(
+    view: View, used: frozenset[str], worse: Sequence[str] = ("bad", "gone")
+) -> list[Json] | None:
+    """Conditions on the rows that a person or a program has judged: the good ones are taken."""
+    beside = {tuple(outer_names(path)) for path in used} | {()}
+    found: list[Json] = []
     for column in view.columns:
-        truths = column.facts.types.get("boolean", 0) >= 0.9 * max(1, len(column.present))
-        good = truths and not column.many and column.distinct == 2 and column.named("good") >= 0.9
-        beside = any(outer_names(column.path) == outer_names(path) for path in used)
-        if good and column.path not in used and (beside or not outer_names(column.path)):
-            return [{"path": column.path, "in": [True]}]
-    return None
+        known = column.path not in used and not column.many and column.present
+        if not known or tuple(outer_names(column.path)) not in beside:
+            continue
+        truths = column.facts.types.get("boolean", 0) >= 0.9 * len(column.present)
+        if truths and column.distinct == 2 and column.named("good") >= 0.9:
+            found.append({"path": column.path, "in": [True]})
+        elif truths and column.distinct == 2 and flags_bad_rows(column.name):
+            found.append({"path": column.path, "not_in": [True]})
+        elif bad := _bad_values(column, worse):
+            found.append({"path": column.path, "not_in": bad})
+    return found or None
+
+
+def _bad_values(column: Column, worse: Sequence[str]) -> list[str]:
+    """The values that call a row bad, in a column of few values that all judge it."""
+    values = sorted(set(column.present))
+    told = {value: verdict_of(value) for value in values}
+    bad = [value for value in values if told[value] in worse]
+    dropped = sum(text in bad for text in column.present)
+    few = 1 < len(values) <= 6 and all(told.values()) and not column.numeric
+    return bad if few and len(bad) < len(values) and 2 * dropped <= len(column.texts) else []

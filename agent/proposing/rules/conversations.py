@@ -8,13 +8,15 @@ from dataclasses import replace
 from ingot.agent.proposing.columns import (
     Column,
     View,
+    is_path_inside,
     last_name,
     list_path,
-    name_strength,
-    speaker_role,
+    parent_path,
+    values_at,
 )
+from ingot.agent.proposing.names import name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
-from ingot.agent.proposing.readings import Draft, Talk, role_evidence
+from ingot.agent.proposing.readings import Draft, Talk, joined_pieces, role_evidence
 from ingot.agent.proposing.rules.context_columns import (
     good_rows_condition,
     persona_system_value,
@@ -52,6 +54,8 @@ def _is_below(column: Column, talk: Talk) -> bool:
 
 def _find_ending(view: View, talk: Talk) -> tuple[list[dict[str, Json]], list[str]] | None:
     """The assistant's turn that follows a conversation which ends with the user's."""
+    if (spoken := _spoken_reply(view, talk)) is not None:
+        return [{"role": "assistant", "content": spoken[0]}], [spoken[1]]
     for other in view.facts.paths:
         path = other.path
         named = max(
@@ -74,6 +78,32 @@ def _find_ending(view: View, talk: Talk) -> tuple[list[dict[str, Json]], list[st
     if ranked and ranked[0][0] >= 0.6:
         answer = ranked[0][2]
         return [{"role": "assistant", "content": answer.path}], [answer.path]
+    return None
+
+
+def _spoken_reply(view: View, talk: Talk) -> tuple[Json, str] | None:
+    """The text of a message beside the talk that says of itself that the assistant speaks."""
+    for facts in view.facts.paths:
+        values = [str(value) for value, _ in facts.values]
+        if not values or {speaker_role(v) for v in values} != {"assistant"}:
+            continue
+        head = parent_path(facts.path)
+        if (
+            facts.path.startswith(talk.path)
+            or name_strength(last_name(facts.path), "speaker") < 0.9
+        ):
+            continue
+        columns = (*view.columns, *view.deep)
+        inside = [c for c in columns if is_path_inside(c.path, head) and c.nature != "empty"]
+        told = [c for c in inside if c.named("utterance") >= 0.8 and c.path != facts.path]
+        best = max(told, key=lambda c: c.chars, default=None)
+        if best:
+            first = head.replace("[*]", "[0]")
+            if "[*]" in head and isinstance(whole := joined_pieces(view, best.path), dict):
+                return whole, best.path  # the pieces of one answer, of which the first says who
+            single = sum(len(row) <= 1 for row in best.values) >= 0.9 * len(best.values)
+            inner = best.path if single else best.path.replace(head, first, 1)
+            return joined_pieces(view, best.path, inner) if "[*]" in inner else inner, best.path
     return None
 
 
@@ -104,7 +134,7 @@ def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: flo
         kind="sft",
         body=shortened,
         score=score,
-        why=f"{talk.why}; {used[0]} holds the answer",
+        why=f"{talk.why}; assistant = {used[0]}",
         used=talk.used | frozenset(used),
         evidence=(
             *talk.evidence,
@@ -134,6 +164,25 @@ def _earlier_turns(view: View, talk: Talk) -> Draft | None:
         evidence=(*best.evidence, *(talk.evidence if talk.most < 1 else ())),
         most=min(best.most, talk.most),
         unknown=talk.unknown,
+    )
+
+
+def _steps_between(view: View, talk: Talk) -> Draft | None:
+    """The steps of an agent between the task that it is given and what it answers in the end."""
+    flat = question_answer_drafts(_view_without_talk(view, talk))
+    if not flat:
+        return None
+    asked, *answered = flat[0].body["messages"]
+    body = {**flat[0].body, "messages": [asked, *talk.entries, *answered]}
+    if answered and isinstance(end := answered[-1]["content"], str):
+        ended: Json = {"path": end, "min_chars": 1}  # a run that was broken off answers nothing
+        body["where"] = [*body.get("where", ()), ended]
+    return replace(
+        flat[0],
+        body=body,
+        score=max(flat[0].score, talk.score),
+        used=flat[0].used | talk.used,
+        why=f"{flat[0].why}; {talk.why}",
     )
 
 
@@ -189,6 +238,8 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
         body["where"] = where
     if _path_strength(talk.path, "history") >= 0.9 and (draft := _earlier_turns(view, talk)):
         return draft
+    if talk.entries[-1]["role"] == "tool":
+        return _steps_between(view, talk)
     if talk.ends_open > 0.5:
         closed = min(0.95, max(talk.score, talk.score + CLOSED_SHARE * talk.ends_open))
         with_answer = _draft_with_ending(view, talk, body, closed)
@@ -227,8 +278,25 @@ def conversation_drafts(view: View) -> list[Draft]:
         for talk in find_talks(view)
         if (d := _talk_draft(view, talk))
     ]
+    found = [_with_pairs_apart(view, d) for d in found]
     found += [d for d in (_transcript_draft(view, c) for c in _transcript_columns(view)) if d]
     return sorted(found, key=lambda d: -d.score)
+
+
+_MANY_PAIRS = 8  # of a row: no conversation goes on so long in questions and answers
+
+
+def _with_pairs_apart(view: View, draft: Draft) -> Draft:
+    """A draft of a list of pairs, each a record of its own where a row has many of them."""
+    entries = draft.body.get("messages", ())
+    each = [one.get("each") for one in entries]
+    pairs = [one.get("content") for one in entries] == ["[0]", "[1]"] and each[0] == each[1]
+    element = each[0] if pairs and isinstance(each[0], str) else ""
+    sizes = [len(values_at(element, node)) for node in view.nodes] if element else []
+    if not sizes or sum(sizes) < _MANY_PAIRS * len(sizes):
+        return draft
+    apart = [{key: value for key, value in one.items() if key != "each"} for one in entries]
+    return replace(draft, body={**draft.body, "each": element, "messages": apart})
 
 
 def _transcript_columns(view: View) -> Sequence[Column]:

@@ -1,25 +1,24 @@
 """Find conversations in lists and reply trees: with speakers, in pairs, or taken in turn."""
 
+import re
+from collections import Counter
 from dataclasses import replace
 
 from ingot.agent.proposing.columns import (
     View,
-    alias_tables,
     last_name,
-    name_strength,
-    parent_path,
     text_of,
-    total_chars,
     values_at,
 )
+from ingot.agent.proposing.names import alias_tables, left_out_values, name_strength, speaker_role
 from ingot.agent.proposing.readings import (
-    Draft,
     Field,
     Talk,
     element_fields,
     field_sequences,
     join_inner_path,
     join_parts,
+    joined_pieces,
     list_elements,
     path_below,
     role_evidence,
@@ -27,10 +26,12 @@ from ingot.agent.proposing.readings import (
 )
 from ingot.agent.proposing.rules.transcripts import (
     pair_list_talk,
+    step_talk,
     text_kinds_content,
     texts_begin_with_speaker,
     two_key_talk,
 )
+from ingot.agent.proposing.rules.trees import has_branches
 from ingot.agent.proposing.speakers import (
     find_speakers,
     has_other_speakers,
@@ -42,92 +43,6 @@ from ingot.agent.proposing.speakers import (
 from ingot.converters.paths import Mark, Names, Node, compile_path, quote_name
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import count_words, is_question
-
-MAX_DEPTH = 24
-
-
-def _recursive_places(view: View) -> list[tuple[str, str]]:
-    """(path of a message, key of its replies) where the replies hold replies under the same key."""
-    found = []
-    paths = {facts.path for facts in view.facts.paths}
-    for facts in view.facts.paths:
-        key = last_name(facts.path)
-        deeper = f"{facts.path}[*].{key}"
-        plain = "[" not in facts.path and quote_name(key) == key
-        if plain and facts.types.get("list") and deeper in paths:
-            found.append((parent_path(facts.path), key))
-    return found
-
-
-def _reply_depth(value: Json, key: str) -> int:
-    depth = 0
-    while isinstance(value, dict) and isinstance(value.get(key), list) and value[key]:
-        value = value[key][0]
-        depth += 1
-    return depth
-
-
-def _message_text_key(view: View, head: str) -> str | None:
-    prefix = "" if head == "$" else f"{head}."
-    fields = [
-        f
-        for f in view.facts.paths
-        if f.path.startswith(prefix)
-        and f.path.count(".") == prefix.count(".")
-        and f.chars
-        and "[" not in f.path
-    ]
-    ranked = [(name_strength(last_name(f.path), "utterance"), total_chars(f), f) for f in fields]
-    best = max(ranked, key=lambda one: one[:2], default=None)
-    return last_name(best[2].path) if best and best[0] >= 0.5 else None
-
-
-def tree_drafts(view: View) -> list[Draft]:
-    """Drafts for rows that are reply trees."""
-    drafts = []
-    for head, key in _recursive_places(view):
-        text = _message_text_key(view, head)
-        if text is None:
-            continue
-        tops = [values_at(head, node) for node in view.nodes]
-        depth = min(MAX_DEPTH, max((_reply_depth(top[0], key) for top in tops if top), default=0))
-        stem = "" if head == "$" else f"{head}."
-        paths = [stem + f"{key}[0]." * level + text for level in range(depth + 1)]
-        messages = [
-            {"role": ("user", "assistant")[level % 2], "content": path}
-            for level, path in enumerate(paths)
-        ]
-        place = "every row" if head == "$" else head
-        drafts.append(
-            Draft(
-                kind="sft",
-                body={"messages": messages},
-                score=0.9,
-                why=f"{place} is a tree of replies; the first path is taken",
-                used=frozenset(paths),
-            )
-        )
-    return drafts
-
-
-def has_branches(view: View, element: str) -> bool:
-    """Whether messages keyed by id name their replies, and some of them have several.
-
-    Read in the order of the file, such a conversation holds every version of a reply.
-    """
-    if not element.endswith(".*"):
-        return False
-    return any(_names_several_replies(node, element) for node in view.nodes)
-
-
-def _names_several_replies(node: Node, element: str) -> bool:
-    keyed = next(iter(values_at(element.removesuffix(".*") or "$", node)), None)
-    if not isinstance(keyed, dict):
-        return False
-    held = (value for one in keyed.values() if isinstance(one, dict) for value in one.values())
-    lists = [value for value in held if isinstance(value, list) and len(value) > 1]
-    return any(all(isinstance(name, str) and name in keyed for name in names) for names in lists)
-
 
 MOST_PARTIAL = 0.55  # the most that a role map with values left out may claim
 MOST_BRANCHED = 0.6  # the same where a reply has several versions, which all are taken
@@ -146,10 +61,28 @@ def _find_role_field(
     return (best[1], best[2], best[0]) if best else None
 
 
+_TAGS = re.compile(r"</?[a-z][^<>]{0,80}>", re.IGNORECASE)
+
+
+def _plain_weight(view: View, element: str, one: Field) -> float:
+    """How much text a field carries, less where it is markup: the plain text may stand beside."""
+    weight = text_weight(one)
+    if not weight:
+        return 0.0
+    texts = [t for s in field_sequences(view, element, one.inner)[:20] for t in s]
+    tagged = sum(bool(_TAGS.search(text)) for text in texts)
+    return weight * (0.4 if tagged > 0.5 * len(texts) else 1.0)
+
+
 def _find_content(view: View, element: str, fields: list[Field], not_this: str) -> str | None:
     """The path of what is said, inside an element: a text, or the texts of a list of parts."""
-    flat = [(text_weight(f), f.inner) for f in fields if f.inner != not_this]
+    flat = [(_plain_weight(view, element, f), f.inner) for f in fields if f.inner != not_this]
     best = max(flat, default=(0.0, ""))
+    said = any(  # annotations of a text that everybody speaks repeat it, however long they are
+        f.facts.filled > 0.9 * f.facts.places and name_strength(f.name, "utterance") >= 0.9
+        for f in fields
+        if text_weight(f) > 0
+    )
     for facts in view.facts.paths:
         inner = path_below(facts.path, element) if facts.path.startswith(element + ".") else ""
         parts = compile_path(inner).steps if inner else ()
@@ -159,9 +92,9 @@ def _find_content(view: View, element: str, fields: list[Field], not_this: str) 
         one = Field(inner=inner, facts=facts)
         if name_strength(last_name(inner), "utterance") < 0.5:
             continue
-        weight = text_weight(one)
         head = name_strength(_first_name(inner), "utterance")
-        best = max(best, (weight * (1 + head), inner))
+        if head >= 0.5 or not said:
+            best = max(best, (text_weight(one) * (1 + head), inner))
     return best[1] if best[0] > 0 else None
 
 
@@ -245,13 +178,83 @@ def _all_sides_equal(said: list[list[str]]) -> bool:
 def _role_entry(
     view: View, element: str, fields: list[Field], role: dict[str, Json], content: str
 ) -> dict[str, Json]:
-    said = _with_tool_calls(
-        view, element, content, text_kinds_content(view, element, content, fields)
-    )
+    said = _with_tool_calls(view, element, content, _spoken_text(view, element, content, fields))
     entry: dict[str, Json] = {"each": element, "role": role, "content": said}
+    if where := _spoken_turns(fields, role["path"]):
+        entry["where"] = where
     if mask := _mask_field(view, element, fields, role):
         entry["loss_mask"] = mask
     return entry
+
+
+def _spoken_turns(fields: list[Field], speaker: str) -> list[Json]:
+    """Conditions on the turns: no notes, no events, nothing that the other side does not see."""
+    found: list[Json] = []
+    for one in fields:
+        values = [text_of(value) for value, _ in one.facts.values]
+        left = left_out_values(one.name, values) if one.inner != speaker else []
+        if left and len(left) < len(values):
+            truth = bool(one.facts.types.get("boolean"))
+            said: list[Json] = [text == "true" for text in left] if truth else list(left)
+            found.append({"path": one.inner, "not_in": said})
+    return found
+
+
+def _spoken_text(view: View, element: str, content: str, fields: list[Field]) -> Json:
+    """The text of a turn: as it stands, of blocks in a list, or either where both occur."""
+    path = join_inner_path(element, content)
+    blocks = [
+        path_below(f.path, element)
+        for f in view.facts.paths
+        if f.path.startswith(f"{path}[*].")
+        and f.chars
+        and name_strength(last_name(f.path), "utterance") >= 0.9
+    ]
+    facts = view.facts.get(path)
+    if "[*]" in content:
+        plain = content[: content.index("[*]")]
+        whole = view.facts.get(join_inner_path(element, plain))
+        both = bool(whole and whole.types.get("string") and quote_name(plain) == plain)
+        parts = joined_pieces(view, path, content)
+        return {"any_of": [parts, plain]} if both else parts
+    if facts and facts.types.get("list") and blocks:
+        parts = joined_pieces(view, join_inner_path(element, blocks[0]), blocks[0])
+        return {"any_of": [parts, content]}
+    return text_kinds_content(view, element, content, fields)
+
+
+HOST_SHARE, GUEST_SHARE = 0.7, 0.35  # of the conversations that one side takes part in
+_FEWEST_TALKS = 4
+
+
+def _hosted_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Many speakers of whom one is in nearly all conversations: that one answers all others."""
+    for one in fields:
+        said = [s for s in field_sequences(view, element, one.inner) if len(s) > 1]
+        if len(said) < _FEWEST_TALKS or not one.facts.types.get("string"):
+            continue
+        counts = Counter(value for s in said for value in set(s))
+        (host, most), *others = counts.most_common()
+        guests = max((count for _, count in others), default=0)
+        often = sum(map(len, said)) / max(1, len(counts))
+        known = {speaker_role(value) for value in counts} & {"user", "assistant"}
+        if most < HOST_SHARE * len(said) or guests > GUEST_SHARE * len(said) or known:
+            continue
+        content = _find_content(view, element, fields, one.inner)
+        if len(counts) < _FEWEST_TALKS or often < 1.5 or content is None:
+            continue
+        role: dict[str, Json] = {"path": one.inner, "map": {host: "assistant", "*": "user"}}
+        ends = sum(s[-1] != host for s in said) / len(said)
+        return Talk(
+            path=path,
+            entries=(_role_entry(view, element, fields, role, content),),
+            score=0.8 + 0.1 * name_strength(one.name, "speaker"),
+            why=f"{host} takes part in most conversations of {path}, everybody else in few",
+            ends_open=ends,
+            evidence=role_evidence(one.inner, f"{host} = assistant, all others = user", 0.8),
+            used=frozenset({join_inner_path(element, content)}),
+        )
+    return None
 
 
 def _talk_with_some_roles(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
@@ -373,12 +376,14 @@ def find_talks(view: View) -> list[Talk]:
     """Every place that holds a conversation, best first."""
     found: list[Talk] = []
     for path, element in list_elements(view):
-        slots = ("rejected", "example") if path != "$" else ()
+        slots = ("rejected", "example", "options") if path != "$" else ()
         if any(name_strength(last_name(path), slot) >= 0.8 for slot in slots):
             continue
         fields = element_fields(view, element)
         talk = (
             _talk_with_roles(view, path, element, fields)
+            or step_talk(view, path, element, fields)
+            or _hosted_talk(view, path, element, fields)
             or two_key_talk(view, path, element, fields)
             or _talk_with_some_roles(view, path, element, fields)
             or _speakerless_talk(view, path, element, fields)

@@ -2,8 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from ingot.agent.proposing.columns import View, is_path_inside
+from ingot.agent.proposing.doubts.confidence import (
+    asking_share,
+    draft_confidence,
+    nothing_confidence,
+    open_mode_factor,
+    order_evidence,
+    path_evidence,
+    score_doubt,
+)
+from ingot.agent.proposing.doubts.record_doubts import find_doubts, other_files_share
+from ingot.agent.proposing.doubts.turn_doubts import Doubt
+from ingot.agent.proposing.plain_text import plain_text_readings
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request, value_strings
 from ingot.agent.proposing.readings import (
     Draft,
@@ -12,27 +25,15 @@ from ingot.agent.proposing.readings import (
     has_documents,
     parse_json_columns,
     plain_reading,
-    plain_text_readings,
     rows_by_shape,
 )
 from ingot.agent.proposing.recsys_data import click_log_hint
-from ingot.agent.proposing.rules.confidence import (
-    Doubt,
-    draft_confidence,
-    find_doubts,
-    nothing_confidence,
-    open_mode_factor,
-    order_evidence,
-    other_files_share,
-    path_evidence,
-)
 from ingot.agent.proposing.rules.conversations import conversation_drafts
-from ingot.agent.proposing.rules.dialogue import tree_drafts
-from ingot.agent.proposing.rules.metadata import find_meta
+from ingot.agent.proposing.rules.metadata import find_meta, mapping_language
 from ingot.agent.proposing.rules.question_answer import question_answer_drafts
 from ingot.agent.proposing.rules.row_groups import grouped_reading, is_single_turn
 from ingot.agent.proposing.rules.running_text import document_drafts
-from ingot.agent.proposing.rules.sides import SURE_SHARE, detect_language, languages_differ
+from ingot.agent.proposing.rules.trees import section_tree_drafts, tree_drafts
 from ingot.converters.errors import MappingError, SourceError
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import CheckReport, check_mapping
@@ -41,7 +42,6 @@ from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample, draw_sample
-from ingot.converters.sources.text_kinds import is_code
 
 __all__ = ["propose"]
 
@@ -58,11 +58,14 @@ class Candidate:
 
 
 _TABLE_ROWS = 10  # rows
+_FEWEST_KEYS = 5  # of an object whose keys are ids
 
 
 def source_readings(source: Source, sample: Sample) -> Iterator[Reading]:
     """Every way to read the source: its own first, then other roots, each with what follows."""
-    single = len(sample.rows) <= 1 and bool(source.roots)
+    table = bool(source.roots and source.roots[0].orient)
+    few = len(sample.rows) <= 1 or _share_no_keys(sample)
+    single = table or (few and bool(source.roots))
     facts = source.guessed.to_document()
     roots = list(_other_root_readings(source, single))
     tables = not single and any(map(_is_table, roots))
@@ -78,6 +81,13 @@ def source_readings(source: Source, sample: Sample) -> Iterator[Reading]:
             yield from element_readings(one)
 
 
+def _share_no_keys(sample: Sample) -> bool:
+    """Whether rows are objects without a key in common: their keys are ids, not fields."""
+    keys = [set(row.value) for row in sample.rows if isinstance(row.value, dict)]
+    several = len(keys) == len(sample.rows) > 1 and min(map(len, keys)) >= _FEWEST_KEYS
+    return several and not any(one & other for one, other in pairwise(keys))
+
+
 def _conversation_files(source: Source, base: Reading) -> Iterator[Reading]:
     """Files as one row each, where every file is the list of the messages of one conversation."""
     layouts = {(file.facts.format, file.facts.layout) for file in source.files}
@@ -91,17 +101,18 @@ def _conversation_files(source: Source, base: Reading) -> Iterator[Reading]:
 
 
 def _other_root_readings(source: Source, single: bool) -> Iterator[Reading]:
-    others = [root for root in source.roots if root.path not in (source.spec.root, "$")]
+    others = [one for one in source.roots if one.orient or one.path not in (source.spec.root, "$")]
     for place, root in enumerate(others[:4]):
-        other = source.with_spec(replace(source.spec, root=root.path))
+        other = source.with_spec(replace(source.spec, **root.facts))
         try:
             sample = draw_sample(other)
         except SourceError:
             continue
         if sample.rows:
-            facts = {**other.guessed.to_document(), "root": root.path}
+            facts = {**other.guessed.to_document(), **root.facts}
             factor = (1.0 if single else 0.85) - 0.02 * place
-            read = plain_reading(sample, facts, factor, f"{root.path} holds {root.rows} records")
+            why = root.why if root.orient else f"{root.path} holds {root.rows} records"
+            read = plain_reading(sample, facts, factor, why)
             yield replace(read, factor=1.0) if not single and _is_table(read) else read
 
 
@@ -125,6 +136,7 @@ def view_drafts(view: View, modes: Sequence[str]) -> list[Draft]:
         found += tree_drafts(view)
     if "pt" in modes:
         found += document_drafts(view)
+        found += section_tree_drafts(view)
     return sorted(found, key=lambda d: -d.score)
 
 
@@ -183,7 +195,8 @@ def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> lis
                 d.times(lift) if d.kind == "pt" else d for d in drafts if d.kind == "pt" or d.pair
             ]
         if "group" in reading.outer:
-            drafts = [d for d in drafts if d.kind == "sft" and not d.pair]
+            paged = "pages" in reading.why
+            drafts = [d for d in drafts if (d.kind == "pt") == paged and not d.pair]
         for best in drafts[:5]:
             draft = replace(best, most=min(best.most, reading.most))
             document = candidate_document(draft, reading, {})
@@ -195,6 +208,7 @@ def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> lis
 LEAST_SCORE = {"pt": 0.3, "sft": 0.45}
 MOST_TRIES = 8
 SHOWN_DOUBT = 0.05
+_NAMELESS = 0.7  # of the doubt whether rows are documents, where no name says so
 EXAMPLES = 40  # records that language and doubts are judged by
 
 
@@ -241,40 +255,6 @@ def _example_records(candidate: Candidate) -> list[Record]:
     return list(pick_evenly(records, EXAMPLES))
 
 
-def _example_texts(
-    records: Sequence[Record], roles: Sequence[str] = ("user", "assistant")
-) -> list[str]:
-    texts: list[str] = []
-    for record in records:
-        said = [m["content"] for m in record.get("messages", ()) if m["role"] in roles]
-        texts += [t for t in said or [record.get("text", "")] if t.strip() and not is_code(t)]
-    return texts
-
-
-def _detect_texts_language(records: Sequence[Record]) -> tuple[str | None, float]:
-    """The language of the texts; none where questions and answers are in different ones."""
-    talks = any("messages" in record for record in records)
-    if talks and languages_differ(
-        [_example_texts(records, [role]) for role in ("user", "assistant")]
-    ):
-        return None, 0.0
-    return detect_language(_example_texts(records))
-
-
-def _mapping_language(
-    candidate: Candidate, request: Request, meta: dict[str, Json]
-) -> tuple[Json, dict[str, Json], float]:
-    """The language of the mapping: its column, what was asked for, or what the texts show."""
-    if "language" in meta:
-        return meta["language"], {}, 1.0
-    if request.language:
-        return {"literal": request.language}, {}, 1.0
-    code, share = _detect_texts_language(_example_records(candidate))
-    if code is None or share < SURE_SHARE:
-        return None, {}, share
-    return {"literal": code}, {"language": code}, share
-
-
 def _find_metadata(
     candidate: Candidate, request: Request
 ) -> tuple[dict[str, Json], dict[str, Json], tuple[Evidence, ...]]:
@@ -288,7 +268,9 @@ def _find_metadata(
         meta["original_id"] = f"[0].{by}"
     elif _has_row_keys(candidate.reading):
         meta["original_id"] = "~"
-    language, detected, share = _mapping_language(candidate, request, found)
+    language, detected, share = mapping_language(
+        _example_records(candidate), request.language, found
+    )
     if language is not None:
         meta["language"] = language
     for key in ("timestamp", "source", "quality_score", "token_count"):
@@ -323,14 +305,14 @@ def _prefer_metadata(chosen: Candidate, others: Sequence[Candidate], request: Re
 
 def _make_proposal(
     chosen: Candidate, others: Sequence[Candidate], request: Request, source: Source
-) -> Proposal:
+) -> tuple[Proposal, dict[str, float]]:
     chosen = _prefer_metadata(chosen, others, request)
     meta, detected, evidence = _find_metadata(chosen, request)
     document = candidate_document(chosen.draft, chosen.reading, meta)
     document = _drop_failing_meta(document, chosen, request)
     runner = next((o for o in others if o.document != chosen.document), None)
     doubts = _list_doubts(chosen, others, request, source)
-    confidence = draft_confidence(chosen.draft, chosen.score, doubts)
+    confidence = draft_confidence(chosen.draft, doubts)
     decision = Evidence(
         target="decision",
         choice=chosen.draft.kind,
@@ -341,11 +323,11 @@ def _make_proposal(
     against = [
         Evidence(target="doubt", choice=one.name, why=one.seen, confidence=round(one.share, 2))
         for one in doubts
-        if one.share >= SHOWN_DOUBT
+        if one.share >= SHOWN_DOUBT and one.name != "score"
     ]
     given = (*chosen.draft.evidence, *evidence)
     more = path_evidence(document, chosen.reading.view, given, source.guessed.to_document())
-    return Proposal(
+    proposal = Proposal(
         decision=chosen.draft.kind,
         mapping=document,
         confidence=confidence,
@@ -354,6 +336,7 @@ def _make_proposal(
         mapper="rules",
         detected=detected,
     )
+    return proposal, {one.name: one.share for one in doubts}
 
 
 def _list_doubts(
@@ -362,20 +345,34 @@ def _list_doubts(
     """What speaks against the chosen candidate, other readings of the rows among it."""
     report = chosen.report
     made = report.ok_rows / max(1, report.rows) if report else 1.0
-    found = find_doubts(chosen.reading.view, chosen.draft, _example_records(chosen), source, made)
-    rivals = [o for o in others if _is_rival(o, chosen, request)]
+    found = find_doubts(chosen.reading, chosen.draft, _example_records(chosen), source, made)
+    found.append(score_doubt(chosen.score))
+    if request.mode == "auto":
+        nameless = any(one.name == "names" and one.share == 1 for one in found)
+        found.append(_kind_doubt(chosen, others, nameless=nameless))
+    rivals = [o for o in others if _is_rival(o, chosen)]
     if rivals and (near := (rivals[0].score / chosen.score - 0.8) / 0.2) > 0:
         share = min(1.0, near)
-        found.append(Doubt("rival", share, f"nearly as well fits: {rivals[0].draft.why}"))
+        found.append(Doubt("rival", share, f"fits nearly as well: {rivals[0].draft.why}"))
     if not chosen.draft.explicit:
-        found.append(Doubt("unnamed", 1.0, "no name says so, only the values"))
+        found.append(Doubt("unnamed", 1.0, "only the values say so, not the names"))
+        silent = 1 - asking_share(_example_records(chosen))
+        found.append(Doubt("nobody asks", silent, f"{silent:.0%} of the prompts ask nothing"))
     return found
 
 
-def _is_rival(other: Candidate, chosen: Candidate, request: Request) -> bool:
-    """Whether another candidate makes other records of the rows, in a mode that is open."""
+def _kind_doubt(chosen: Candidate, others: Sequence[Candidate], *, nameless: bool) -> Doubt:
+    """How well the rows fit as documents where they are taken as conversations, or otherwise."""
+    kind = "sft" if chosen.draft.kind == "pt" else "pt"
+    best = max((o.score for o in others if o.draft.kind == kind), default=0.0)
+    share = max(_NAMELESS * nameless, min(1.0, 2 * best / chosen.score - 1))
+    return Doubt("kind", share, f"only the values say that this is {chosen.draft.kind}")
+
+
+def _is_rival(other: Candidate, chosen: Candidate) -> bool:
+    """Whether another candidate makes other records of the rows, of the same kind."""
     if other.draft.kind != chosen.draft.kind:
-        return request.mode == "auto"
+        return False
     whole = chosen.draft.body
     return other.draft.body != whole and other.draft.body not in whole.get("any_of", ())
 
@@ -423,6 +420,13 @@ def _no_mapping_proposal(
 
 def propose(source: Source, sample: Sample, request: Request) -> Proposal:
     """Propose a mapping from rules alone: deterministic, offline."""
+    return propose_with_doubts(source, sample, request)[0]
+
+
+def propose_with_doubts(
+    source: Source, sample: Sample, request: Request
+) -> tuple[Proposal, dict[str, float]]:
+    """The proposal, and what speaks against it by name: what its confidence is made of."""
     modes = ("pt", "sft") if request.mode == "auto" else (request.mode,)
     drafted = find_candidates(source, sample, modes)
     ran = [_run_candidate(c, request) for c in drafted[:MOST_TRIES]]
@@ -432,7 +436,7 @@ def propose(source: Source, sample: Sample, request: Request) -> Proposal:
     ran.sort(key=lambda c: -c.score)
     chosen = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind] and _is_usable(c)]
     if not chosen:
-        return _no_mapping_proposal(source, sample, ran, request)
+        return _no_mapping_proposal(source, sample, ran, request), {}
     others = [*chosen[1:], *[c for c in ran if c not in chosen]]
     return _make_proposal(chosen[0], others, request, source)
 

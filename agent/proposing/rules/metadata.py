@@ -1,21 +1,17 @@
 """The six meta keys: which columns carry them, by what the values are and what the names say."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from ingot.agent.proposing.columns import (
-    Column,
-    View,
-    language_code,
-    name_group,
-    parse_finite_number,
-    spell_name,
-    text_of,
-)
+from ingot.agent.proposing.columns import Column, View, parse_finite_number, text_of
+from ingot.agent.proposing.names import language_code, name_group, spell_name
 from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.rules.sides import SURE_SHARE, detect_language, languages_differ
+from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.rows import Json
+from ingot.converters.sources.text_kinds import is_code, recognize_language
 
 Key = Literal["source", "language", "timestamp", "token_count", "quality_score", "original_id"]
 _EPOCHS = ((8e8, 4e9), (8e11, 4e12))
@@ -246,7 +242,7 @@ def _first_shared_value(column: Column) -> Column | None:
 
 
 def _column_reason(column: Column) -> str:
-    return f"{column.distinct} different values in {len(column.present)} rows, {column.nature}"
+    return f"{column.distinct} distinct values in {len(column.present)} rows, {column.nature}"
 
 
 def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[Evidence, ...]]:
@@ -276,3 +272,45 @@ def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[
             )
         )
     return meta, tuple(evidence)
+
+
+_FEW_KNOWN = 5
+SAME_LANGUAGE = 0.9  # share of the records in one language that a constant may claim for all
+
+
+def _example_texts(
+    records: Sequence[Record], roles: Sequence[str] = ("user", "assistant")
+) -> list[str]:
+    texts: list[str] = []
+    for record in records:
+        said = [m["content"] for m in record.get("messages", ()) if m["role"] in roles]
+        texts += [t for t in said or [record.get("text", "")] if t.strip() and not is_code(t)]
+    return texts
+
+
+def _detect_texts_language(records: Sequence[Record]) -> tuple[str | None, float]:
+    """The language of the texts; none where questions and answers are in different ones."""
+    talks = any("messages" in record for record in records)
+    if talks and languages_differ(
+        [_example_texts(records, [role]) for role in ("user", "assistant")]
+    ):
+        return None, 0.0
+    code, share = detect_language(_example_texts(records))
+    known = [one for r in records if (one := recognize_language("\n".join(_example_texts([r]))))]
+    if len(known) >= _FEW_KNOWN and known.count(code or "") < SAME_LANGUAGE * len(known):
+        return None, 0.0  # long texts of one language do not speak for short ones of another
+    return code, share
+
+
+def mapping_language(
+    records: Sequence[Record], asked: str | None, meta: dict[str, Json]
+) -> tuple[Json, dict[str, Json], float]:
+    """The language of the mapping: its column, what was asked for, or what the texts show."""
+    if "language" in meta:
+        return meta["language"], {}, 1.0
+    if asked:
+        return {"literal": asked}, {}, 1.0
+    code, share = _detect_texts_language(records)
+    if code is None or share < SURE_SHARE:
+        return None, {}, share
+    return {"literal": code}, {"language": code}, share

@@ -9,22 +9,30 @@ from ingot.agent.proposing.columns import (
     View,
     last_name,
     list_path,
-    name_strength,
     parent_path,
     parse_whole_number,
-    spell_name,
     text_of,
     total_chars,
     values_at,
 )
-from ingot.agent.proposing.rules.sides import may_be_question, question_strength
+from ingot.agent.proposing.names import alias_tables, name_strength, spell_name
+from ingot.agent.proposing.rules.sides import (
+    SURE_SHARE,
+    detect_language,
+    may_be_question,
+    question_strength,
+)
 from ingot.converters.paths import Key, Names, compile_path, steps_text
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts
+from ingot.converters.sources.text_kinds import count_words
 
 _LABELLED = re.compile(r"\s*[(\[（【]?([A-Ha-h]|[1-9])[)\]）】.．、:：]")
 _LETTER_NAME = re.compile(
     r"(?:.*_)?(?:option|choice|opt?|ans|answer|选项|ending|sol|alternative)?_?([a-h]|[0-9])"
+)
+_NUMBERED_NAME = re.compile(
+    r"[^\W\d_]{2,}_?([1-9])|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+([a-h1-9])"
 )
 _OPTION_STEM = re.compile(r"option|choice|opt|op|ans|ending|选项|sol|alternative|distract|mc")
 _OPTIONS_END = 2_000  # characters at the end of a question in which its options stand
@@ -56,6 +64,18 @@ def has_inline_options(texts: Sequence[str]) -> bool:
     filled = [text for text in texts if text.strip()]
     held = sum(bool(_INSIDE.search(text[-_OPTIONS_END:])) for text in filled)
     return bool(filled) and held > 0.6 * len(filled)
+
+
+_SENTENCE = re.compile(r".*[.!?。！？]\s*", re.DOTALL)
+_REPLY_WORDS = 5
+
+
+def are_replies(options: Options) -> bool:
+    """Whether options are whole replies of which one was chosen, no choices of a test."""
+    texts = [text for row in options.texts for text in row]
+    words = sum(count_words(text[:500]) for text in texts)
+    ended = sum(bool(_SENTENCE.fullmatch(text)) for text in texts)
+    return words >= _REPLY_WORDS * len(texts) and ended >= 0.8 * len(texts) > 0
 
 
 def repeats_options(options: Options, question: Column) -> bool:
@@ -107,10 +127,9 @@ def _list_options(column: Column) -> Options | None:
 
 
 def _column_letter(column: Column) -> str | None:
-    match = _LETTER_NAME.fullmatch(spell_name(column.name)) or re.fullmatch(
-        r"(?:选项|답|보기)([a-h1-9])", spell_name(column.name)
-    )
-    return match.group(1).upper() if match else None
+    name = spell_name(column.name)
+    match = _LETTER_NAME.fullmatch(name) or _NUMBERED_NAME.fullmatch(name)
+    return next(filter(None, match.groups())).upper() if match else None
 
 
 def _path_before_key(path: str) -> str:
@@ -135,10 +154,22 @@ def _options_from_columns(columns: Sequence[Column]) -> Options | None:
         if not enough or "".join(letters) != start[: len(letters)] or found[0][1].words > 60:
             continue
         named = _OPTION_STEM.search(stem) or any(name_strength(c.name, "options") for _, c in found)
-        if stem and not named:
-            continue
-        return _columns_options([column for _, column in found])
+        options = _columns_options([column for _, column in found])
+        if not stem or named or (len(found) >= 3 and _points_into(options, columns)):
+            return options
     return None
+
+
+def _points_into(options: Options, columns: Sequence[Column]) -> bool:
+    """Whether a column of numbers or letters names one of the options in every row."""
+    marks = [c for c in columns if c.nature in ("number", "letter") and c.distinct > 1]
+    most = len(options.paths)
+    return any(
+        c.named("answer") >= 0.5
+        and c.distinct <= most
+        and answer_reference(options, c) in ("key", "place1", "place0")
+        for c in marks
+    )
 
 
 def _columns_options(columns: Sequence[Column]) -> Options:
@@ -244,7 +275,8 @@ def answer_reference(options: Options, answer: Column) -> str | None:
     bare = [re.sub(r"^[(\[（【]|[)\]）】.]$", "", a).upper() for a, _ in pairs]
     if all(a in map(str.upper, keys) for a, (_, _, keys) in zip(bare, told, strict=True)):
         return "key"
-    if all(re.fullmatch(r"[A-J]+|[A-J](?:[,、\s]+[A-J])*", a) for a in bare):
+    last = "ABCDEFGHIJ"[: max(len(o) for _, o in pairs)][-1]
+    if all(re.fullmatch(rf"[A-{last}]+|[A-{last}](?:[,、\s]+[A-{last}])*", a) for a in bare):
         return "key"
     numbers = [(parse_whole_number(a), len(o)) for a, o in pairs]
     places = [(place, size) for place, size in numbers if place is not None]
@@ -306,6 +338,36 @@ def find_unnamed_choice(columns: Sequence[Column]) -> tuple[Column, Column, Opti
     return None
 
 
+_LETTERS = re.compile(r"\s*[A-Ha-h](?:[\s,|;、，/]*[A-Ha-h])*\s*")
+
+
+def find_lettered_text(columns: Sequence[Column]) -> tuple[Column, Column, Options] | None:
+    """A question, a text that lists its lettered options, and the letters of the right ones."""
+    flat = [c for c in columns if not c.many]
+    listed = [c for c in flat if c.text and has_inline_options(c.texts)]
+    told = [
+        c for c in flat if c.present and c.distinct > 1 and all(map(_LETTERS.fullmatch, c.present))
+    ]
+    if len(listed) != 1 or not told or question_strength(listed[0]) >= 0.8:
+        return None
+    asked = [c for c in flat if may_be_question(c) and c is not listed[0]]
+    before = [c for c in asked if c.position < listed[0].position] or asked
+    question = max(before, key=lambda c: (question_strength(c), c.position), default=None)
+    answer = max(told, key=lambda c: (c.named("answer"), c.fill, -c.position))
+    if question is None or question.words < 2:
+        return None
+    path = listed[0].path
+    rows = len(listed[0].texts)
+    options = Options(
+        shown=path,
+        bare=None,
+        keys=(tuple("ABCDEFGH"),) * rows,
+        texts=((),) * rows,
+        paths=frozenset({path}),
+    )
+    return question, answer, options
+
+
 def option_columns(columns: Sequence[Column]) -> list[Column]:
     """Columns A, B, C (at least three): options, whatever else their names may mean."""
     found = [c for c in columns if len(c.name) == 1 and _column_letter(c) and not c.many]
@@ -346,3 +408,17 @@ def find_named_choice(
     ]
     best = max(told, key=lambda one: one[:2], default=None)
     return (asked, best[2], options) if best else None
+
+
+_TRUE, _FALSE = ("1", "true", "yes"), ("0", "false", "no")
+
+
+def truth_words(asked: Column, answer: Column) -> dict[str, str]:
+    """The words for 1 and 0 as the answers to statements, in the language of these."""
+    told = {text.strip() for text in answer.present}
+    known = {t.lower() for t in told} <= {*_TRUE, *_FALSE} and len(told) == 2
+    if not known or asked.looks("question") > 0.3:
+        return {}
+    code, share = detect_language(asked.present)
+    words = alias_tables()["truth"].get(code) if share >= SURE_SHARE else None
+    return {t: words[t.lower() in _FALSE] for t in sorted(told)} if words else {}

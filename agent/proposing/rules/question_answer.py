@@ -11,8 +11,8 @@ from ingot.agent.proposing.columns import (
     list_path,
     parse_json_text,
     parse_whole_number,
-    spell_name,
 )
+from ingot.agent.proposing.names import spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, question_answer_messages
 from ingot.agent.proposing.rules.context_columns import (
@@ -29,6 +29,8 @@ from ingot.agent.proposing.rules.multiple_choice import (
     Options,
     answer_reference,
     answer_value,
+    are_replies,
+    find_lettered_text,
     find_named_choice,
     find_options,
     find_unnamed_choice,
@@ -36,6 +38,7 @@ from ingot.agent.proposing.rules.multiple_choice import (
     option_columns,
     repeats_options,
     spell_options_as_answer,
+    truth_words,
 )
 from ingot.agent.proposing.rules.sides import (
     alternative_answers,
@@ -235,7 +238,9 @@ def _unused_share(columns: Sequence[Column], used: frozenset[str]) -> float:
 def _answer_parts(cast: ColumnRoles, columns: Sequence[Column]) -> list[Json]:
     answer = cast.answer
     value: Json = answer.path
-    if answer.many and answer.nature != "letter":
+    if not cast.options and (words := truth_words(cast.question, answer)):
+        value = {"path": answer.path, "map": words}
+    elif answer.many and answer.nature != "letter":
         value = _first_filled(answer)
     if cast.options and cast.how:
         value = answer_value(cast.options, answer, cast.how)
@@ -275,7 +280,7 @@ def _question_parts(cast: ColumnRoles) -> list[Json]:
         parts.insert(sum(c.named("instruction") >= 0.8 for c in cast.before), cast.passages.value)
     parts.append(cast.question.path)
     parts += [c.path for c in cast.after]
-    if cast.options:
+    if cast.options and not are_replies(cast.options):
         parts.append(cast.options.shown)
     return parts
 
@@ -304,6 +309,13 @@ def _is_undecided(view: View, columns: Sequence[Column], cast: ColumnRoles) -> b
         return True
     options = None if cast.options else find_options(view, columns)
     return bool(options and cast.answer.path in options.paths and not alternative_stem(cast.answer))
+
+
+def _leaves_answer(columns: Sequence[Column], cast: ColumnRoles, used: frozenset[str]) -> bool:
+    """Whether a column is named as the answer, and the draft takes another one alone."""
+    if cast.answer.named_own("answer") >= 0.8:
+        return False
+    return any(c.named_own("answer") == 1 and c.path not in used for c in columns)
 
 
 def _assign_columns(
@@ -365,10 +377,12 @@ def _pair_draft(
         kind="sft",
         body=body,
         score=_cast_score(cast, score + 0.3 * bool(cast.how), _unused_share(columns, used)),
-        why=f"{question.path} holds the question, {answer.path} holds the answer",
+        why=f"user = {question.path}, assistant = {answer.path}",
         pair=True,
         used=used,
-        most=UNDECIDED if _is_undecided(view, columns, cast) else 1.0,
+        most=UNDECIDED
+        if _is_undecided(view, columns, cast) or _leaves_answer(columns, cast, used)
+        else 1.0,
         explicit=is_explicit_pair(question, answer) or cast.how is not None,
         evidence=(
             _side_evidence("user", question, question_strength(question)),
@@ -409,7 +423,11 @@ def question_answer_drafts(view: View) -> list[Draft]:
     weighed = find_judged_pair(columns)
     if weighed:
         return [_pair_draft(view, columns, 1.4, *weighed)]
-    chosen = find_unnamed_choice(columns) or find_named_choice(view, columns)
+    chosen = (
+        find_unnamed_choice(columns)
+        or find_named_choice(view, columns)
+        or find_lettered_text(columns)
+    )
     judging = verdict_columns(columns)
     if chosen and not (chosen[1] in judging and _options_are_answers(columns, chosen[2])):
         return [_pair_draft(view, columns, 1.5, *chosen)]

@@ -5,15 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ingot.agent.proposing.columns import (
-    Column,
-    View,
-    name_group,
-    name_strength,
-    parse_finite_number,
-    speaker_role,
-    spell_name,
-)
+from ingot.agent.proposing.columns import Column, View, outer_names, parse_finite_number
+from ingot.agent.proposing.names import name_group, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.readings import Reading
 from ingot.agent.proposing.speakers import flag_roles, roles_of_values
 from ingot.converters.rows import MappingDocument
@@ -28,6 +21,7 @@ RARE = 0.02
 
 def grouped_reading(reading: Reading) -> Iterator[Reading]:
     """Rows that are single turns, gathered into conversations."""
+    yield from _paged_reading(reading)
     by = _find_group_key(reading.view)
     if by is None:
         return
@@ -52,6 +46,54 @@ def grouped_reading(reading: Reading) -> Iterator[Reading]:
     )
 
 
+CUT_SHARE = 0.4  # of the texts begin in the middle of a sentence where they are pages
+
+
+def _paged_reading(reading: Reading) -> Iterator[Reading]:
+    """Rows that are pages of texts cut wherever the page ends, gathered in their order."""
+    texts = [c for c in reading.view.texts if not c.many and c.words >= 8]
+    body = max(texts, key=lambda c: c.chars, default=None)
+    if body is None or sum(t.lstrip()[:1].islower() for t in body.present) < CUT_SHARE * len(
+        body.present
+    ):
+        return
+    for by in reading.view.columns:
+        often = len(by.present) / max(1, by.distinct)
+        if by.many or by is body or by.fill < 1 or by.distinct < 2 or often < 1.5 or by.words > 8:
+            continue
+        groups: dict[str, list[int]] = {}
+        for place, key in enumerate(by.texts):
+            groups.setdefault(key, []).append(place)
+        order = _restarting_order(reading.view, by) or _counting_order(reading.view, groups)
+        if order is None or order is by:
+            continue
+        sorting = _RowOrder(order, "")
+        rows = [[reading.rows[n] for n in sorting.sorted(group)] for group in groups.values()]
+        yield Reading(
+            view=View.of(rows),
+            sample=reading.sample,
+            source=reading.source,
+            outer={"group": {"by": [by.path], "sort": order.path}},
+            factor=1.2 * reading.factor,
+            why=f"rows with the same {by.path} are pages of one text, in the order of {order.path}",
+        )
+        return
+
+
+def _counting_order(view: View, groups: dict[str, list[int]]) -> Column | None:
+    """A number that counts the rows of every group, wherever it begins."""
+    for column in view.columns:
+        if not column.numeric or column.many or column.fill < 1:
+            continue
+        numbers = [
+            sorted(parse_finite_number(column.texts[place]) or 0.0 for place in group)
+            for group in groups.values()
+        ]
+        if all(b - a in (1, 2) for one in numbers for a, b in itertools.pairwise(one)):
+            return column
+    return None
+
+
 def is_single_turn(view: View) -> bool:
     """Whether each row is one message: a column says who speaks, and there is one text to say."""
     prose = [c for c in view.texts if c.words >= 3 and not c.constant and c.looks("prose") > 0.3]
@@ -64,25 +106,25 @@ def _names_both_sides(column: Column) -> bool:
         return False
     if min(counts.values()) < RARE * len(column.texts):
         return False
-    named = column.named_own("speaker") >= 0.8
     roles = {speaker_role(value) for value in counts}
-    return bool(flag_roles(column.name, counts)) or (named and {"user", "assistant"} <= roles)
+    return bool(flag_roles(column.name, counts)) or {"user", "assistant"} <= roles
 
 
 def _find_group_key(view: View) -> Column | None:
     """What rows of one conversation share: an id that comes again, most so in neighbouring rows."""
     turns = is_single_turn(view)
     for column in view.columns:
-        if column.many or "." in column.path or column.fill < 0.95 or column.words > 8:
+        if column.many or column.fill < 0.95 or column.words > 8:
             continue
-        talk = _names_a_talk(column.name)
+        talk = any(map(_names_a_talk, (column.name, *outer_names(column.path))))
         named = max(column.named(slot) for slot in ("id", "foreign_id", "turns"))
-        if named < 0.8 and not talk:
+        marked = turns and column.nature in ("uuid", "hash", "mark")
+        if named < 0.8 and not talk and not marked:
             continue
         runs = [len(list(group)) for _, group in itertools.groupby(column.texts)]
         returns = column.distinct < 0.8 * len(runs)
         often = len(column.texts) / max(1, column.distinct)
-        if column.distinct >= 2 and often >= 1.8 and (not returns or (talk and turns)):
+        if column.distinct >= 2 and often >= 1.8 and (not returns or turns):
             return column
     return None
 

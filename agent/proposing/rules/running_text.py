@@ -2,20 +2,23 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ingot.agent.proposing.columns import (
     Column,
     View,
     list_path,
-    name_group,
-    name_strength,
     outer_names,
     paired_texts,
-    spell_name,
+    values_at,
 )
+from ingot.agent.proposing.names import name_group, name_strength, spell_name
 from ingot.agent.proposing.proposal import Evidence
-from ingot.agent.proposing.readings import Draft, join_parts
+from ingot.agent.proposing.readings import Draft, has_documents, join_parts
+from ingot.agent.proposing.rules.context_columns import good_rows_condition
+from ingot.agent.proposing.rules.sides import detect_language
+from ingot.agent.proposing.speakers import TURN_NAMES
+from ingot.converters.paths import Node
 from ingot.converters.rows import Json, MappingDocument
 
 _LETTERS = 0.35  # of all signs
@@ -100,23 +103,42 @@ def is_separated(column: Column) -> bool:
 
 
 _MOST_PARTS = 40  # columns that are joined to one text
+_LISTS_LOOKED_AT = 60  # rows
 _CUT = 0.35  # the most that pieces of texts may claim
 _NUMBERED = re.compile(r"(.*?\D)\d+[A-Za-z]?")
 
 
 def _text_weight(column: Column) -> float:
     """How much text a column carries, a little more with a body's name."""
-    return column.chars * (1 + 0.5 * column.named("body")) * (0.5 + 0.5 * column.fill)
+    varied = 1.0 if _is_varied(column) else 0.05
+    return varied * column.chars * (1 + 0.5 * column.named("body")) * column.fill
+
+
+def _is_varied(column: Column) -> bool:
+    """Whether the texts of many rows differ: a licence, a signature, a notice come again."""
+    return len(column.present) < 5 or column.distinct > 0.5 * len(column.present)
 
 
 def _prefix_share(body: Column, column: Column) -> float:
     """Share of the rows whose body holds a column's text, however its lines are broken."""
-    both = [(" ".join(b.split()), " ".join(t.split())) for b, t in paired_texts(body, column)]
+    both = [
+        (" ".join(b.split()), " ".join(t.split()).rstrip(".… "))  # an excerpt ends in dots
+        for b, t in paired_texts(body, column)
+    ]
     if not both:
         return 1.0
     if column.named("title") >= 0.8:
         return sum(b.startswith(t) for b, t in both) / len(both)
     return sum(t[:200] in b for b, t in both) / len(both)
+
+
+def is_prose_part(column: Column) -> bool:
+    """A title, or running text of the record itself."""
+    if not may_be_text(column) or not _is_varied(column):
+        return False
+    title = column.named("title") >= 0.9 and _is_heading_column(column)
+    prose = column.looks("prose") > 0.5 and column.words >= 4 and off_text_strength(column) < 0.8
+    return title or (prose and not _names_a_thing(column))
 
 
 def _is_described(column: Column) -> bool:
@@ -126,6 +148,8 @@ def _is_described(column: Column) -> bool:
 def _belongs_to_text(column: Column, body: Column) -> bool:
     """Whether a column belongs into the text: a title, or prose that the body does not hold."""
     if column.path == body.path or not may_be_text(column) or _prefix_share(body, column) > 0.5:
+        return False
+    if not _is_varied(column) and column.named("title") < 0.9:
         return False
     if _prefix_share(column, body) > 0.8:
         return False
@@ -208,6 +232,31 @@ def _body_quality(body: Column) -> float:
     return kind * held * (0.4 + 0.6 * varied)
 
 
+def joins_documents(view: View, taken: Iterable[str]) -> str:
+    """The list whose elements are taken as one text though each looks like a document, or ""."""
+    if any(c.named_own("title") >= 0.95 and "[*]" not in c.path for c in view.columns):
+        return ""  # what has a title as a whole has chapters
+    heads = {p[: p.rfind("[*]") + 3] for p in taken if "[*]" in p and not p.endswith("[*]")}
+    for element in sorted(heads):
+        rows = view.nodes[:_LISTS_LOOKED_AT]
+        found = [Node(v) for row in rows for v in values_at(element, row) if isinstance(v, dict)]
+        if len(found) > 1.2 * len(rows) and has_documents(View.over(found[:200])):
+            return element
+    return ""
+
+
+def _in_language_of(body: Column, columns: Sequence[Column]) -> list[Column]:
+    """The columns that are not the same in another language: translations, glosses."""
+    own = _language_of(body)
+    return [c for c in columns if own is None or _language_of(c) in (own, None)]
+
+
+def _language_of(column: Column) -> str | None:
+    """The language of nearly all longer texts of a column, None where they have none or several."""
+    code, share = detect_language([text for text in column.present[:20] if len(text) >= 40])
+    return code if share > 0.9 else None
+
+
 def _is_cut_elsewhere(pieces: Column, columns: Sequence[Column]) -> bool:
     """Whether a list is another column cut in pieces: sentences, lines, segments of a recording."""
     return pieces.many and any(not c.many and _prefix_share(c, pieces) > 0.8 for c in columns)
@@ -247,6 +296,13 @@ def _find_body_value(view: View, body: Column) -> tuple[Json, list[str]]:
     return {"each": element, "concat": inner}, [headings[0].path, body.path]
 
 
+def _most_confidence(view: View, body: Column) -> float:
+    """The most that a draft may claim: pieces of texts and turns of dialogues are no documents."""
+    spoken = spell_name(body.name) in TURN_NAMES
+    turns = spoken and any(c.named_own("speaker") >= 0.8 for c in view.columns)
+    return _CUT if turns or (len(view.columns) == 1 and is_separated(body)) else 1.0
+
+
 def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
     value, taken = _find_body_value(view, body)
     prompts = max(body.named("question"), body.named("turns")) >= 0.9 and body.named("body") < 0.9
@@ -254,6 +310,7 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
     joining = sorted(
         (c for c in free if _belongs_to_text(c, body)), key=lambda c: (-c.chars, c.position)
     )
+    joining = _in_language_of(body, joining)
     others = _distinct_columns(sorted(joining[:_MOST_PARTS], key=lambda c: c.position))
     others += [c for c in free if c not in others and _is_of_numbered_family(c, [body, *others])]
     parts = sorted([*others, body], key=lambda c: _part_order(c, body))
@@ -265,13 +322,16 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
     document: MappingDocument = {"text": join_parts(text)}
     if all(map(_is_announcement, others)) and others and len(body.present) < len(body.texts):
         document["where"] = [{"path": body.path, "min_chars": 1}]
+    if good := good_rows_condition(view, frozenset(taken), ("gone",)):
+        document["where"] = [*document.get("where", ()), *good]
+    apart = 0.5 if joins_documents(view, taken) else 1.0
     return Draft(
         kind="pt",
         body=document,
-        score=min(0.97, quality * (0.7 + 0.3 * share)),
+        score=min(0.97, apart * quality * (0.7 + 0.3 * share)),
         why=f"{body.path} holds running text",
         explicit=not prompts,
-        most=_CUT if len(view.columns) == 1 and is_separated(body) else 1.0,
+        most=_most_confidence(view, body),
         used=frozenset([*taken, *(c.path for c in parts)]),
         evidence=(
             Evidence(

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from ingot.agent.proposing.columns import (
     Column,
     has_several,
-    language_code,
     last_name,
     list_path,
-    name_strength,
     outer_names,
     paired_texts,
-    spell_name,
 )
+from ingot.agent.proposing.names import language_code, name_strength, spell_name
 from ingot.converters.sources.text_kinds import (
     LANGUAGE_CHARS,
     count_words,
@@ -90,12 +88,29 @@ def _unspoken_strength(column: Column) -> float:
     return max(column.named(kind) for kind in (kinds[-3:] if sentences else kinds))
 
 
+_TO_BOT = re.compile(  # in the second person, as nobody begins who asks
+    r"\s*(?:(?:you|tu|vous|du|sie|eres|usted|você|jij|ты|вы|bạn|anda)\b|act as|you're|sei un|"
+    r"jesteś|sen bir|你是|您是|你将|あなたは|당신은|너는)",
+    re.IGNORECASE,
+)
+
+
+def addresses_bot(column: Column) -> bool:
+    """Whether the texts tell an assistant who it is, and come again from row to row."""
+    told = sum(bool(_TO_BOT.match(text)) for text in column.present)
+    again = column.distinct <= 0.7 * len(column.present)
+    return (
+        not column.many and len(column.present) > 3 and again and told > 0.6 * len(column.present)
+    )
+
+
 def question_strength(column: Column) -> float:
     """How far a column is what the user says, 0..1 and a little more."""
     name = max(weight * column.named(slot) for slot, weight in _ASK.items())
     name = max(name, 0.7 * column.named("history") * (not column.many))
     against = 0.5 * column.named("rejected") + 0.4 * column.looks("code")
     against += 0.3 * (column.words < 1.5 and _is_code_name(column))
+    against += 0.8 * addresses_bot(column)
     return name + 0.35 * column.looks("question") - against
 
 

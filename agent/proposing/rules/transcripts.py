@@ -5,28 +5,22 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingot.agent.proposing.columns import (
-    Column,
-    View,
-    alias_tables,
-    last_name,
-    name_strength,
-    speaker_role,
-    spell_name,
-    text_of,
-    values_at,
-)
+from ingot.agent.proposing.columns import Column, View, last_name, text_of, values_at
+from ingot.agent.proposing.names import alias_tables, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import (
     Field,
     Talk,
     field_sequences,
     join_inner_path,
+    join_parts,
     name_sides,
+    path_below,
     text_weight,
 )
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
+from ingot.converters.sources.profile import PathFacts
 from ingot.converters.sources.text_kinds import count_words, is_question
 
 _SNIFFED = 20_000  # characters of a text in which markers are looked for
@@ -381,3 +375,62 @@ def _pairs_are_spoken(view: View, element: str) -> bool:
         return False
     spoken = sum(count_words(t) >= 3 or is_question(t) for t in first)
     return spoken >= 0.5 * len(first) and len(set(first)) > 0.2 * len(first)
+
+
+def step_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Steps of an agent: what it thinks and does in each, and what it is told by its tools."""
+    below = [f for f in view.facts.paths if f.path.startswith(f"{element}.")]
+    own = [f for f in below if "." not in path_below(f.path, element)]
+    told = [
+        f
+        for f in own
+        if speaker_role(last_name(f.path)) == "tool" and "[" not in f.path[len(element) :]
+    ]
+    thought = [f for f in own if name_strength(last_name(f.path), "rationale") >= 0.95 and f.chars]
+    acted = [
+        f
+        for f in own
+        if spell_name(last_name(f.path)) in _ACTIONS and "[*]" not in f.path[len(element) :]
+    ]
+    if len(told) != 1 or not acted:
+        return None
+    done = [_step_value(f, path_below(f.path, element)) for f in (*thought[:1], *acted)]
+    said = _step_value(told[0], path_below(told[0].path, element))
+    used = {f.path for f in (*thought[:1], *acted, told[0])}
+    return Talk(
+        path=path,
+        entries=(
+            {"each": element, "role": "assistant", "content": join_parts(done)},
+            {"each": element, "role": "tool", "content": said},
+        ),
+        score=0.9,
+        why=f"each element of {path} is a step of an agent, with what its tool returns",
+        ends_open=1.0,
+        used=frozenset(used),
+    )
+
+
+_ACTIONS = (
+    "action",
+    "tool_call",
+    "tool",
+    "action_input",
+    "tool_input",
+    "call",
+    "command",
+    "act",
+    "args",
+    "arguments",
+    "function",
+    "动作",
+    "行动",
+    "行動",
+    "действие",
+    "aktion",
+    "acción",
+)
+
+
+def _step_value(facts: PathFacts, inner: str) -> Json:
+    whole = facts.types.get("object") or facts.types.get("list")
+    return {"path": inner, "as": "json"} if whole else inner

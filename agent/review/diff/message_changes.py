@@ -6,6 +6,7 @@ from itertools import zip_longest
 from ingot.agent.proposing.proposal import ROLES, message_roles
 from ingot.agent.reporting.mapping_words import (
     common_length,
+    conditions_text,
     cut_text,
     each_text,
     mask_text,
@@ -20,14 +21,14 @@ from ingot.agent.review.diff.part_changes import (
     role_map_changes,
     value_changes,
 )
-from ingot.converters.mapping.parser import pointer_to
+from ingot.converters.mapping.document_reader import pointer_to
 from ingot.converters.rows import Json, MappingDocument
 
 # (place among the old messages, place among the new ones); None = it has no partner.
 Pair = tuple[int | None, int | None]
 
 _ALONE = 2.5  # what it costs to leave a message without a partner
-_DIFFERENT = {"role": 2.0, "content": 2.0, "each": 1.0, "loss_mask": 0.5}
+_DIFFERENT = {"role": 2.0, "content": 2.0, "each": 1.0, "where": 1.0, "loss_mask": 0.5}
 _OTHER_MESSAGE = 6.0  # neither role nor content in common
 _MOST_CELLS = 250_000  # beyond, messages are paired by their number
 
@@ -128,6 +129,14 @@ def _entry_changes(
             each_text,
             f"{pointer}/each",
         ),
+        *part_changes(
+            "message_where",
+            f"{target} where",
+            old.get("where"),
+            new.get("where"),
+            conditions_text,
+            f"{pointer}/where",
+        ),
         *value_changes(
             old["content"],
             new["content"],
@@ -153,7 +162,7 @@ def _role_changes(old: Json, new: Json, target: str, pointer: str) -> list[Chang
 
 def _role_table(role: Json) -> MappingDocument | None:
     """Return the map of a role that is read from the data; without one, names mean themselves."""
-    if not isinstance(role, dict) or "split" in role:
+    if not isinstance(role, dict) or "split" in role or "order" in role:
         return None
     return role.get("map") or {name: name for name in ROLES}
 

@@ -4,6 +4,7 @@ import codecs
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import TypeVar
 
 from ingot.agent.review.diff.change_rules import exact_text
 from ingot.converters.errors import Problem
@@ -18,9 +19,11 @@ from ingot.converters.mapping.language import (
     RoleFromData,
     RoleInTurn,
     Scalar,
+    Tree,
     Value,
     to_document,
 )
+from ingot.converters.mapping.lookup import Lookup
 from ingot.converters.mapping.parser import Parser
 from ingot.converters.mapping.rows.messages import expand_zip
 from ingot.converters.paths import (
@@ -36,9 +39,15 @@ from ingot.converters.paths import (
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.facts import SourceSpec
 
+MapValue = TypeVar("MapValue", bound=Scalar)
+
 
 def _simplest_path(path: Path) -> Path:
     """Unquote every key that can be unquoted: a name alone is exactly that key, too."""
+    if isinstance(path, Lookup):
+        return Lookup(*map(_simplest_path, path.parts.values()))
+    if path.is_file:
+        return path
     exact = [
         Key(step.names[0]) if isinstance(step, Names) and len(step.names) == 1 else step
         for step in path.steps
@@ -113,6 +122,7 @@ def _value(value: Value, *, text: bool) -> Value:
         template=tuple(
             piece if isinstance(piece, str) else _placeholder(piece) for piece in value.template
         ),
+        tree=_tree(value.tree) if value.tree else None,
         each=tuple(map(_simplest_path, value.each)),
         pick=_value(value.pick, text=False) if value.pick else None,
         map=_shortest_map(value.map) if value.map else None,
@@ -121,6 +131,15 @@ def _value(value: Value, *, text: bool) -> Value:
         return settled
     parts = tuple(inner for part in settled.parts for inner in _inner_values(part))
     return parts[0] if text and len(parts) == 1 else replace(settled, parts=parts)
+
+
+def _tree(tree: Tree) -> Tree:
+    return replace(
+        tree,
+        path=_simplest_path(tree.path),
+        text=_value(tree.text, text=True),
+        children=_simplest_path(tree.children),
+    )
 
 
 def _inner_values(part: Value) -> tuple[Value, ...]:
@@ -133,7 +152,7 @@ def _placeholder(path: Path) -> Path:
     return path if "{" in plain.text or "}" in plain.text else plain
 
 
-def _shortest_map(table: dict[str, Scalar]) -> dict[str, Scalar]:
+def _shortest_map(table: dict[str, MapValue]) -> dict[str, MapValue]:
     """Drop entries that say what `*` says."""
     if "*" not in table:
         return table
@@ -147,7 +166,7 @@ def _shortest_map(table: dict[str, Scalar]) -> dict[str, Scalar]:
 def _layout(layout: Layout) -> Layout:
     return replace(
         layout,
-        each=_simplest_path(layout.each) if layout.each else None,
+        each=tuple(map(_simplest_path, layout.each)),
         where=tuple(map(_condition, layout.where)),
         text=_value(layout.text, text=True) if layout.text else None,
         messages=_messages(layout.messages) if layout.messages else None,
@@ -190,13 +209,15 @@ def _message(message: Message) -> Message:
         role=_role(message.role) if isinstance(message.role, RoleFromData) else message.role,
         content=_value(content, text=True) if content else None,
         each=tuple(map(_simplest_path, message.each)),
+        where=tuple(map(_condition, message.where)),
         loss_mask=_loss_mask(message),
     )
 
 
 def _role(role: RoleFromData) -> RoleFromData:
     own = role.map is not None and dict(role.map) == {name: name for name in ROLES}
-    return replace(role, path=_simplest_path(role.path), map=None if own else role.map)
+    table = _shortest_map(role.map) if role.map and not own else None
+    return replace(role, path=_simplest_path(role.path), map=table)
 
 
 def _loss_mask(message: Message) -> bool | Value | None:

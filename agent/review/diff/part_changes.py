@@ -18,8 +18,9 @@ from ingot.agent.review.diff.change_rules import Change, exact_text, make_change
 from ingot.converters.rows import Json, MappingDocument
 
 _BEFORE, _WINDOW = 40, 120  # characters
-_FORMS = ("path", "concat", "any_of", "template", "literal")
-_MODIFIERS = ("each", "as", "replace", "label", "sep")
+_FORMS = ("path", "concat", "any_of", "template", "tree", "literal")
+_TREE = ("text", "children", "depth")
+_MODIFIERS = ("each", "as", "replace", "label", "sep", "from")
 Table = dict[str, Json]
 
 
@@ -120,9 +121,9 @@ def _facets(old: Json, new: Json, *, needed: bool) -> Iterator[_Facet]:
         if form == "any_of" and "each" in before:
             fallback = _Facet("value_fallback")
         yield from _form_facets(before[form], after[form], fallback if form == "any_of" else None)
-    for key in _MODIFIERS:
+    for key in (*_TREE, *_MODIFIERS):
         if exact_text(before.get(key)) != exact_text(after.get(key)):
-            yield _Facet(f"value_{key}")
+            yield _Facet("value_tree" if key in _TREE else f"value_{key}")
     for key, inner in (("pick", _pick_facets), ("map", _entry_facets)):
         if (key in before) != (key in after):
             yield _Facet(f"value_{key}")
@@ -131,9 +132,9 @@ def _facets(old: Json, new: Json, *, needed: bool) -> Iterator[_Facet]:
 
 
 def _explicit_form(value: Json) -> MappingDocument:
-    if isinstance(value, str):
-        return {"path": value}
-    return {"concat": value} if isinstance(value, list) else value
+    if isinstance(value, list):
+        return {"concat": value}
+    return {"path": value} if isinstance(value, str) or "lookup" in value else value
 
 
 def _form_facets(old: Json, new: Json, fallback: _Facet | None) -> Iterator[_Facet]:
@@ -156,14 +157,23 @@ def _pick_facets(old: Json, new: Json) -> Iterator[_Facet]:
 
 
 def _entry_facets(old: Table, new: Table) -> Iterator[_Facet]:
-    default = _select_entries(old, {"*"}), _select_entries(new, {"*"})
-    if exact_text(default[0]) != exact_text(default[1]):
-        yield _Facet("map_default", *default)
-    for change, keys in _different_keys(old, new).items():
-        if keys := keys - {"*"}:
-            # Beside a `*`, a value had an outcome before and has one after, whatever is listed.
-            rule = f"map_value_{'changed' if any(default) else change}"
-            yield _Facet(rule, _select_entries(old, keys), _select_entries(new, keys))
+    before, after = _effective_entries(old, new)
+    for change, keys in _different_keys(before, after).items():
+        # A new `*` stands for values that were rejected.
+        default = set() if change == "added" else keys & {"*"}
+        for rule, some in ("map_default", default), (f"map_value_{change}", keys - default):
+            if some:
+                yield _Facet(rule, _select_entries(before, some), _select_entries(after, some))
+
+
+def _effective_entries(old: Table, new: Table) -> tuple[Table, Table]:
+    """Return two maps with what they give for each key of either; `*` is any other value."""
+    keys = [*old, *(key for key in new if key not in old)]
+    before, after = (
+        {key: one.get(key, one.get("*")) for key in keys if "*" in one or key in one}
+        for one in (old, new)
+    )
+    return before, after
 
 
 def _select_entries(table: Table, keys: set[str]) -> Table | None:
@@ -182,11 +192,15 @@ def _different_keys(old: Table, new: Table) -> dict[str, set[str]]:
 def role_map_changes(
     old: Table, new: Table, target: str, pointer: Callable[[str], str]
 ) -> list[Change]:
-    """Compare the maps of two roles that are read from the data."""
+    """Compare the maps of two roles that are read from the data.
+
+    What a map does not name has the role of its `*`, or is rejected.
+    """
     found = []
-    for change, keys in _different_keys(old, new).items():
+    before, after = _effective_entries(old, new)
+    for change, keys in _different_keys(before, after).items():
         if keys:
-            entries = _select_entries(old, keys), _select_entries(new, keys)
+            entries = _select_entries(before, keys), _select_entries(after, keys)
             words = contrast_texts(*entries, pairs_text)
             found.append(
                 make_change(f"role_map_value_{change}", target, *words, pointer(min(keys)))
@@ -235,8 +249,8 @@ def _distinct_conditions(conditions: list[PlacedCondition]) -> dict[str, PlacedC
 def _pair_changes(
     gone: list[PlacedCondition], come: list[PlacedCondition], before: list[PlacedCondition]
 ) -> Iterator[Change]:
-    keyed = _take_pairs(gone, come, lambda one: (frozenset(one), one["path"]))
-    for one, other in [*keyed, *_take_pairs(gone, come, lambda one: one["path"])]:
+    keyed = _take_pairs(gone, come, lambda one: (frozenset(one), exact_text(one["path"])))
+    for one, other in [*keyed, *_take_pairs(gone, come, lambda one: exact_text(one["path"]))]:
         words = contrast_texts(one.condition, other.condition, condition_text)
         tightened = "where_tightened" if _implies(other, one) else "where_changed"
         rule = "where_widened" if _implies(one, other) else tightened
@@ -246,9 +260,9 @@ def _pair_changes(
         yield make_change("where_widened", "where", said, None, one.pointer)
     known: dict[str, list[PlacedCondition]] = defaultdict(list)
     for one in before:
-        known[one.condition["path"]].append(one)
+        known[exact_text(one.condition["path"])].append(one)
     for other in come:
-        held = known[other.condition["path"]][:_MOST_HELD]
+        held = known[exact_text(other.condition["path"])][:_MOST_HELD]
         rule = "where_widened" if any(_implies(one, other) for one in held) else "where_tightened"
         said = cut_text(condition_text(other.condition))
         yield make_change(rule, "where", None, said, other.pointer)
@@ -288,7 +302,17 @@ def _implies(one: PlacedCondition, other: PlacedCondition) -> bool:
 
 # --- facts about the files
 
-_FACTS = ("files", "format", "encoding", "delimiter", "quote", "columns", "root", "json_fields")
+_FACTS = (
+    "files",
+    "format",
+    "encoding",
+    "delimiter",
+    "quote",
+    "columns",
+    "root",
+    "orient",
+    "json_fields",
+)
 
 
 def source_changes(old: MappingDocument, new: MappingDocument) -> list[Change]:

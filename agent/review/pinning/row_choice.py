@@ -19,7 +19,7 @@ from ingot.converters.paths import Node, RowError, compile_path
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.json_rows import RowRoot
-from ingot.converters.sources.formats.row_chunks import BrokenRow, parse_fields
+from ingot.converters.sources.formats.row_chunks import BrokenRow, change_at, parse_fields
 from ingot.converters.sources.formats.text import is_utf8, read_utf8_blocks
 from ingot.converters.sources.readers import file_root
 from ingot.converters.sources.sample import UNKNOWN_ROW, Sample
@@ -115,24 +115,15 @@ def match_marks(rows: Iterator[Json], want: Sequence[WantedRow], spec: SourceSpe
 
 def unparse_fields(value: Json, spec: SourceSpec) -> Json:
     """Return a row as it was before `json_fields` were parsed; blank fields stay null."""
-    for name in spec.json_fields or ():
-        value = _unparse_way(value, name)
+    for name in reversed(spec.json_fields or ()):
+        value = change_at(value, compile_path(name).steps, _spell_field)
     return value
 
 
-def _unparse_way(value: Json, way: str) -> Json:
-    if not isinstance(value, dict):
+def _spell_field(value: Json) -> Json:
+    if isinstance(value, str):
         return value
-    if way in value:
-        inner = value[way]
-        text = "" if inner is None else json.dumps(inner, ensure_ascii=False)
-        return {**value, way: inner if isinstance(inner, str) else text}
-    cut = way.find(".")
-    while cut >= 0:
-        if (head := way[:cut]) in value:
-            return {**value, head: _unparse_way(value[head], way[cut + 1 :])}
-        cut = way.find(".", cut + 1)
-    return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def choose_fitting(sizes: Sequence[Sequence[int]], rows: int, most_bytes: int) -> list[set[int]]:

@@ -6,6 +6,7 @@ Rows of Parquet and Arrow files are taken by number and redacted column by colum
 import datetime as dt
 import decimal
 import io
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, BinaryIO
@@ -44,6 +45,8 @@ from ingot.converters.errors import translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts
 from ingot.converters.sources.formats.arrow import ARROW_FILE, open_parquet, open_random_access
+from ingot.converters.sources.formats.json_documents import fold_table, read_json_document
+from ingot.converters.sources.formats.json_rows import RowRoot, compile_root
 from ingot.converters.sources.formats.row_chunks import BrokenRow
 from ingot.converters.sources.readers import file_root
 from ingot.converters.sources.sample import UNKNOWN_ROW
@@ -202,9 +205,63 @@ def extract_rows(task: PinTask) -> PinnableRows:
     """Take the rows of a file that may be pinned."""
     if task.file.facts.format in ("parquet", "arrow"):
         return _extract_from_table(task)
-    if task.file.facts.format == "json" and (doc := load_document(task)) is not None:
-        return extract_from_document(task, *doc)
+    if task.file.facts.format == "json":
+        root = file_root(task.file, task.spec)
+        if root.orient is not None:
+            return _extract_from_frame(task, root, root.orient)
+        if (doc := load_document(task)) is not None:
+            return extract_from_document(task, *doc)
     return _extract_from_text(task)
+
+
+# --- tables in JSON
+
+
+def _extract_from_frame(task: PinTask, root: RowRoot, orient: str) -> PinnableRows:
+    """Take rows of a table in JSON; they are written as a table in the same orient."""
+    where = str(task.file.place)
+    with open_file(task.file) as stream:
+        chunks = list(read_json_document(utf8_parts(task.file, stream), "", root, where))
+    rows = [row for chunk in chunks for row in chunk.values]
+    names = (
+        None
+        if any(chunk.keys is None for chunk in chunks)
+        else [key for chunk in chunks for key in chunk.keys or ()]
+    )
+    way = compile_root(f"{root.text}[*]", where).keys
+    numbers = [one.row for one in task.want if _may_stay(task, one, len(rows))]
+
+    def write(kept: Sequence[int]) -> PinnedContent:
+        chosen = [numbers[place] for place in kept]
+        hidden = [task.hiding.value(rows[number]) for number in chosen]
+        keys = None if names is None else [task.hiding.text(names[number]) for number in chosen]
+        value = fold_table(hidden, keys, orient)
+        for name, _ in reversed(way):
+            value = {name: value}
+        data = f"{json.dumps(value, ensure_ascii=False)}\n".encode()
+        return PinnedContent(data=encode_text(data, task.file, bom=has_bom(task.file)), rows=hidden)
+
+    return PinnableRows(
+        file=task.file,
+        sizes=[len(json.dumps(rows[number])) for number in numbers],
+        broken=[False] * len(numbers),
+        write=write,
+    )
+
+
+def _may_stay(task: PinTask, one: WantedRow, rows: int) -> bool:
+    if type(one.value) is BrokenRow or not 0 <= one.row < rows:
+        task.counts["not_found"] += 1
+    elif len(json.dumps(one.value)) > MOST_ROW:
+        task.counts["too_large"] += 1
+    else:
+        try:
+            task.hiding.value(one.value)
+        except NotRedactableError:
+            task.counts["not_redactable"] += 1
+        else:
+            return True
+    return False
 
 
 # --- Parquet and Arrow

@@ -24,7 +24,7 @@ from ingot.converters.mapping.columns.frame import (
     NotColumnarError,
     Places,
     blank_mask,
-    count_lookups,
+    count_evaluations,
     null_where,
 )
 from ingot.converters.mapping.columns.messages import compile_turns
@@ -48,6 +48,7 @@ from ingot.converters.records.schema import (
 )
 from ingot.converters.rows import Batch, Reject
 from ingot.converters.sources.formats.arrow import ArrowRows
+from ingot.converters.sources.storage.listing import path_stem
 
 # A larger batch is cut, so that no column of text outgrows the offsets that Arrow has for it.
 MAX_BATCH_BYTES = 64 << 20
@@ -133,7 +134,8 @@ class ColumnExecutor:
 
     def _by_columns(self, batch: Batch, table: pa.RecordBatch) -> UnifiedTable:
         plan, size = self._plan, table.num_rows
-        frame = Frame(values=table, size=size, active=np.ones(size, np.bool_))
+        everywhere = np.ones(size, np.bool_)
+        frame = Frame(values=table, size=size, active=everywhere, file=path_stem(batch.file))
         left_out = _apply_filters(plan.filters, frame)
         body = plan.body(frame)
         meta = plan.meta(frame, body.good)
@@ -141,7 +143,7 @@ class ColumnExecutor:
         columns = [*body.columns(good), _filter_array(meta.column, good)]
         # Rows that are handed on are counted by the executor that gets them.
         doubtful = np.flatnonzero(frame.active & ~good)
-        count_lookups(frame.looks, good | ~frame.active)
+        count_evaluations(frame.looks, good | ~frame.active)
         unified = UnifiedTable(
             table=pa.RecordBatch.from_arrays(columns, schema=plan.schema),
             rejects=_filter_rejects(batch, left_out),

@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.paths import Index, Key, Names, Path
+from ingot.converters.mapping.lookup import Lookup
+from ingot.converters.paths import FILE, Index, Key, Names, Path
 from ingot.converters.sources.formats.arrow import time_text_array
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -38,11 +39,13 @@ class ColumnPath:
 
     Attributes:
         leaf: the type that is found there, None where the path finds nothing in any row.
+        is_file: it is the name of the file, wherever the path starts.
     """
 
     path: Path
     steps: tuple[Step, ...]
     leaf: pa.DataType | None
+    is_file: bool = False
 
 
 class Column(NamedTuple):
@@ -56,7 +59,7 @@ class Column(NamedTuple):
     there: Mask | None
 
 
-class Lookup(NamedTuple):
+class Evaluation(NamedTuple):
     """One evaluation of a path: its counter, where it was evaluated, and what it found."""
 
     counter: list[int]
@@ -72,27 +75,35 @@ class Frame:
     Attributes:
         active: where values are evaluated at all (rows that a condition left out are not).
         looks: every evaluation of a path, shared by the frames of a batch.
+        file: what `@file` gives.
     """
 
     values: pa.Array | pa.RecordBatch
     size: int
     active: Mask
-    looks: list[Lookup] = field(default_factory=list)
+    looks: list[Evaluation] = field(default_factory=list)
     parents: Places | None = None
     positions: Places | None = None
+    file: str = ""
 
     def look(self, way: ColumnPath, counter: list[int], active: Mask) -> pa.Array:
         """The plain scalars that a way finds; noted as evaluated for the places of `active`."""
         found = follow_path(way, self)
         column = Column(to_plain(found.array), found.there)
-        self.looks.append(Lookup(counter, active, column, self.parents))
+        self.looks.append(Evaluation(counter, active, column, self.parents))
         return column.array
 
 
 def locate_path(path: Path, kind: pa.DataType) -> ColumnPath:
     """Where a path leads in values of a type."""
+    if isinstance(path, Lookup):
+        raise NotColumnarError("a lookup")
     steps: list[Step] = []
     here: pa.DataType | None = kind
+    if path.is_file:
+        if FILE in field_names(kind):
+            raise NotColumnarError(f"a column {FILE}")
+        return ColumnPath(path=path, steps=(), leaf=pa.string(), is_file=True)
     for step in path.steps:
         if here is None:
             break
@@ -172,6 +183,8 @@ def _locate_item(place: int, kind: pa.DataType, steps: list[Step]) -> pa.DataTyp
 
 def follow_path(way: ColumnPath, frame: Frame) -> Column:
     """Follow a way from every value of a frame."""
+    if way.is_file:
+        return Column(pa.repeat(pa.scalar(frame.file, pa.string()), frame.size), None)
     if way.leaf is None:
         return Column(pa.nulls(frame.size, pa.string()), np.zeros(frame.size, np.bool_))
     here, there = frame.values, None
@@ -222,10 +235,11 @@ def spread_lists(lists: pa.Array, parent: Frame) -> Frame:
         looks=parent.looks,
         parents=parents,
         positions=np.arange(len(parents)) - starts,
+        file=parent.file,
     )
 
 
-def count_lookups(looks: list[Lookup], kept: Mask) -> None:
+def count_evaluations(looks: list[Evaluation], kept: Mask) -> None:
     """Add what was looked up in the kept rows to the counters: looked up, missing, null."""
     everything = bool(kept.all())
     for look in looks:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from ingot.converters.mapping.columns import frame as frames
 from ingot.converters.mapping.columns.values import (
     Scope,
+    compile_filter,
     compile_scalars,
     compile_texts,
     text_scalar,
@@ -25,6 +26,7 @@ from ingot.converters.mapping.columns.values import (
 from ingot.converters.mapping.language import (
     ROLES,
     Message,
+    MessageRole,
     RoleFromData,
     RoleInTurn,
     RoleSplit,
@@ -48,17 +50,20 @@ _LEFT_OUT, _UNMAPPED = -1, -2
 class EntryTurns(NamedTuple):
     """What an entry says at each place of its frame.
 
-    `kept` is where a turn comes of it, `broken` where something is said by a role that is unknown.
+    `asked` is where its conditions hold, `kept` where a turn comes of it, `broken` where something
+    is said by a role that is unknown.
     """
 
     roles: Codes
     texts: pa.Array
+    asked: frames.Mask
     kept: frames.Mask
     broken: frames.Mask | None
     loss_mask: bool | None
 
 
 Entry = Callable[[frames.Frame], EntryTurns | None]
+Roles = Callable[[frames.Frame, frames.Mask], Codes]  # at the places of a mask
 
 
 class _Block(NamedTuple):
@@ -66,7 +71,6 @@ class _Block(NamedTuple):
 
     frame: frames.Frame
     said: list[EntryTurns]
-    entries: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,6 +105,8 @@ class Turns:
 
 def compile_turns(messages: Sequence[Message], scope: Scope) -> Callable[[frames.Frame], Turns]:
     """All entries of `messages` as one function of the rows. Raises NotColumnarError."""
+    if sum(isinstance(m.role, RoleFromData) and bool(m.role.order) for m in messages) > 1:
+        raise frames.NotColumnarError("several entries with an order of speakers")
     blocks = [
         _compile_block(each, list(entries), scope)
         for each, entries in groupby(expand_zip(tuple(messages)), key=lambda m: m.each)
@@ -120,7 +126,7 @@ def _compile_block(
     def block(rows: frames.Frame) -> _Block:
         frame = rows if way is None else _list_elements(way, rows)
         said = [entry(frame) for entry in entries]
-        return _Block(frame, [s for s in said if s is not None], len(entries))
+        return _Block(frame, [s for s in said if s is not None])
 
     return block
 
@@ -152,30 +158,39 @@ def _compile_entry(message: Message, scope: Scope) -> Entry:
     if message.content is None:
         return lambda _frame: None
     mask = message.loss_mask
+    filters = [compile_filter(condition, scope) for condition in message.where]
     contents = compile_texts(message.content, scope)
+    by_order = _compile_order(message.role, scope)
     roles = _compile_roles(message, scope)
 
     def entry(frame: frames.Frame) -> EntryTurns:
-        codes = roles(frame)
-        texts = contents(frame, frame.active & (codes != _LEFT_OUT))
-        spoken = frame.active & ~frames.blank_mask(texts)
+        asked = frame.active
+        for one in filters:
+            asked = asked & one.holds(one.scalars(frame, asked))
+        codes = roles(frame, asked)
+        texts = contents(frame, asked & (codes != _LEFT_OUT))
+        spoken = asked & ~frames.blank_mask(texts)
+        if by_order:
+            codes = by_order(frame, asked, spoken)
         kept = spoken & (codes >= 0)
         unknown = spoken & (codes == _UNMAPPED)
-        return EntryTurns(codes, texts, kept, unknown if unknown.any() else None, mask)
+        return EntryTurns(codes, texts, asked, kept, unknown if unknown.any() else None, mask)
 
     return entry
 
 
-def _compile_roles(message: Message, scope: Scope) -> Callable[[frames.Frame], Codes]:
+def _compile_roles(message: Message, scope: Scope) -> Roles:
     role = message.role
     if isinstance(role, RoleSplit):
         raise frames.NotColumnarError("a transcript that is split")
+    if isinstance(role, RoleFromData) and role.order:  # settled by `_compile_order`
+        return lambda frame, _asked: np.full(frame.size, _UNMAPPED, np.int8)
     if isinstance(role, RoleFromData):
         return _compile_data_roles(role, scope)
     names = role.roles if isinstance(role, RoleInTurn) else (role,)
     cycle = np.array([ROLES.index(name) for name in names], np.int8)
 
-    def codes(frame: frames.Frame) -> Codes:
+    def codes(frame: frames.Frame, _asked: frames.Mask) -> Codes:
         if frame.positions is None:
             return np.full(frame.size, cycle[0])
         taken: Codes = cycle[frame.positions % len(cycle)]
@@ -184,17 +199,47 @@ def _compile_roles(message: Message, scope: Scope) -> Callable[[frames.Frame], C
     return codes
 
 
-def _compile_data_roles(role: RoleFromData, scope: Scope) -> Callable[[frames.Frame], Codes]:
+def _compile_data_roles(role: RoleFromData, scope: Scope) -> Roles:
     scalars = compile_scalars(role.path, scope)
     table = dict(role.map) if role.map else {name: name for name in ROLES}
     keys = pa.array([text_scalar(key).as_py() for key in table], pa.string())
     meant = [_LEFT_OUT if name is None else ROLES.index(name) for name in table.values()]
-    by_place = np.array([*meant, _UNMAPPED], np.int8)  # the last is what no key matches
+    # Behind the keys: what no key matches, and what is missing or null.
+    other = meant[list(table).index("*")] if "*" in table else _UNMAPPED
+    by_place = np.array([*meant, other, _UNMAPPED], np.int8)
 
-    def codes(frame: frames.Frame) -> Codes:
-        texts = frames.to_text(scalars(frame, frame.active))
-        places = pc.fill_null(pc.index_in(texts, value_set=keys, skip_nulls=True), len(table))
+    def codes(frame: frames.Frame, asked: frames.Mask) -> Codes:
+        texts = frames.to_text(scalars(frame, asked))
+        named = pc.fill_null(pc.index_in(texts, value_set=keys, skip_nulls=True), len(table))
+        places = pc.if_else(texts.is_valid(), named, len(table) + 1)
         found: Codes = by_place[places.to_numpy()]
+        return found
+
+    return codes
+
+
+def _compile_order(
+    role: MessageRole, scope: Scope
+) -> Callable[[frames.Frame, frames.Mask, frames.Mask], Codes] | None:
+    """Roles in the order in which speakers first say something; None for other forms."""
+    if not isinstance(role, RoleFromData) or not role.order:
+        return None
+    scalars = compile_scalars(role.path, scope)
+    by_place = np.array([*(ROLES.index(name) for name in role.order), _UNMAPPED], np.int8)
+
+    def codes(frame: frames.Frame, asked: frames.Mask, spoken: frames.Mask) -> Codes:
+        speakers = frames.to_text(scalars(frame, asked)).dictionary_encode()
+        numbers = pc.fill_null(speakers.indices, -1).to_numpy().astype(np.int64)
+        found = np.full(frame.size, _UNMAPPED, np.int8)
+        places = np.flatnonzero(spoken & (numbers >= 0))
+        rows = places if frame.parents is None else frame.parents[places]
+        pairs = rows * (len(speakers.dictionary) + 1) + numbers[places]
+        _, firsts, of_pair = np.unique(pairs, return_index=True, return_inverse=True)
+        in_order = np.argsort(firsts)
+        rows_in_order = rows[firsts[in_order]]
+        ranks = np.empty(len(firsts), np.int64)
+        ranks[in_order] = np.arange(len(firsts)) - np.searchsorted(rows_in_order, rows_in_order)
+        found[places] = by_place[np.minimum(ranks[of_pair], len(role.order))]
         return found
 
     return codes
@@ -281,9 +326,10 @@ def _ragged_rows(blocks: list[_Block], size: int) -> frames.Mask:
     """Rows with an element at which one entry speaks and another does not."""
     ragged = np.zeros(size, np.bool_)
     for block in blocks:
-        if block.frame.parents is None or block.entries < 2 or not block.said:
+        if block.frame.parents is None or len(block.said) < 2:
             continue
         spoke = np.sum([one.kept for one in block.said], axis=0)
-        uneven = (spoke > 0) & (spoke < block.entries)
+        asked = np.sum([one.asked for one in block.said], axis=0)
+        uneven = (spoke > 0) & (spoke < asked)
         ragged[block.frame.parents[uneven]] = True
     return ragged

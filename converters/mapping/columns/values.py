@@ -46,6 +46,8 @@ def compile_texts(value: Value, scope: Scope) -> Texts:
     """A value as a function that gives its text, null for nothing. Raises NotColumnarError."""
     if not replace(value, sep="\n").is_bare:
         raise frames.NotColumnarError("a value with modifiers")
+    if value.kind == "tree":
+        raise frames.NotColumnarError("a tree")
     if value.kind == "literal":
         scalar = text_scalar(value.literal)
         return lambda frame, _active: pa.repeat(scalar, frame.size)

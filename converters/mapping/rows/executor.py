@@ -8,19 +8,21 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingot.converters.mapping.language import META_KEYS, Condition, Layout, Mapping, Value
+from ingot.converters.mapping.language import META_KEYS, Layout, Mapping, Value
+from ingot.converters.mapping.rows.conditions import compile_condition
 from ingot.converters.mapping.rows.messages import compile_messages
 from ingot.converters.mapping.rows.values import (
     PathStats,
     compile_single,
     compile_text,
+    each_nodes,
     is_blank,
     json_text,
-    path_hits,
+    row_nodes,
 )
 from ingot.converters.paths import Node, RowError, found_text
 from ingot.converters.rows import BadRow, Batch, Json, Reject
@@ -42,6 +44,8 @@ REASONS = (
     "bad_pick",
     "unmarked_text",
     "not_a_number",
+    "too_deep",
+    "ambiguous_lookup",
     *SOFT_REASONS,
 )
 
@@ -93,13 +97,10 @@ class RowExecutor:
         records: list[Record] = []
         rejects: list[Reject] = []
         rows: Counter[str] = Counter()
-        keys: Sequence[str | int] = batch.rows if batch.keys is None else batch.keys
         weights = batch.weights
-        for place, (number, key, value) in enumerate(
-            zip(batch.rows, keys, batch.values, strict=True)
-        ):
+        for place, (number, node) in enumerate(zip(batch.rows, row_nodes(batch), strict=True)):
             weight = weights[place] if weights is not None else 1
-            made, failed = self.row(Node(value, key))
+            made, failed = self.row(node)
             records += made
             outcome = "converted" if made else _row_outcome(failed)
             rows[outcome] += weight
@@ -121,7 +122,7 @@ class RowExecutor:
         """The records of one row, and per element (None = the row) why it gave none."""
         if self._expand_within:
             return self._row_of_variants(node)
-        if self._alternatives[0][0].each is None:
+        if not self._alternatives[0][0].each:
             try:
                 return [self._record(node)], []
             except RowError as error:
@@ -179,7 +180,7 @@ class RowExecutor:
 
     def _nothing(self, layout: Layout) -> RowError:
         reason = "no_prompt" if layout.messages else "empty_text"
-        return RowError(reason, layout.each.text if layout.each else None, "no element")
+        return RowError(reason, layout.each[0].text if layout.each else None, "no element")
 
 
 class _Tally:
@@ -199,10 +200,10 @@ class _Tally:
 
 
 def _layout_elements(layout: Layout, node: Node) -> Iterator[tuple[int | None, Node]]:
-    if layout.each is None:
-        yield None, node
+    if layout.each:
+        yield from enumerate(each_nodes(layout.each, node))
     else:
-        yield from enumerate(layout.each.nodes(node))
+        yield None, node
 
 
 def _first_fault(errors: list[RowError]) -> RowError:
@@ -245,7 +246,7 @@ def _bad_row_reject(file: str, bad: BadRow) -> Reject:
 def _compile_layout(
     layout: Layout, defaults: dict[str, str | None], stats: PathStats, tally: _Tally
 ) -> Build:
-    conditions = [_compile_condition(c, stats) for c in layout.where]
+    conditions = [compile_condition(one, stats) for one in layout.where]
     body = (
         _compile_text_body(layout.text, stats)
         if layout.text
@@ -254,8 +255,8 @@ def _compile_layout(
     meta = _compile_meta(layout.meta, defaults, stats, tally)
 
     def build(node: Node) -> Record:
-        for holds in conditions:
-            holds(node)
+        for condition in conditions:
+            condition.require(node)
         record = body(node)
         record["meta"] = meta(node)
         return record
@@ -301,38 +302,6 @@ def _compile_chat_body(layout: Layout, stats: PathStats, tally: _Tally) -> Build
 
 def _roles_text(turns: list[dict[str, Any]]) -> str:
     return "no messages" if not turns else "only " + ", ".join(sorted({t["role"] for t in turns}))
-
-
-def same_json(left: Json, right: Json) -> bool:
-    """Exact JSON equality: true is not 1, 1 is 1.0."""
-    return left == right and isinstance(left, bool) == isinstance(right, bool)
-
-
-def _compile_condition(condition: Condition, stats: PathStats) -> Callable[[Node], None]:
-    """A condition as a function that raises `filtered` where it does not hold."""
-    hits = path_hits(condition.path, stats)
-    name, values, limit = condition.path.text, condition.values, condition.limit
-
-    def among(found: Json) -> bool:
-        return any(same_json(found, value) for value in values)
-
-    def length(found: Json) -> int:
-        return 0 if found is None else len(json_text(found, name))
-
-    holds: Callable[[Json], bool] = {
-        "in": among,
-        "not_in": lambda found: not among(found),
-        "min_chars": lambda found: length(found) >= limit,
-        "max_chars": lambda found: length(found) <= limit,
-    }[condition.op]
-
-    def check(node: Node) -> None:
-        found = hits(node)
-        first = found[0] if found else None
-        if not holds(first):
-            raise RowError("filtered", name, found_text(first))
-
-    return check
 
 
 def _compile_meta(

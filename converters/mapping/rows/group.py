@@ -33,6 +33,7 @@ import orjson
 
 from ingot.converters.errors import OutputError
 from ingot.converters.mapping.language import Group
+from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.paths import Node, Path, RowError
 from ingot.converters.rows import BadRow, Batch, Json
 
@@ -97,15 +98,15 @@ class _GroupStore:
         bad = []
         names = batch.keys or itertools.repeat(None)
         weights = batch.weights or itertools.repeat(1)
-        rows = zip(batch.rows, batch.values, names, weights, strict=False)
+        rows = zip(batch.rows, row_nodes(batch), names, weights, strict=False)
         self.database.execute("BEGIN")
-        for row, value, name, weight in rows:
+        for row, node, name, weight in rows:
             try:
-                number = self._number(_group_key(value, row if name is None else name, by))
+                number = self._number(_group_key(node, by))
             except RowError as error:
                 bad.append(BadRow(row=row, detail=f"group: {error.reason}", found=error.found))
                 continue
-            entries.append((number, row, name, weight, _pack(value)))
+            entries.append((number, row, name, weight, _pack(node.value)))
         self.database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", entries)
         self.database.execute("COMMIT")
         return bad
@@ -127,9 +128,8 @@ class _GroupStore:
         return number
 
 
-def _group_key(value: Json, name: str | int, by: Sequence[Path]) -> bytes | None:
+def _group_key(start: Node, by: Sequence[Path]) -> bytes | None:
     """A digest of the row's keys, equal for equal JSON; None where all are missing or null."""
-    start = Node(value, name)
     hits = [path.find(start) for path in by]
     if all(hit is None for found in hits for hit in found):
         return None

@@ -21,12 +21,15 @@ from ingot.converters.mapping.language import (
     Value,
 )
 from ingot.converters.mapping.rows import values
+from ingot.converters.mapping.rows.conditions import compile_test
 from ingot.converters.paths import Node, Path, RowError, compile_path, found_text, steps_text
 
 # (role, content, loss mask or None for the default of the role)
 Turn = dict[str, Any]
 # An entry at an element: (node, position in `each`) -> its turns.
 Entry = Callable[[Node, int], list[Turn]]
+# The speakers of the record at hand in the order of their first message, by path and roles.
+Speakers = dict[tuple[Path, tuple[Role, ...]], list[str]]
 # Messages of a record; the second value is True where one side of a turn was missing.
 Messages = Callable[[Node], tuple[list[Turn], bool]]
 
@@ -55,7 +58,7 @@ def _split_steps(each: tuple[Path, ...]) -> tuple[Path, ...]:
 def _zip_prefix(message: Message) -> str | None:
     """The prefix that an entry shares with its neighbours, None if it has a form of its own."""
     prefix = _value_prefix(message.content)
-    if prefix is None or message.each or not isinstance(message.role, str):
+    if prefix is None or message.each or message.where or not isinstance(message.role, str):
         return None
     mask = message.loss_mask
     # Read from elsewhere in the row, a loss mask has no place among the elements.
@@ -91,12 +94,14 @@ def _cut_value(value: Value | None) -> Value | None:
 
 def compile_messages(messages: tuple[Message, ...], stats: values.PathStats) -> Messages:
     """All entries of `messages` as one function of a record's node."""
+    speakers: Speakers = {}
     blocks = [
-        _compile_block(each, list(entries), stats)
+        _compile_block(each, list(entries), stats, speakers)
         for each, entries in groupby(expand_zip(messages), key=lambda m: m.each)
     ]
 
     def emit(node: Node) -> tuple[list[Turn], bool]:
+        speakers.clear()
         turns: list[Turn] = []
         ragged = False
         for block in blocks:
@@ -109,32 +114,34 @@ def compile_messages(messages: tuple[Message, ...], stats: values.PathStats) -> 
 
 
 def _compile_block(
-    each: tuple[Path, ...], messages: list[Message], stats: values.PathStats
+    each: tuple[Path, ...], messages: list[Message], stats: values.PathStats, speakers: Speakers
 ) -> Messages:
-    entries = [_compile_entry(message, stats) for message in messages]
+    entries = [(compile_test(m.where, stats), _compile_entry(m, stats, speakers)) for m in messages]
 
     def at(nodes: list[Node]) -> tuple[list[Turn], bool]:
         turns: list[Turn] = []
         ragged = False
         for position, node in enumerate(nodes):
-            before = len(turns)
-            spoke = 0
-            for entry in entries:
-                said = entry(node, position)
-                spoke += bool(said)
-                turns += said
-            ragged = ragged or (len(turns) > before and spoke < len(entries))
+            asked = spoke = 0
+            for test, entry in entries:
+                if test is None or test(node):
+                    said = entry(node, position)
+                    asked += 1
+                    spoke += bool(said)
+                    turns += said
+            ragged = ragged or 0 < spoke < asked
         return turns, ragged
 
     def once(node: Node) -> tuple[list[Turn], bool]:
-        return [turn for entry in entries for turn in entry(node, 0)], False
+        said = [entry(node, 0) for test, entry in entries if test is None or test(node)]
+        return [turn for turns in said for turn in turns], False
 
     if not each:
         return once
     return lambda node: at(values.each_nodes(each, node))
 
 
-def _compile_entry(message: Message, stats: values.PathStats) -> Entry:
+def _compile_entry(message: Message, stats: values.PathStats, speakers: Speakers) -> Entry:
     if message.content is None:
         return lambda _node, _position: []
     content = values.compile_text(message.content, stats)
@@ -142,6 +149,8 @@ def _compile_entry(message: Message, stats: values.PathStats) -> Entry:
     role = message.role
     if isinstance(role, RoleSplit):
         return _compile_split(role, content, mask, message)
+    if isinstance(role, RoleFromData) and role.order:
+        return _compile_ordered_entry(role, content, mask, stats, speakers)
     if isinstance(role, RoleFromData):
         return _compile_data_role_entry(_compile_data_role(role, stats), content, mask)
 
@@ -169,14 +178,14 @@ def _compile_data_role(
     """The role at a node: None leaves the message out; an error counts if something is said."""
     hits = values.path_hits(role.path, stats)
     table: dict[str, Role | None] = dict(role.map) if role.map else {name: name for name in ROLES}
-    name = role.path.text
+    name, others = role.path.text, "*" in table
 
     def at(node: Node) -> Role | RowError | None:
         found = hits(node)
         key = values.json_text(found[0], name) if found and found[0] is not None else None
-        if key is None or key not in table:
+        if key is None or not (others or key in table):
             return RowError("unmapped_value", name, found_text(key))
-        return table[key]
+        return table[key] if key in table else table["*"]
 
     return at
 
@@ -196,6 +205,33 @@ def _compile_data_role_entry(
         if isinstance(role, RowError):
             raise role
         return [_compile_turn(role, text, mask(node))]
+
+    return entry
+
+
+def _compile_ordered_entry(
+    role: RoleFromData,
+    content: Callable[[Node], str | None],
+    mask: Callable[[Node], bool | None],
+    stats: values.PathStats,
+    speakers: Speakers,
+) -> Entry:
+    """An entry whose speakers have roles in the order in which they first say something."""
+    hits, name = values.path_hits(role.path, stats), role.path.text
+
+    def entry(node: Node, _position: int) -> list[Turn]:
+        found = hits(node)
+        text = content(node)
+        if text is None or values.is_blank(text):
+            return []
+        speaker = values.json_text(found[0], name) if found and found[0] is not None else None
+        known = speakers.setdefault((role.path, role.order), [])
+        if speaker is not None and speaker not in known:
+            known.append(speaker)
+        place = len(role.order) if speaker is None else known.index(speaker)
+        if place >= len(role.order):
+            raise RowError("unmapped_value", name, found_text(speaker))
+        return [_compile_turn(role.order[place], text, mask(node))]
 
     return entry
 

@@ -6,12 +6,13 @@ that labels and picks count places. Text is made last; one hit keeps its JSON ty
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from ingot.converters.mapping.language import Value
-from ingot.converters.paths import Node, Path, RowError, found_text
-from ingot.converters.rows import Json
+from ingot.converters.mapping.language import Tree, Value
+from ingot.converters.paths import Node, Path, RowError, RowNode, found_text
+from ingot.converters.rows import Batch, Json
+from ingot.converters.sources.storage.listing import path_stem
 
 _MAX_DIGITS = 300  # of a place that is spelt as text
 
@@ -81,12 +82,32 @@ def is_blank(text: str | None) -> bool:
     return not text or text.isspace()
 
 
+def row_nodes(batch: Batch) -> Iterator[RowNode]:
+    """The rows of a batch as paths start at them."""
+    keys: Sequence[str | int] = batch.rows if batch.keys is None else batch.keys
+    file = path_stem(batch.file)
+    return (RowNode(value, key, file) for value, key in zip(batch.values, keys, strict=True))
+
+
 def each_nodes(each: tuple[Path, ...], start: Node) -> list[Node]:
     """The elements of `each`: the hits of one path, or lists walked in step (to the longest)."""
     if len(each) == 1:
         return each[0].nodes(start)
     walked = zip_longest(*(path.find(start) for path in each))
     return [Node(list(element), i, start) for i, element in enumerate(walked)]
+
+
+def tree_nodes(tree: Tree, start: Node) -> Iterator[Node]:
+    """The nodes of a tree in document order; a level below its depth is the error `too_deep`."""
+    waiting = [(node, 1) for node in reversed(tree.path.nodes(start))]
+    while waiting:
+        node, level = waiting.pop()
+        if node.value is None:
+            continue
+        if level > tree.depth:
+            raise RowError("too_deep", tree.children.text, found_text(node.value))
+        yield node
+        waiting += [(child, level + 1) for child in reversed(tree.children.nodes(node))]
 
 
 def path_hits(path: Path, stats: PathStats) -> Hits:
@@ -121,7 +142,8 @@ def compile_hits(value: Value, stats: PathStats) -> Hits:
     """A value with its modifiers, as a function that gives hits."""
     hits = _compile_each(value, _compile_form(value, stats))
     if value.pick is not None:
-        hits = _pick_hits(hits, compile_single(value.pick, stats), _value_name(value))
+        pick, start = compile_single(value.pick, stats), value.pick.count_from
+        hits = _pick_hits(hits, pick, start, _value_name(value))
     for stage in _hit_stages(value):
         hits = stage(hits)
     return hits
@@ -137,9 +159,16 @@ def _compile_form(value: Value, stats: PathStats) -> Hits:
         return lambda node: [part(node) or None for part in parts]
     if value.kind == "any_of":
         return _compile_any_of(value, stats)
+    if value.tree:
+        return _compile_tree(value.tree, stats)
     if value.path is None:
         raise ValueError("a path value without a path")
     return path_hits(value.path, stats)
+
+
+def _compile_tree(tree: Tree, stats: PathStats) -> Hits:
+    text = compile_text(tree.text, stats)
+    return lambda node: [text(inner) or None for inner in tree_nodes(tree, node)]
 
 
 def _compile_template(value: Value, stats: PathStats) -> Hits:
@@ -163,17 +192,29 @@ def _compile_template(value: Value, stats: PathStats) -> Hits:
     return hits
 
 
+_UNFIT = ("not_a_list", "not_text")  # another alternative may fit what stands there
+
+
 def _compile_any_of(value: Value, stats: PathStats) -> Hits:
     parts = [(compile_hits(p, stats), p.sep, _value_name(p)) for p in value.parts]
 
     def hits(node: Node) -> list[Json]:
+        unfit: RowError | None = None
         for part, sep, name in parts:
-            found = part(node)
-            text = join_hits(found, sep, name)
+            try:
+                found = part(node)
+                text = join_hits(found, sep, name)
+            except RowError as error:  # a text where others have a list of blocks, or so
+                if error.reason not in _UNFIT:
+                    raise
+                unfit = unfit or error
+                continue
             if not is_blank(text):
                 # A part that says how its hits are joined is one text; others stay several hits.
                 several = sep != "\n" and sum(hit is not None for hit in found) > 1
                 return [text] if several else found
+        if unfit is not None:
+            raise unfit
         return []
 
     return hits
@@ -185,13 +226,13 @@ def _compile_each(value: Value, form: Hits) -> Hits:
     return lambda node: [hit for element in each_nodes(value.each, node) for hit in form(element)]
 
 
-def _pick_hits(hits: Hits, pick: Single, name: str | None) -> Hits:
+def _pick_hits(hits: Hits, pick: Single, start: int, name: str | None) -> Hits:
     def picked(node: Node) -> list[Json]:
         choice = pick(node)
         if choice is None or choice == "":
             return []
         found = hits(node)
-        place = _choice_index(choice)
+        place = _choice_index(choice, start)
         if place is None or place >= len(found):
             raise RowError("bad_pick", name, f"{found_text(choice)} of {len(found)}")
         # The places before it stay, so that a label names the one in the full list.
@@ -200,17 +241,18 @@ def _pick_hits(hits: Hits, pick: Single, name: str | None) -> Hits:
     return picked
 
 
-def _choice_index(choice: Json) -> int | None:
-    """The place that a number from 0 or a letter from A names, None if it names none."""
+def _choice_index(choice: Json, start: int) -> int | None:
+    """The place that a number from `start` or a letter from A names, None if it names none."""
     if isinstance(choice, bool):
         return None
     if isinstance(choice, str):
         if len(choice) == 1 and choice.isascii() and choice.isalpha():
             return ord(choice.upper()) - ord("A")
-        digits = choice.isascii() and choice.isdigit() and len(choice) <= _MAX_DIGITS
-        return int(choice) if digits else None
+        if not (choice.isascii() and choice.isdigit() and len(choice) <= _MAX_DIGITS):
+            return None
+        choice = int(choice)
     whole = isinstance(choice, int) or (isinstance(choice, float) and choice.is_integer())
-    return int(choice) if whole and choice >= 0 else None
+    return int(choice) - start if whole and choice >= start else None
 
 
 def _hit_stages(value: Value) -> Iterator[Callable[[Hits], Hits]]:
@@ -339,8 +381,8 @@ def compile_single(value: Value, stats: PathStats) -> Single:
 
 def _value_name(value: Value) -> str | None:
     """The path that messages about a value name: its own, or the first inside it."""
-    if value.path:
-        return value.path.text
+    if value.path or value.tree:
+        return value.paths()[0].text
     paths = [part for part in value.template if isinstance(part, Path)]
     if paths:
         return paths[0].text

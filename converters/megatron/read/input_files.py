@@ -171,7 +171,7 @@ _RECORD_LAYOUTS: Final[dict[str, InputLayout]] = {
 
 
 def find_layout(files: Sequence[InputFile], text_cols: tuple[str, ...] | None) -> InputLayout:
-    """What to read, by the first file that serves: unified records, or columns that are texts."""
+    """What to read, by the first file that serves: ingot records, or columns that are texts."""
     first: SourceError | None = None
     for file in files:
         try:
@@ -200,7 +200,7 @@ def _records_layout(
 ) -> InputLayout:
     if text_cols and (kind, text_cols) != ("pt", ("text",)):
         raise SourceError(
-            str(file.path), "holds unified records, whose text is known", "leave out `text_cols`"
+            str(file.path), "holds ingot records, whose text is known", "leave out `text_cols`"
         )
     return _RECORD_LAYOUTS[kind]
 
@@ -295,7 +295,7 @@ def check_schema_fits(schema: pa.Schema, layout: InputLayout, file: InputFile) -
     """See that a Parquet file holds what is read out of every one."""
     kind = kind_of_schema(schema) or "raw"
     if kind != layout.kind:
-        names = {"raw": "no unified records", "pt": "PT records", "sft": "SFT records"}
+        names = {"raw": "no ingot records", "pt": "PT records", "sft": "SFT records"}
         raise SourceError(
             str(file.path),
             f"holds {names[kind]}, the first file {names[layout.kind]}",

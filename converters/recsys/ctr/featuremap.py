@@ -49,6 +49,8 @@ class Feature:
     max_len: int | None = None
     use_value: bool = False
     column: str | None = None
+    token_separator: str | None = None  # None: as `table` says; so is the next one
+    value_separator: str | None = None
     token_select: TokenSelect = TokenSelect()
 
     @property
@@ -177,8 +179,9 @@ def to_document(featuremap: FeatureMap) -> dict[str, Any]:
 
 def _feature_document(feature: Feature) -> dict[str, Any]:
     document = asdict(feature)
-    if feature.column is None:
-        del document["column"]
+    for key in ("column", "token_separator", "value_separator"):
+        if document[key] is None:
+            del document[key]
     if not feature.is_multi_hot:
         del document["token_select"]
     return document
@@ -249,12 +252,15 @@ def _contradictions(document: Mapping[str, Any]) -> Iterator[Problem]:
             got = f"{name}, as feature {names[name]}"
             yield Problem(f"{at}/name", "repeated", "a name of its own", got)
         names.setdefault(name, index)
-        yield from _feature_contradictions(at, one)
+        yield from _feature_contradictions(at, one, is_table="table" in document)
     taken = {f"{name}_idx" for name in names} | {f"{name}_val" for name in names}
     for name in names.keys() & taken:
         yield Problem(f"/features/{names[name]}/name", "repeated", "no other's column", name)
     if "table" in document:
         yield from _table_contradictions(document["table"], document["features"])
+
+
+_SEPARATORS: Final = {"token_separator": ",", "value_separator": ":"}
 
 
 def _table_contradictions(
@@ -268,6 +274,7 @@ def _table_contradictions(
             expected = f"another column than {roles[column]}"
             yield Problem(f"/table/{key}", "contradiction", expected, column)
     of_field: dict[str, str] = {}
+    of_key: dict[tuple[str, str], str] = {}
     for index, one in enumerate(features):
         at, field_name = f"/features/{index}", one["field"]
         column = one.get("column") or field_name
@@ -281,13 +288,27 @@ def _table_contradictions(
         if of_field.setdefault(field_name, column) != column:
             expected = f"{of_field[field_name]}, as of the other feature of field {field_name}"
             yield Problem(f"{at}/column", "contradiction", expected, column)
-    tokens, values = table.get("token_separator", ","), table.get("value_separator", ":")
+        marks = {key: one.get(key, table.get(key, usual)) for key, usual in _SEPARATORS.items()}
+        for key, mark in marks.items():
+            former = of_key.setdefault((field_name, key), mark)
+            if former != mark:
+                expected = f"{former!r}, as of the other feature of field {field_name}"
+                yield Problem(f"{at}/{key}", "contradiction", expected, repr(mark))
+        if one.get("use_value") and _SEPARATORS.keys() & one.keys():
+            yield from _separator_contradictions(at, marks)
+    yield from _separator_contradictions("/table", {**_SEPARATORS, **table})
+
+
+def _separator_contradictions(at: str, marks: Mapping[str, Any]) -> Iterator[Problem]:
+    tokens, values = marks["token_separator"], marks["value_separator"]
     if tokens in values:
         expected = f"no text with the token_separator {tokens!r} in it"
-        yield Problem("/table/value_separator", "contradiction", expected, repr(values))
+        yield Problem(f"{at}/value_separator", "contradiction", expected, repr(values))
 
 
-def _feature_contradictions(at: str, one: Mapping[str, Any]) -> Iterator[Problem]:
+def _feature_contradictions(
+    at: str, one: Mapping[str, Any], *, is_table: bool
+) -> Iterator[Problem]:
     src = one.get("src", 0)
     if not one["name"].startswith(f"f{src}_"):
         yield Problem(f"{at}/name", "contradiction", f"f{src}_..., as src is {src}", one["name"])
@@ -309,6 +330,8 @@ def _feature_contradictions(at: str, one: Mapping[str, Any]) -> Iterator[Problem
     if "token_select" in one and not multi:
         expected = "a max_len to select for"
         yield Problem(f"{at}/token_select", "contradiction", expected, "a single value")
+    for key in () if is_table else _SEPARATORS.keys() & one.keys():
+        yield Problem(f"{at}/{key}", "contradiction", "nothing, as there is no table", one[key])
 
 
 _CONSTANT = ("featuremap_version", "vocab_first_id", "hash_first_id")

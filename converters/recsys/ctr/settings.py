@@ -120,3 +120,14 @@ class ChosenColumns:
             flag="sample-id",
         ),
     ] = None
+    features: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Column to use as a feature that is left out by default, such as the entity; may be "
+            "repeated.",
+            metavar="COLUMN",
+            section=_KNOWN,
+            flag="feature",
+            repeatable=True,
+        ),
+    ] = ()

@@ -19,6 +19,7 @@ from ingot.converters.sources.formats.json_rows import (
     read_elements,
     top_level_containers,
 )
+from ingot.converters.sources.formats.row_chunks import load_json
 from ingot.converters.sources.storage.archives import archive_kind
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry
@@ -109,7 +110,7 @@ def arrow_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
 def lines_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
     """Return the facts of a file with a JSON value on each line."""
     if spec.format == "jsonl" or (
-        spec.format is None and spec.root is None and _is_json_lines(head)
+        spec.format is None and not (spec.root or spec.orient) and _is_json_lines(head)
     ):
         return replace(head.base, format="jsonl", shape=_rows_shape(_parse_head_lines(head)))
     return None
@@ -123,7 +124,7 @@ def json_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
     if first == "[":
         facts = _json_list_facts(head)
     elif first == "{":
-        facts = _json_object_facts(head)
+        facts = _json_object_facts(head, table=spec.orient in ("split", "list", "columns"))
     stated = facts is None and spec.format == "json" and head.whole
     if stated and _parse_or_none(head.data) is not None:
         return replace(head.base, format="json", layout="object")
@@ -156,7 +157,7 @@ def _parse_or_none(data: bytes) -> Json:
     if not _may_be_json(data):  # an error is slow to raise
         return None
     try:
-        return orjson.loads(data)
+        return load_json(data)[0]
     except orjson.JSONDecodeError:
         return None
 
@@ -185,7 +186,7 @@ def _json_list_facts(head: TextHead) -> FileFacts | None:
     return replace(head.base, format="json", layout="list", shape=_rows_shape(values))
 
 
-def _json_object_facts(head: TextHead) -> FileFacts | None:
+def _json_object_facts(head: TextHead, *, table: bool) -> FileFacts | None:
     in_a_row = _concatenated_values(head)
     if len(in_a_row) >= 2 and sum(value is not None for value in in_a_row) * 2 >= len(in_a_row):
         return replace(head.base, format="json", layout="values", shape=_rows_shape(in_a_row))
@@ -193,7 +194,7 @@ def _json_object_facts(head: TextHead) -> FileFacts | None:
         value = _parse_or_none(head.data)
         if isinstance(value, dict):
             one_line = len([line for line in head.lines if line.strip(_SPACE)]) == 1
-            shape = _object_shape(value)
+            shape = frozenset(value) if table else _object_shape(value)
             return replace(
                 head.base, format="json", layout="object", shape=shape, one_line=one_line
             )

@@ -102,10 +102,24 @@ def _trial_rank(trial: _Trial) -> tuple[float, bool, int, int, int, str]:
 
 def _delimiter_candidates(lines: Sequence[str]) -> list[str]:
     sample = [line for line in lines if line.strip()][:100]
-    marks = [mark for mark in _SINGLE if sum(mark in line for line in sample) * 2 > len(sample)]
+    marks = [
+        mark
+        for mark in _SINGLE
+        if (held := sum(mark in line for line in sample))
+        and (held * 2 > len(sample) or _joins_lines(lines, mark))
+    ]
     counts = Counter(run for line in sample for run in dict.fromkeys(_RUN.findall(line)))
     often = [run for run, count in counts.items() if count >= 0.9 * len(sample)]
     return marks + [run for run in often if _is_long_mark(run, sample)]
+
+
+def _joins_lines(lines: Sequence[str], mark: str) -> bool:
+    """Whether the mark delimits records most of whose lines lie inside quoted cells."""
+    if not _quotes_close(lines, mark):
+        return False
+    records = list(_head_records(lines, Dialect(delimiter=mark), whole=False))
+    several = sum(len(record) > 1 for record in records)
+    return several * 2 > len(records) and any("\n" in cell for row in records for cell in row)
 
 
 def _is_long_mark(run: str, sample: Sequence[str]) -> bool:

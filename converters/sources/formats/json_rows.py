@@ -1,8 +1,9 @@
 """Rows of JSON files: a value per line, elements of a list or object, or the whole file."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
     BrokenRow,
     RowChunk,
-    ends_early,
+    chunk_of_counted,
     parse_row,
     parse_rows,
     row_excerpt,
@@ -32,7 +33,8 @@ class RowRoot:
         keys: the names on the way to the container; for each, whether it is one key (quoted).
         keyed: the container is an object, whose keys name the rows; else it is a list.
         rest: path from an element of the container to the rows, None where elements are rows.
-        streams: False where the whole file has to be in memory (`$`, an index on the way).
+        streams: False where the whole file has to be in memory (`$`, an index on the way, a table).
+        orient: what is found there is a table in this orient, whose rows are meant.
     """
 
     text: str
@@ -40,11 +42,12 @@ class RowRoot:
     keyed: bool = False
     rest: str | None = None
     streams: bool = True
+    orient: str | None = None
 
     @property
     def whole(self) -> bool:
         """Whether the file itself is the one row."""
-        return self.text == "$"
+        return self.text == "$" and self.orient is None
 
 
 def compile_root(text: str, where: str) -> RowRoot:
@@ -362,7 +365,7 @@ def read_json_lines(parts: Iterator[bytes]) -> Iterator[RowChunk]:
     for lines in split_line_blocks(parts):
         rows = [line for line in lines if line is None or (line and not line.isspace())]
         for start in range(0, len(rows), BATCH_ROWS):
-            yield RowChunk(values=parse_rows(rows[start : start + BATCH_ROWS]))
+            yield parse_rows(rows[start : start + BATCH_ROWS])
 
 
 def read_json_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Iterator[RowChunk]:
@@ -373,21 +376,32 @@ def read_json_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Ite
 
 def flatten_elements(group: Sequence[Element], root: RowRoot) -> Iterator[RowChunk]:
     """The rows of some elements of the container: themselves, or what `rest` finds in them."""
-    values = parse_elements(group)
-    keys = [element.key or "" for element in group] if root.keyed else None
+    parsed = parse_elements(group)
     if root.rest is None:
-        yield RowChunk(values=values, keys=keys)
+        keys = [element.key or "" for element in group] if root.keyed else None
+        yield replace(parsed, keys=keys)
         return
-    deeper = [hit for value in values for hit in _rows_inside(value, root.rest)]
+    deeper: list[tuple[str | None, Json]] = []
+    counts: Counter[int] = Counter()  # what an element holds counts for its first row
+    for place, value in enumerate(parsed.values):
+        rows = _rows_inside(value, root.rest)
+        if rows and place in parsed.non_finite:
+            counts[len(deeper)] += parsed.non_finite[place]
+        deeper += rows
     if deeper:
-        yield RowChunk(values=[value for _, value in deeper], keys=_row_keys(deeper))
+        values = [value for _, value in deeper]
+        yield RowChunk(values=values, keys=_row_keys(deeper), non_finite=counts)
 
 
-def parse_elements(group: Sequence[Element]) -> list[Json]:
+def parse_elements(group: Sequence[Element]) -> RowChunk:
     """The values of elements, `Broken` where one is no JSON."""
     if any(element.fault for element in group):
-        return [element.fault or parse_row(element.data) for element in group]
+        return chunk_of_counted([_parse_element(element) for element in group])
     return parse_rows([element.data for element in group])
+
+
+def _parse_element(element: Element) -> tuple[Json, int]:
+    return (element.fault, 0) if element.fault else parse_row(element.data)
 
 
 def _rows_inside(value: Json, rest: str) -> list[tuple[str | None, Json]]:
@@ -403,45 +417,3 @@ def _rows_inside(value: Json, rest: str) -> list[tuple[str | None, Json]]:
 def _row_keys(deeper: Sequence[tuple[str | None, Json]]) -> list[str] | None:
     keys = [key for key, _ in deeper if key is not None]
     return [key or "" for key, _ in deeper] if keys else None
-
-
-def read_json_document(
-    parts: Iterator[bytes], stem: str, path: str | None, where: str
-) -> Iterator[RowChunk]:
-    """The file's one value as a row with the key `stem`, or what `path` hits in it as rows."""
-    value = parse_json_document(parts, where=where)
-    if type(value) is BrokenRow or path is None:
-        yield RowChunk(values=[value], keys=[stem])
-        return
-    try:
-        nodes = paths.compile_path(path).nodes(paths.Node(value))
-    except paths.RowError as error:
-        raise SourceError(where, f"root {path}: {error.reason} at {error.path}") from error
-    if not nodes:
-        raise SourceError(
-            where, f"root {path} is not in the file", "choose one of the roots that were found"
-        )
-    keys = [node.key for node in nodes if isinstance(node.key, str)]
-    keyed = len(keys) == len(nodes) and path.endswith("*")
-    yield RowChunk(values=[node.value for node in nodes], keys=keys if keyed else None)
-
-
-def parse_json_document(
-    parts: Iterator[bytes], limit: int = MAX_ROW_BYTES, where: str | None = None
-) -> Json:
-    """The value of a whole file, or `Broken` (also past `limit` bytes)."""
-    data: list[bytes] = []
-    size = 0
-    for part in parts:
-        size += len(part)
-        if size > limit:
-            return BrokenRow(
-                f"file of more than {limit >> 20} MiB as one row",
-                row_excerpt(data[0] if data else part),
-            )
-        data.append(part)
-    text = b"".join(data)
-    value = parse_row(text)
-    if type(value) is BrokenRow and where is not None and ends_early(text):
-        raise truncated_error(where, "the file ends inside its JSON value")
-    return value

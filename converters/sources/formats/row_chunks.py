@@ -3,13 +3,15 @@
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 import orjson
 
+from ingot.converters.paths import Index, Key, Mark, Names, Step, compile_path
 from ingot.converters.rows import BadRow, Batch, Json
 
 # orjson reads integers beyond 64 bits as floats; such texts, found by a long run of digits, are
@@ -19,6 +21,8 @@ _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
 _ZERO_RUN = b"0" * 19
 _STRIDE = 6
 _SMALL = 4096
+# What Python's json.dumps writes for numbers that JSON does not have; texts are passed over.
+_NON_FINITE = re.compile(rb'"(?:[^"\\]|\\.)*+"?|-?Infinity|NaN', re.DOTALL)
 # No data set is nested like this; what walks a row may then be written as plain recursion.
 MAX_DEPTH = 256
 
@@ -45,24 +49,62 @@ def may_be_deep(data: bytes) -> bool:
     return len(data) > 2 * MAX_DEPTH and data.count(b"[") + data.count(b"{") > MAX_DEPTH
 
 
+def load_json(data: bytes) -> tuple[Json, int]:
+    """The value of a JSON text, and how many numbers that are not finite were read as null.
+
+    Integers beyond 64 bits become floats. Raises orjson.JSONDecodeError.
+    """
+    try:
+        return orjson.loads(data), 0
+    except orjson.JSONDecodeError:
+        text, count = nullify_non_finite(data)
+        if not count:
+            raise
+    try:
+        return orjson.loads(text), count
+    except orjson.JSONDecodeError:
+        # A text of the same length, so that the error names the place in the data.
+        return orjson.loads(_NON_FINITE.sub(_same_length_number, data)), count
+
+
+def nullify_non_finite(data: bytes) -> tuple[bytes, int]:
+    """A JSON text with null for each `NaN`, `Infinity` and `-Infinity`, and how many there were."""
+    if b"NaN" not in data and b"Infinity" not in data:
+        return data, 0
+    found = [one.span() for one in _NON_FINITE.finditer(data) if not one[0].startswith(b'"')]
+    ends = [0, *(end for _, end in found)]
+    starts = [*(start for start, _ in found), len(data)]
+    kept = [data[end:start] for end, start in zip(ends, starts, strict=True)]
+    return b"null".join(kept), len(found)
+
+
+def _same_length_number(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[0].startswith(b'"') else b"0".rjust(len(found[0]))
+
+
 def parse_json(data: bytes) -> Json:
     """The value of a JSON text in UTF-8. Raises JsonTextError."""
+    return parse_counted(data)[0]
+
+
+def parse_counted(data: bytes) -> tuple[Json, int]:
+    """As `parse_json`, with how many numbers that are not finite were read as null."""
     try:
-        value = orjson.loads(data)
+        value, count = load_json(data)
     except orjson.JSONDecodeError as error:
         raise JsonTextError(_json_error_text(error)) from error
     if may_be_deep(data) and _is_deep(value):
         raise JsonTextError(f"nested more than {MAX_DEPTH} levels deep")
     if has_long_digits(data) and _LONG_NUMBER.search(data):
-        return _parse_exactly(data)
-    return value
+        return _parse_exactly(nullify_non_finite(data)[0] if count else data), count
+    return value, count
 
 
 def ends_early(data: bytes) -> bool:
     """Whether nothing is wrong with a JSON text but that it ends before its value does."""
     try:
         text, _ = codecs.utf_8_decode(data)  # without a last character that is cut off itself
-        orjson.loads(text)
+        load_json(text.encode())
     except orjson.JSONDecodeError as error:
         return error.pos >= len(text)
     except UnicodeDecodeError:
@@ -87,13 +129,9 @@ def _child_values(value: Json) -> Iterable[Json]:
 
 def _parse_exactly(data: bytes) -> Json:
     try:
-        return json.loads(data, parse_constant=_refuse_constant)
+        return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise JsonTextError(str(error).partition(";")[0]) from error
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _json_error_text(error: orjson.JSONDecodeError) -> str:
@@ -122,13 +160,15 @@ class BrokenRow:
 class RowChunk:
     """Consecutive rows of a file: values (or `Broken`), where known their keys and Arrow form.
 
-    `sound` says that no value is `Broken`, so that nobody has to look at each of them.
+    `sound` says that no value is `Broken`, so that nobody has to look at each of them. `non_finite`
+    holds, by a value's place, how many numbers in it are not finite and were read as null.
     """
 
     values: Sequence[Json]
     keys: Sequence[str] | None = None
     table: Any | None = None
     sound: bool = False
+    non_finite: Mapping[int, int] = field(default_factory=dict)
 
 
 ChunkReader = Callable[[], Iterator[RowChunk]]
@@ -143,25 +183,31 @@ def row_excerpt(data: bytes | str) -> str:
     return data[:EXCERPT_CHARACTERS].encode("utf-8", "replace").decode().strip()
 
 
-def parse_rows(rows: Sequence[bytes | None]) -> list[Json]:
+def parse_rows(rows: Sequence[bytes | None]) -> RowChunk:
     """The values of JSON texts (None = one that is too long), `BrokenRow` for what is no JSON."""
     try:
         plain = not has_long_digits(b"\n".join(rows))  # type: ignore[arg-type] # None: TypeError
         if plain and not any(map(may_be_deep, rows)):  # type: ignore[arg-type]
-            return [orjson.loads(row) for row in rows]  # type: ignore[arg-type]
+            return RowChunk(values=[orjson.loads(row) for row in rows])  # type: ignore[arg-type]
     except (orjson.JSONDecodeError, TypeError):
         pass
-    return [parse_row(row) for row in rows]
+    return chunk_of_counted([parse_row(row) for row in rows])
 
 
-def parse_row(row: bytes | None) -> Json:
-    """The value of one JSON text, `BrokenRow` where it is too long or no JSON."""
+def chunk_of_counted(rows: Sequence[tuple[Json, int]]) -> RowChunk:
+    """The chunk of some values, each with the number of what was read as null in it."""
+    counts = {place: count for place, (_, count) in enumerate(rows) if count}
+    return RowChunk(values=[value for value, _ in rows], non_finite=counts)
+
+
+def parse_row(row: bytes | None) -> tuple[Json, int]:
+    """The value of one JSON text, `BrokenRow` where it is too long or no JSON, and its count."""
     if row is None:
-        return BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", "")
+        return BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", ""), 0
     try:
-        return parse_json(row)
+        return parse_counted(row)
     except JsonTextError as error:
-        return BrokenRow(str(error), row_excerpt(row))
+        return BrokenRow(str(error), row_excerpt(row)), 0
 
 
 def to_batches(
@@ -193,15 +239,23 @@ def _slice_chunk(stretch: RowChunk, start: int, stop: int) -> RowChunk:
         keys=None if stretch.keys is None else stretch.keys[start:stop],
         table=None if table is None else table.slice(start, stop - start),
         sound=stretch.sound,
+        non_finite={p - start: n for p, n in stretch.non_finite.items() if start <= p < stop},
     )
 
 
 def _number_batch(name: str, first: int, part: RowChunk) -> Batch:
     values = part.values
+    non_finite = [(first + place, count) for place, count in part.non_finite.items()]
     broken = [] if part.sound else [p for p, value in enumerate(values) if type(value) is BrokenRow]
     if not broken:
-        rows = range(first, first + len(values))
-        return Batch(file=name, rows=rows, values=values, keys=part.keys, table=part.table)
+        return Batch(
+            file=name,
+            rows=range(first, first + len(values)),
+            values=values,
+            keys=part.keys,
+            table=part.table,
+            non_finite=non_finite,
+        )
     gone = frozenset(broken)
     kept = [place for place in range(len(values)) if place not in gone]
     return Batch(
@@ -211,6 +265,7 @@ def _number_batch(name: str, first: int, part: RowChunk) -> Batch:
         keys=None if part.keys is None else [part.keys[place] for place in kept],
         bad=[to_bad_row(first + place, values[place]) for place in broken],
         table=None if part.table is None else part.table.take(kept),
+        non_finite=non_finite,
     )
 
 
@@ -227,44 +282,80 @@ def to_bad_row(row: int, broken: BrokenRow) -> BadRow:
 
 def _parse_chunk_fields(part: RowChunk, fields: Sequence[str]) -> RowChunk:
     """The same rows with the JSON of their text fields parsed; the Arrow form no longer applies."""
-    values = [row if type(row) is BrokenRow else parse_fields(row, fields) for row in part.values]
-    return RowChunk(values=values, keys=part.keys)
+    rows = []
+    for place, row in enumerate(part.values):
+        counts = [part.non_finite.get(place, 0)]
+        value = row if type(row) is BrokenRow else parse_fields(row, fields, counts)
+        rows.append((value, 0 if type(value) is BrokenRow else sum(counts)))
+    return replace(chunk_of_counted(rows), keys=part.keys)
 
 
-def parse_fields(row: Json, fields: Sequence[str]) -> Json:
-    """A row with the named text fields replaced by the JSON they hold, or `Broken` (`bad_json`).
+def parse_fields(row: Json, fields: Sequence[str], counts: list[int] | None = None) -> Json:
+    """A row with the texts at these paths replaced by the JSON they hold, or `Broken` (`bad_json`).
 
-    A field is a key, or a dotted way down through objects; missing, null and blank fields stay or
-    become null.
+    The fields are parsed in order, so that a later one may lead into what an earlier one gave.
+    What is missing or null stays as it is, and blank texts become null. To `counts` is added how
+    many numbers that are not finite each text holds.
     """
-    for field in fields:
-        row = _parse_field(row, field, field)
+    counts = [] if counts is None else counts
+    for path in fields:
+        if row.__class__ is dict and path in row and path.isidentifier():  # the usual case
+            parsed = _parse_text(row[path], path, counts)
+            row = parsed if type(parsed) is BrokenRow else {**row, path: parsed}
+        else:
+            change = partial(_parse_text, path=path, counts=counts)
+            row = change_at(row, compile_path(path).steps, change)
         if type(row) is BrokenRow:
             return row
     return row
 
 
-def _parse_field(value: Json, way: str, field: str) -> Json:
-    if not isinstance(value, dict):
-        return value
-    if way in value:
-        parsed = _parse_text(value[way], field)
-        return parsed if type(parsed) is BrokenRow else {**value, way: parsed}
-    cut = way.find(".")
-    while cut >= 0:
-        if (head := way[:cut]) in value:
-            inner = _parse_field(value[head], way[cut + 1 :], field)
-            return inner if type(inner) is BrokenRow else {**value, head: inner}
-        cut = way.find(".", cut + 1)
-    return value
+def change_at(value: Json, steps: Sequence[Step], change: Callable[[Json], Json]) -> Json:
+    """A value with all that a path leads to changed; `Broken` where a change gives that."""
+    if not steps:
+        return change(value)
+    copy = value
+    for place, left in _inner_places(value, steps[0]):
+        inner = change_at(value[place], (*left, *steps[1:]), change)
+        if type(inner) is BrokenRow:
+            return inner
+        copy = value.copy() if copy is value else copy
+        copy[place] = inner
+    return copy
 
 
-def _parse_text(value: Json, field: str) -> Json:
+def _inner_places(value: Json, step: Step) -> Iterable[tuple[str | int, tuple[Step, ...]]]:
+    """The keys or places that a step leads to, with what is left of a run of names."""
+    if isinstance(value, dict):
+        if isinstance(step, Names):
+            return next(([run] for run in _name_runs(step.names) if run[0] in value), ())
+        if isinstance(step, Mark) and step.mark == "*":
+            return [(key, ()) for key in value]
+        return [(step.name, ())] if isinstance(step, Key) and step.name in value else ()
+    if not isinstance(value, list):
+        return ()
+    if isinstance(step, Mark) and step.mark == "[*]":
+        return [(place, ()) for place in range(len(value))]
+    if isinstance(step, Index) and -len(value) <= step.place < len(value):
+        return [(step.place, ())]
+    return ()
+
+
+@lru_cache(maxsize=4096)
+def _name_runs(names: tuple[str, ...]) -> tuple[tuple[str, tuple[Step, ...]], ...]:
+    """The keys that a run of names may begin with, longest first, and what follows each."""
+    ends = range(len(names), 0, -1)
+    return tuple((".".join(names[:n]), (Names(names[n:]),) if names[n:] else ()) for n in ends)
+
+
+def _parse_text(value: Json, path: str, counts: list[int]) -> Json:
     if not isinstance(value, str):
         return value
     if not value.strip():
         return None
     try:
-        return parse_json(value.encode())
+        parsed, count = parse_counted(value.encode())
     except JsonTextError as error:
-        return BrokenRow(str(error), row_excerpt(value), "bad_json", field)
+        return BrokenRow(str(error), row_excerpt(value), "bad_json", path)
+    counts.append(count)
+    return parsed

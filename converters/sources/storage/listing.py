@@ -296,6 +296,12 @@ def file_stem(name: str) -> str:
     return head if dot and head else base
 
 
+def path_stem(name: str) -> str:
+    """A file's relative name without extensions: `a/train.jsonl.gz` gives `a/train`."""
+    folder, slash, base = name.rpartition("/")
+    return f"{folder}{slash}{file_stem(base)}"
+
+
 def matches_globs(name: str, patterns: Sequence[str] | None) -> bool:
     """Whether a name (relative, with `/`) is chosen; the last pattern that matches decides.
 

@@ -1,4 +1,4 @@
-"""`ingot chat`: settle the mapping of a data set in conversation."""
+"""`ingot chat`: agree on the mapping of a data set in a conversation."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from ingot.agent.chat.conversation import ChatStore, Conversation
 
 _STAGES = {
-    "discover": "looking at the files",
-    "sample": "rows drawn",
-    "propose": "a mapping proposed",
-    "repair": "to be corrected",
-    "validate": "tried on the sample",
-    "look": "looked at its records",
+    "discover": "files listed",
+    "sample": "rows sampled",
+    "propose": "mapping proposed",
+    "repair": "mapping corrected",
+    "validate": "mapping tried on the sample",
+    "look": "records inspected",
 }
 
 

@@ -69,7 +69,7 @@ class Talk:
                 self._say("this line is not UTF-8; it is not read", "red")
             elif not self._turn(line):
                 break
-        self._say(f"kept: ingot chat --resume {self._now.id}")
+        self._say(f"To resume: ingot chat --resume {self._now.id}")
 
     def _turn(self, line: str) -> bool:
         heard = _StreamedWords(self._console)
@@ -318,8 +318,13 @@ def _show_effect(console: Console, reply: Reply, context: Context) -> None:
         return
     counts = {kind: found.count(kind) for kind in ("changed", "lost", "gained")}
     nonzero = {kind: count for kind, count in counts.items() if count}
-    line = f"{found.same} of {found.of} records are as before"
-    console.print(plain_text(f"{line}; {display.counts_text(nonzero)}" if nonzero else line))
+    old, new = (found.same + counts["changed"] + counts[kind] for kind in ("lost", "gained"))
+    line = f"{found.same} of {found.of} records are unchanged"
+    if old != new:
+        line = f"{old:,} -> {new:,} records" + (f", {found.same:,} unchanged" * (found.same > 0))
+    elif nonzero:
+        line = f"{line}; {display.counts_text(nonzero)}"
+    console.print(plain_text(line))
     for one in found.differences[:1]:
         console.print(plain_text(f"{redact(one.place)}, before (-) and after (+)", "bold"))
         _print_marked(console, difference_lines(one, now.order, context))
@@ -417,11 +422,11 @@ def _show_alternatives(console: Console, reply: Reply, context: Context) -> None
             console, [[redact(cell) for cell in row] for row in describe(one.mapping)]
         )
     if reply.others:
-        console.print(plain_text("take N takes one of them"))
+        console.print(plain_text("To use one of them: take N"))
 
 
 def _show_help(console: Console, reply: Reply, context: Context) -> None:
-    display.print_grid(console, list(command_usages()))
+    display.print_grid(console, list(command_usages(reply.text)))
     if context.asking:
         console.print(
             plain_text("Everything else is read by the model: say what should be different.")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ingot.agent.context import Context
     from ingot.agent.state import State
 
-_NO_TERMINAL = "a person has to approve the proposal: there is no terminal to ask on, and no --yes"
+_NO_TERMINAL = "a person must approve the proposal, but there is no terminal and no --yes"
 _WHY = {
     "rejected": "the proposal was not approved",
     "unmappable": "the data cannot be mapped without a person",
@@ -108,6 +108,7 @@ def convert(
             "limit",
             "dry_run",
             "overwrite",
+            "workers",
             "allow_drift",
             "yes",
         ),

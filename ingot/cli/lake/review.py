@@ -1,8 +1,9 @@
 """`ingot lake review`: show what waits in a lake, and decide it."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +28,7 @@ from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.lake.lake_order import LakeOrder
+    from ingot.agent.lake.review_queue import ShownProposal
     from ingot.converters.lake.catalog import SetFacts
     from ingot.converters.lake.survey import DataSet
 
@@ -217,7 +219,8 @@ def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | N
         except IngotError as error:  # the data changes while it is looked at
             print_error(str(error))
             break
-        choice = _read_choice(rules=bool(second and second.mapping))
+        may_approve = partial(_may_approve, order, data_set, shown)
+        choice = _read_choice(may_approve, rules=bool(second and second.mapping))
         try:
             if choice == "y":
                 note_line(f"approved: {review_queue.approve(order, facts, own)}")
@@ -239,6 +242,24 @@ def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | N
     return "skipped"
 
 
+def _may_approve(order: "LakeOrder", data_set: "DataSet", shown: "ShownProposal") -> bool:
+    """Whether a mapping passes; if not, say which gates it fails and what can be done."""
+    from ingot.agent.judging.policy import failed_gates, gates_of_state
+    from ingot.agent.lake.review_queue import proposal_file
+
+    if not failed_gates(shown.state.get("problems", ())):
+        return True
+    failing = [one for one in gates_of_state(shown.state) if one.state == "fail"]
+    said = "; ".join(f"{one.name} is {one.figure}, wanted is {one.limit}" for one in failing)
+    print_error(f"not approved, it does not pass: {said or 'see the problems above'}")
+    words = ["ingot", "chat", data_set.source.location]
+    if (file := proposal_file(order, data_set.name)).is_file():
+        words += ["--mapping", str(file)]
+    save = f"save {shlex.quote(str(order.mapping(data_set.name)))}"
+    note_line(f"[e]dit it here, or change it in conversation: {shlex.join(words)} (then: {save})")
+    return False
+
+
 def _introduce_set(facts: "SetFacts") -> None:
     files = f"{count_text(facts.files, 'file')}, {facts.bytes:,} bytes"
     note_line(f"{facts.place}: {files}, {facts.format}")
@@ -248,10 +269,10 @@ def _introduce_set(facts: "SetFacts") -> None:
         note_line(f"{facts.card['file']} says: {card}")
 
 
-def _read_choice(*, rules: bool) -> str:
+def _read_choice(may_approve: Callable[[], bool], *, rules: bool) -> str:
     """Return one of the letters; the end of the input quits."""
     allowed = {key: text for key, text in _CHOICES.items() if rules or key != "r"}
     while True:
         answer = read_answer(f"{', '.join(allowed.values())}: ").lower()[:1] or "q"
-        if answer in allowed:
+        if answer in allowed and (answer != "y" or may_approve()):
             return answer

@@ -77,6 +77,7 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
     """List the data sets before anything is done with them."""
     from ingot.agent.lake.file_scan import find_sets, list_files
     from ingot.agent.lake.run import LakeProgress
+    from ingot.converters.lake.survey import group_by_reason
     from ingot.converters.output.worker_pool import Workers
 
     listed = list_files(order)
@@ -84,7 +85,7 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
         found = find_sets(
             order, listed, workers, lambda *counts: listen(LakeProgress("files", *counts))
         )
-    files, left_out = len(listed.entries), len(found.all_left_out())
+    files, left_out = len(listed.entries), [(one.name, one.why) for one in found.all_left_out()]
     sets: list[dict[str, Json]] = [
         {
             "name": one.name,
@@ -98,7 +99,9 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
         for one in found.sets
     ]
     if as_json:
-        print_json({"files": files, "sets": sets, "left_out": left_out})
+        reasons = [{"name": name, "why": why} for name, why in left_out]
+        document = {"files": files, "sets": sets, "left_out": len(left_out)}
+        print_json({**document, "left_out_files": reasons})
         return
     lines = [
         (s["name"], s["format"] or "-", count_text(s["files"], "file"), f"{s['bytes']:,} bytes")
@@ -106,7 +109,10 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
     ]
     print_grid(stdout_console(), lines)
     counts = f"{count_text(len(sets), 'data set')} in {count_text(files, 'file')}"
-    print_line(f"{counts}, {left_out:,} left out", "bold")
+    print_line(f"{counts}, {len(left_out):,} left out", "bold")
+    for why, number, names in group_by_reason(left_out):
+        more = f" and {number - len(names):,} more" if number > len(names) else ""
+        print_line(f"left out, {why}: {', '.join(names)}{more}")
 
 
 def _show_report(order: LakeOrder, report: "LakeReport", *, as_json: bool) -> None:
@@ -156,9 +162,9 @@ def _show_report(order: LakeOrder, report: "LakeReport", *, as_json: bool) -> No
             note_line(f"{_status_words(one)}: {one.name}: {why}", _STYLES[status])
         if len(found) > _MOST_SHOWN:
             note_line(f"... and {len(found) - _MOST_SHOWN:,} more {_status_words(found[0])}")
-    console.print(plain_text(f"overview: {order.out / 'index.html'}"))
+    console.print(plain_text(f"page: {order.out / 'index.html'}"))
     if statuses["waiting"]:
-        console.print(plain_text(f"to review what waits: ingot lake review {order.out}"))
+        console.print(plain_text(f"to review: ingot lake review {order.out}"))
 
 
 def _status_words(facts: "SetFacts") -> str:

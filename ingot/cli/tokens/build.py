@@ -229,7 +229,7 @@ def build_tokens(
     pattern: Annotated[
         str,
         Setting(
-            "Files of the folder to read; *.jsonl for unified records in JSON Lines.",
+            "Files of the folder to read; *.jsonl for ingot records.",
             metavar="GLOB",
             section=INPUT,
         ),
@@ -260,7 +260,7 @@ def build_tokens(
         ),
     ] = True,
 ) -> None:
-    """Tokenize Parquet texts or unified records into a Megatron data set (.bin/.idx).
+    """Tokenize Parquet texts or ingot records into a Megatron data set (.bin/.idx).
 
     Rows that cannot be tokenized are listed in PREFIX.rejects.jsonl, files that cannot be read in
     PREFIX.meta.json; with --fail-fast the first one stops the build. Log lines (JSON) go to stdout.

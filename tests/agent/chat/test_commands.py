@@ -3,15 +3,17 @@ import pytest
 from ingot.agent.chat.commands import (
     COMMANDS,
     CommandSyntaxError,
-    ValueSyntaxError,
     command_usages,
     parse_command,
+)
+from ingot.agent.chat.edits import apply_edits
+from ingot.agent.chat.typed_values import (
+    ValueSyntaxError,
     parse_meta_value,
     parse_parts,
     parse_scalar,
     split_outside_quotes,
 )
-from ingot.agent.chat.edits import apply_edits
 from ingot.converters import json_yaml
 
 FIELDS = ("title", "body", "first name", "lang", "q", "a")
@@ -50,7 +52,7 @@ EDITS = [
     (PT, "  SET text title,...  ", text("title", {"current": 0})),
     (PT, 'set text "Title: ",title', text({"literal": "Title: "}, "title")),
     (PT, "set text {{title}}: {{body}}", text({"template": "{{title}}: {{body}}", "each": []})),
-    (PT, "set text title|body", text({"first_of": ["title", "body"]})),
+    (PT, "set text title|body", text({"any_of": ["title", "body"]})),
     (PT, "set text first name", text("first name")),
     (PT, "set text ['a, b'],body", text("['a, b']", "body")),
     (EITHER, "set alternative 1 text title", text("title", alternative=1)),
@@ -67,7 +69,13 @@ EDITS = [
         {
             "set": "message",
             "number": 3,
-            "message": {"each": [], "role": "tool", "content": ["body"], "loss_mask": None},
+            "message": {
+                "each": [],
+                "where": [],
+                "role": "tool",
+                "content": ["body"],
+                "loss_mask": None,
+            },
             "alternative": None,
         },
     ),
@@ -77,7 +85,7 @@ EDITS = [
         {
             "set": "messages",
             "messages": [
-                {"each": [], "role": "user", "content": ["q"], "loss_mask": None},
+                {"each": [], "where": [], "role": "user", "content": ["q"], "loss_mask": None},
                 {"current": 1},
             ],
             "alternative": None,

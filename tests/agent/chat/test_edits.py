@@ -39,7 +39,7 @@ EITHER = {
     "any_of": [{"text": "a"}, {"text": "b"}],
     "where": [{"path": "ok", "in": [True]}],
 }
-MESSAGE = {"each": [], "role": "user", "content": ["x"], "loss_mask": None}
+MESSAGE = {"each": [], "where": [], "role": "user", "content": ["x"], "loss_mask": None}
 
 
 def edit(kind, **given):
@@ -65,10 +65,10 @@ CASES = {
     ),
     "first of several": (
         PT,
-        edit("text", parts=[{"first_of": ["x", "y"]}]),
+        edit("text", parts=[{"any_of": ["x", "y"]}]),
         {"text": {"any_of": ["x", "y"]}},
     ),
-    "first of one": (PT, edit("text", parts=[{"first_of": ["x"]}]), {"text": "x"}),
+    "first of one": (PT, edit("text", parts=[{"any_of": ["x"]}]), {"text": "x"}),
     "values looked up, texts replaced": (
         PT,
         edit(
@@ -79,6 +79,7 @@ CASES = {
                     "map": [{"value": "0", "becomes": "bad"}, {"value": "1", "becomes": None}],
                     "replace": [{"find": "<s>", "put": ""}],
                     "json": True,
+                    "sep": ", ",
                 }
             ],
         ),
@@ -88,12 +89,18 @@ CASES = {
                 "map": {"0": "bad", "1": None},
                 "replace": {"<s>": ""},
                 "as": "json",
+                "sep": ", ",
             }
         },
     ),
+    "parts with another separator": (
+        PT,
+        edit("text", parts=[{"concat": ["x", "y"], "each": [], "sep": "\n\n"}]),
+        {"text": {"concat": ["x", "y"], "sep": "\n\n"}},
+    ),
     "a modified path without modifiers is a path": (
         PT,
-        edit("text", parts=[{"path": "x", "map": [], "replace": [], "json": False}]),
+        edit("text", parts=[{"path": "x", "map": [], "replace": [], "json": False, "sep": None}]),
         {"text": "x"},
     ),
     "a template": (
@@ -264,7 +271,16 @@ CASES = {
     "group": (
         PT,
         edit("group", group={"by": ["id"], "sort": None}),
-        {"group": {"by": ["id"]}},
+        {
+            "group": {"by": ["id"]},
+            "text": {**PT["text"], "each": "[*]"},
+            "meta": {"language": "[0].lang"},
+        },
+    ),
+    "another group": (
+        {**PT, "group": {"by": ["id"]}},
+        edit("group", group={"by": ["id"], "sort": "n"}),
+        {"group": {"by": ["id"], "sort": "n"}},
     ),
     "no group": ({**PT, "group": {"by": ["id"]}}, edit("group", group=None), {"group": None}),
     "root": (PT, edit("root", path="data[*]"), {"source": {"root": "data[*]"}}),
@@ -385,7 +401,28 @@ def test_conditions_are_said_as_they_were_set():
                 },
             },
         ),
+        (
+            {"path": "by", "order": ["user", "assistant"]},
+            {"path": "by", "order": ["assistant", "user"]},
+        ),
     ],
 )
 def test_roles_are_exchanged(role, other):
     assert swap_role(role) == other
+
+
+def test_conditions_go_with_what_is_said():
+    kinds = [[{"path": "kind", "in": [kind]}] for kind in ("q", "a")]
+    messages = [
+        {"each": "t[*]", "where": kinds[0], "role": "user", "content": "x"},
+        {"each": "t[*]", "where": kinds[1], "role": "assistant", "content": "x"},
+    ]
+    made = apply_edits({"version": 2, "messages": messages}, [edit("swap", alternative=None)])
+    assert [one["where"] for one in made["messages"]] == kinds[::-1]
+
+
+def test_no_speaker_of_an_order_is_named():
+    role = {"path": "by", "order": ["user", "assistant"]}
+    document = {"version": 2, "messages": [{"each": "t[*]", "role": role, "content": "x"}]}
+    with pytest.raises(MappingError, match="a message whose role is read from the data by name"):
+        apply_edits(document, [edit("role", number=1, value="Ann", role="user")])

@@ -11,6 +11,7 @@ from ingot.agent.chat.operations import (
 )
 from ingot.agent.context import Context
 from ingot.agent.model.budget import estimate_tokens
+from ingot.agent.reporting.preview import preview
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.mapping.bind import parse
 from tests.agent.chat.conftest import ANSWERS, STAPLES
@@ -120,7 +121,9 @@ def test_what_says_nothing_new_makes_no_step(offline):
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("put the title in front", "help lists the commands"),
+        ("put the title in front", "These may fit: set TARGET VALUE; help set lists"),
+        ("make the speaker the user please", "role NAME user|assistant|system|tool|drop"),
+        ("what is this", "help lists the commands, fields the fields of the data"),
         ("shows 3", "Did you mean: show [N]?"),
         ("set the title in front", "cannot be set"),
         ("/nonsense", "there is no command 'nonsense'"),
@@ -132,6 +135,140 @@ def test_plain_language_needs_a_model(offline, line, hint):
     assert talk.now.at == 0
 
 
+def test_a_sentence_is_not_taken_for_a_command_that_sounds_like_it(offline):
+    talk = offline(STAPLES)
+    assert "take N" not in talk("make it shorter and more formal please").say
+    assert talk("what now?").say.startswith("No model is configured, so only short commands")
+    talk = offline(STAPLES, mapper="rules")
+    assert talk("what now?").say.startswith("The mapper is rules and no model is asked, so only")
+
+
+TALKS = [
+    {
+        "id": f"c{n}",
+        "scene": f"A table for {n} is booked",
+        "turns": [
+            {"who": ("Ann", "Bob")[place % 2], "text": f"This is line {place} of talk {n}."}
+            for place in range(4)
+        ],
+    }
+    for n in range(30)
+]
+
+
+def roles_of(talk):
+    _, record = preview(talk.now.state, talk.context, examples=1).examples[0]
+    return [(one["role"], one["content"]) for one in record["messages"]]
+
+
+def test_a_list_of_messages_is_set_with_its_speakers(offline):
+    talk = offline(TALKS, mode="pt", mapper="rules")
+    told = talk("set messages turns speaker=who text=text")
+    assert told.show == ("changes",)
+    assert talk.now.mapping["messages"] == [
+        {"each": "turns[*]", "role": {"path": "who"}, "content": "text"}
+    ]
+    assert "Ann" in str(talk.now.state["problems"])
+    talk("role Ann user")
+    talk("role Bob assistant")
+    assert talk.now.state["problems"] == ()
+    assert roles_of(talk)[:2] == [
+        ("user", "This is line 0 of talk 0."),
+        ("assistant", "This is line 1 of talk 0."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("roles", "first"),
+    [
+        ("speaker=who text=text roles=Ann:assistant,Bob:user", ["assistant", "user"]),
+        ("speaker=who text=text roles=user,assistant", ["user", "assistant"]),
+        ("text=text", ["user", "assistant"]),
+        ("text=text roles=assistant,user", ["assistant", "user"]),
+    ],
+)
+def test_roles_are_set_with_the_list(offline, roles, first):
+    talk = offline(TALKS, mode="pt", mapper="rules")
+    talk(f"set messages turns[*] {roles}")
+    assert [role for role, _ in roles_of(talk)][:2] == first
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted"),
+    [
+        (("human", "gpt"), {"human": "user", "gpt": "assistant"}),
+        (("user", "assistant"), None),
+        (("Ann", "Bot"), {"Bot": "assistant"}),
+    ],
+)
+def test_names_that_say_their_role_have_it(offline, names, wanted):
+    values = [
+        {**one, "turns": [{**t, "who": names[k % 2]} for k, t in enumerate(one["turns"])]}
+        for one in TALKS
+    ]
+    talk = offline(values)
+    talk("set text scene")
+    talk("set messages turns speaker=who text=text")
+    assert talk.now.mapping["messages"][0]["role"].get("map") == wanted
+
+
+def test_a_record_per_message_becomes_a_conversation_again(offline):
+    talk = offline(TALKS)
+    talk("set text scene")
+    talk("set each turns[*]")
+    talk("set text text")
+    talk("set original_id ^.id")
+    talk("drop text under 3")
+    told = talk("set messages turns speaker=who text=text roles=Ann:user,Bob:assistant")
+    assert told.show == ("changes",)
+    mapping = talk.now.mapping
+    assert "each" not in mapping
+    assert "where" not in mapping
+    assert mapping["meta"]["original_id"] == "id"
+    assert mapping["messages"][0]["where"] == [{"path": "text", "min_chars": 3}]
+    assert talk.now.state["problems"] == ()
+    assert len(roles_of(talk)) == 4
+
+
+def test_a_misspelt_field_of_a_list_changes_nothing(offline):
+    talk = offline(TALKS)
+    before = talk.now.mapping
+    (problem,) = talk("set messages turns speaker=woh text=text roles=user,assistant").problems
+    assert problem.nearest.endswith("who")
+    assert talk.now.mapping == before
+
+
+LINES = [
+    {"talk": n // 4, "turn": n % 4, "who": ("Ann", "Bob")[n % 2], "text": f"Line {n} is said."}
+    for n in range(120)
+]
+
+
+def test_grouping_rewrites_the_paths_below(offline):
+    talk = offline(LINES, mapper="rules")
+    talk("set group none")
+    talk("set text text")
+    talk("set original_id talk")
+    told = talk("set group talk sort turn")
+    assert told.problems == ()
+    assert talk.now.mapping["text"] == "[*].text"
+    assert talk.now.mapping["meta"]["original_id"] == "[0].talk"
+    assert talk.now.state["problems"] == ()
+    talk("set text {{[*].who}}: {{[*].text}}")
+    made = {"template": "{{who}}: {{text}}", "each": "[*]"}
+    assert talk.now.mapping["text"] == made
+    _, record = preview(talk.now.state, talk.context, examples=1).examples[0]
+    assert record["text"].splitlines()[0].partition(": ")[0] in ("Ann", "Bob")
+    talk("set messages [*] speaker=who text=text roles=Ann:user,Bob:assistant")
+    assert talk.now.state["problems"] == ()
+    talk("set group none")
+    assert talk.now.mapping["messages"][0] == {
+        "role": {"path": "who", "map": {"Ann": "user", "Bob": "assistant"}},
+        "content": "text",
+    }
+    assert talk.now.mapping["meta"]["original_id"] == "talk"
+
+
 def test_why_is_answered_from_the_evidence_without_a_model(offline):
     told = offline(STAPLES)("why did you pick `body`?")
     assert (told.show, told.text) == (("why",), "why did you pick `body`?")
@@ -139,7 +276,7 @@ def test_why_is_answered_from_the_evidence_without_a_model(offline):
 
 def test_approving_needs_a_place(offline, tmp_path):
     talk = offline(STAPLES)
-    assert talk("ok").say == "Where is the result to go? Say: out DIR"
+    assert talk("ok").say == "No output folder is set. Type: out DIR"
     talk(f"out {tmp_path / 'o'}")
     told = talk("ok")
     assert told.do == "convert"
@@ -189,6 +326,18 @@ def test_values_are_those_of_the_data_however_they_are_typed(offline):
     talk("keep kind is nowhere")
     assert talk.now.state["check"].records == 0
     assert "does not pass yet" in talk("ok").say
+
+
+def test_conditions_on_lookups_stay_beside_new_ones(offline):
+    writers = [{"name": "a", "known": True}, {"name": "b", "known": False}]
+    values = [{**one, "by": "ab"[n % 2], "writers": writers} for n, one in enumerate(STAPLES)]
+    found = {"lookup": "writers[*]", "key": "name", "of": "by", "take": "known"}
+    known = {"path": found, "in": [True]}
+    mapping = {"version": 2, "text": "body", "where": [known]}
+    talk = offline(values, mapping=mapping, mapping_file="m.json")
+    assert talk.now.state["check"].failures == {"filtered": 20}
+    talk("drop kind is draft")
+    assert talk.now.mapping["where"] == [known, {"path": "kind", "not_in": ["draft"]}]
 
 
 def test_undo_on_data_that_has_changed_checks_anew(offline, rows):
@@ -495,7 +644,7 @@ def test_numbers_that_are_none_go_back(online, chat, number):
 def test_a_model_that_says_nothing_is_not_silence(online, chat):
     talk = online(STAPLES)
     chat.queue = [{"say": "", "edits": []}]
-    assert "said nothing" in talk("well?").say
+    assert "answer was empty" in talk("well?").say
 
 
 def test_edits_that_change_nothing_are_told_beside_its_words(online, chat):

@@ -159,7 +159,7 @@ def test_a_server_that_hangs(doctor_of: Any) -> None:
     doctor_of.chat.models = (0, lambda _: doctor_of.chat.closing.wait())
     found = doctor_of.look(timeout_s=0.2)
     assert list(found) == ["address", "key", "reachable"]
-    assert "no whole reply within 0.2 s" in found["reachable"].figure
+    assert "no complete reply within 0.2 s" in found["reachable"].figure
 
 
 def test_a_model_that_hangs(doctor_of: Any) -> None:

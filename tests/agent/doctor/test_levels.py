@@ -101,7 +101,7 @@ def test_arguments_that_are_not_held_to_the_schema(doctor_of: Any) -> None:
     doctor_of.chat.queue = ["a", "b", (200, {"choices": [{"message": message}]})]
     figure = doctor_of.look()["tool"].figure
     assert "accepted, not enforced; " in figure
-    assert figure.endswith("tokens not told")
+    assert figure.endswith("number of tokens unknown")
 
 
 def test_a_model_that_gives_no_object(doctor_of: Any) -> None:

@@ -43,6 +43,8 @@ def test_texts_of_one_row_for_all(path: Any, found: bool) -> None:
 def test_values_of_an_object_are_walked_too() -> None:
     document = chat(message("assistant", "^.rows.r3.note"), each="rows.*")
     assert model_gates.fixed_element_paths(document) == ["'^.rows.r3.note'"]
+    stepped = chat(message("assistant", "^.b[3].note"), each=["a[*]", "b[*]"])
+    assert model_gates.fixed_element_paths(stepped) == ["'^.b[3].note'"]
 
 
 def test_a_group_of_all_rows() -> None:

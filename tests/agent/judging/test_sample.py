@@ -115,3 +115,12 @@ def test_details_hold_no_secrets(told: Any) -> None:
     found = told(mapping, [{"t": [{"who": "ann@example.org", "x": "a"}]}] * 5)
     assert "example.org" not in found["unmapped role values"].detail
     assert "[email]" in found["unmapped role values"].detail
+
+
+@pytest.mark.parametrize(("mapper", "state"), [("rules", "person"), ("edited", "warn")])
+def test_text_that_reaches_no_record_needs_a_person(told: Any, mapper: str, state: str) -> None:
+    long = "and so it went on for the rest of that day, "
+    rows = [{"t": f"A short text, number {n}.", "long": f"{n} {long * 5}"} for n in range(9)]
+    found = told({"version": 2, "text": "t"}, rows, mapper=mapper)
+    assert found["text in the records"].state == state
+    assert found["files without a record"].state == "pass"

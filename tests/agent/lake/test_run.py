@@ -7,6 +7,7 @@ import os
 import shutil
 import tarfile
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +282,55 @@ def test_a_shard_that_is_lost_fails_its_data_set(tmp_path):
     assert report.left_out == (("whole/README.md", "a link that leads nowhere"),)
     (told,) = (order.out / "left_out.jsonl").read_text().splitlines()
     assert json.loads(told) == {"name": "whole/README.md", "why": "a link that leads nowhere"}
+
+
+def test_a_side_file_with_data_is_a_data_set_where_nothing_else_is(tmp_path):
+    root = tmp_path / "lake"
+    lay(root, "people/authors.en.jsonl", talks(20))
+    (root / "people/README.md").write_text("# People")
+    lay(root, "talks/authors.jsonl", talks(20))
+    lay(root, "talks/part.jsonl", talks(20))
+    order = order_for(tmp_path)
+    sets, _, report = ran(order)
+    assert {name: one.rows["read"] for name, one in sets.items()} == {"people": 20, "talks": 20}
+    assert ("talks/authors.jsonl", "auxiliary file") in report.left_out
+    lay(root, "people/rows.jsonl", talks(30, 30))  # now it is a note beside data again
+    sets, _, report = ran(order)
+    assert ("people/authors.en.jsonl", "auxiliary file") in report.left_out
+    assert [one.rows["read"] for one in sets.values() if one.status == "converted"] == [30, 20]
+
+
+def test_formats_that_are_not_read_are_never_passed_over(tmp_path):
+    root = tmp_path / "lake"
+    for name in ("books", "much", "little", "archive"):
+        (root / name).mkdir(parents=True)
+    (root / "books/emma.pdf").write_bytes(b"%PDF-1.7")
+    (root / "books/README.md").write_text("# Books")
+    for name, size in (("much", 5000), ("little", 10)):
+        lay(root, f"{name}/rows.jsonl", talks(20))
+        (root / name / "more.xlsx").write_bytes(bytes(size))
+    lay(root, "archive/rows.jsonl", talks(20))
+    with zipfile.ZipFile(root / "archive/all.zip", "w") as packed:
+        packed.writestr("pages.html", "<html>" + "x" * 5000)
+    order = order_for(tmp_path)
+    sets, _, report = ran(order)
+    assert {name: one.status for name, one in sets.items()} == {
+        "archive": "waiting",
+        "books": "failed",
+        "little": "converted",
+        "much": "waiting",
+    }
+    assert sets["books"].why == "no file in it can be read: books/emma.pdf is a PDF document"
+    assert "much/more.xlsx is an Office document" in sets["much"].why
+    assert "archive/all.zip/pages.html is an HTML page" in sets["archive"].why
+    assert len(report.left_out) == 5
+    page = (order.out / "index.html").read_text()
+    for name, _ in report.left_out:
+        assert name in page
+    sets, listener, _ = ran(order)  # what was kept of the files says the same
+    assert (listener.worked, sets["archive"].status) == ([], "waiting")
+    (root / "archive/rows.jsonl").touch()
+    assert ran(order)[0]["archive"].status == "waiting"
 
 
 def test_names_in_archives_that_are_no_text_end_no_run(tmp_path):

@@ -318,8 +318,8 @@ REPLIES = [
         answers=((*refused(429, "Rate limit reached"), SOON), "{}"),
         requests=2,
     ),
-    Case(name="dropped once", answers=((0, drop), "{}"), requests=2, note="broke off"),
-    Case(name="torn once", answers=((0, torn), "{}"), requests=2, note="broke off"),
+    Case(name="dropped once", answers=((0, drop), "{}"), requests=2, note="connection was lost"),
+    Case(name="torn once", answers=((0, torn), "{}"), requests=2, note="connection was lost"),
     Case(
         name="an error of 200 that passes",
         answers=((200, {"error": {"message": "upstream overloaded", "code": 503}}, SOON), "{}"),
@@ -492,14 +492,14 @@ ERRORS = [
         answers=((0, drop),) * 3,
         requests=3,
         kind="unreachable",
-        told="broke off",
+        told="connection was lost",
     ),
     Case(
         name="no HTTP",
         answers=((0, no_http),) * 3,
         requests=3,
         kind="unreachable",
-        told="broke off",
+        told="connection was lost",
     ),
     Case(
         name="blank at every level", answers=(said(""),) * 4, requests=4, kind="blank", told="blank"

@@ -139,10 +139,10 @@ def test_more_room_is_asked_for_and_not_remembered(asker: Any) -> None:
 
 
 def test_more_room_only_within_the_budget(asker: Any) -> None:
-    asker.ledger = Ledger(run=Limits(tokens=5000))
+    asker.ledger = Ledger(run=Limits(tokens=8000))
     reply = asker.ask(cut(), max_tokens=2000)
     assert (reply.text, reply.cut_off, len(asker.chat.requests)) == ('{"a', True, 1)
-    assert "not asked again: 150 of 5,000 tokens" in reply.notes[0]
+    assert "not asked again: 150 of 8,000 tokens" in reply.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -493,14 +493,14 @@ def test_a_stream_that_breaks_is_asked_for_again(asker: Any, broken: tuple[Any, 
 @pytest.mark.parametrize("pieces", [(), (b": ping\n\n",), (b"\n\n",)])
 def test_a_stream_of_nothing_is_one_that_broke_off(asker: Any, pieces: tuple[Any, ...]) -> None:
     nothing = asker.chat.stream(*pieces)
-    with pytest.raises(ModelError, match="the reply broke off") as caught:
+    with pytest.raises(ModelError, match="the connection was lost during the reply") as caught:
         asker.hear(nothing, nothing, nothing)
     assert (caught.value.kind, asker.heard) == ("unreachable", [])
 
 
 def test_a_stream_that_breaks_for_good_takes_back_what_was_heard(asker: Any) -> None:
     broken = asker.chat.stream(chunk('{"a'), ends=False)
-    with pytest.raises(ModelError, match="broke off"):
+    with pytest.raises(ModelError, match="connection was lost"):
         asker.hear(broken, broken, broken)
     assert asker.heard == ['{"a', None] * 3
     assert asker.ledger.run.calls == 3
@@ -581,7 +581,7 @@ def test_a_stream_that_goes_on_and_on_is_stopped_by_total_time(asker: Any) -> No
         while not asker.chat.closing.wait(0.02):
             handler.wfile.write(event(chunk("x")))
 
-    with pytest.raises(ModelError, match=r"no whole reply within 0\.3 s") as caught:
+    with pytest.raises(ModelError, match=r"no complete reply within 0\.3 s") as caught:
         asker.hear((0, talk), timeout_s=0.3, retries=0)
     assert caught.value.kind == "timeout"
     assert asker.heard.count("x") == len(asker.heard) - 1 > 0
@@ -644,7 +644,7 @@ def test_an_error_whose_body_breaks_off(asker: Any) -> None:
         handler.wfile.write(b"HTTP/1.1 503 No\r\ncontent-length: 500\r\n\r\n{")
 
     reply = asker.hear((0, talk), "{}")
-    assert (reply.text, reply.notes) == ("{}", ("asked again: the connection broke off",))
+    assert (reply.text, reply.notes) == ("{}", ("asked again: the connection was lost",))
 
 
 # Who listens may end it.

@@ -35,7 +35,7 @@ def said(made: Any) -> str:
 def test_an_object_beside_words_counts_and_the_answer_says_so(data: str) -> None:
     made = begin({"messages": [human("convert it")], "order": {"source": data}}, SERVED)
     assert made["order"] == made["ordered"] == encode(Order(source=data))
-    assert "it is used" in said(made)
+    assert "is ignored" in said(made)
 
 
 def test_words_after_an_order_are_read(data: str) -> None:
@@ -47,7 +47,7 @@ def test_words_after_an_order_are_read(data: str) -> None:
 def test_an_object_that_is_none_does_not_keep_later_words_out(data: str) -> None:
     state: Any = {"messages": [human(data)], "order": {"sauce": 1}}
     refused = begin(state, SERVED)
-    assert "type it again" in said(refused)
+    assert "send it again" in said(refused)
     assert refused["order"] == refused["ordered"] == {}
     again = begin({**state, **refused, "messages": [human(data)]}, SERVED)
     assert again["order"]["source"] == data
@@ -56,8 +56,8 @@ def test_an_object_that_is_none_does_not_keep_later_words_out(data: str) -> None
 @pytest.mark.parametrize("left", [{"proposal": {"decision": "pt"}}, {"stopped": {"kind": "model"}}])
 def test_what_waited_is_dropped_aloud(data: str, left: dict[str, Any]) -> None:
     state: Any = {"messages": [human(data)], **left}
-    assert "is dropped" in said(begin(state, SERVED))
-    assert "is dropped" not in said(begin({**state, "outcome": {"status": "done"}}, SERVED))
+    assert "proposal discarded" in said(begin(state, SERVED))
+    assert "proposal discarded" not in said(begin({**state, "outcome": {"status": "done"}}, SERVED))
 
 
 def test_help_is_a_table_and_a_mistake_is_not(data: str) -> None:

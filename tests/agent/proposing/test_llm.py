@@ -22,7 +22,7 @@ META = dict.fromkeys(
 
 
 def message(role: str, content: str) -> dict[str, Any]:
-    return {"each": [], "role": role, "content": [content], "loss_mask": None}
+    return {"each": [], "where": [], "role": role, "content": [content], "loss_mask": None}
 
 
 def reply(answer: str = "reply", **given: Any) -> dict[str, Any]:
@@ -30,7 +30,8 @@ def reply(answer: str = "reply", **given: Any) -> dict[str, Any]:
         "decision": "sft",
         "reason": "ask is answered by reply.",
         "root": None,
-        "each": None,
+        "source": None,
+        "each": [],
         "group": None,
         "where": [],
         "text": None,
@@ -167,6 +168,74 @@ def test_the_root_that_a_model_chose_is_opened(chat: Any, tmp_path: Path) -> Non
     told = run(chat, file)
     assert told.result.manifest.records["written"] == 4
     assert "data[*]" in chat.requests[0]["messages"][1]["content"]
+
+
+def test_a_language_code_that_is_no_field_is_a_literal(chat: Any, data: Path) -> None:
+    chat.queue = [reply(meta={**META, "original_id": "id", "language": "en"})]
+    told = run(chat, data)
+    assert (told.status, told.usage.calls) == ("done", 1)
+    mapping = json.loads((data.parent / "out" / "mapping.json").read_text())
+    assert mapping["meta"]["language"] == {"literal": "en"}
+    report = (data.parent / "out" / "report.md").read_text()
+    assert "no field has this name: taken as a literal" in report
+
+
+def test_a_language_code_that_is_a_field_stays_a_path(chat: Any, tmp_path: Path) -> None:
+    rows = [{"q": f"What is {n}?", "a": f"It is {n}.", "tags": {"en": "x"}} for n in range(9)]
+    file = tmp_path / "t.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    messages = [message("user", "q"), message("assistant", "a")]
+    meta = {**META, "language": "en"}
+    chat.queue = [reply(messages=messages, meta=meta), reply(messages=messages, meta=META)]
+    assert run(chat, file).usage.calls == 2  # it may mean `tags.en`
+    assert "/meta/language" in chat.requests[1]["messages"][-1]["content"]
+
+
+def test_what_was_taken_otherwise_is_in_the_evidence(chat: Any, tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    talks = ([{"by": n % 2, "say": f"Line {n} of {k}."} for n in range(4)] for k in range(9))
+    file.write_text(
+        "".join(json.dumps({"id": f"r{n}", "talk": t}) + "\n" for n, t in enumerate(talks))
+    )
+    role = {"path": "by", "map": [{"value": 0, "role": "user"}, {"value": 1, "role": "assistant"}]}
+    entry = {"each": ["talk[*]"], "role": role, "content": ["say"], "loss_mask": None}
+    chat.queue = [reply(messages=[entry], meta=META)]
+    told = run(chat, file)
+    assert (told.status, told.usage.calls) == ("done", 1), told.why
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "/messages/0/role/map/0/value" in report
+    assert "which has only this meaning" in report
+
+
+def test_a_correction_of_the_reader_is_for_a_person(chat: Any, tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    lines = [f'r{n},"What is a Bär, {n}?","Ein Bär, sagte Frau Größ, {n}."' for n in range(20)]
+    file.write_text("id,ask,reply\n" + "\n".join(lines) + "\n", encoding="cp1252")
+    facts = {"encoding": "cp1251", "delimiter": ",", "quote": '"', "columns": []}
+    chat.queue = [reply(source={**facts, "json_fields": []}, meta=META)]
+    told = run(chat, file)
+    assert told.usage.calls == 1
+    assert told.status == "waiting"
+    assert 'the model corrects how the files are read: source.encoding "cp1251"' in told.why
+    assert "delimiter" not in told.why  # it is the reader's
+
+
+def test_names_for_a_file_without_a_header(chat: Any, tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("".join(f"r{n},What is {n}?,It is {n}.\n" for n in range(20)))
+    chat.queue = [reply(source={"columns": ["id", "ask", "reply"]})]
+    told = run(chat, file)
+    assert (told.status, told.usage.calls) == ("done", 1)
+    mapping = json.loads((tmp_path / "out" / "mapping.json").read_text())
+    assert mapping["source"]["columns"] == ["id", "ask", "reply"]
+    assert told.result.manifest.records["written"] == 20
+
+
+def test_a_source_that_cannot_be_read_goes_back(chat: Any, data: Path) -> None:
+    facts = {"encoding": "utf-77", "delimiter": None, "quote": None, "columns": []}
+    chat.queue = [reply(source={**facts, "json_fields": []}), reply()]
+    assert run(chat, data).status == "done"
+    assert "no encoding 'utf-77'" in chat.requests[1]["messages"][-1]["content"]
 
 
 def test_data_cannot_close_its_fence_and_hides_nothing(chat: Any, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.llm.reply import lower_reply
+from ingot.agent.proposing.llm.lowering import lower_reply
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError
 
@@ -19,7 +19,8 @@ def reply(**given: Any) -> dict[str, Any]:
         "reason": "r",
         "confidence": 0.9,
         "root": None,
-        "each": None,
+        "source": None,
+        "each": [],
         "group": None,
         "where": [],
         "text": None,
@@ -30,10 +31,22 @@ def reply(**given: Any) -> dict[str, Any]:
     return {**made, **given}
 
 
+LOOKUP = {"lookup": "users[*]", "key": "id", "of": "author", "take": "bot"}
+
+
 def message(
     role: Any = "user", content: Any = ("q",), each: Any = (), loss_mask: Any = None
 ) -> Any:
-    return {"each": list(each), "role": role, "content": list(content), "loss_mask": loss_mask}
+    made = {"each": list(each), "where": [], "role": role, "content": list(content)}
+    return {**made, "loss_mask": loss_mask}
+
+
+def looked_up(path: str, *, map: Any = (), replace: Any = (), **given: Any) -> Any:
+    """A path with modifiers, tables as pairs."""
+    made = {"path": path, "json": False, "sep": None, **given}
+    made["map"] = [{"value": value, "becomes": becomes} for value, becomes in map]
+    made["replace"] = [{"find": find, "put": put} for find, put in replace]
+    return made
 
 
 PAIR = [message(), message("assistant", ["a"])]
@@ -64,14 +77,48 @@ def lowered(given: dict[str, Any]) -> dict[str, Any]:
             {"template": "{{[0]}} {{[1]}}", "each": ["a[*]", "b[*]"]},
         ),
         ([{"template": "Answer:", "each": []}, "a"], [{"literal": "Answer:"}, "a"]),
-        ([{"options": ["o[*]"], "label": None, "pick": None}], "o[*]"),
-        ([{"options": ["o[*]"], "label": "A. ", "pick": None}], {"path": "o[*]", "label": "A. "}),
-        ([{"options": ["o[*]"], "label": None, "pick": "key"}], {"path": "o[*]", "pick": "key"}),
+        ([{"options": ["o[*]"], "label": None, "pick": None, "from": 0}], "o[*]"),
         (
-            [{"options": ["A", "B"], "label": "(a) ", "pick": "key"}],
+            [{"options": ["o[*]"], "label": "A. ", "pick": None, "from": 0}],
+            {"path": "o[*]", "label": "A. "},
+        ),
+        (
+            [{"options": ["o[*]"], "label": None, "pick": "key", "from": 0}],
+            {"path": "o[*]", "pick": "key"},
+        ),
+        (
+            [{"options": ["A", "B"], "label": "(a) ", "pick": "key", "from": 0}],
             {"concat": ["A", "B"], "pick": "key", "label": "(a) "},
         ),
         (["", "body", {"literal": ""}], "body"),
+        (
+            [looked_up("k", map=[("1", "yes"), ("*", None)])],
+            {"path": "k", "map": {"1": "yes", "*": None}},
+        ),
+        (
+            [looked_up("k", replace=[("|", "")], json=True, sep="")],
+            {"path": "k", "as": "json", "replace": {"|": ""}, "sep": ""},
+        ),
+        ([looked_up("k", sep="\n")], "k"),
+        (
+            [{"any_of": ["a", looked_up("b", json=True)]}],
+            {"any_of": ["a", {"path": "b", "as": "json"}]},
+        ),
+        ([{"any_of": ["a"]}], "a"),
+        (
+            [{"options": ["o[*]"], "label": None, "pick": "key", "from": 1}],
+            {"path": "o[*]", "pick": {"path": "key", "from": 1}},
+        ),
+        ([LOOKUP], {"path": LOOKUP}),
+        (
+            [{"tree": "s[*]", "text": ["h", "ps[*]"], "children": "s[*]", "depth": 3}],
+            {"tree": "s[*]", "text": ["h", "ps[*]"], "children": "s[*]", "depth": 3},
+        ),
+        (
+            [{"concat": ["h", "ps[*]"], "each": ["secs[*]"], "sep": None}],
+            {"concat": ["h", "ps[*]"], "each": "secs[*]"},
+        ),
+        ([{"concat": ["a"], "each": [], "sep": None}], "a"),
     ],
 )
 def test_values(parts: list[Any], value: Any) -> None:
@@ -83,6 +130,11 @@ def test_values(parts: list[Any], value: Any) -> None:
     [
         ("tool", "tool"),
         ({"in_turn": ["user", "assistant"]}, ["user", "assistant"]),
+        (
+            {"path": "by", "order": ["user", "assistant"]},
+            {"path": "by", "order": ["user", "assistant"]},
+        ),
+        ({"path": LOOKUP, "map": []}, {"path": LOOKUP}),
         ({"in_turn": ["assistant"]}, "assistant"),
         ({"path": "from", "map": []}, {"path": "from"}),
         (
@@ -124,7 +176,7 @@ def test_messages_keep_their_order_and_masks() -> None:
 def test_everything_around_the_messages() -> None:
     given = reply(
         root="data[*]",
-        each="qas[*]",
+        each=["qas[*]"],
         group={"by": ["chat"], "sort": "turn"},
         where=[
             {"path": "good", "op": "in", "values": [True, 1]},
@@ -151,8 +203,31 @@ def test_everything_around_the_messages() -> None:
     }
 
 
+def test_what_corrects_the_reader_and_what_meta_looks_up() -> None:
+    facts = {"encoding": None, "delimiter": ";", "quote": "", "columns": ["a", "b"], "orient": None}
+    source = {**facts, "json_fields": ["a"]}
+    codes = looked_up("l", map=[("English", "en")])
+    made = lowered(reply(text=["a.x"], source=source, meta={**NO_META, "language": codes}))
+    assert made == {
+        "version": 2,
+        "source": {"delimiter": ";", "columns": ["a", "b"], "json_fields": ["a"], "quote": ""},
+        "text": "a.x",
+        "meta": {"language": {"path": "l", "map": {"English": "en"}}},
+    }
+
+
+def test_conditions_of_messages_and_lists_in_step() -> None:
+    note = {"path": "kind", "op": "not_in", "values": ["note"]}
+    entry = {**message(each=["turns[*]"]), "where": [note]}
+    made = lowered(reply(messages=[entry], each=["a[*]", "b[*]"]))
+    assert made["each"] == ["a[*]", "b[*]"]
+    assert made["messages"][0]["where"] == [{"path": "kind", "not_in": ["note"]}]
+    with pytest.raises(MappingError, match="/messages/0/where/0/values"):
+        lower_reply(reply(messages=[{**entry, "where": [{**note, "values": []}]}]))
+
+
 def test_empty_keys_are_left_out() -> None:
-    given = reply(root="", each="", group={"by": [], "sort": None}, messages=PAIR, system=[])
+    given = reply(root="", each=[], group={"by": [], "sort": None}, messages=PAIR, system=[])
     assert lowered(given) == {"version": 2, "messages": PAIR_LOWERED}
     assert lowered(reply(group={"by": ["k"], "sort": None}, messages=PAIR))["group"] == {
         "by": ["k"]
@@ -166,10 +241,28 @@ def test_empty_keys_are_left_out() -> None:
         (reply(decision="pt", messages=PAIR), "/messages"),
         (reply(decision="sft", text=["a"], messages=PAIR), "/text"),
         (reply(messages=[]), "/messages"),
-        (reply(text=[{"options": [], "label": None, "pick": None}]), "/text/0/options"),
+        (reply(text=[{"options": [], "label": None, "pick": None, "from": 0}]), "/text/0/options"),
         (
-            reply(messages=[message("user", [{"options": [], "label": None, "pick": None}])]),
+            reply(
+                messages=[
+                    message("user", [{"options": [], "label": None, "pick": None, "from": 0}])
+                ]
+            ),
             "/messages/0/content/0/options",
+        ),
+        (reply(text=[{"any_of": []}]), "/text/0/any_of"),
+        (reply(text=[{"concat": [], "each": [], "sep": None}]), "/text/0/concat"),
+        (
+            reply(text=[{"any_of": ["a", looked_up("k", map=[("1", "a"), ("1", "b")])]}]),
+            "/text/0/any_of/1/map/1",
+        ),
+        (reply(text=[looked_up("k", replace=[("", "a")])]), "/text/0/replace/0/find"),
+        (
+            reply(
+                text=["a"],
+                meta={**NO_META, "language": looked_up("l", map=[("x", "en"), ("x", "zh")])},
+            ),
+            "/meta/language/map/1",
         ),
         (reply(messages=[message({"in_turn": []})]), "/messages/0/role/in_turn"),
         (reply(messages=[message({"split": []})]), "/messages/0/role/split"),

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.columns import (
-    alias_tables,
-    language_code,
-    name_strength,
-    speaker_role,
-)
+from ingot.agent.proposing.names import alias_tables, language_code, name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.rules.mapper import propose
 from ingot.converters.errors import IngotError

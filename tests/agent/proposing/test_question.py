@@ -115,6 +115,29 @@ def test_no_secret_leaves(tmp_path: Path) -> None:
     assert MAIL in asked(tmp_path / "t.jsonl", rows, share="raw")
 
 
+def test_no_secret_leaves_in_what_is_computed(tmp_path: Path) -> None:
+    """Marks, shared beginnings and ends, speakers, fixed values and keys are redacted too."""
+    rows = [
+        {
+            "id": n,
+            "by": (MAIL, KEY)[n % 2],
+            "same": f"Bearer {KEY}",
+            "password": f"hunter2-{n % 2}",
+            "passcode": 4000000 + n,
+            f"end_{KEY}": f"Text {n} is long enough to be read here.",
+            "tail": f"A sentence with the number {n} in it that ends alike {KEY}",
+            "head": f"{MAIL}: a sentence with the number {n} that begins alike.",
+            "talk": [{"role": MAIL, "say": f"Hello {n}"}, {"role": KEY, "say": f"Yes {n}"}],
+            "keyed": {f"{KEY}{k}": {"v": k} for k in range(3)},
+        }
+        for n in range(20)
+    ]
+    for tokens in (2000, 8000):
+        user = asked(tmp_path / f"{KEY}.jsonl", rows, tokens=tokens)
+        for secret in ("miller", "a1B2a1B2", "hunter2"):
+            assert secret not in user, [one for one in user.splitlines() if secret in one]
+
+
 def test_no_value_leaves_where_none_is_shared(tmp_path: Path) -> None:
     rows = [
         {

@@ -21,7 +21,8 @@ FULL: dict[str, Any] = {
     "decision": "pt",
     "reason": "The body is running text.",
     "root": None,
-    "each": None,
+    "source": None,
+    "each": [],
     "group": None,
     "where": [],
     "text": ["title", "body"],
@@ -84,14 +85,20 @@ def test_left_out_nullable_keys_are_completed() -> None:
 
 def test_an_answer_without_a_mapping_may_leave_everything_null() -> None:
     said = dict.fromkeys(FULL) | {"decision": "irrelevant", "reason": "r", "confidence": 0.9}
-    assert read(json.dumps(said)) == {**said, "where": [], "meta": META}
+    assert read(json.dumps(said)) == {**said, "each": [], "where": [], "meta": META}
 
 
 def test_a_reply_in_the_form_of_version_1_is_understood() -> None:
     said = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": ["a"]}]}
     reply = read(json.dumps(said))
     assert reply["decision"] == "sft"
-    assert reply["messages"][0] == {"each": [], "role": "user", "content": ["q"], "loss_mask": None}
+    assert reply["messages"][0] == {
+        "each": [],
+        "where": [],
+        "role": "user",
+        "content": ["q"],
+        "loss_mask": None,
+    }
     assert read('{"text": null}')["decision"] == "irrelevant"
 
 
@@ -112,15 +119,97 @@ def test_nested_forms_are_completed() -> None:
     assert reply["messages"] == [
         {
             "each": ["turns[*]"],
+            "where": [],
             "role": {"path": "from", "map": []},
             "content": [
-                {"options": ["o[*]"], "label": None, "pick": None},
+                {"options": ["o[*]"], "label": None, "pick": None, "from": 0},
                 {"template": "{{a}}", "each": []},
             ],
             "loss_mask": None,
         }
     ]
     assert json_yaml.violations("llm", reply) == []
+
+
+def test_the_form_of_a_mapping_file_is_understood() -> None:
+    said = {
+        "decision": "sft",
+        "reason": None,
+        "root": ["data[*]"],
+        "each": ["qas[*]"],
+        "source": {"delimiter": ";"},
+        "group": {"by": "chat", "sort": ["turn"]},
+        "where": {"path": "good", "in": True},
+        "messages": [
+            {
+                "role": {"path": "from", "map": {1: "user", "bot": "assistant", "log": None}},
+                "content": [{"path": "o[*]", "pick": ["key"]}, {"path": "k", "map": {"1": "yes"}}],
+                "loss_mask": "weight",
+            },
+            {"role": ["user", "assistant"], "content": {"path": "j", "as": "json"}},
+            {"role": {"split": {"Q:": "user"}}, "content": [{"any_of": ["a", {"literal": 3}]}]},
+        ],
+        "meta": {"language": {"path": "l", "map": {"English": "en"}}, "original_id": ["id"]},
+    }
+    found = replies.read_reply(json.dumps(said))
+    first, second, third = found.document["messages"]
+    table = [
+        {"value": value, "role": role}
+        for value, role in (("1", "user"), ("bot", "assistant"), ("log", "drop"))
+    ]
+    plain = {"map": [], "replace": [], "json": False, "sep": None}
+    assert first == {
+        "each": [],
+        "where": [],
+        "role": {"path": "from", "map": table},
+        "content": [
+            {"options": ["o[*]"], "label": None, "pick": "key", "from": 0},
+            {**plain, "path": "k", "map": [{"value": "1", "becomes": "yes"}]},
+        ],
+        "loss_mask": {"path": "weight"},
+    }
+    assert second["role"] == {"in_turn": ["user", "assistant"]}
+    assert second["content"] == [{**plain, "path": "j", "json": True}]
+    assert third["role"] == {"split": [{"marker": "Q:", "role": "user"}]}
+    assert third["content"] == [{"any_of": ["a", {"literal": "3"}]}]
+    document = found.document
+    assert (document["root"], document["each"]) == ("data[*]", ["qas[*]"])
+    assert document["group"] == {"by": ["chat"], "sort": "turn"}
+    assert document["where"] == [{"path": "good", "op": "in", "values": [True]}]
+    assert document["source"]["delimiter"] == ";"
+    assert document["source"]["json_fields"] == []
+    assert document["meta"]["original_id"] == "id"
+    assert json_yaml.violations("llm", document) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1, "1"), (0.5, "0.5"), (True, "true"), ("True", "True")]
+)
+def test_numbers_and_booleans_as_keys_of_a_map_are_their_text(value: Any, text: str) -> None:
+    role = {"path": "from", "map": [{"value": value, "role": "user"}]}
+    part = {"path": "k", "map": [{"value": value, "becomes": value}]}
+    message = {"each": [], "role": role, "content": [part], "loss_mask": None}
+    found = replies.read_reply(json.dumps({"decision": "sft", "messages": [message]}))
+    made = found.document["messages"][0]
+    assert made["role"]["map"] == [{"value": text, "role": "user"}]
+    assert made["content"][0]["map"] == [{"value": text, "becomes": value}]
+    changed = [pointer for pointer, _, _ in found.taken]
+    wanted = ["/messages/0/role/map/0/value", "/messages/0/content/0/map/0/value"]
+    assert changed == ([] if value == text else wanted)
+
+
+def test_what_was_taken_otherwise_is_listed_with_its_place() -> None:
+    found = replies.read_reply('{"decision": "pt", "text": "body", "meta": {"original_id": "id"}}')
+    assert found.taken == (("/text", "body", '["body"]'),)
+    assert replies.read_reply(SAID).taken == ()
+
+
+def test_root_in_source_is_the_root_unless_both_say_another() -> None:
+    said = {"decision": "pt", "text": "t", "source": {"root": "data[*]"}}
+    assert read(json.dumps(said))["root"] == "data[*]"
+    assert read(json.dumps(said))["source"] is None
+    with pytest.raises(MappingError, match="root"):
+        read(json.dumps({**said, "root": "rows[*]"}))
 
 
 @pytest.mark.parametrize(

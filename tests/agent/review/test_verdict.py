@@ -244,3 +244,21 @@ def test_the_gravest_come_first(raw: str) -> None:
 def test_reasons_are_redacted(raw: str) -> None:
     secret = {**TEXT, "text": ["body", {"literal": "write to ada@example.org"}]}
     assert "ada@example.org" not in "".join(one.text for one in judged(raw, TEXT, secret))
+
+
+def test_values_under_a_star_are_told(tmp_path: Path) -> None:
+    place = tmp_path / "raw.jsonl"
+    turns = [{"by": name, "x": "q"} for name in ("Ann", "Pilot", "Tom")]
+    place.write_text(json.dumps({"t": turns}) + "\n")
+    table = {"Pilot": "assistant", "Ann": "user", "Tom": "user"}
+    entry = {"each": "t[*]", "role": {"path": "by", "map": table}, "content": "x"}
+    other = {**entry, "role": {"path": "by", "map": {"Pilot": "assistant", "*": "user"}}}
+    found = judged(
+        str(place), {"version": 2, "messages": [entry]}, {"version": 2, "messages": [other]}
+    )
+    [told_values] = [one for one in found if one.rule == "other_role_values"]
+    assert (told_values.level, told_values.text) == (
+        "pass",
+        'role by by: 2 of 3 messages fall under "*" (user): Ann (1 times), Tom (1 times)',
+    )
+    assert ("pass", "role_map_value_added") in told(found)

@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import hashlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -330,6 +331,30 @@ def test_a_limit_reads_the_first_rows_in_order(many: Path, tmp_path: Path, limit
     hashed = [entry["sha256"] is not None for entry in manifest["inputs"]]
     assert hashed == [42 * (n + 1) < limit for n in range(7)]
     assert run(many, tmp_path / "out", limit=limit).already_done
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_numbers_that_are_not_finite_are_null_and_counted(tmp_path: Path) -> None:
+    """Whatever the workers, with a limit and where rows are grouped."""
+    for name in ("a", "b"):
+        rows = [{**row, "c": 1, "n": n, "t": "x"} for n, row in enumerate(pt_rows(120))]
+        rows[70] |= {"count": math.nan, "n": -math.inf}
+        rows[90] |= {"count": math.inf}
+        write_rows(tmp_path / f"raw/{name}.jsonl", rows)
+    one = run(tmp_path / "raw", tmp_path / "one")
+    found = {"numbers": 6, "rows": 4, "file": "a.jsonl", "row": 70}
+    assert one.manifest["warnings"]["non_finite"] == found
+    assert one.manifest["rows"]["converted"] == 240
+    assert one.manifest["warnings"]["meta"] == {}
+    validator("manifest").validate(one.manifest)
+    run(tmp_path / "raw", tmp_path / "three", workers=3)
+    assert tree(tmp_path / "one") == tree(tmp_path / "three")
+    cut = run(tmp_path / "raw", tmp_path / "cut", limit=90).manifest
+    assert cut["warnings"]["non_finite"] == {**found, "numbers": 2, "rows": 1}
+    few = run(tmp_path / "raw", tmp_path / "few", limit=70).manifest
+    assert "non_finite" not in few["warnings"]
+    grouped = run(tmp_path / "raw", tmp_path / "chats", CHATS).manifest
+    assert grouped["warnings"]["non_finite"] == found
 
 
 def test_first_rows_counts_bad_rows_by_their_place() -> None:

@@ -19,7 +19,7 @@ FULL = SetFacts(
     format="jsonl",
     files=2,
     bytes=100,
-    left_out=({"name": "README.md", "why": "side file"},),
+    left_out=({"name": "README.md", "why": "auxiliary file"},),
     left_out_count=1,
     rows={"read": 10, "converted": 7, "rejected": 2, "filtered": 1},
     records={"written": 7, "rejected": 2, "filtered": 1, "duplicates": 0, "ragged": 0},
@@ -53,7 +53,7 @@ def test_every_fact_can_be_read_back(tmp_path):
     assert full["splits"] == [{"name": "train", "records": 4, "duplicates": 3, "tokens": 40}]
     assert full["spent"]["cost"] is None
     assert (full["card_license"], full["card_languages"], full["card_tasks"]) == ("mit", ["zh"], [])
-    assert full["left_out"] == [{"name": "README.md", "why": "side file"}]
+    assert full["left_out"] == [{"name": "README.md", "why": "auxiliary file"}]
     assert bare["name"] == BARE.name
     assert (bare["rows"], bare["spent"], bare["tokens"], bare["rejects"]) == (None, None, None, [])
 

@@ -62,7 +62,7 @@ def test_the_head_holds_the_totals(html, opened):
     assert page.title() == page.locator("h1").inner_text() == "text-lake"
     told = page.locator(".told").inner_text()
     assert told.startswith("90 data sets · 2,314 files found · 41 left out · ")
-    assert told.endswith("repeats left out of the corpus: exact · split train 0.98, valid 0.02")
+    assert told.endswith("duplicates left out of the corpus: exact · split train 0.98, valid 0.02")
     records = sum(one.figures.records for one in done)
     assert page.locator(".tile b").first.get_attribute("title") == f"{records:,}"
     chips = dict(text.rsplit(None, 1) for text in page.locator("button.status").all_inner_texts())
@@ -245,6 +245,17 @@ def test_what_is_left_out_is_told(opened):
         assert wanted in shown
     for wanted in ("further ones", "not told", "recognized in a sample: en 4, none 1"):
         assert wanted in shown
+
+
+def test_reasons_for_which_files_are_left_out_are_told(opened):
+    reasons = [["auxiliary file (settings)", 238, ["a.yml", "<b>.yml"]], ["empty", 1, ["c.csv"]]]
+    page = opened(render_lake_page([], title="l", told={"left_out": 239, "reasons": reasons}))
+    assert not page.locator(".left-out ul").is_visible()
+    page.locator(".left-out summary").click()
+    shown = page.locator(".left-out").inner_text()
+    assert "auxiliary file (settings) (238): a.yml, <b>.yml and 236 more" in shown
+    assert "empty (1): c.csv\n" in shown
+    assert page.locator(".left-out a").get_attribute("href") == "./left_out.jsonl"
 
 
 def test_writing_that_needs_its_marks_keeps_them(opened):

@@ -130,5 +130,5 @@ def test_both_formats_hash_alike(kind: RecordKind, tmp_path: Path) -> None:
 
 
 def test_what_is_no_record_is_told() -> None:
-    with pytest.raises(ConversionError, match="no unified records"):
+    with pytest.raises(ConversionError, match="no ingot records"):
         record_hashes.hash_records(pa.RecordBatch.from_pylist([{"text": "a"}]))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ingot.converters.errors import SourceError
-from ingot.converters.lake.survey import SeenFile, survey_lake
+from ingot.converters.lake.survey import SeenFile, group_by_reason, survey_lake
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.readers import side_file_reason
 from ingot.converters.sources.source import EntryFiles, inspect_entry
@@ -52,6 +52,14 @@ def surveyed(root: Path, known=None, recognise=lambda source: None, shuffle=None
 
 def told(found) -> dict[str, list[str]]:
     return {one.name: [file.name for file in one.source.files] for one in found.sets}
+
+
+def test_reasons_are_grouped_with_the_first_names():
+    shapes = [(f"s{n}", f"another shape than the other files: csv with {n}") for n in range(8)]
+    assert group_by_reason([("x", "empty"), *shapes, ("y", "empty")]) == [
+        ("another shape than the other files", 8, ["s0", "s1", "s2", "s3", "s4"]),
+        ("empty", 2, ["x", "y"]),
+    ]
 
 
 def test_shards_splits_and_configs_are_one_data_set(tmp_path):

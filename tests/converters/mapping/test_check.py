@@ -6,7 +6,7 @@ import pytest
 
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import CheckReport, check_mapping
-from ingot.converters.mapping.language import path_uses
+from ingot.converters.mapping.path_uses import path_uses
 from ingot.converters.rows import BadRow
 from ingot.converters.sources.sample import Sample, SampledBad, SampledRow
 
@@ -229,3 +229,41 @@ def test_messages_that_the_role_map_leaves_out_are_counted() -> None:
     no_drop = {**role, "map": {"a": "user", "b": "assistant", "note": "tool"}}
     mapping["messages"] = [{"each": "turns[*]", "role": no_drop, "content": "t"}]
     assert run(mapping, [{"talks": [{"turns": turns}]}]).messages == 0
+
+
+def test_values_under_a_star_are_listed() -> None:
+    role = {"path": "by", "map": {"Pilot": "assistant", "log": None, "*": "user"}}
+    document = {"version": 2, "messages": [{"each": "t[*]", "role": role, "content": "x"}]}
+    names = ["Ann", "Ann", "Bo", "Cy", "Di", "Ed", "Flo"]
+    rows = [{"t": [{"by": name, "x": "q"}, {"by": "Pilot", "x": "a"}]} for name in names]
+    report = run(document, [*rows, {"t": [{"by": None, "x": " "}, {"by": "log", "x": "!"}]}])
+    assert report.others == (
+        'role by by: 7 of 15 messages fall under "*" (user): Ann (2 times), Bo (1 times), '
+        "Cy (1 times), Di (1 times), Ed (1 times) and 1 more",
+    )
+    assert (report.messages, report.dropped) == (15, 1)
+    left_out = {**document["messages"][0], "role": {**role, "map": {"Pilot": "user", "*": None}}}
+    assert run({**document, "messages": [left_out]}, rows[:1]).others == (
+        'role by by: 1 of 2 messages fall under "*" (left out): Ann (1 times)',
+    )
+    assert run(by_alternatives(document), rows[:1]).others == (
+        'role by by: 1 of 2 messages fall under "*" (user): Ann (1 times)',
+    )
+
+
+def by_alternatives(document: dict[str, Any]) -> dict[str, Any]:
+    layouts = [{"messages": document["messages"], "where": [{"path": "t[0].by", "in": ["Ann"]}]}]
+    return {"version": 2, "any_of": [*layouts, {"messages": document["messages"]}]}
+
+
+def test_only_a_value_falls_under_a_star() -> None:
+    role = {"path": "by", "map": {"Pilot": "assistant", "*": "user"}}
+    document = {"version": 2, "messages": [{"each": "t[*]", "role": role, "content": "x"}]}
+    spoken = [{"by": 7, "x": "q"}, {"by": "", "x": "r"}, {"by": "Pilot", "x": "a"}]
+    report = run(document, [{"t": spoken}, {"t": [{"x": "q"}]}, {"t": [{"by": None, "x": "q"}]}])
+    assert (report.records, report.failures) == (1, {"unmapped_value": 2})
+    assert [one["role"] for one in report.examples[0][1]["messages"]] == [
+        "user",
+        "user",
+        "assistant",
+    ]

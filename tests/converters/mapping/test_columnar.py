@@ -146,7 +146,7 @@ PATHS = st.sampled_from(
     [
         *("a", "b", "c", "['meta.lang']", "meta.lang", "meta.deep.x.y", "meta.deep.lang"),
         *("a", "b", "missing", "meta.missing", "texts[0]", "texts[-1]", "turns[1].value"),
-        *("a.b", "a[0]", "meta.a"),
+        *("a.b", "a[0]", "meta.a", "@file"),
     ]
 )
 LITERALS = st.sampled_from(["lit", " ", "中", "0.5"]).map(lambda text: {"literal": text})
@@ -169,12 +169,18 @@ WANTED = st.lists(
     min_size=1,
     max_size=3,
 )
-CONDITIONS = st.one_of(
-    st.builds(lambda p, v: {"path": p, "in": v}, PATHS, WANTED),
-    st.builds(lambda p, v: {"path": p, "not_in": v}, PATHS, WANTED),
-    st.builds(lambda p, n: {"path": p, "min_chars": n}, PATHS, st.integers(0, 3)),
-    st.builds(lambda p, n: {"path": p, "max_chars": n}, PATHS, st.integers(0, 6)),
-)
+
+
+def conditions(paths: st.SearchStrategy[str]) -> st.SearchStrategy[Document]:
+    return st.one_of(
+        st.builds(lambda p, v: {"path": p, "in": v}, paths, WANTED),
+        st.builds(lambda p, v: {"path": p, "not_in": v}, paths, WANTED),
+        st.builds(lambda p, n: {"path": p, "min_chars": n}, paths, st.integers(0, 3)),
+        st.builds(lambda p, n: {"path": p, "max_chars": n}, paths, st.integers(0, 6)),
+    )
+
+
+CONDITIONS = conditions(PATHS)
 META = st.fixed_dictionaries(
     {},
     optional={
@@ -188,7 +194,15 @@ META = st.fixed_dictionaries(
 )
 FIXED_ROLES = st.sampled_from(["user", "assistant", "user", "assistant", "system", "tool"])
 ROLE_MAP = {"human": "user", "gpt": "assistant", "thought": None, "user": "user", "a": "system"}
-DATA_ROLES = st.sampled_from([{"path": "from", "map": ROLE_MAP}, {"path": "from"}])
+OTHER_MAP = {"gpt": "assistant", "thought": None, "*": "user"}
+DATA_ROLES = st.sampled_from(
+    [
+        {"path": "from", "map": ROLE_MAP},
+        {"path": "from"},
+        {"path": "from", "map": OTHER_MAP},
+        {"path": "from", "order": ["user", "assistant", "tool"]},
+    ]
+)
 LOSS_MASKS = st.sampled_from([None, None, True, False])
 
 
@@ -204,6 +218,9 @@ def entries(draw: st.DrawFn) -> Document:
             entry = {"each": "turns[*]", "role": role, "content": content}
         case _:
             entry = {"each": "texts[*]", "role": ["user", "assistant"], "content": "$"}
+    if draw(st.sampled_from([False, False, True])):
+        inner = st.sampled_from(["value", "from", "$", "missing", "a"])
+        entry["where"] = draw(st.lists(conditions(inner), min_size=1, max_size=2))
     mask = draw(LOSS_MASKS)
     return entry if mask is None else {**entry, "loss_mask": mask}
 
@@ -299,6 +316,7 @@ COLUMNS = pa.schema(
     ]
 )
 PAIR = [{"role": "user", "content": "title"}, {"role": "assistant", "content": "body"}]
+LOOKUP = {"lookup": "turns[*]", "key": "from", "of": "title", "take": "value"}
 SHAREGPT = {
     "each": "turns[*]",
     "role": {"path": "from", "map": {"human": "user", "gpt": "assistant"}},
@@ -335,6 +353,10 @@ def test_what_is_carried(document: Document) -> None:
         ({"text": "value", "each": "turns[*]"}, "each"),
         ({"any_of": [{"text": "body"}, {"text": "title"}]}, "any_of of layouts"),
         ({"text": "tags[*]"}, "the mark [*]"),
+        ({"text": LOOKUP}, "a lookup"),
+        ({"text": ["title", {"path": LOOKUP, "sep": "; "}]}, "a lookup"),
+        ({"text": "body", "where": [{"path": LOOKUP, "in": ["x"]}]}, "a lookup"),
+        ({"messages": [{**SHAREGPT, "role": {"path": LOOKUP}}]}, "a lookup"),
         ({"text": "body", "meta": {"original_id": "~"}}, "the mark ~"),
         ({"text": {"path": "body", "replace": {"<eos>": ""}}}, "modifiers"),
         ({"text": "tags"}, "tags: a value of type list"),
@@ -344,6 +366,14 @@ def test_what_is_carried(document: Document) -> None:
         ({"text": "extra.key"}, "map"),
         ({"messages": [{**SHAREGPT, "each": "meta[*]"}]}, "struct"),
         ({"messages": [{**SHAREGPT, "each": ["turns[*]", "tags[*]"]}]}, "walked in step"),
+        ({"messages": [{**SHAREGPT, "where": [{"path": "~", "in": [0]}]}]}, "the mark ~"),
+        (
+            {
+                "messages": [{**SHAREGPT, "role": {"path": "from", "order": ["user", "assistant"]}}]
+                * 2
+            },
+            "several entries with an order of speakers",
+        ),
         ({"messages": [{"role": {"split": {"Q:": "user"}}, "content": "body"}]}, "split"),
         ({"messages": [{**PAIR[0], "loss_mask": "id"}, PAIR[1]]}, "a loss mask from the data"),
         ({"text": None}, "maps nothing"),
@@ -409,6 +439,28 @@ ASKED = {"role": "user", "content": {"literal": "q"}}
             "where": [{"path": "body", "max_chars": 2}, {"path": "meta.lang", "in": ["de", None]}],
         },
         {"messages": [TURNS], "system": "body"},
+        {"messages": [{**TURNS, "role": {"path": "from", "order": ["user", "assistant"]}}]},
+        {"messages": [{**TURNS, "role": {"path": "from", "order": ["user", "assistant", "user"]}}]},
+        {
+            "messages": [
+                ASKED,
+                {"role": {"path": "digits", "order": ["user", "tool"]}, "content": "body"},
+                PAIR[1],
+            ]
+        },
+        {"messages": [ASKED, {**TURNS, "where": [{"path": "from", "not_in": ["rules", None]}]}]},
+        {
+            "messages": [
+                ASKED,
+                {**TURNS, "where": [{"path": "value", "max_chars": 1}]},
+                {**TURNS, "role": "tool", "where": [{"path": "from", "in": ["thought"]}]},
+                {**TURNS, "role": "tool", "content": "from"},
+                {"role": "assistant", "content": "body", "where": [{"path": "flag", "in": [True]}]},
+            ]
+        },
+        {"messages": [{**TURNS, "role": {"path": "from", "map": {"gpt": None, "*": "user"}}}]},
+        {"messages": [{**TURNS, "role": {"path": "from", "map": {"*": "user", "gpt": "tool"}}}]},
+        {"messages": [ASKED, {**TURNS, "role": {"path": "from", "map": {"x": "user", "*": None}}}]},
         {"messages": [TURNS], "system": "body", "tools": "digits"},
         {"messages": [ASKED, {**TURNS, "loss_mask": False}, {"role": "tool", "content": "body"}]},
         {"messages": [ASKED, {**TURNS, "role": ["assistant", "user"]}]},

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping.bind import parse
+from ingot.converters.mapping.bind import bind, parse, to_document
+from ingot.converters.mapping.path_uses import path_uses
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 
 Unify = Callable[..., UnifiedBatch]
@@ -120,6 +121,53 @@ def test_a_picked_option_keeps_its_letter(unify: Unify, answer: Any, text: str |
     assert done.records[0]["text"] == (f"{text}\nx" if text else "x")
     expected = {"B": 6, 0: 5, "C": 7, None: None}[answer]
     assert done.records[0]["meta"]["token_count"] == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (1, "wood"),
+        ("2", "tin"),
+        (2.0, "tin"),
+        ("B", "tin"),
+        ("three", "lead"),
+        (0, None),
+        ("0", None),
+        (4, None),
+        (True, None),
+    ],
+)
+def test_a_pick_may_count_from_one(unify: Unify, answer: Any, text: str | None) -> None:
+    table = {"three": 3, "1": 1, "2": 2, "2.0": 2.0, "0": 0, "4": 4, "B": "B", "true": True}
+    for pick in ({"path": "answer", "from": 1}, {"path": "answer", "map": table, "from": 1}):
+        if answer == "three" and "map" not in pick:
+            continue
+        document = {"version": 2, "text": {"path": "options[*]", "pick": pick}}
+        done = unify(document, [{"options": ["wood", "tin", "lead"], "answer": answer}])
+        found = done.records[0]["text"] if done.records else done.rejects[0].reason
+        assert found == (text or "bad_pick")
+
+
+@pytest.mark.parametrize(
+    ("pick", "pointer"),
+    [
+        ({"path": "a", "from": 2}, "/text/pick/from"),
+        ({"path": "a", "from": True}, "/text/pick/from"),
+        ({"path": "a", "from": "1"}, "/text/pick/from"),
+        ({"concat": ["a"], "from": 1}, "/text/pick/concat"),
+        ({"path": "a", "as": "json", "from": 1}, "/text/pick/as"),
+    ],
+)
+def test_a_wrong_pick_is_named(pick: Any, pointer: str) -> None:
+    with pytest.raises(MappingError) as raised:
+        bind({"version": 2, "text": {"path": "o[*]", "pick": pick}})
+    assert raised.value.problems[0].pointer == pointer
+
+
+def test_a_pick_that_counts_from_one_stays_one() -> None:
+    document = {"version": 2, "text": {"path": "o[*]", "pick": {"path": "a", "from": 1}}}
+    assert to_document(bind(document)) == document
+    assert [use.pointer for use in path_uses(bind(document))] == ["/text/path", "/text/pick/path"]
 
 
 def test_an_alternative_keeps_the_outer_each_or_has_its_own(unify: Unify) -> None:

@@ -14,6 +14,7 @@ from ingot.converters.mapping.bind import bind, load_mapping, to_document
 from ingot.converters.mapping.language import Value
 from ingot.converters.mapping.parser import Parser
 
+LOOKUP = {"lookup": "u[*]", "key": "id", "of": "@file", "take": "n"}
 GOOD: list[dict[str, Any]] = [
     {"version": 2, "text": None},
     {"version": 2, "messages": None, "system": None, "meta": None, "tools": None},
@@ -27,11 +28,13 @@ GOOD: list[dict[str, Any]] = [
             "quote": "",
             "columns": ["a", "b"],
             "root": "data[*]",
-            "json_fields": ["p.q"],
+            "orient": "list",
+            "json_fields": ["p", "p.q"],
         },
         "group": {"by": ["id"], "sort": "turn"},
-        "each": "x[*]",
+        "each": ["x[*]", "y[*]"],
         "where": [
+            {"path": {"lookup": "u[*]", "key": "~", "of": "^.id", "take": "$"}, "in": ["x"]},
             {"path": "a", "in": [True, None, 1, "x"]},
             {"path": "a", "not_in": ["y"]},
             {"path": "a", "min_chars": 0},
@@ -40,12 +43,21 @@ GOOD: list[dict[str, Any]] = [
         "messages": [
             {"each": "t[*]", "role": {"path": "from", "map": {"h": "user"}}, "content": "v"},
             {"each": ["p[*]", "q[*]"], "role": ["user", "assistant"], "content": "[0]"},
+            {
+                "each": "t[*]",
+                "where": [{"path": "kind", "in": ["said"]}, {"path": "v", "min_chars": 1}],
+                "role": {
+                    "path": {"lookup": "^.u[*]", "key": "id", "of": "from", "take": "name"},
+                    "order": ["user", "assistant"],
+                },
+                "content": {"path": "o[*]", "pick": {"path": "k", "map": {"x": 2}, "from": 1}},
+            },
             {"role": {"split": {"\nA:": "assistant", "\nB:": None}}, "content": ["a", "b"]},
             {"role": "tool", "content": None, "loss_mask": True},
             {"role": "assistant", "content": {"path": "o[*]", "pick": "k"}, "loss_mask": "weight"},
         ],
+        "tools": {"path": {"lookup": "u.*", "key": "k", "of": "i", "take": "t"}, "as": "json"},
         "system": {"any_of": ["s", {"literal": "S"}], "sep": " "},
-        "tools": {"path": "tools", "as": "json"},
         "meta": {
             "source": {"template": "{{a}}/{{b}}", "replace": {"x": ""}},
             "language": {"path": "l", "map": {"French": "fr", "*": None}},
@@ -57,7 +69,7 @@ GOOD: list[dict[str, Any]] = [
     {
         "version": 2,
         "any_of": [
-            {"text": "a"},
+            {"text": {"tree": "s[*]", "text": ["h", LOOKUP], "children": "c.*", "depth": 64}},
             {"text": "b", "each": "c[*]", "where": [{"path": "x", "in": [1]}]},
         ],
     },
@@ -65,7 +77,24 @@ GOOD: list[dict[str, Any]] = [
     {"messages": [{"role": "user", "content": "a", "loss_mask": None}], "system": "x y"},
 ]
 JUNK: list[Any] = [None, True, -1, 2, "", "a..b", "a", " x", [], ["a", "a"], {}, {"path": "a"}]
-KEYS = ["path", "each", "map", "role", "content", "text", "meta", "where", "pick", "nonsense"]
+KEYS = [
+    "path",
+    "each",
+    "map",
+    "role",
+    "content",
+    "text",
+    "meta",
+    "where",
+    "order",
+    "from",
+    "lookup",
+    "of",
+    "pick",
+    "tree",
+    "depth",
+    "nonsense",
+]
 
 
 def parser_problems(document: Any) -> list[Any]:

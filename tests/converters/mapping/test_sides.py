@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ingot.converters.mapping.bind import bind
-from ingot.converters.mapping.language import shared_paths
+from ingot.converters.mapping.path_uses import shared_paths
 
 ABCD = {"concat": ["A", "B", "C", "D"], "label": "A. "}
 

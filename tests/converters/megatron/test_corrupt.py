@@ -83,7 +83,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         ),
         "has 2 columns 'text'",
     ),
-    "records": (records, "holds PT records, the first file no unified records"),
+    "records": (records, "holds PT records, the first file no ingot records"),
 }
 
 

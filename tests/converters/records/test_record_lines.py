@@ -43,9 +43,9 @@ def problem(file: Path, rows: int = 1_000) -> str:
         (b'{"text": "a', "not JSON: unexpected control character in string, at character 12"),
         (b'{"text": "\\ud800"}', "not JSON: no low surrogate in string, at character 11"),
         (b"[" * 100_000, "not JSON: depth limit exceeded"),
-        (None, "not a unified record but null"),
-        (7, "not a unified record but a number"),
-        ({"id": 1}, "not a unified record, it has neither text nor messages"),
+        (None, "not an ingot record but null"),
+        (7, "not an ingot record but a number"),
+        ({"id": 1}, "not an ingot record, it has neither text nor messages"),
     ],
 )
 def test_a_line_that_is_no_record_is_named(tmp_path: Path, line: object, said: str) -> None:

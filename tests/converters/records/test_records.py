@@ -256,9 +256,9 @@ def test_parts_are_read_by_number_and_files_as_given(tmp_path: Path) -> None:
             b'{"text": "a", "meta": {}}\n{"text": "b',
             r"\.jsonl: line 2: not JSON: ",
         ),
-        ("part-00000.jsonl", b'{"id": 1}\n', "line 1: not a unified record, it has neither"),
+        ("part-00000.jsonl", b'{"id": 1}\n', "line 1: not an ingot record, it has neither"),
         ("part-00000.jsonl", b'{"text": "a"}\n', r"line 1: a pt record .*: meta is missing"),
-        ("part-00000.jsonl", b"[1]\n", "line 1: not a unified record but a list"),
+        ("part-00000.jsonl", b"[1]\n", "line 1: not an ingot record but a list"),
         ("part-00000.parquet", b"PAR1 cut in half", "not a readable Parquet file"),
     ],
 )
@@ -275,7 +275,7 @@ def test_a_missing_file_and_a_foreign_parquet_are_conversion_errors(tmp_path: Pa
         list(read_records(tmp_path / "nowhere"))
     foreign = tmp_path / "raw.parquet"
     pq.write_table(pa.table({"text": ["a"]}), foreign)
-    with pytest.raises(ConversionError, match="holds no unified records"):
+    with pytest.raises(ConversionError, match="holds no ingot records"):
         list(read_batches(foreign))
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -326,3 +327,37 @@ def test_columns_that_were_stated_leave_wider_tables_out(tmp_path: Path) -> None
     source = open_source(str(tmp_path), SourceSpec(columns=("text", "label")))
     assert [file.name for file in source.files] == ["data.tsv"]
     assert source.left_out[0].why == "2 names for 4 columns"
+
+
+@pytest.mark.parametrize("mark", ["\t", ";", "|"])
+@pytest.mark.parametrize("every", [1, 2, 20])
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@pytest.mark.parametrize("ending", ["tsv", "txt"])
+def test_quoted_cells_over_several_lines(
+    tmp_path: Path, mark: str, every: int, quoting: Literal[0, 1], ending: str
+) -> None:
+    """Most lines may lie inside cells; then few have the delimiter."""
+    table = [
+        [str(n), f"Is {n} odd?", 'Yes.\nIt is.\n\nSo, "odd" it is.' if n % every == 0 else "No."]
+        for n in range(60)
+    ]
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=mark, quoting=quoting, lineterminator="\n")
+    writer.writerows([["id", "question", "answer"], *table])
+    path = write(tmp_path, f"a.{ending}", out.getvalue())
+    rows, bad = read(path)
+    assert ([list(row.values()) for row in rows], bad) == (table, [])
+    assert facts(path).multiline
+
+
+def test_stray_quotes_join_no_lines(tmp_path: Path) -> None:
+    lines = [f'{n}\t"What is {n}\tan answer of several words' for n in range(0, 90, 3)]
+    path = write(tmp_path, "a.tsv", "id\tquestion\tanswer\n" + "\n".join(lines))
+    rows, bad = read(path)
+    assert (len(rows), bad) == (30, [])
+    assert rows[1] == {"id": "3", "question": '"What is 3', "answer": "an answer of several words"}
+
+
+def test_lines_of_prose_with_quotes_are_no_table(tmp_path: Path) -> None:
+    lines = [f'"You are late; the {n} are gone," he said.\nNobody said a word.' for n in range(40)]
+    assert facts(write(tmp_path, "a.txt", "\n".join(lines))).format == "text"

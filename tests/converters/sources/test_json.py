@@ -1,6 +1,7 @@
 """JSON in all its layouts: exact values, broken rows in their place, files larger than memory."""
 
 import json
+import math
 from pathlib import Path
 
 import orjson
@@ -9,11 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from ingot.agent.proposing.proposal import Request
+from ingot.agent.proposing.rules.mapper import propose
+from ingot.agent.review.pinning.row_choice import unparse_fields
 from ingot.cli.app import app
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sources import SourceSpec, open_source
-from ingot.converters.sources import readers as roots
+from ingot.converters.sources import root_candidates as roots
 from ingot.converters.sources.formats.json_rows import (
     compile_root,
     read_concatenated_values,
@@ -23,6 +27,7 @@ from ingot.converters.sources.formats.row_chunks import (
     JsonTextError,
     ends_early,
     has_long_digits,
+    parse_counted,
     parse_json,
 )
 from ingot.converters.sources.sample import draw_sample
@@ -90,7 +95,7 @@ def test_a_run_of_digits_is_found_wherever_it_begins(place: int, length: int) ->
 @pytest.mark.parametrize(
     "text",
     [
-        *("NaN", "[Infinity]", '{"a": -Infinity}', "[NaN, 123456789012345678901234567890]"),
+        *("-NaN", "[+Infinity]", "[nan]", "{NaN: 1}", "[1NaN]", "[NaN", '[NaN, "NaN]'),
         *('"\\ud800"', '"\xff"', '"a\tb"', "{'a': 1}", "[1,]", "", "1 2"),
         *("1e999", "[" * 3000, "9" * 5000),
     ],
@@ -98,6 +103,72 @@ def test_a_run_of_digits_is_found_wherever_it_begins(place: int, length: int) ->
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(JsonTextError):
         parse_json(text.encode("latin-1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "count"),
+    [
+        ("NaN", None, 1),
+        ('{"a": NaN, "b": [Infinity, -Infinity, 1]}', {"a": None, "b": [None, None, 1]}, 3),
+        ('{"NaN": "say \\"NaN\\" now", "b": NaN}', {"NaN": 'say "NaN" now', "b": None}, 1),
+        ("[NaN, 123456789012345678901234567890]", [None, 123456789012345678901234567890], 1),
+        ('["Infinity"]', ["Infinity"], 0),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_not_finite_are_null(text: str, value: Json, count: int) -> None:
+    assert parse_counted(text.encode()) == (value, count)
+
+
+def test_an_error_behind_such_a_number_names_its_place() -> None:
+    with pytest.raises(JsonTextError, match="at character 20"):
+        parse_json(b'{"a": NaN, "b": [1, oops]}')
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "places"),
+    [
+        ("a.jsonl", SourceSpec(), [(1, 1), (299, 2)]),
+        ("a.json", SourceSpec(), [(1, 1), (299, 2)]),
+        ("o.json", SourceSpec(root="rows[*]"), [(1, 1), (299, 2)]),
+        ("o.json", SourceSpec(root="rows"), [(0, 4)]),  # one value: those of all the file
+        ("o.json", SourceSpec(root="$"), [(0, 4)]),
+        ("t.csv", SourceSpec(json_fields=("j",)), [(1, 1), (299, 2)]),
+    ],
+)
+def test_each_row_says_how_many_numbers_it_lost(
+    tmp_path: Path, name: str, spec: SourceSpec, places: list[tuple[int, int]]
+) -> None:
+    rows: list[Json] = [{"n": number} for number in range(300)]
+    rows[1], rows[299] = {"n": math.nan}, {"n": [math.inf, -math.inf]}
+    lines = list(map(json.dumps, rows))
+    doubled = [line.replace('"', '""') for line in lines]
+    cells = [f'{number};"{line}"' for number, line in enumerate(doubled)]
+    texts = {
+        "a.jsonl": "\n".join(lines),
+        "a.json": json.dumps(rows),
+        "o.json": json.dumps({"rows": rows, "loss": math.nan}),
+        "t.csv": "\n".join(["i;j", *cells]),
+    }
+    source = open_source(write(tmp_path, name, texts[name]), spec)
+    batches = list(source.batches())
+    assert [one for batch in batches for one in batch.non_finite] == places
+    assert not [bad for batch in batches for bad in batch.bad]
+    found = draw_sample(source, rows=1000).non_finite
+    numbers = sum(count for _, count in places)
+    assert found == {"numbers": numbers, "rows": len(places), "file": name, "row": places[0][0]}
+
+
+def test_lines_that_all_hold_such_a_number_are_lines(tmp_path: Path) -> None:
+    line = json.dumps({"a": math.nan, "text": "x"}) + "\n"
+    path = write(tmp_path, "a.txt", line * 3)
+    assert open_source(path).files[0].facts.format == "jsonl"
+    assert read(path) == ([{"a": None, "text": "x"}] * 3, [])
+
+
+def test_a_file_with_such_a_number_that_is_cut_off_is_truncated(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.json", '{"a": NaN, "b": [1, 2')
+    with pytest.raises(SourceError, match="ends inside its JSON value"):
+        list(open_source(path, SourceSpec(format="json", root="$")).batches())
 
 
 def _parts(data: bytes, size: int) -> list[bytes]:
@@ -228,11 +299,11 @@ def test_broken_lines_keep_their_place_and_the_rest_is_read(tmp_path: Path) -> N
     ]
     path = write(tmp_path, "a.jsonl", "\r\n".join(lines))
     batch = next(open_source(path).batches())
-    assert list(batch.values) == [{"a": 1}, {"a": 12345678901234567890123}]
-    assert list(batch.rows) == [0, 4]
+    assert list(batch.values) == [{"a": 1}, {"a": None}, {"a": 12345678901234567890123}]
+    assert list(batch.rows) == [0, 2, 4]
+    assert list(batch.non_finite) == [(2, 1)]
     assert [(bad.row, bad.found) for bad in batch.bad] == [
         (1, "oops"),
-        (2, '{"a": NaN}'),
         (3, '{"a": "\\ud800"}'),
     ]
 
@@ -397,6 +468,75 @@ def test_json_fields_are_parsed_before_anything_else(tmp_path: Path) -> None:
     assert batch.values[0]["meta"] == {"x": {"y": 1}}
     (bad,) = batch.bad
     assert (bad.row, bad.reason, bad.path, bad.found) == (3, "bad_json", "chat", "[broken")
+
+
+LOG = {"body": json.dumps({"in": json.dumps({"text": "Hi"}), "a.b": {"c": "[1]"}})}
+CALLS = {"calls": [{"arguments": '{"x": 1}'}, {"arguments": " "}, {"name": "y"}], "by": {"k": "2"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "row", "parsed"),
+    [
+        (("body", "body.in"), LOG, {"body": {"in": {"text": "Hi"}, "a.b": {"c": "[1]"}}}),
+        (("body.in", "body"), LOG, {"body": json.loads(LOG["body"])}),
+        (
+            ("body", "body.a.b.c", "body['in']"),
+            LOG,
+            {"body": {"in": {"text": "Hi"}, "a.b": {"c": [1]}}},
+        ),
+        (
+            ("calls[*].arguments", "by.*"),
+            CALLS,
+            {
+                "calls": [{"arguments": {"x": 1}}, {"arguments": None}, {"name": "y"}],
+                "by": {"k": 2},
+            },
+        ),
+        (("['*']",), {"*": "[1]", "a": "[2]"}, {"*": [1], "a": "[2]"}),
+        (
+            ("calls[-1].name", "calls[9]", "calls.name", "by[*]"),
+            {"calls": [{"name": "1"}], "by": 1},
+            {"calls": [{"name": 1}], "by": 1},
+        ),
+    ],
+)
+def test_json_inside_json_is_reached_in_order(
+    fields: tuple[str, ...], row: Json, parsed: Json, tmp_path: Path
+) -> None:
+    path = write(tmp_path, "a.jsonl", f"{json.dumps(row)}\n{json.dumps(row)}\n")
+    assert read(path, SourceSpec(json_fields=fields)) == ([parsed, parsed], [])
+    assert unparse_fields(parsed, SourceSpec(json_fields=fields)) == unparsed(row)
+
+
+def unparsed(row: Json) -> Json:
+    """A blank text that was parsed is null, and comes back as the empty text."""
+    return json.loads(json.dumps(row).replace('": " "', '": ""'))
+
+
+def test_broken_json_inside_json_names_its_field(tmp_path: Path) -> None:
+    rows = [{"body": json.dumps({"in": text})} for text in ("[broken", "[1]")]
+    path = write(tmp_path, "a.jsonl", "\n".join(map(json.dumps, rows)))
+    batch = next(open_source(path, SourceSpec(json_fields=("body", "body.in"))).batches())
+    (bad,) = batch.bad
+    assert (bad.row, bad.reason, bad.path, bad.found) == (0, "bad_json", "body.in", "[broken")
+    assert batch.values == [{"body": {"in": [1]}}]
+
+
+def test_rules_propose_json_inside_json(tmp_path: Path) -> None:
+    said = [("Why is the sky blue today?", "Blue light is scattered most of all."),
+            ("How far away is the moon?", "About 384,400 kilometres from the earth.")]  # fmt: skip
+    rows = [
+        {"id": n, "event": json.dumps({"body": json.dumps({"question": q, "answer": a})})}
+        for n, (q, a) in enumerate(said * 10)
+    ]
+    source = open_source(write(tmp_path, "log.jsonl", "\n".join(map(json.dumps, rows))))
+    mapping = propose(source, draw_sample(source), Request(mode="sft")).mapping
+    assert mapping is not None
+    assert mapping["source"] == {"json_fields": ["event", "event.body"]}
+    assert [one["content"] for one in mapping["messages"]] == [
+        "event.body.question",
+        "event.body.answer",
+    ]
 
 
 def test_batches_are_small_and_numbered_through(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import zipfile
 from pathlib import Path
 
 import fsspec
@@ -78,7 +79,7 @@ def test_urls_are_read_like_paths(tmp_path: Path, prefix: str) -> None:
             out.write(LINES)
     folder = open_source(top)
     assert (names(folder), count(folder)) == (["a.jsonl", "deep/b.jsonl"], 4)
-    assert left_out(folder) == {"README.md": "side file"}
+    assert left_out(folder) == {"README.md": "auxiliary file"}
     assert names(open_source(f"{top}/*.jsonl")) == ["a.jsonl"]
     single = open_source(f"{top}/deep/b.jsonl")
     assert (names(single), single.name, count(single)) == (["b.jsonl"], "b", 2)
@@ -153,14 +154,14 @@ def test_side_files_are_left_out_with_the_reason(tmp_path: Path) -> None:
     source = open_source(str(fill(tmp_path, files)))
     assert names(source) == ["data.jsonl"]
     assert left_out(source) == {
-        "README.md": "side file",
-        "LICENSE": "side file",
+        "README.md": "auxiliary file",
+        "LICENSE": "auxiliary file",
         ".DS_Store": "hidden",
         ".git/config": "hidden",
         "__MACOSX/x.jsonl": "hidden",
-        "dataset_infos.json": "side file",
-        "load.py": "side file (script)",
-        "plot.png": "side file (image)",
+        "dataset_infos.json": "auxiliary file",
+        "load.py": "auxiliary file (script)",
+        "plot.png": "auxiliary file (image)",
         "weights": "a pickle, which is never read",
         "nothing.jsonl": "empty",
         "config.json": "another shape than the main files: json with lr, steps",
@@ -172,6 +173,30 @@ def test_a_folder_of_side_files_only_is_an_empty_source(tmp_path: Path) -> None:
     source = open_source(str(fill(tmp_path, {"README.md": b"# x", "state.json": b"{}"})))
     assert (source.files, list(source.batches()), source.roots) == ((), [], ())
     assert set(left_out(source)) == {"README.md", "state.json"}
+
+
+NOTES = {
+    "authors.en.json": b'[{"a": 1}, {"a": 2}]',
+    "people/AUTHORS.jsonl": LINES,
+    "deep/changes.csv": b"a,b\n1,2\n3,4\n",
+}
+
+
+@pytest.mark.parametrize("place", NOTES)
+def test_a_side_file_with_data_is_data_where_nothing_else_is(tmp_path: Path, place: str) -> None:
+    others = {"citation.json": b"", "LICENSE.txt": b"free", "authors.md": b"# me"}
+    files = {place: NOTES[place], **others}
+    alone = open_source(str(fill(tmp_path / "alone", files)))
+    assert (names(alone), count(alone)) == ([place], 2)
+    assert left_out(alone)["LICENSE.txt"] == "auxiliary file"
+    beside = open_source(str(fill(tmp_path / "beside", {**files, "data.jsonl": LINES})))
+    assert names(beside) == ["data.jsonl"]
+    assert left_out(beside)[place] == "auxiliary file"
+    (tmp_path / "packed").mkdir()
+    with zipfile.ZipFile(tmp_path / "packed/all.zip", "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    assert names(open_source(str(tmp_path / "packed"))) == [f"all.zip/{place}"]
 
 
 def test_a_side_file_that_is_named_is_read(tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ _TIME_NAME = re.compile(
     r"(?:^|_)(?:ts|time|timestamp|date|datetime|dt|created|updated|at)(?:_|$)|time(?:stamp)?$"
 )
 _EPOCHS = ((3e8, 2.5e9), (3e11, 2.5e12), (3e14, 2.5e15))
+_TIMES = "lists of dates or times"
 _MOST = 0.95
 _NEARLY_ALL = 0.98
 
@@ -157,16 +158,27 @@ def shape_of_cells(name: str, cells: Sequence[str]) -> Shape:
         return Shape(unread="lists or objects written out as text: their brackets are no tokens")
     if (number := _number_shape(name, cells)) is not None:
         return number
-    separator = next((mark for mark in _SEPARATORS if _separates(mark, cells)), None)
+    distinct = list(dict.fromkeys(cells))
+    separator = next((mark for mark in _SEPARATORS if _separates(mark, cells, distinct)), None)
     if separator is None and _is_prose(cells):
         return Shape(unread="running text")
     pieces = [one for cell in cells for one in cell.split(separator) if one] if separator else cells
+    if separator is not None and _are_times(name, pieces):
+        return Shape(unread=_TIMES)
     mark = value_mark(pieces)
     doubt = ""
     unusual = separator is not None and separator.strip() in ("", ",", ";")
     if unusual and mark is None and sum(" " in one.strip() for one in pieces) * 5 > len(pieces):
         doubt = f"its cells are split at {separator!r}, and the parts hold blanks"
     return Shape(separator=separator, value_separator=mark, doubt=doubt)
+
+
+def _are_times(name: str, pieces: Sequence[str]) -> bool:
+    """Whether the elements of lists are times, as texts or as numbers in a column named so."""
+    if _share_of(pieces, lambda one: _DAY.fullmatch(one) or _CLOCK.fullmatch(one)) >= _MOST:
+        return bool(pieces)
+    shape = _number_shape(name, pieces) if pieces else None
+    return shape is not None and bool(shape.unread)
 
 
 def value_mark(pieces: Sequence[str]) -> str | None:
@@ -208,7 +220,7 @@ def _number_shape(name: str, cells: Sequence[str]) -> Shape | None:
     return Shape(number=True, fraction=fraction)
 
 
-def _separates(mark: str, cells: Sequence[str]) -> bool:
+def _separates(mark: str, cells: Sequence[str], distinct: Sequence[str]) -> bool:
     held = [cell for cell in cells if mark in cell]
     if len(held) < max(2, 0.05 * len(cells)):
         return False
@@ -222,9 +234,13 @@ def _separates(mark: str, cells: Sequence[str]) -> bool:
         return False
     if _share_of(pieces, lambda one: not re.search(r"\s", one)) >= _NEARLY_ALL:
         return True
-    # Parts with blanks in them are tokens where they come again and again.
+    # Parts with blanks in them are tokens where they come again in other cells, unlike the parts
+    # of a title; a bracket that is open in one part shows that it is not whole.
+    pieces = [one for cell in distinct for one in cell.split(mark) if one]
+    if _share_of(pieces, lambda one: one.count("(") == one.count(")")) < _MOST:
+        return False
     short = sum(map(len, pieces)) <= 40 * len(pieces)
-    return short and len(pieces) >= 20 and 2 * len(set(pieces)) <= len(pieces)
+    return short and len(held) >= 10 and 2 * len(set(pieces)) <= len(pieces)
 
 
 def _is_prose(cells: Sequence[str]) -> bool:
@@ -278,14 +294,15 @@ class Profile:
             before = self.labels
             rest = len(texts) - zeros - ones
             self.labels = (before[0] + zeros, before[1] + ones, before[2] + rest)
-        found = read.read_tokens(column, self._reading(), where)
+        found = read.read_tokens(column, self.cell_format(), where)
         self.odd += sum(found.malformed.values())
         lengths = np.diff(found.offsets)
         self.missing += int((lengths == 0).sum())
         self.lengths += np.bincount(np.minimum(lengths, _LONGEST), minlength=_LONGEST + 1)
         self.tokens.add(found.tokens)
 
-    def _reading(self) -> read.CellFormat:
+    def cell_format(self) -> read.CellFormat:
+        """How its cells become tokens."""
         shape = self.shape
         return read.CellFormat(
             many=shape.many,
@@ -309,7 +326,6 @@ class Sample:
     whole: bool
     total: int | None  # rows of the table where the files say it, else None
     rejects: int
-    head: tuple[pa.RecordBatch, ...]
 
 
 def take_sample(path: str, rows: int | None) -> Sample:
@@ -317,7 +333,7 @@ def take_sample(path: str, rows: int | None) -> Sample:
     source = open_table(path)
     files = [with_columns(file, ()) for file in source.files]
     names = [name for name in files[0].columns if all(name in one.columns for one in files)]
-    stretches = _read_stretches(files, names, rows)
+    stretches = _read_rows(files, names, rows)
     head = list(_take_head(stretches))
     if not any(len(batch) for batch, _ in head):
         raise SourceError(path, "no rows in it", "draft needs some to look at")
@@ -332,7 +348,6 @@ def take_sample(path: str, rows: int | None) -> Sample:
         whole=rows is None or seen + rejects < rows or total == seen + rejects,
         total=total,
         rejects=rejects,
-        head=batches,
     )
 
 
@@ -364,10 +379,14 @@ def _count_columns(
     return seen, rejects
 
 
-def _read_stretches(
+def read_stretches(path: str, names: Sequence[str], most: int | None) -> Iterator[_Stretch]:
+    """Yield these columns of the first rows, with the number of broken rows among them."""
+    return _read_rows([with_columns(one, names) for one in open_table(path).files], names, most)
+
+
+def _read_rows(
     files: Sequence[TableFile], names: Sequence[str], most: int | None
 ) -> Iterator[_Stretch]:
-    """Rows and the number of broken ones among them, at most so many in all."""
     left = most
     for file in files:
         done = 0
@@ -389,7 +408,7 @@ def _new_profile(name: str, head: Sequence[pa.RecordBatch], path: str) -> Profil
     if pa.types.is_temporal(kind):
         return Profile(name=name, shape=Shape(unread="a date or time"))
     if pa.types.is_nested(kind):
-        return Profile(name=name, shape=_nested_shape(columns, f"{path}: column {name}"))
+        return Profile(name=name, shape=_nested_shape(name, columns, f"{path}: column {name}"))
     cells = [text for one in columns for text in _column_texts(one, name)]
     known = [text for text in cells[:LOOKED_AT] if text and text not in MISSING]
     return Profile(name=name, shape=shape_of_cells(name, known))
@@ -400,7 +419,7 @@ def _column_texts(column: pa.Array, where: str) -> list[str]:
     return [text.decode("utf-8", "replace") for text in found]
 
 
-def _nested_shape(columns: Sequence[pa.Array], where: str) -> Shape:
+def _nested_shape(name: str, columns: Sequence[pa.Array], where: str) -> Shape:
     kind = columns[0].type
     if pa.types.is_map(kind):
         return Shape(nested=True, value_separator="")
@@ -413,10 +432,14 @@ def _nested_shape(columns: Sequence[pa.Array], where: str) -> Shape:
         return Shape(nested=True, value_separator="")
     if pa.types.is_nested(inner[0].type):
         return Shape(unread=f"cells of type {kind}")
+    if pa.types.is_temporal(inner[0].type):
+        return Shape(unread=_TIMES)
     texts = [text for one in inner for text in _column_texts(one, where)][: 10 * LOOKED_AT]
     fractions = pa.types.is_floating(inner[0].type) and not all(
         float(text).is_integer() for text in texts
     )
     if fractions:
         return Shape(unread="lists of numbers with fractions: a vector")
+    if _are_times(name, texts):
+        return Shape(unread=_TIMES)
     return Shape(nested=True, value_separator=value_mark(texts))

@@ -111,6 +111,16 @@ def find_conversion(profiles: Sequence[Profile], click: Profile) -> Profile | No
     return _first_match(_CONVERSIONS, others)[0]
 
 
+def unfilled_conversions(profiles: Sequence[Profile], click: Profile) -> Iterator[str]:
+    """What could be done about columns named like a conversion that hold 0, 1 and empty cells."""
+    for one in profiles:
+        zeros, ones, others = one.labels
+        holes = one is not click and ones and others == one.missing > 0
+        if holes and _first_match(_CONVERSIONS, [one])[0]:
+            said = f"{one.name} holds 0 or 1 in {zeros + ones:,} rows and nothing in {others:,}"
+            yield f"{said}: write 0 there to use it as the conversion"
+
+
 def find_entity(profiles: Sequence[Profile]) -> tuple[Profile | None, str]:
     """The column that splits rows, and what is doubtful about it."""
     able = [one for one in profiles if not one.shape.many and one.tokens.distinct >= 2]
@@ -173,7 +183,7 @@ _ID = re.compile(r"(?:^|_)(?:id|ids|uid|sku|spu|code|key|hash|idx|md5)(?:_|$)|id
 
 @dataclass(frozen=True, kw_only=True)
 class Separators:
-    """The separators that most columns have: a table has one of each."""
+    """The separators that most columns have; the others name their own. None: no column has one."""
 
     token: str | None
     value: str | None
@@ -198,43 +208,49 @@ def cardinality(profile: Profile) -> str:
 
 
 def choose_features(
-    sample: Sample, roles: Mapping[str, str], separators: Separators, doubts: list[str]
+    sample: Sample,
+    roles: Mapping[str, str],
+    separators: Separators,
+    leaks: Mapping[str, str],
+    wanted: Sequence[str],
+    doubts: list[str],
 ) -> Iterator[Decision]:
-    """What becomes of every column that is no label and no sample's id."""
+    """What becomes of every column that is no label and no sample's id; `wanted` ones are used."""
     taken: set[str] = set()
     for place, one in enumerate(sample.profiles):
-        role = roles.get(one.name)
-        if role not in (None, "entity"):
+        role, asked = roles.get(one.name), one.name in wanted
+        if role not in (None, "entity") and not asked:
             continue
-        odd = _separator_problem(one, separators)
-        reason = _exclusion_reason(one, role == "entity") or odd
+        reason = _unusable_reason(one)
+        if reason is None and not asked:
+            reason = leaks.get(one.name) or _exclusion_reason(one)
+            reason = _ENTITY_REASON if role == "entity" else reason
         if reason is not None:
-            if odd or is_outcome(one):
-                doubts.append(f"{one.name} is left out: {reason}")
+            if asked or is_outcome(one) or one.name in leaks:
+                more = "" if asked else " (`features` uses it all the same)"
+                doubts.append(f"{one.name} is left out: {reason}{more}")
             yield Decision(column=one.name, role="left_out", why=reason)
             continue
         doubts += _feature_doubts(one)
-        feature, why = _draft_feature(one, sample, _feature_name(one.name, place, taken))
+        if asked and one.name in leaks:
+            doubts.append(f"{one.name} {leaks[one.name]}")
+        name = _feature_name(one.name, place, taken)
+        feature, why = _draft_feature(one, sample, name, separators)
         yield Decision(column=one.name, role="feature", why=why, feature=feature)
 
 
-def _separator_problem(one: Profile, separators: Separators) -> str | None:
-    """Why its lists cannot be read with the table's separators, None where they can."""
-    for own, usual in (
-        (one.shape.separator, separators.token),
-        (one.shape.value_separator, separators.value),
-    ):
-        if own and own != usual:
-            return f"its separator is {own!r}, and that of more columns is {usual!r}"
-    return None
+_ENTITY_REASON: Final = "rows are split by it, so that each of its values in valid is unknown (OOV)"
 
 
-def _exclusion_reason(one: Profile, is_entity: bool) -> str | None:
-    distinct, held = one.tokens.distinct, one.rows - one.missing
+def _unusable_reason(one: Profile) -> str | None:
+    """Why no feature can be made of a column."""
     if one.shape.unread:
         return one.shape.unread
-    if distinct == 0:
-        return "no values in the sample"
+    return "no values in the sample" if one.tokens.distinct == 0 else None
+
+
+def _exclusion_reason(one: Profile) -> str | None:
+    distinct, held = one.tokens.distinct, one.rows - one.missing
     if distinct == 1 and not one.missing and not one.shape.many:
         return "the same value in every row"
     if is_outcome(one):
@@ -245,7 +261,7 @@ def _exclusion_reason(one: Profile, is_entity: bool) -> str | None:
     if one.shape.number and distinct > _CONTINUOUS and _MEASURE.search(words):
         return f"by its name a measure: {distinct:,} distinct numbers; there is no bucketing"
     own = not one.shape.many and held >= 50 and distinct > _OWN * held
-    if own and not is_entity and not _ID.search(words):
+    if own and not _ID.search(words):
         return f"nearly every row has its own: {distinct:,} distinct in {held:,}"
     return None
 
@@ -264,7 +280,9 @@ def _feature_doubts(one: Profile) -> Iterator[str]:
         yield f"{one.name}: {one.odd:,} tokens have no value that is a number: they are dropped"
 
 
-def _draft_feature(one: Profile, sample: Sample, name: str) -> tuple[dict[str, Any], str]:
+def _draft_feature(
+    one: Profile, sample: Sample, name: str, separators: Separators
+) -> tuple[dict[str, Any], str]:
     feature: dict[str, Any] = {"name": name, "src": 0, "field": one.name}
     sizes, said = _choose_encoding(one, sample)
     feature |= sizes
@@ -277,6 +295,13 @@ def _draft_feature(one: Profile, sample: Sample, name: str) -> tuple[dict[str, A
         why.append(f"tokens a row: median {lengths[0]}, p99 {lengths[1]}, max {lengths[2]}")
     if one.shape.value_separator is not None:
         feature["use_value"] = True
+    for key, own, usual in (
+        ("token_separator", one.shape.separator, separators.token),
+        ("value_separator", one.shape.value_separator, separators.value),
+    ):
+        if own and own != usual:
+            feature[key] = own
+            why.append(f"its own {key}")
     return feature, "; ".join(why)
 
 

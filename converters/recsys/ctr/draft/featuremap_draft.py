@@ -2,13 +2,9 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
-
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from ingot.converters.errors import ReviewNeeded, SourceError
 from ingot.converters.recsys.ctr.draft import feature_choice as roles
@@ -21,43 +17,11 @@ from ingot.converters.recsys.ctr.draft.feature_choice import (
     draft_yaml,
     separators_of,
 )
+from ingot.converters.recsys.ctr.draft.label_leaks import find_leaks
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, parse
 from ingot.converters.recsys.ctr.settings import ChosenColumns
-from ingot.converters.recsys.ctr.table import table_cells as read
 
 _NO_COLUMNS: Final = ChosenColumns()
-_LEAST: Final = 5  # rows of a value: fewer have one label by chance
-_MOST_VALUES: Final = 0.2  # of the rows: more values than that are ids
-_NEARLY_ALL: Final = 0.99
-
-
-def leaking_columns(
-    batches: Sequence[pa.RecordBatch], columns: Sequence[str], label: str
-) -> Iterator[str]:
-    """The columns each of whose values stands beside one label only."""
-    labels = np.concatenate([read.read_labels(one[label], label) for one in batches])
-    if min((labels == 0).sum(), (labels == 1).sum()) < _LEAST:
-        return
-    for name in columns:
-        try:
-            cells = [read.cell_texts(one[name], name) for one in batches]
-        except SourceError:  # no texts: nothing to look at
-            continue
-        coded = pa.concat_arrays(cells).dictionary_encode(null_encoding="encode")
-        if _determines_label(coded.indices.to_numpy(), labels, len(coded.dictionary)):
-            yield name
-
-
-def _determines_label(codes: NDArray[np.int32], labels: NDArray[np.int8], values: int) -> bool:
-    if values < 2 or values > _MOST_VALUES * len(codes):
-        return False
-    known = labels >= 0
-    rows = np.bincount(codes[known], minlength=values)
-    ones = np.bincount(codes[known], labels[known], values)
-    pure = (rows >= _LEAST) & ((ones == 0) | (ones == rows))
-    return bool(rows[pure].sum() >= _NEARLY_ALL * rows.sum())
-
-
 ROWS: Final = 200_000
 
 
@@ -88,12 +52,12 @@ def draft(path: str, *, rows: int | None = ROWS, chosen: ChosenColumns = _NO_COL
     found, doubts = _find_roles(path, sample, chosen)
     separators = separators_of(sample.profiles)
     taken = {one.column: one.role for one in found.decisions}
-    decisions = [*found.decisions, *choose_features(sample, taken, separators, doubts)]
-    single = [one.column for one in decisions if one.feature and "max_len" not in one.feature]
-    doubts += [
-        f"{name} tells the click: each of its values has one label; is it known before?"
-        for name in leaking_columns(sample.head, single, found.click.name)
-    ]
+    for name in chosen.features:
+        _named_profile(path, sample.profiles, name)
+    labels = [one.name for one in (found.click, found.conversion) if one]
+    leaks = find_leaks(path, sample.profiles, labels, rows)
+    features = choose_features(sample, taken, separators, leaks, chosen.features, doubts)
+    decisions = [*found.decisions, *features]
     if not any(one.feature for one in decisions):
         raise ReviewNeeded(path, "no column is left that could be a feature", "is it a CTR log?")
     table = _table_lines(sample, found, separators)
@@ -129,6 +93,7 @@ def _find_roles(path: str, sample: Sample, chosen: ChosenColumns) -> tuple[_Role
     conversion = given[0] if given else roles.find_conversion(profiles, click)
     if conversion is None:
         doubts.append("no column is plainly a conversion: y_cvr is 0 in every row (`conversion`)")
+        doubts += roles.unfilled_conversions(profiles, click)
     given = _named_profile(path, profiles, chosen.sample)
     unique = given[0] if given else roles.find_sample(profiles, entity)
     for label in (click, conversion):

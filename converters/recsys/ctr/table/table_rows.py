@@ -86,13 +86,14 @@ def _field_format(
     featuremap: FeatureMap, source: tuple[int, str], missing: tuple[bytes, ...]
 ) -> tuple[str, cells.CellFormat]:
     """The column of a source, read as the features want it that share it."""
-    assert featuremap.table is not None
+    table = featuremap.table
+    assert table is not None
     sharing = [one for one in featuremap.features if one.source == source]
     reading = cells.CellFormat(
         many=any(one.is_multi_hot for one in sharing),
         valued=any(one.use_value for one in sharing),
-        token_separator=featuremap.table.token_separator.encode(),
-        value_separator=featuremap.table.value_separator.encode(),
+        token_separator=(sharing[0].token_separator or table.token_separator).encode(),
+        value_separator=(sharing[0].value_separator or table.value_separator).encode(),
         missing=missing,
     )
     return sharing[0].column or sharing[0].field, reading

@@ -36,7 +36,7 @@ def test_values_decide_where_names_say_nothing(mapped: Any, pool: Any) -> None:
     rows = [{"x": n % 3, "left": pool.question(n), "right": pool.answer(n)} for n in range(12)]
     outcome = mapped(rows, "sft")
     assert outcome.turns(5) == [("user", pool.question(5)), ("assistant", pool.answer(5))]
-    assert outcome.proposal.confidence < 0.8
+    assert outcome.proposal.confidence < 0.9
 
 
 def test_misleading_names_are_outweighed(mapped: Any, pool: Any) -> None:

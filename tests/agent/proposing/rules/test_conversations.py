@@ -462,11 +462,11 @@ def _problems(outcome: Any, rows: list[dict[str, Any]], folder: Path) -> dict[st
     [
         (("Kunde", "Agent", "Zeta-9"), {"Kunde": "user", "Agent": "assistant"}, "Zeta-9 (2 times)"),
         (
-            ("Kunde", "Mitarbeiterin", "Bot-9"),
+            ("Kunde", "Hildegard", "Bot-9"),
             {"Kunde": "user", "Bot-9": "assistant"},
-            "Mitarbeiterin",
+            "Hildegard",
         ),
-        (("Kunde", "Mitarbeiterin", "Zeta-9"), {"Kunde": "user"}, "Mitarbeiterin"),
+        (("Kunde", "Hildegard", "Zeta-9"), {"Kunde": "user"}, "Hildegard"),
     ],
 )
 def test_speakers_that_are_not_understood_are_left_to_a_person(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.columns import language_code, name_strength, speaker_role
+from ingot.agent.proposing.names import language_code, name_strength, speaker_role
 from ingot.agent.proposing.rules.transcripts import find_wrapping_marks, texts_begin_with_speaker
 
 SIZE = 50_000

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.readings import Draft
-from ingot.agent.proposing.rules.confidence import (
-    Doubt,
+from ingot.agent.proposing.doubts.confidence import (
     draft_confidence,
     nothing_confidence,
     prose_share,
 )
+from ingot.agent.proposing.doubts.turn_doubts import Doubt
+from ingot.agent.proposing.readings import Draft
 
 DRAFT = Draft(kind="sft", body={}, score=0.9, why="")
 
@@ -31,7 +31,7 @@ def test_running_text_that_is_left_out_speaks_against_a_mapping(mapped: Any, poo
     more = [{**row, "zq": pool.document(n) * 3} for n, row in enumerate(plain)]
     outcome = mapped(more, "sft")
     assert doubts(outcome)["unused"] > 0.4
-    assert outcome.proposal.confidence < mapped(plain, "sft").proposal.confidence - 0.1
+    assert outcome.proposal.confidence < mapped(plain, "sft").proposal.confidence - 0.02
     (told,) = [e for e in outcome.proposal.evidence if e.choice == "unused"]
     assert "(zq)" in told.why
 
@@ -63,16 +63,24 @@ def test_separators_left_in_the_texts_are_seen(mapped: Any, pool: Any) -> None:
 
 
 def test_a_draft_never_claims_more_than_it_may() -> None:
-    assert (
-        draft_confidence(Draft(kind="sft", body={}, score=0.99, why="", most=0.3), 0.99, []) == 0.3
-    )
-    assert draft_confidence(DRAFT, 0.99, []) <= 0.97
+    assert draft_confidence(Draft(kind="sft", body={}, score=0.99, why="", most=0.3), []) == 0.3
+    assert draft_confidence(DRAFT, []) <= 0.97
 
 
 @pytest.mark.parametrize("name", ["unused", "few", "rival", "unnamed", "marks", "bare"])
 def test_every_doubt_lowers_it(name: str) -> None:
-    half, whole = (draft_confidence(DRAFT, 0.9, [Doubt(name, share, "")]) for share in (0.5, 1.0))
-    assert whole < half < draft_confidence(DRAFT, 0.9, [])
+    unsure = Doubt("score", 1.0, "")
+    none, half, whole = (
+        draft_confidence(DRAFT, [unsure, Doubt(name, share, "")]) for share in (0.0, 0.5, 1.0)
+    )
+    assert whole < half < none
+
+
+def test_a_doubt_that_no_case_has_shown_lowers_it_too() -> None:
+    unsure = Doubt("score", 1.0, "")
+    assert draft_confidence(DRAFT, [unsure, Doubt("never seen", 1.0, "")]) < draft_confidence(
+        DRAFT, [unsure]
+    )
 
 
 def test_that_there_is_nothing_is_sure_where_there_is_no_language() -> None:

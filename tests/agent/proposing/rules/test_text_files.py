@@ -77,3 +77,84 @@ def test_fields_of_letters_are_no_speakers(mapped: Any, pool: Any) -> None:
         for n in range(12)
     ]
     assert mapped(rows, "auto").proposal.decision == "pt"
+
+
+def _paragraphs(pool: Any, start: int, *, speech: bool = True) -> list[str]:
+    """Paragraphs of one line each; every third one is said by somebody."""
+    told = [f"{pool.document(n)} {pool.answer(n)}" * (1 + n % 3) for n in range(start, start + 40)]
+    return [f'"{one}" she said.' if speech and n % 3 == 0 else one for n, one in enumerate(told)]
+
+
+def _book(pool: Any, title: str, start: int) -> str:
+    return "\n\n".join([f"# Title: {title}", "CHAPTER I", *_paragraphs(pool, start)])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("emma.txt", "moby_dick.txt", "the trial.txt"),
+        ("shelf/Walden (1854).txt", "shelf/Faust I.txt"),
+        ("chapter_01.txt", "chapter_02.txt", "chapter_10.txt"),
+        ("第1章.txt", "第2章.txt"),
+    ],
+)
+def test_books_in_paragraphs_are_whole_texts(
+    proposed: Proposed, pool: Any, names: tuple[str, ...]
+) -> None:
+    proposal = proposed({name: _book(pool, name, 60 * n) for n, name in enumerate(names)})
+    assert _is_whole(proposal)
+    assert proposal.confidence >= 0.6
+    assert proposal.mapping is not None
+    assert proposal.mapping["meta"]["original_id"] == "~"
+
+
+@pytest.mark.parametrize(
+    ("names", "title"),
+    [
+        (("books.txt", "kitchen.txt", "music.txt"), False),  # reviews of departments
+        (("01.txt", "02.txt", "03.txt"), True),  # chapters, or parts of a corpus
+    ],
+)
+def test_what_may_be_books_is_for_a_person(
+    proposed: Proposed, pool: Any, names: tuple[str, ...], title: bool
+) -> None:
+    files = {
+        name: _book(pool, name, 60 * n)
+        if title
+        else "\n\n".join(_paragraphs(pool, 60 * n, speech=False))
+        for n, name in enumerate(names)
+    }
+    proposal = proposed(files)
+    assert proposal.mapping is not None
+    assert proposal.mapping["source"] == {"format": "text", "root": "[*]"}
+    assert proposal.confidence < 0.6
+    assert "each file is one work" in proposal.evidence[0].why
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("corpus.txt",),
+        ("emma.txt",),
+        ("part-00000.txt", "part-00001.txt", "part-00002.txt"),
+        ("wiki_00.txt", "wiki_01.txt"),
+        ("train.txt", "valid.txt", "test.txt"),
+    ],
+)
+def test_one_file_and_parts_of_a_corpus_are_read_by_lines(
+    proposed: Proposed, pool: Any, names: tuple[str, ...]
+) -> None:
+    proposal = proposed({name: _book(pool, name, 60 * n) for n, name in enumerate(names)})
+    assert not _is_whole(proposal)
+    assert proposal.mapping is not None
+    assert "source" not in proposal.mapping
+    assert proposal.confidence > 0.6
+
+
+def test_files_of_sentences_are_read_by_lines(proposed: Proposed, pool: Any) -> None:
+    files = {
+        name: "\n\n".join(f"The harbour of {n} is old and quiet." for n in range(40))
+        for name in ("a.txt", "b.txt")
+    }
+    assert not _is_whole(proposed(files))
+    assert proposed(files).mapping == proposed({"a.txt": files["a.txt"]}).mapping

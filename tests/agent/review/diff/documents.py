@@ -39,6 +39,13 @@ roles = st.sampled_from(["user", "assistant", "system", "tool"])
 role_maps = st.dictionaries(
     st.sampled_from(["x", "y", "z", "1", "*"]), st.one_of(roles, st.none()), min_size=1
 )
+lookups = st.sampled_from(
+    [
+        {"lookup": "t[*]", "key": "f", "of": "a", "take": "v"},
+        {"lookup": "$.t[*]", "key": "['f']", "of": "b", "take": "w"},
+        {"lookup": "^.o[*]", "key": "$", "of": "f", "take": "~"},
+    ]
+)
 literals = st.fixed_dictionaries({"literal": st.sampled_from(["en", "hello", "a"])})
 templates = st.fixed_dictionaries({"template": st.sampled_from(["{{a}}: {{b}}", "- {{ $.v }}"])})
 
@@ -52,6 +59,14 @@ def _modified(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.fixed_dictionaries({"path": paths}),
         st.fixed_dictionaries({"concat": st.lists(values, min_size=1, max_size=3)}),
         st.fixed_dictionaries({"any_of": st.lists(values, min_size=2, max_size=3)}),
+        st.fixed_dictionaries(
+            {
+                "tree": st.sampled_from(["t[*]", "$.t[*]", "o[*]", "$"]),
+                "text": values,
+                "children": st.sampled_from(["t[*]", "o[*]"]),
+                "depth": st.integers(1, 3),
+            }
+        ),
     )
     modifiers = st.fixed_dictionaries(
         {},
@@ -62,7 +77,9 @@ def _modified(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             "replace": st.sampled_from([{"x": "q"}, {"x": "", "y": "x"}]),
             "as": st.just("json"),
             "each": st.sampled_from(["o[*]", "t[*]", ["o[*]", "t[*]"]]),
-            "pick": st.one_of(st.sampled_from(["w", "b"]), st.just({"path": "b", "map": {"x": 0}})),
+            "pick": st.sampled_from(
+                ["w", "b", {"path": "b", "map": {"x": 0}}, {"path": "w", "from": 1}]
+            ),
         },
     )
     return st.builds(lambda form, more: {**form, **_few(more)}, forms, modifiers)
@@ -73,7 +90,7 @@ def _few(modifiers: Document) -> Document:
 
 
 values: st.SearchStrategy[Any] = st.recursive(
-    st.one_of(paths, paths, literals, templates, mapped),
+    st.one_of(paths, paths, literals, templates, mapped, lookups),
     lambda inner: st.one_of(st.lists(inner, min_size=1, max_size=3), _modified(inner)),
     max_leaves=4,
 )
@@ -83,24 +100,19 @@ message_roles = st.one_of(
     roles,
     st.just(["user", "assistant"]),
     st.builds(
-        lambda path, table: {"path": path, "map": table}, st.sampled_from(ROLE_PATHS), role_maps
+        lambda path, table: {"path": path, "map": table},
+        st.one_of(st.sampled_from(ROLE_PATHS), lookups),
+        role_maps,
     ),
     st.builds(lambda table: {"path": "f", "map": {"x": "user", **table}}, role_maps),
     st.just({"path": "f"}),
+    st.just({"path": "f", "order": ["user", "assistant"]}),
     st.just({"split": {"x": "user", "y": "assistant"}}),
-)
-messages = st.builds(
-    lambda role, content, more: {"role": role, "content": content, **more},
-    message_roles,
-    st.one_of(values, values, paths, st.none()),
-    st.fixed_dictionaries(
-        {}, optional={"loss_mask": masks, "each": st.sampled_from(["t[*]", "o[*]"])}
-    ),
 )
 conditions = st.one_of(
     st.builds(
         lambda path, op, wanted: {"path": path, op: wanted},
-        st.sampled_from(["a", "b", "f", "o[*]"]),
+        st.one_of(st.sampled_from(["a", "b", "f", "o[*]"]), lookups),
         st.sampled_from(["in", "not_in"]),
         st.lists(scalars, min_size=1, max_size=3),
     ),
@@ -111,7 +123,20 @@ conditions = st.one_of(
         st.integers(0, 5),
     ),
 )
-eaches = st.sampled_from(["t[*]", "o[*]", "$.t[*]"])
+messages = st.builds(
+    lambda role, content, more: {"role": role, "content": content, **more},
+    message_roles,
+    st.one_of(values, values, paths, st.none()),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "loss_mask": masks,
+            "each": st.sampled_from(["t[*]", "o[*]"]),
+            "where": st.lists(conditions, min_size=1, max_size=2),
+        },
+    ),
+)
+eaches = st.sampled_from(["t[*]", "o[*]", "$.t[*]", ["o[*]", "t[*]"]])
 metas = st.dictionaries(
     st.sampled_from(["language", "original_id", "token_count"]), values, max_size=2
 )

@@ -13,6 +13,8 @@ from ingot.agent.review.diff.normal_form import normal_form
 Document = dict[str, Any]
 USER = {"role": "user", "content": "q"}
 ANSWER = {"role": "assistant", "content": "a"}
+TREE = {"tree": "s[*]", "text": "h", "children": "c[*]", "depth": 2}
+LOOKUP = {"lookup": "u[*]", "key": "id", "of": "by", "take": "name"}
 MAPPED = {"path": "l", "map": {"x": "de"}}
 
 
@@ -95,12 +97,68 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
         'template "{{x}}" for each u[*]',
     ),
     (
+        "text_path",
+        text("a"),
+        text(LOOKUP),
+        "text",
+        "a",
+        "name of the element of u[*] whose id equals by",
+    ),
+    (
+        "text_path",
+        text(["a", LOOKUP]),
+        text(["a", {**LOOKUP, "take": "$.nick"}]),
+        "text",
+        "a + name of the element of u[*] whose id equals by",
+        "a + nick of the element of u[*] whose id equals by",
+    ),
+    (
+        "message_role",
+        by_role({"x": "user"}),
+        chat({"each": "t[*]", "role": {"path": LOOKUP, "map": {"x": "user"}}, "content": "v"}),
+        "messages 1 role",
+        "role by from ('x' → user)",
+        "role by name of the element of u[*] whose id equals by ('x' → user)",
+    ),
+    (
+        "where_widened",
+        text("a", where=[{"path": LOOKUP, "in": ["x"]}]),
+        text("a", where=[{"path": LOOKUP, "in": ["x", "y"]}]),
+        "where",
+        "name of the element of u[*] whose id equals by is 'x'",
+        "name of the element of u[*] whose id equals by is one of 'x', 'y'",
+    ),
+    (
+        "value_tree",
+        text(TREE),
+        text({**TREE, "depth": 3}),
+        "text",
+        "h of each node of the tree s[*] (children c[*], at most 2 levels)",
+        "h of each node of the tree s[*] (children c[*], at most 3 levels)",
+    ),
+    (
+        "value_tree",
+        text(TREE),
+        text({**TREE, "children": "$.d[*]"}),
+        "text",
+        "h of each node of the tree s[*] (children c[*], at most 2 levels)",
+        "h of each node of the tree s[*] (children d[*], at most 2 levels)",
+    ),
+    (
         "value_pick",
         text({"path": "o[*]", "pick": "i"}),
         text({"path": "o[*]", "pick": "j"}),
         "text",
         "o[*] picked by i",
         "o[*] picked by j",
+    ),
+    (
+        "value_pick",
+        text({"path": "o[*]", "pick": {"path": "i", "from": 0}}),
+        text({"path": "o[*]", "pick": {"path": "i", "from": 1}}),
+        "text",
+        "o[*] picked by i",
+        "o[*] picked by i (counted from 1)",
     ),
     (
         "value_pick",
@@ -148,16 +206,32 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
         text({"path": "l", "map": {"x": "de", "*": "en"}}),
         text({"path": "l", "map": {"x": "de", "y": "fr", "*": "en"}}),
         "text",
-        None,
+        "map 'y' → en",
         "map 'y' → fr",
     ),
     (
-        "map_default",
-        text(MAPPED),
-        text({"path": "l", "map": {"x": "de", "*": None}}),
+        "map_value_added",
+        text({"path": "l", "map": {"x": "de", "y": "en"}}),
+        text({"path": "l", "map": {"x": "de", "*": "en"}}),
         "text",
         None,
+        "map '*' → en",
+    ),
+    (
+        "map_default",
+        text({"path": "l", "map": {"x": "de", "*": "en"}}),
+        text({"path": "l", "map": {"x": "de", "*": None}}),
+        "text",
+        "map '*' → en",
         "map '*' → left out",
+    ),
+    (
+        "map_default",
+        text({"path": "l", "map": {"x": "de", "*": None}}),
+        text(MAPPED),
+        "text",
+        "map '*' → left out",
+        None,
     ),
     ("value_as", text("a"), text({"path": "a", "as": "json"}), "text", "a", "a (as json)"),
     (
@@ -183,6 +257,14 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
         "text",
         'o[*] (sep " ")',
         "o[*]",
+    ),
+    (
+        "value_sep",
+        text({"concat": ["lookup", "b"], "sep": " "}),
+        text(["lookup", "b"]),
+        "text",
+        'lookup + b (sep " ")',
+        "lookup + b",
     ),
     ("value_fallback_added", text("a"), text({"any_of": ["a", "b"]}), "text", "a", "first of a, b"),
     (
@@ -266,12 +348,54 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
         "assistant / user in turn",
     ),
     (
+        "message_role",
+        chat(said(role={"path": "f", "map": {"x": "user"}})),
+        chat(said(role={"path": "$.f", "order": ["user", "assistant"]})),
+        "messages 1 role",
+        "role by f ('x' → user)",
+        "role by f (user, then assistant by first message)",
+    ),
+    (
+        "message_where",
+        chat(said(each="t[*]")),
+        chat(
+            said(each="t[*]", where=[{"path": "k", "in": ["x"]}, {"path": "$.q", "min_chars": 1}])
+        ),
+        "messages 1 where",
+        None,
+        "k is 'x' and q has at least 1 characters",
+    ),
+    (
         "role_map_value_added",
         by_role({"h": "user"}),
         by_role({"h": "user", "n": None}),
         "messages 1 role",
         None,
         "'n' → left out",
+    ),
+    (
+        "role_map_value_added",
+        by_role({"h": "assistant"}),
+        by_role({"h": "assistant", "*": "user"}),
+        "messages 1 role",
+        None,
+        "'*' → user",
+    ),
+    (
+        "role_map_value_changed",
+        by_role({"h": "assistant", "*": "user"}),
+        by_role({"h": "assistant", "n": None, "*": "user"}),
+        "messages 1 role",
+        "'n' → user",
+        "'n' → left out",
+    ),
+    (
+        "role_map_value_removed",
+        by_role({"h": "assistant", "*": "user"}),
+        by_role({"h": "assistant"}),
+        "messages 1 role",
+        "'*' → user",
+        None,
     ),
     (
         "role_map_value_removed",
@@ -365,6 +489,14 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
         "map 'y' → en",
     ),
     ("each", text("a"), text("a", each="t[*]"), "each", None, "t[*]"),
+    (
+        "each",
+        text("[0]", each=["t[*]", "u[*]"]),
+        text("[0]", each=["u[*]", "$.t[*]"]),
+        "each",
+        "t[*] with u[*]",
+        "u[*] with t[*]",
+    ),
     (
         "group",
         text("[*].a", group={"by": ["i"]}),
@@ -591,6 +723,7 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
             ("quote", '"', "", '"', "''"),
             ("columns", ["a", "b"], ["b", "a"], "a, b", "b, a"),
             ("root", "data[*]", "*", "data[*]", "*"),
+            ("orient", "list", "split", "list", "split"),
             ("json_fields", ["a"], ["b"], "a", "b"),
         )
     ),

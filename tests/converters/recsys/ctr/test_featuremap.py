@@ -166,6 +166,8 @@ def test_every_key_of_the_schema_is_read():
         "max_len": 3,
         "is_multi_hot": True,
         "use_value": True,
+        "token_separator": ";",
+        "value_separator": ":",
         "token_select": {"value_fraction": 0.25},
     }
     document = {
@@ -193,6 +195,7 @@ def test_every_key_of_the_schema_is_read():
     (got,) = read.features
     assert got.token_select == TokenSelect(**{**select, "value_fraction": 0.25})
     assert (got.column, got.vocab_num_tokens, got.hash_bucket, got.max_len) == ("A", 7, 9, 3)
+    assert (got.token_separator, got.value_separator) == (";", ":")
     assert (got.use_value, got.is_multi_hot, got.source) == (True, True, (0, "a"))
     assert (read.split_seed, read.train_ratio, read.hash_seed) == (1, 0.5, 2)
     assert (read.click_mask, read.tail_ids, read.funnel) == ("exposed", "contract", "drop")
@@ -292,6 +295,18 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
     (
         {"features": [ONE], "table": {**TABLE, "token_separator": ":"}},
         [("/table/value_separator", "contradiction")],
+    ),
+    (
+        {"features": [feature(token_separator=":", use_value=True, max_len=3)], "table": TABLE},
+        [("/features/0/value_separator", "contradiction")],
+    ),
+    (
+        {"features": [feature(token_separator=";")]},
+        [("/features/0/token_separator", "contradiction")],
+    ),
+    (
+        {"features": [ONE, feature(name="f0_b", token_separator=";")], "table": TABLE},
+        [("/features/1/token_separator", "contradiction")],
     ),
     (
         {"features": [ONE], "table": {**TABLE, "value_separator": ",="}},

@@ -1,0 +1,1 @@
+"""How likely a proposal of the rules is right, and what speaks against it."""

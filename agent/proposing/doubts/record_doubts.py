@@ -1,0 +1,204 @@
+"""What speaks against a mapping, each with how much of it: what its records and its rows tell."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ingot.agent.proposing.columns import Column, View, texts_in, values_at
+from ingot.agent.proposing.doubts.row_doubts import row_doubts
+from ingot.agent.proposing.doubts.turn_doubts import Doubt
+from ingot.agent.proposing.names import speaker_role
+from ingot.agent.proposing.readings import Draft, Reading
+from ingot.converters.mapping.rows.executor import Record
+from ingot.converters.paths import Node
+from ingot.converters.rows import Json
+from ingot.converters.sources import Source
+from ingot.converters.sources.profile import pick_evenly
+from ingot.converters.sources.text_kinds import count_words
+
+_MARK = re.compile(
+    r"(?:^|\n)\W{0,4}(\w[\w ]{0,18})\W{0,3}[:：]|<\|?/?(\w{2,14})\|?>|\[\|?(\w{2,14})\|?\]"
+)
+_USER_FIRST = re.compile(r"\s*(?:[<\[|#]\W{0,4})?(?:user|human)\W{0,3}[:：>\]]", re.IGNORECASE)
+_SEPARATOR = re.compile(r"__\w{2,5}__|<\|?end\w*\|?>|\|EOM\||</s>|\[SEP\]", re.IGNORECASE)
+_FEW_ROWS = 12
+_RUNNING = 0.5
+_FEW_WORDS = 4
+_SEARCHED_TEXTS = 400  # texts of whole rows that are looked for in what is taken
+_READ_CHARS = 4 << 20  # characters of what is taken
+_SENTENCE_WORDS = 14  # words of a sentence or two
+_NEVER_TEXT = ("rejected", "example", "tools", "url", "author", "source", "metadata")
+
+
+def find_doubts(
+    reading: Reading, draft: Draft, records: Sequence[Record], source: Source, made: float
+) -> list[Doubt]:
+    """What speaks against a draft that was run."""
+    view = reading.view
+    found = [
+        *row_doubts(draft, reading, records, source),
+        _unused_text_doubt(view, draft),
+        other_files_share(source),
+        Doubt("rows", 1 - made, f"{1 - made:.0%} of the rows give no record"),
+        _few_rows_doubt(len(view.nodes)),
+        *record_doubts(draft.kind, records),
+    ]
+    return [trace for trace in found if trace.share > 0]
+
+
+def _unused_text_doubt(view: View, draft: Draft) -> Doubt:
+    """Running text that the draft leaves out and that no text it takes holds."""
+    columns = {c.path: c for c in (*view.columns, *view.deep)}
+    taken = [
+        c
+        for c in columns.values()
+        if any(c.path == path or c.path.startswith(f"{path}[*]") for path in draft.used)
+    ]
+    said = _joined_texts(taken)
+    parts = [c.texts for c in taken]
+    left = [
+        c
+        for c in columns.values()
+        if c not in taken
+        and _is_running_text(c)
+        and not (_is_mostly_taken(c, said) or _is_filled_template(c, parts))
+    ]
+    chars = sum(c.chars for c in left)
+    share = chars / max(1, chars + sum(c.chars for c in taken))
+    if view.each and (around := _outer_text_share(view, said)) > share:
+        return Doubt("unused", around, f"{around:.0%} of the running text of the rows is not used")
+    names = ", ".join(c.path for c in sorted(left, key=lambda c: -c.chars)[:3])
+    return Doubt("unused", share, f"{share:.0%} of the running text is not used ({names})")
+
+
+def _outer_text_share(view: View, said: Sequence[str]) -> float:
+    """Share of the running text of whole rows that the records inside them do not take."""
+    roots = {id(top.value): top.value for top in map(_top_node, view.nodes)}
+    if len(view.nodes) < sum(len(values_at(view.each, Node(root))) for root in roots.values()):
+        return 0.0  # some of the records were not looked at: what they take is not known
+    whole = "\n".join(dict.fromkeys(said))[:_READ_CHARS]
+    texts = [t for t in texts_in(list(roots.values())) if count_words(t[:2000]) >= _FEW_WORDS]
+    some = pick_evenly(texts, _SEARCHED_TEXTS)
+    left = sum(len(text) for text in some if text.strip()[:200] not in whole)
+    return left / max(1, sum(map(len, some)))
+
+
+def _top_node(node: Node) -> Node:
+    while node.parent is not None:
+        node = node.parent
+    return node
+
+
+def _is_running_text(column: Column) -> bool:
+    never = max(column.named(kind) for kind in _NEVER_TEXT)
+    return column.text and column.words >= 4 and column.looks("prose") > _RUNNING and never < 0.95
+
+
+def _joined_texts(columns: Sequence[Column]) -> list[str]:
+    rows = max((len(c.texts) for c in columns), default=0)
+    return ["\n".join(c.texts[row] for c in columns) for row in range(rows)]
+
+
+def _is_mostly_taken(column: Column, said: Sequence[str]) -> bool:
+    """Whether most of its texts stand in what is taken of the same row."""
+    both = [
+        (text.strip(), whole)
+        for text, whole in zip(column.texts, said, strict=False)
+        if text.strip()
+    ]
+    return sum(text[:200] in whole for text, whole in both) > _RUNNING * len(both)
+
+
+def _is_filled_template(column: Column, parts: Sequence[Sequence[str]]) -> bool:
+    """Whether a column only puts what is taken into a template: it holds all of it."""
+    rows = [[t.strip() for t in row if t.strip()] for row in zip(*parts, strict=False)]
+    whole = [all(t in text for t in row) for text, row in zip(column.texts, rows, strict=False)]
+    return len(parts) > 1 and sum(whole) > _RUNNING * len(whole)
+
+
+def other_files_share(source: Source) -> Doubt:
+    """Data files of another shape beside those that are read, by their size."""
+    left = {one.name for one in source.left_out if "shape" in one.why}
+    sizes = {entry.name: entry.bytes for entry in source.listing.entries}
+    other = sum(sizes.get(name, 0) for name in left)
+    read = sum(file.bytes for file in source.files)
+    share = other / max(1, other + read)
+    return Doubt("elsewhere", share, f"{share:.0%} of the data lies in files of another shape")
+
+
+def _few_rows_doubt(rows: int) -> Doubt:
+    return Doubt("few", max(0.0, 1 - rows / _FEW_ROWS), f"only {rows} rows to judge by")
+
+
+def record_doubts(kind: str, records: Sequence[Record]) -> list[Doubt]:
+    """What the records alone tell; `kind` is `pt` or `sft`."""
+    return _conversation_doubts(records) if kind == "sft" else _text_doubts(records)
+
+
+def _conversation_doubts(records: Sequence[Record]) -> list[Doubt]:
+    talks = [record["messages"] for record in records]
+    count = max(1, len(talks))
+    asked = [talk[0]["content"].strip() for talk in talks if talk]
+    texts = [message["content"] for talk in talks for message in talk]
+    ends = sum(talk[-1]["role"] != "assistant" for talk in talks if talk) / count
+    echo = sum(_repeats_question(talk) for talk in talks) / count
+    again = 1 - len(set(asked)) / max(1, len(asked))
+    marks = _marked_share(texts)
+    whole = sum(any(_is_transcript(m["content"]) for m in talk) for talk in talks) / count
+    said = [m["content"].strip() for talk in talks for m in talk if m["role"] == "assistant"]
+    alike = 1 - len(set(said)) / max(1, len(said))
+    bare = sum(_answers_are_bare(talk) for talk in talks) / count
+    return [
+        Doubt("ends open", ends, f"{ends:.0%} of the conversations end without an answer"),
+        Doubt("echo", echo, f"{echo:.0%} of the answers occur in their question"),
+        Doubt("asked again", again, f"{again:.0%} of the questions were asked before"),
+        Doubt("marks", marks, f"{marks:.0%} of the texts hold marks like a speaker's"),
+        Doubt("transcripts", whole, f"{whole:.0%} of the records hold a conversation in one text"),
+        Doubt("same answers", alike, f"{alike:.0%} of the answers were given before"),
+        Doubt("bare", bare, f"{bare:.0%} of the answers are a word or a number"),
+    ]
+
+
+def _repeats_question(talk: Sequence[dict[str, Json]]) -> bool:
+    pairs = pairwise(talk)
+    return any(
+        b["role"] == "assistant" and len(b["content"]) > 3 and b["content"].strip() in a["content"]
+        for a, b in pairs
+    )
+
+
+def _answers_are_bare(talk: Sequence[dict[str, Json]]) -> bool:
+    said = [m["content"].strip() for m in talk if m["role"] == "assistant"]
+    return bool(said) and all(count_words(text) < 2 for text in said)
+
+
+def _text_doubts(records: Sequence[Record]) -> list[Doubt]:
+    texts = [record["text"] for record in records]
+    count = max(1, len(texts))
+    short = sum(count_words(text[:400]) < _SENTENCE_WORDS for text in texts) / count
+    marks = _marked_share(texts)
+    usual = Counter(text.strip()[:200] for text in texts)
+    again = 1 - len(usual) / count
+    return [
+        Doubt("short", short, f"{short:.0%} of the texts are shorter than a sentence or two"),
+        Doubt("marks", marks, f"{marks:.0%} of the texts hold marks like a speaker's"),
+        Doubt("again", again, f"{again:.0%} of the texts were met before"),
+    ]
+
+
+def _marked_share(texts: Sequence[str]) -> float:
+    """Share of the texts with a speaker's mark or a separator that conversations are cut at."""
+    return sum(_has_speaker_mark(text[:4000]) for text in texts) / max(1, len(texts))
+
+
+def _is_transcript(text: str) -> bool:
+    """Whether a text begins with a mark of the user's that no sentence has, and others follow."""
+    return bool(_USER_FIRST.match(text)) and _has_speaker_mark(text[:4000])
+
+
+def _has_speaker_mark(text: str) -> bool:
+    if _SEPARATOR.search(text):
+        return True
+    names = (next(filter(None, match.groups()), "") for match in _MARK.finditer(text))
+    return sum(speaker_role(name) in ("user", "assistant") for name in names) > 1

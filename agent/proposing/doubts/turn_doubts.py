@@ -1,0 +1,314 @@
+"""What speaks against a mapping: turns not taken as turns, or taken in a wrong way."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    last_name,
+    parse_finite_number,
+    text_of,
+    texts_in,
+    values_at,
+)
+from ingot.agent.proposing.names import name_strength, speaker_role
+from ingot.agent.proposing.proposal import select_parts, value_strings
+from ingot.agent.proposing.readings import Draft, Reading
+from ingot.agent.proposing.speakers import flag_roles
+from ingot.converters.paths import Mark, compile_path, steps_text
+from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.sources.text_kinds import count_words, is_time
+
+_ROWS = 60  # rows that are looked at
+_FEW = 8  # the most values of a field that says who speaks, or what kind an element is
+_CHANGES = 0.4  # share of neighbours that differ where two speak
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """One thing that speaks against a mapping: its name, how much of it, and what was seen."""
+
+    name: str
+    share: float
+    seen: str
+
+
+def turn_doubts(whole: View, reading: Reading, draft: Draft) -> list[Doubt]:
+    """What lists of turns, and rows that are turns, say."""
+    return [
+        _turn_list_doubt(whole, draft),
+        _sequence_doubt(reading, draft),
+        _turn_kind_doubt(whole, draft),
+        _turn_order_doubt(whole, draft),
+        _link_doubt(whole, draft),
+        _role_doubt(whole, draft),
+    ]
+
+
+def message_lists(body: MappingDocument) -> set[str]:
+    """The lists that a mapping makes messages of, one element or one step each."""
+    each = [part.value.get("each") for part in select_parts(body, "messages")]
+    flat = [one for e in each if e for one in (e if isinstance(e, list) else [e])]
+    return set(flat)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnList:
+    """A list whose elements are said by somebody: its element, who speaks, and the characters."""
+
+    element: str
+    speaker: str
+    chars: int
+
+
+def turn_lists(view: View) -> list[TurnList]:
+    """Lists of objects with a text each, beside which a field of few values changes as turns do."""
+    found = []
+    for facts in view.facts.paths:
+        steps = compile_path(facts.path).steps
+        if facts.types.get("object", 0) < 2 or not steps or not isinstance(steps[-1], Mark):
+            continue
+        parent = steps_text(steps[:-1]) or "$"
+        if name_strength(last_name(parent), "options") >= 0.8:
+            continue
+        held = [v for node in view.nodes[:_ROWS] for v in values_at(parent, node)]
+        lists = [list(v.values()) if isinstance(v, dict) else v for v in held]
+        talks = [
+            [dict(_scalars(one)) for one in v if isinstance(one, dict)]
+            for v in lists
+            if isinstance(v, list) and len(v) > 1
+        ]
+        if len(talks) >= max(2, 0.3 * len(lists)) and (turn := _as_turns(facts.path, talks)):
+            found.append(turn)
+    return found
+
+
+def _scalars(value: Json, head: str = "", depth: int = 2) -> Iterator[tuple[str, str]]:
+    for key, inside in value.items():
+        name = f"{head}.{key}" if head else key
+        if isinstance(inside, dict) and depth:
+            yield from _scalars(inside, name, depth - 1)
+        elif isinstance(inside, list):
+            yield name, " ".join(text for text in texts_in(inside) if " " in text)[:2000]
+        elif text := text_of(inside):
+            yield name, text
+
+
+def _as_turns(element: str, talks: Sequence[Sequence[dict[str, str]]]) -> TurnList | None:
+    elements = [one for talk in talks for one in talk]
+    names = dict.fromkeys(name for one in elements for name in one)
+    said = {name: [one.get(name, "") for one in elements] for name in names}
+    texts = {
+        name: sum(map(len, values))
+        for name, values in said.items()
+        if sum(count_words(v[:500]) for v in values) >= 3 * len(values)
+        and len(set(values)) > 0.4 * sum(map(bool, values))
+    }
+    if not texts:
+        return None
+    for name, values in said.items():
+        counts = set(values)
+        if name in texts or not 2 <= len(counts) <= _FEW or "" in counts:
+            continue
+        if max(map(len, counts)) > 40 or all(parse_finite_number(v) is not None for v in counts):
+            continue
+        turns = [[one.get(name, "") for one in talk] for talk in talks]
+        pairs = [a != b for one in turns for a, b in itertools.pairwise(one)]
+        both = sum(len(set(one)) > 1 for one in turns) >= 0.5 * len(turns)
+        known = any(speaker_role(v) in ("user", "assistant") for v in counts)
+        named = name_strength(name.rpartition(".")[2], "speaker") >= 0.5
+        flags = bool(flag_roles(name.rpartition(".")[2], counts))
+        if both and sum(pairs) >= _CHANGES * len(pairs) and (known or named or flags):
+            return TurnList(element=element, speaker=name, chars=max(texts.values()))
+    return None
+
+
+def _turn_list_doubt(view: View, draft: Draft) -> Doubt:
+    """Texts of lists in which somebody speaks, where the mapping does not take them as turns."""
+    taken = message_lists(draft.body)
+    left = [t for t in turn_lists(view) if not any(_leads_into(one, t.element) for one in taken)]
+    chars = sum(t.chars for t in left)
+    whole = sum(len(t) for node in view.nodes[:_ROWS] for t in texts_in(node.value) if " " in t)
+    seen = ", ".join(f"{t.element} ({t.speaker})" for t in left[:2])
+    return Doubt(
+        "turns", min(1.0, 2 * chars / max(1, chars + whole)), f"{seen}: turns not taken as such"
+    )
+
+
+def _leads_into(path: str, element: str) -> bool:
+    return (
+        path == element
+        or path.startswith((f"{element}.", f"{element}["))
+        or (element.startswith((f"{path}.", f"{path}[")))
+    )
+
+
+def _sequence_doubt(reading: Reading, draft: Draft) -> Doubt:
+    """Rows that are parts of something: turns of a talk, pages of a text; taken one by one."""
+    columns = [c for c in reading.view.columns if not c.many and c.fill >= 0.95]
+    if "group" in reading.outer or reading.view.each:
+        columns = []
+    for by in columns:
+        often = len(by.present) / max(1, by.distinct)
+        if by.distinct < 2 or often < 1.8 or by.words > 8 or by.path in draft.used:
+            continue
+        groups: dict[str, list[int]] = {}
+        for place, key in enumerate(by.texts):
+            groups.setdefault(key, []).append(place)
+        longer = [g for g in groups.values() if len(g) > 1]
+        if len(longer) < 2 or sum(map(len, longer)) < 0.6 * len(by.texts):
+            continue
+        for one in columns:
+            values = [[one.texts[n] for n in group] for group in longer]
+            if one is not by and _acts_as_speaker(one, values, by):
+                return Doubt(
+                    "sequence", 1.0, f"rows with the same {by.path} take turns by {one.path}"
+                )
+            if one is not by and draft.kind == "pt" and _counts_up(one, values):
+                return Doubt(
+                    "pages", 1.0, f"rows with the same {by.path} are counted by {one.path}"
+                )
+    return Doubt("sequence", 0.0, "")
+
+
+def _acts_as_speaker(one: Column, values: Sequence[Sequence[str]], by: Column) -> bool:
+    """Whether two or more take part in most groups, and a name says that somebody speaks."""
+    ident = max(by.named(slot) for slot in ("id", "foreign_id", "turns")) >= 0.5
+    if not 2 <= one.distinct <= _FEW or not (ident or by.nature in ("hash", "uuid", "mark")):
+        return False
+    told = set(one.present)
+    known = {"user", "assistant"} <= {speaker_role(v) for v in told}
+    several = sum(len(set(v)) > 1 for v in values) >= 0.5 * len(values)
+    return several and (
+        known or one.named_own("speaker") >= 0.8 or bool(flag_roles(one.name, told))
+    )
+
+
+def _counts_up(one: Column, values: Sequence[Sequence[str]]) -> bool:
+    """Whether whole numbers count the rows of every group, from about the same start."""
+    if not one.numeric or one.distinct < 3:
+        return False
+    numbers = [[parse_finite_number(v) or 0.0 for v in group] for group in values]
+    counts = all(len(set(v)) == len(v) and max(v) - min(v) < 3 * len(v) for v in numbers)
+    return counts and len({min(v) for v in numbers}) <= max(2, 0.3 * len(numbers))
+
+
+def _turn_kind_doubt(view: View, draft: Draft) -> Doubt:
+    """A field of the turns that sorts them, by more than who speaks, and that nothing reads."""
+    for part in select_parts(draft.body, "messages"):
+        role, each = part.value.get("role"), part.value.get("each")
+        if not isinstance(each, str) or not isinstance(role, dict) or "path" not in role:
+            continue
+        read = {role["path"], *value_strings(part.value)}
+        turns = [
+            dict(_scalars(v))
+            for node in view.nodes[:_ROWS]
+            for v in values_at(each, node)
+            if isinstance(v, dict)
+        ]
+        names = dict.fromkeys(name for turn in turns for name in turn)
+        speakers = [turn.get(role["path"], "") for turn in turns]
+        for name in names:
+            values = [turn.get(name, "") for turn in turns]
+            kinds = set(values)
+            if name != role["path"] and _names_several_hosts(values, speakers, role.get("map")):
+                return Doubt("kinds of turns", 1.0, f"{name} names several who answer")
+            if name in read or not 2 <= len(kinds) <= 6 or max(map(len, kinds)) > 30:
+                continue
+            if all(parse_finite_number(v) is not None for v in kinds if v):
+                continue
+            told = len(set(zip(speakers, values, strict=True))) > len(set(speakers))
+            rare = min(values.count(kind) for kind in kinds)
+            if told and rare >= 2 and sum(map(bool, values)) > 0.5 * len(values):
+                seen = f"{name} sorts the turns of {each} and is not read"
+                return Doubt("kinds of turns", 1.0, seen)
+    return Doubt("kinds of turns", 0.0, "")
+
+
+def _names_several_hosts(
+    values: Sequence[str], speakers: Sequence[str], roles: dict[str, Json] | None
+) -> bool:
+    """Whether a field names people, a few of whom answer: one of them may be another machine."""
+    sides: dict[str, set[str]] = {}
+    for value, speaker in zip(values, speakers, strict=True):
+        sides.setdefault(value, set()).add(str((roles or {}).get(speaker, speaker)))
+    hosts = sum(side == {"assistant"} for side in sides.values())
+    guests = sum(side == {"user"} for side in sides.values())
+    return (
+        hosts + guests == len(sides) and 2 <= hosts <= 4 < guests and 2 * len(sides) < len(values)
+    )
+
+
+def _turn_order_doubt(view: View, draft: Draft) -> Doubt:
+    """Turns whose times go backwards: the last one stands first."""
+    for each in sorted(message_lists(draft.body)):
+        if "[" in each.removesuffix("[*]") or not each.endswith("[*]"):
+            continue
+        head = each.removesuffix("[*]") or "$"
+        held = (value for node in view.nodes[:_ROWS] for value in values_at(head, node))
+        talks = [value for value in held if isinstance(value, list) and len(value) > 1]
+        turns = [[dict(_scalars(one)) for one in talk if isinstance(one, dict)] for talk in talks]
+        names = dict.fromkeys(name for talk in turns for turn in talk for name in turn)
+        for name in names:
+            times = [[turn.get(name, "") for turn in talk] for talk in turns]
+            if not times or not all(map(is_time, itertools.chain.from_iterable(times))):
+                continue
+            falls = sum(one != sorted(one) for one in times) / len(times)
+            return Doubt("order of turns", falls, f"{name} goes backwards in {falls:.0%} of {each}")
+    return Doubt("order of turns", 0.0, "")
+
+
+def _role_doubt(view: View, draft: Draft) -> Doubt:
+    """Roles of values that no name says, and turns by order."""
+    worst, seen = 0.0, ""
+    for part in select_parts(draft.body, "messages"):
+        role, each = part.value.get("role"), part.value.get("each")
+        if isinstance(role, list):
+            worst, seen = max((worst, seen), (0.5, "only the order says who speaks"))
+        table = role.get("map") if isinstance(role, dict) else None
+        if not table or not each:
+            continue
+        name = last_name(str(role["path"])) if role["path"] != "$" else ""
+        strange = [
+            v for v, r in table.items() if v != "*" and r != "system" and speaker_role(str(v)) != r
+        ]
+        if strange and not flag_roles(name, list(table)):
+            share = len(strange) / len(table)
+            worst, seen = max(
+                (worst, seen), (share, f"no name says who {', '.join(strange[:4])} are")
+            )
+    return Doubt("roles", worst, seen)
+
+
+def _link_doubt(view: View, draft: Draft) -> Doubt:
+    """Turns that name the one they follow, where that is not the one before: a tree of versions."""
+    for each in sorted(message_lists(draft.body)):
+        if not each.endswith(("[*]", ".*")):
+            continue
+        head = each.removesuffix("[*]").removesuffix(".*") or "$"
+        held = [value for node in view.nodes[:_ROWS] for value in values_at(head, node)]
+        lists = [list(v.values()) if isinstance(v, dict) else v for v in held]
+        talks = [
+            [dict(_scalars(one)) for one in talk if isinstance(one, dict)]
+            for talk in lists
+            if isinstance(talk, list)
+        ]
+        names = dict.fromkeys(name for talk in talks for turn in talk for name in turn)
+        for own, other in itertools.permutations(list(names)[:12], 2):
+            if any(_follows_another(talk, own, other) for talk in talks):
+                return Doubt("links", 1.0, f"{other} names the {own} of a turn further up")
+    return Doubt("links", 0.0, "")
+
+
+def _follows_another(talk: Sequence[dict[str, str]], own: str, other: str) -> bool:
+    """Whether turns name others of the same talk, and some not the one right before them."""
+    ids = [turn.get(own, "") for turn in talk]
+    if len(talk) < 3 or len(set(ids)) < len(ids) or max(map(len, ids)) > 80:
+        return False
+    links = [(n, turn.get(other, "")) for n, turn in enumerate(talk) if turn.get(other)]
+    known = [(n, link) for n, link in links if link in ids]
+    if len(known) < 0.6 * (len(talk) - 1) or len(known) < 2:
+        return False
+    return any(n == 0 or ids[n - 1] != link for n, link in known)

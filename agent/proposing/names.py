@@ -1,0 +1,151 @@
+"""What names of fields and speakers mean, by the tables of aliases.json."""
+
+import json
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib.resources import files
+
+from ingot.converters.rows import Json
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_BREAK = re.compile(r"[\W_]+")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LATIN_TAIL = re.compile(r"[a-z]{2,}$")
+_VAGUE = ("text", "content", "str", "string", "body", "value", "raw")
+_LONGEST = 200  # characters of a name: what is longer is a text and means nothing
+_TAIL_NUMBER = re.compile(r"_?(?<!\d)\d++$")
+_TAIL_SIDE = re.compile(r"_?(?<!\d)\d++$|_[ab]$")
+_HEAD_NUMBER = re.compile(r"^\d++_")
+
+
+@lru_cache(maxsize=1)
+def alias_tables() -> dict[str, Json]:
+    """The alias file."""
+    text = files("ingot.agent.proposing").joinpath("aliases.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
+
+
+def name_group(group: str) -> tuple[str, ...]:
+    """Return the names of a group of the alias file."""
+    return tuple(alias_tables()["groups"][group])
+
+
+@lru_cache(maxsize=1)
+def _verdicts() -> dict[str, frozenset[str]]:
+    told = alias_tables()["verdicts"]
+    return {kind: frozenset(map(spell_name, names)) for kind, names in told.items()}
+
+
+def verdict_of(value: str) -> str:
+    """Whether a value calls its row `good`, `bad` or `gone` (deleted, a draft), else ""."""
+    spelling = spell_name(value[:_LONGEST])
+    return next((kind for kind in ("good", "bad", "gone") if spelling in _verdicts()[kind]), "")
+
+
+def flags_bad_rows(name: str) -> bool:
+    """Whether a field of yes and no is true of rows that are not to be used (`deleted`)."""
+    return spell_name(name[:_LONGEST]) in _verdicts()["flags"]
+
+
+@lru_cache(maxsize=1)
+def _turns_left_out() -> dict[str, frozenset[str]]:
+    told = alias_tables()["turns_left_out"]
+    return {kind: frozenset(map(spell_name, names)) for kind, names in told.items()}
+
+
+def left_out_values(name: str, values: Iterable[str]) -> list[str]:
+    """The values of a field of the turns that mark those nobody says to the other side."""
+    tables, own = _turns_left_out(), spell_name(name[:_LONGEST])
+    found = [v for v in values if spell_name(v[:_LONGEST]) in tables["values"]]
+    truths = {v.lower(): v for v in values}
+    if set(truths) <= {"true", "false"} and own in tables["flags"]:
+        return [truths["true"]] if "true" in truths else []
+    if set(truths) <= {"true", "false"} and own in tables["shown"]:
+        return [truths["false"]] if "false" in truths else []
+    return found
+
+
+@lru_cache(maxsize=8192)
+def spell_name(name: str) -> str:
+    """A name as the tables spell it: lower case, camel case split, punctuation as an underscore."""
+    parts = [part for part in _BREAK.split(_CAMEL.sub("_", name)) if part]
+    return "_".join(parts).lower()
+
+
+@lru_cache(maxsize=1)
+def _slot_aliases() -> dict[str, frozenset[str]]:
+    slots = alias_tables()["slots"]
+    return {slot: frozenset(spell_name(name) for name in names) for slot, names in slots.items()}
+
+
+def _partial_strength(name: str, aliases: frozenset[str]) -> float:
+    """How well a part of a name of several words is an alias: the last words count most."""
+    words = name.split("_")
+    if words[-1] in _VAGUE and "_".join(words[:-1]) in aliases:
+        return 0.9
+    for start in range(1, len(words)):
+        if (tail := "_".join(words[start:])) in aliases:
+            return 0.8 if len(tail) > 1 else 0.4
+    for end in range(len(words) - 1, 0, -1):
+        if "_".join(words[:end]) in aliases and len("_".join(words[:end])) > 1:
+            return 0.5
+    if any(word in aliases and len(word) > 2 for word in words[1:-1]):
+        return 0.5
+    return 0.0
+
+
+def _partial_strength_cjk(name: str, aliases: frozenset[str]) -> float:
+    tail = _LATIN_TAIL.search(name)
+    if tail and tail.group() in aliases:  # `作品ID`
+        return 0.8
+    best = max((len(a) for a in aliases if len(a) > 1 and _CJK.match(a) and a in name), default=0)
+    ends = best and name.endswith(tuple(a for a in aliases if len(a) == best))
+    return 0.8 if ends else 0.6 * bool(best)
+
+
+@lru_cache(maxsize=65536)
+def name_strength(name: str, slot: str) -> float:
+    """How far a field's name says that it is a `slot` of the tables, 0..1."""
+    if len(name) > _LONGEST:
+        return 0.0
+    aliases = _slot_aliases()[slot]
+    spelling = spell_name(name)
+    if spelling in aliases:
+        return 1.0
+    if _CJK.search(spelling):
+        return _partial_strength_cjk(spelling, aliases)
+    bare = _TAIL_SIDE.sub("", spelling)
+    if bare and bare != spelling and bare in aliases:
+        return 0.7
+    if spelling.endswith("s") and spelling[:-1] in aliases:
+        return 0.9
+    return _partial_strength(spelling, aliases)
+
+
+@lru_cache(maxsize=2)
+def _spelt_aliases(table: str) -> dict[str, str]:
+    """What each alias of a table stands for."""
+    meanings = alias_tables()[table].items()
+    return {spell_name(name): meaning for meaning, names in meanings for name in names}
+
+
+@lru_cache(maxsize=4096)
+def speaker_role(value: str) -> str | None:
+    """The role that a speaker's name stands for: user, assistant, system, tool, `drop`, or None."""
+    if len(value) > _LONGEST:
+        return None
+    spelling = spell_name(value)
+    roles = _spelt_aliases("roles")
+    bare = _TAIL_NUMBER.sub("", _HEAD_NUMBER.sub("", spelling))
+    return roles.get(spelling) or (roles.get(bare) if bare else None)
+
+
+@lru_cache(maxsize=4096)
+def language_code(value: str) -> str | None:
+    """The ISO 639-1 code that a language's code or name stands for, None where it is neither."""
+    if len(value) > _LONGEST:
+        return None
+    spelling = spell_name(value)
+    known = _spelt_aliases("languages")
+    return known.get(spelling) or known.get(spelling.split("_")[0])

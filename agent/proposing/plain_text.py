@@ -1,0 +1,143 @@
+"""Files of plain text: whether a row is a line, or a file as a whole.
+
+Blank lines part the paragraphs of a book as they part records, so names, headings and speech in
+quotes decide with them; where these do not agree, the proposal says so and is for a person.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Literal
+
+from ingot.agent.proposing.readings import Reading, plain_reading
+from ingot.converters.sources import Source
+from ingot.converters.sources.formats.detection import LISTS
+from ingot.converters.sources.sample import Sample, draw_sample
+from ingot.converters.sources.text_kinds import count_words
+
+_FILES = 6  # from so many short files on each is a text of its own
+_LINES = 80  # of a short file
+_BLOCKS = 5
+_IN_BLOCKS = 0.45  # the most that a line may claim where texts are blocks of lines
+_SPLITS = re.compile(r"(?:^|[\W_])(?:train|valid|validation|val|dev|test)(?:ing)?(?:$|[\W_\d])")
+_BLANK = re.compile(r"\n[^\S\n]*\n")
+_NO_LETTERS = re.compile(r"[\W\d_]+")
+_CHAPTER = re.compile(
+    r"chap|kapitel|cap[ií]t|chapitre|глава|rozdzia|\bch[\W\d_]|part[\W_]*[ivx]|\bact\b|scene|canto"
+    r"|\bbook|\bvol|band|tome|第.{1,6}[章回节節卷篇]|卷|章|回"
+)
+_HEAD = 1 << 16  # characters of a file that are looked at
+_PARAGRAPHS = 12
+_PARAGRAPH_WORDS = 15
+_SHARE = 0.8
+_TITLE = 90  # characters
+_SPEECH = 0.1  # of the paragraphs
+_OPENING = frozenset("\"'“„‘«»「『—–-")
+_UNCLEAR = "a line is a text; or each file is one work, which `source.root` $ reads whole"
+_STOPS = re.compile(r"[.!?。！？…\"'”’」』)）:：;；]$")
+
+
+def plain_text_readings(
+    source: Source, sample: Sample, lines: Reading
+) -> tuple[Reading, list[Reading]]:
+    """Rows as they are, trusted as far as lines can be, and files of plain text as one row each."""
+    formats = {file.facts.format for file in source.files}
+    if formats != {"text"} or source.spec.root or not sample.rows:
+        return lines, []
+    if any(file.facts.shape & frozenset(LISTS) for file in source.files):
+        return replace(lines, factor=0.5 * lines.factor), []
+    texts = [row.value.get("text", "") for row in sample.rows if isinstance(row.value, dict)]
+    files = draw_sample(source.with_spec(replace(source.spec, format="text", root="$")))
+    held = [row.value["text"] for row in files.rows]
+    books = "no" if is_hard_wrapped(texts) else find_books(source, held)
+    whole = is_hard_wrapped(texts) or _is_text_per_file(source, held) or books == "yes"
+    most = _IN_BLOCKS if not whole and (_is_in_blocks(held) or books == "maybe") else 1.0
+    facts = {**source.guessed.to_document(), "format": "text", "root": "$"}
+    reading = plain_reading(files, facts, 1.1 if whole else 0.7, "a file is a text")
+    if books == "maybe" and not whole:  # the mapping states what is in doubt
+        lines = replace(lines, source={**facts, "root": "[*]"}, why=_UNCLEAR)
+    return replace(lines, most=most), [replace(reading, most=most)]
+
+
+def find_books(source: Source, texts: Sequence[str]) -> Literal["yes", "maybe", "no"]:
+    """Whether each of several files is one work or chapter, in paragraphs between blank lines."""
+    if len(source.files) < 2 or len(texts) < 2:
+        return "no"
+    blocks = [_head_blocks(text) for text in texts]
+    prose = sum(map(_are_paragraphs, blocks))
+    names = _name_kind([file.name.rpartition("/")[2].partition(".")[0] for file in source.files])
+    if prose < _SHARE * len(blocks) or names == "parts":
+        return "no"
+    told = sum(_has_title(one) or _has_speech(one) for one in blocks)
+    return "yes" if names == "works" and told >= _SHARE * len(blocks) else "maybe"
+
+
+def _head_blocks(text: str) -> list[str]:
+    """What stands between blank lines at the beginning of a text, a cut last one left out."""
+    blocks = [one.strip() for one in _BLANK.split(text[:_HEAD]) if one.strip()]
+    return blocks[:-1] if len(text) > _HEAD else blocks
+
+
+def _are_paragraphs(blocks: Sequence[str]) -> bool:
+    """Whether blocks are paragraphs on one line each: running text, in sentences."""
+    if len(blocks) < _PARAGRAPHS:
+        return False
+    one_line = sum("\n" not in one for one in blocks)
+    ended = sum(bool(_STOPS.search(one)) for one in blocks)
+    words = sum(map(count_words, blocks)) / len(blocks)
+    return min(one_line, ended) > _SHARE * len(blocks) and words >= _PARAGRAPH_WORDS
+
+
+def _name_kind(stems: Sequence[str]) -> Literal["works", "parts", "unclear"]:
+    """Whether names are those of works or chapters, or number the parts of one collection."""
+    if any(_SPLITS.search(stem.lower()) for stem in stems):
+        return "parts"
+    words = [_NO_LETTERS.sub(" ", stem.lower()).strip() for stem in stems]
+    if all(words) and len(set(words)) > _SHARE * len(words):
+        return "works"
+    if not any(words):
+        return "unclear"
+    return "works" if all(_CHAPTER.search(stem.lower()) for stem in stems) else "parts"
+
+
+def _has_title(blocks: Sequence[str]) -> bool:
+    """Whether the text begins with a title or a heading: a short line that is no sentence."""
+    first = blocks[0]
+    return len(first) <= _TITLE and "\n" not in first and not _STOPS.search(first)
+
+
+def _has_speech(blocks: Sequence[str]) -> bool:
+    return sum(one[0] in _OPENING for one in blocks) > _SPEECH * len(blocks)
+
+
+def is_hard_wrapped(texts: Sequence[str]) -> bool:
+    """Whether lines are pieces of a running text: most stop in the middle of a sentence."""
+    lines = [t.strip() for t in texts if t.strip()]
+    if len(lines) < 4:
+        return False
+    open_end = sum(not _STOPS.search(t) for t in lines)
+    low = sum(t[:1].islower() for t in lines)
+    blank = 1 - len(lines) / len(texts)
+    size = sorted(len(t) for t in lines)
+    even = size[len(size) // 2] > 0.6 * size[int(0.95 * (len(size) - 1))]
+    return (
+        low > 0.2 * len(lines)
+        or (blank > 0.15 and open_end < 0.9 * len(lines))
+        or (open_end > 0.5 * len(lines) and even and size[-1] < 120 and blank > 0)
+    )
+
+
+def _is_text_per_file(source: Source, texts: Sequence[str]) -> bool:
+    """Many short files with names of their own: articles, reviews, poems in a folder."""
+    stems = [file.name.rsplit("/", 1)[-1].lower() for file in source.files]
+    sizes = [len(text.split("\n")) for text in texts]
+    named = not any(_SPLITS.search(stem) for stem in stems)
+    return len(stems) >= _FILES and named and bool(sizes) and 2 <= median(sizes) <= _LINES
+
+
+def _is_in_blocks(texts: Sequence[str]) -> bool:
+    """Whether blank lines part blocks of several lines each, in files of many texts."""
+    blocks = [block for text in texts[:20] for block in re.split(r"\n\s*\n", text[: 1 << 16])]
+    several = sum(len(block.strip().split("\n")) > 1 for block in blocks)
+    return len(blocks) >= _BLOCKS * max(1, len(texts)) and several > 0.7 * len(blocks)

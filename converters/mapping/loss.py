@@ -1,0 +1,95 @@
+"""What a mapping leaves behind: files that give nothing, text that reaches no record, media."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ingot.converters.mapping.rows.executor import Record
+from ingot.converters.rows import Json
+from ingot.converters.sources.profile import pick_evenly
+
+FEWEST_ROWS = 3  # of a file that is expected to give a record
+_ROWS = 60  # rows whose texts are looked at
+_RUNNING = 20  # characters of a text that may be worth training on
+_MEDIA_KINDS = re.compile(r"(?:input_)?(?:image|audio|video)(?:_url|_file)?")
+_MEDIA_MARK = re.compile(
+    r"<\|?(?:image|audio|video|img)(?:_pad|_\d+)?\|?>|!\[[^\]\n]{0,80}\]\([^)\s]+\)"
+)
+_MEDIA_FILE = re.compile(
+    r"^\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|flac|ogg|m4a|mp4|avi|mov|webm|mkv)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loss:
+    """What does not reach the records of a sample.
+
+    Attributes:
+        silent_files: files of which no sampled row gives a record, with their sampled rows.
+        text_chars: characters of the longer texts in the sampled rows, each text once.
+        media_rows: rows of messages that hold an image, audio or video beside their texts, and
+            records whose texts name one.
+        looked_at: rows among which they were counted.
+    """
+
+    silent_files: tuple[tuple[str, int], ...] = ()
+    text_chars: int = 0
+    media_rows: int = 0
+    looked_at: int = 0
+
+
+NO_LOSS = Loss()
+
+
+def measure_loss(
+    rows: dict[str, int],
+    records: Counter[str],
+    examples: Sequence[tuple[Json, Record]],
+    values: Sequence[Json],
+) -> Loss:
+    """Measure what is left behind.
+
+    Args:
+        rows: how many were sampled, by file.
+        records: how many were made of them, by file.
+        examples: rows with the record that was made of each.
+        values: the sampled rows.
+    """
+    silent = tuple(
+        (file, count) for file, count in rows.items() if count >= FEWEST_ROWS and not records[file]
+    )
+    some = list(pick_evenly(examples, _ROWS))
+    media = sum(_holds_media(row) or _names_media(record) for row, record in some)
+    return Loss(
+        silent_files=silent if any(records.values()) else (),
+        text_chars=sum(map(len, {text for value in values for text in _texts(value)})),
+        media_rows=media,
+        looked_at=len(some),
+    )
+
+
+def _texts(value: Json) -> Iterator[str]:
+    if isinstance(value, str):
+        if len(value) >= _RUNNING and (" " in value or not value.isascii()):
+            yield value
+    elif isinstance(value, list | dict):
+        for inside in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inside)
+
+
+def _holds_media(value: Json) -> bool:
+    """Whether a block of a message is an image, an audio or a video, by its type."""
+    if isinstance(value, dict):
+        kind = value.get("type")
+        if isinstance(kind, str) and _MEDIA_KINDS.fullmatch(kind) and len(value) > 1:
+            return True
+        return any(_holds_media(inside) for inside in value.values())
+    return isinstance(value, list) and any(_holds_media(inside) for inside in value)
+
+
+def _names_media(record: Record) -> bool:
+    """Whether the texts of a conversation point to an image, an audio or a video."""
+    said = [message["content"][:4000] for message in record.get("messages", ())]
+    return any(_MEDIA_MARK.search(text) or _MEDIA_FILE.search(text) for text in said)

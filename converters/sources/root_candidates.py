@@ -1,0 +1,129 @@
+"""Where rows may lie in a JSON file that is one object: the roots and tables that it offers."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+
+from ingot.converters.paths import join_path
+from ingot.converters.rows import Json
+from ingot.converters.sources.facts import RootCandidate, SourceFile
+from ingot.converters.sources.formats.json_documents import guess_orient, parse_json_document
+from ingot.converters.sources.formats.json_rows import top_level_containers
+from ingot.converters.sources.formats.row_chunks import BrokenRow
+from ingot.converters.sources.formats.text import read_utf8_blocks
+from ingot.converters.sources.storage.compression import open_decompressed
+
+MAX_BYTES = 64 << 20  # a larger file is not loaded to look for roots, only its head is
+MAX_HEAD = 1 << 20
+_HEAD_BLOCKS = 8  # of a megabyte
+_MOST_CANDIDATES = 20
+_MOST_DEPTH = 3
+_TABLE_POINTS = 3.0
+_FEW_VALUES = 3  # an object of fewer values is a record rather than keyed by id
+
+
+def root_candidates(
+    files: Sequence[SourceFile], *, tables: bool = True
+) -> tuple[RootCandidate, ...]:
+    """Candidates of the largest file that is one object; () where there is none.
+
+    With `tables` the file itself may be a table, whose `orient` is guessed. `rows` counts that file
+    alone, and is None where it is too large to be loaded.
+    """
+    objects = [file for file in files if file.facts.layout == "object"]
+    if not objects:
+        return ()
+    file = max(objects, key=lambda file: (file.bytes, file.name))
+    with file.place.open() as raw:
+        stream = open_decompressed(raw, str(file.place))
+        parts = read_utf8_blocks(stream, str(file.place), file.facts.encoding, file.facts.newline)
+        head = b"".join(islice(parts, _HEAD_BLOCKS))
+        value, _ = parse_json_document(chain([head], parts), MAX_BYTES)
+    if isinstance(value, dict):
+        points = _file_points(value, len(objects))
+        whole = RootCandidate(path="$", rows=1, why="the file as one row")
+        found = _find_table(value, len(objects)) if tables else ()
+        ranked = [*found, *_find_roots(value, (), 1), (points, whole)]
+        return tuple(root for _, root in sorted(ranked, key=lambda item: (-item[0], item[1].path)))
+    large = type(value) is BrokenRow and len(head) > MAX_HEAD
+    return tuple(_head_candidates(head)) if large else ()
+
+
+def _find_table(value: dict[str, Json], files: int) -> Iterator[tuple[float, RootCandidate]]:
+    """The file as a table, which is best where it is one; many files of lists may be records."""
+    orient, rows = guess_orient(value) or ("", 0)
+    if orient and (orient != "list" or files < _FEW_VALUES):
+        why = f"a table in the orient {orient}"
+        yield _TABLE_POINTS, RootCandidate(path="$", rows=rows, why=why, orient=orient)
+
+
+def _head_candidates(head: bytes) -> Iterator[RootCandidate]:
+    """The candidates of a file that is too large, from its first megabytes."""
+    held = top_level_containers(head)
+    if len(held) > _MOST_CANDIDATES and all(is_object for _, is_object in held):
+        yield RootCandidate(path="*", rows=None, why="objects keyed by id")
+        return
+    for key, is_object in held:
+        mark, why = (".*", "an object") if is_object else ("[*]", "a list")
+        yield RootCandidate(path=join_path(key, mark), rows=None, why=f"{why} in a large file")
+
+
+def _find_roots(
+    value: dict[str, Json], keys: tuple[str, ...], depth: int
+) -> Iterator[tuple[float, RootCandidate]]:
+    if len(value) >= _FEW_VALUES and (why := _id_key_reason(value)):
+        path = join_path(*keys, ".*").removeprefix(".")
+        yield 2.0 - depth * 0.5, RootCandidate(path=path, rows=len(value), why=why)
+    if rows := _count_keyed_twice(value):
+        path = join_path(*keys, ".*", ".*").removeprefix(".")
+        why = "objects keyed by two ids"
+        yield 2.2 - depth * 0.5, RootCandidate(path=path, rows=rows, why=why)
+    for key, held in value.items():
+        here = (*keys, key)
+        if isinstance(held, dict) and depth < _MOST_DEPTH and len(value) < 100:
+            yield from _find_roots(held, here, depth + 1)
+        if not isinstance(held, list) or not held:
+            continue
+        path, long = join_path(*here, "[*]"), len(held) >= _FEW_VALUES
+        if all(isinstance(item, dict) for item in held):
+            root = RootCandidate(path=path, rows=len(held), why="a list of objects")
+            yield (1.5 if long else 0.9) - depth * 0.25, root
+        elif long and all(isinstance(item, str) for item in held):
+            root = RootCandidate(path=path, rows=len(held), why="a list of texts")
+            yield 0.1 - depth * 0.25, root
+
+
+def _id_key_reason(value: dict[str, Json]) -> str | None:
+    """Whether the values are records of one kind: objects with the same keys, or long texts."""
+    held = list(value.values())
+    numbered = all(any(map(str.isdigit, key)) for key in value)
+    # Few plain words without a digit read like names of fields.
+    named = len(value) < 10 and all(
+        key.isidentifier() and not any(map(str.isdigit, key)) for key in value
+    )
+    if all(isinstance(item, dict) for item in held):
+        shared = set(held[0]).intersection(*held[:100])
+        return "objects keyed by id" if shared and not named else None
+    if all(isinstance(item, str) for item in held):
+        long = sum(len(item) > 40 for item in held) * 2 > len(held)
+        return "texts keyed by id" if len(held) > 20 or (long and not named) else None
+    if all(isinstance(item, list) for item in held) and (len(held) > 20 or numbered):
+        return "lists keyed by id"
+    return None
+
+
+def _count_keyed_twice(value: dict[str, Json]) -> int:
+    """How many records lie below two levels of ids, 0 where these are no ids."""
+    held = list(value.values())
+    if len(held) < 2 or not all(isinstance(item, dict) and item for item in held):
+        return 0
+    inner = [record for item in held for record in item.values()]
+    kinds = {key for record in inner[:100] if isinstance(record, dict) for key in record}
+    shared = set(held[0]).intersection(*held[1:100])
+    alike = all(isinstance(r, dict) and 2 * len(kinds & set(r)) > len(kinds) for r in inner)
+    return len(inner) if kinds and alike and not shared and len(inner) >= 2 * len(held) else 0
+
+
+def _file_points(value: dict[str, Json], files: int) -> float:
+    """A file is a record if there are many like it, or if it has a text of its own."""
+    text = any(isinstance(item, str) and len(item) > 200 for item in value.values())
+    return (1.4 if files > 2 else 0.0) + (0.8 if text else 0.0) + 0.4

@@ -1,0 +1,56 @@
+"""What a mapping leaves behind: files, texts, images."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from ingot.converters.mapping.loss import measure_loss
+from ingot.converters.sources.text_kinds import is_wordless
+
+TALK: dict[str, Any] = {"messages": [{"role": "user", "content": "Who is on the picture here?"}]}
+
+
+def test_a_file_that_gives_nothing_is_named() -> None:
+    told = measure_loss({"a": 9, "b": 5, "c": 2}, Counter(a=9), [], [])
+    assert told.silent_files == (("b", 5),)  # of `c` too few rows were seen
+    assert measure_loss({"a": 9}, Counter(), [], []).silent_files == ()  # that is another gate
+
+
+def test_every_text_counts_once() -> None:
+    rows = [
+        {"licence": "All rights are reserved.", "text": f"This is text number {n}."} for n in (1, 2)
+    ]
+    assert measure_loss({}, Counter(), [], rows).text_chars == 24 + 2 * 22
+
+
+@pytest.mark.parametrize(
+    ("row", "said", "held"),
+    [
+        ({"parts": [{"type": "image_url", "image_url": {"url": "x"}}]}, "hello", 1),
+        ({}, "<image>\nWho is this?", 1),
+        ({}, "data/mllm/1.jpg\nWho is this?", 1),
+        ({"image": "scan/1.jpg"}, "Who is this?", 0),
+        ({"type": "text"}, "Write an <img> tag as Markdown, please.", 1),
+    ],
+)
+def test_images_of_messages_are_seen(row: dict[str, Any], said: str, held: int) -> None:
+    record = {"messages": [{"role": "user", "content": said}]}
+    assert measure_loss({}, Counter(), [(row, record)], []).media_rows == held
+
+
+@pytest.mark.parametrize(
+    ("text", "wordless"),
+    [
+        ("out-1381216f", True),
+        ("s3://bucket/calls/1.wav", True),
+        ("xxxx xx xxxxxx xxx, xx xxxx.", True),
+        ("x=3+2y^2-7", False),
+        ("Yes", False),
+        ("1234567890", False),
+        ("Internationalization", False),
+        ("第3号仓库里还剩多少箱苹果", False),
+    ],
+)
+def test_texts_without_words(text: str, wordless: bool) -> None:
+    assert is_wordless(text) is wordless
