@@ -292,10 +292,23 @@ def _path_facts(slot: _Slot, slots: dict[Place, _Slot]) -> PathFacts:
     )
 
 
+def _choose_slots(slots: dict[Place, _Slot]) -> list[_Slot]:
+    """At most `MAX_PATHS` places: of more those with the most text, and what they lie in."""
+    if len(slots) <= MAX_PATHS:
+        return list(slots.values())
+    chars = {place: sum(map(len, slot.texts)) for place, slot in slots.items()}
+    kept: set[Place] = set()
+    for place in sorted(slots, key=lambda place: -chars[place]):
+        heads = {place[:n] for n in range(len(place) + 1)}
+        if len(kept | heads) <= MAX_PATHS:
+            kept |= heads
+    return [slot for place, slot in slots.items() if place in kept]
+
+
 def profile_values(values: Sequence[Json]) -> Profile:
     """Take the inventory of rows, or of what stands at some place in each of them."""
     walk = _walk_values(values)
-    kept = list(walk.slots.values())[:MAX_PATHS]
+    kept = _choose_slots(walk.slots)
     return Profile(
         rows=len(values),
         paths=tuple(_path_facts(slot, walk.slots) for slot in kept),

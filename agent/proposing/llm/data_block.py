@@ -18,16 +18,29 @@ from ingot.agent.privacy.redaction import (
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.columns import View
 from ingot.agent.proposing.llm import inventory, relations
-from ingot.agent.proposing.llm.inventory import Size, choose_rows, render_value, size_ladder
+from ingot.agent.proposing.llm.inventory import (
+    MOST_DEPTH,
+    Size,
+    keys_are_data_in,
+    render_value,
+    size_ladder,
+)
+from ingot.agent.proposing.names import name_strength
 from ingot.agent.proposing.readings import parse_json_columns, plain_reading
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources import RootCandidate, Source, SourceFile
+from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample, draw_sample
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.text_kinds import count_words, text_looks
 
 _PROSE_WIDTH = 300  # characters of a line of prose: the last ones are left out where room ends
+_SEEN_ELEMENTS = 60  # elements of a list that are looked at for the shapes of a row
+_AT_LEAST = 3  # rows that are shown although fewer cover all shapes
+_SPEAKER = 40  # characters of a name of who speaks
+
+Feature = tuple[str, str]
 
 
 def card_lines(card: Card, share: str, fits: Callable[[list[str]], bool]) -> list[str]:
@@ -247,6 +260,46 @@ def read_data(source: Source, sample: Sample) -> ShownData:
         key=sample.rows[0].key if sample.rows else None,
         json_fields=tuple(reading.source.get("json_fields", ())),
     )
+
+
+def choose_rows(rows: Sequence[Json], most: int) -> list[int]:
+    """Numbers of at most `most` rows that cover the most shapes, and speakers; most telling first.
+
+    A shape is a path with a JSON type (blank texts are one of their own), or with the name of who
+    speaks there. The same rows give the same choice.
+    """
+    left = [frozenset(_row_features(row, "", 0)) for row in rows]
+    picked: list[int] = []
+    seen: set[Feature] = set()
+    while len(picked) < min(most, len(rows)):
+        gains = [len(features - seen) for features in left]
+        best = max(range(len(rows)), key=lambda number: (gains[number], -number))
+        if not gains[best]:
+            break
+        picked.append(best)
+        seen |= left[best]
+    wanted = min(most, _AT_LEAST, len(rows))
+    others = [number for number in range(len(rows)) if number not in picked]
+    picked += pick_evenly(others, wanted - len(picked)) if wanted > len(picked) else []
+    return picked
+
+
+def _row_features(value: Json, path: str, depth: int) -> Iterator[Feature]:
+    if isinstance(value, dict) and depth < MOST_DEPTH:
+        yield path, "object"
+        data = keys_are_data_in(value)
+        for key, inside in value.items():
+            yield from _row_features(inside, f"{path}.*" if data else f"{path}.{key}", depth + 1)
+    elif isinstance(value, list) and depth < MOST_DEPTH:
+        yield path, "list" if value else "empty list"
+        for inside in value[:_SEEN_ELEMENTS]:
+            yield from _row_features(inside, f"{path}[*]", depth + 1)
+    elif isinstance(value, str):
+        yield path, "text" if value.strip() else "blank"
+        if len(value) <= _SPEAKER and name_strength(path.rsplit(".", 1)[-1], "speaker") >= 1:
+            yield path, f"says {value}"
+    else:
+        yield path, type(value).__name__
 
 
 def dataset_lines(

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ingot.agent.privacy.redaction import (
@@ -17,7 +17,7 @@ from ingot.agent.privacy.redaction import (
     share_text,
     share_value,
 )
-from ingot.agent.proposing.columns import last_name, total_chars, values_at
+from ingot.agent.proposing.columns import NO_TEXT, last_name, total_chars, values_at
 from ingot.agent.proposing.names import name_group, name_strength, speaker_role
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
@@ -27,7 +27,6 @@ from ingot.converters.sources.profile import (
     Profile,
     Spread,
     keys_are_data,
-    pick_evenly,
 )
 
 
@@ -65,7 +64,10 @@ _POOR_SIZES = (
     Size(rows=1, head=12, tail=6, elements=1, values=2, paths=30, facts=6, lines=1, roots=0),
     Size(rows=1, head=8, tail=4, elements=1, values=1, paths=24, facts=5, lines=0, roots=0),
     Size(rows=0, head=8, tail=4, elements=1, values=1, paths=24, facts=4, lines=0, roots=0),
+    Size(rows=0, head=8, tail=4, elements=1, values=0, paths=18, facts=3, lines=0, roots=0),
     Size(rows=0, head=8, tail=4, elements=1, values=0, paths=14, facts=3, lines=0, roots=0),
+    Size(rows=0, head=8, tail=4, elements=1, values=0, paths=14, facts=1, lines=0, roots=0),
+    Size(rows=0, head=8, tail=4, elements=1, values=0, paths=10, facts=1, lines=0, roots=0),
     Size(rows=0, head=8, tail=4, elements=1, values=0, paths=6, facts=0, lines=0, roots=0),
 )
 
@@ -79,51 +81,6 @@ def size_ladder(*, small: bool) -> tuple[Size, ...]:
 
 MOST_KEYS = 60
 MOST_DEPTH = 10
-_SEEN_ELEMENTS = 60  # elements of a list that are looked at for the shapes of a row
-_AT_LEAST = 3  # rows that are shown although fewer cover all shapes
-_SPEAKER = 40  # characters of a name of who speaks
-
-Feature = tuple[str, str]
-
-
-def choose_rows(rows: Sequence[Json], most: int) -> list[int]:
-    """Numbers of at most `most` rows that cover the most shapes, and speakers; most telling first.
-
-    A shape is a path with a JSON type (blank texts are one of their own), or with the name of who
-    speaks there. The same rows give the same choice.
-    """
-    left = [frozenset(_row_features(row, "", 0)) for row in rows]
-    picked: list[int] = []
-    seen: set[Feature] = set()
-    while len(picked) < min(most, len(rows)):
-        gains = [len(features - seen) for features in left]
-        best = max(range(len(rows)), key=lambda number: (gains[number], -number))
-        if not gains[best]:
-            break
-        picked.append(best)
-        seen |= left[best]
-    wanted = min(most, _AT_LEAST, len(rows))
-    others = [number for number in range(len(rows)) if number not in picked]
-    picked += pick_evenly(others, wanted - len(picked)) if wanted > len(picked) else []
-    return picked
-
-
-def _row_features(value: Json, path: str, depth: int) -> Iterator[Feature]:
-    if isinstance(value, dict) and depth < MOST_DEPTH:
-        yield path, "object"
-        data = keys_are_data_in(value)
-        for key, inside in value.items():
-            yield from _row_features(inside, f"{path}.*" if data else f"{path}.{key}", depth + 1)
-    elif isinstance(value, list) and depth < MOST_DEPTH:
-        yield path, "list" if value else "empty list"
-        for inside in value[:_SEEN_ELEMENTS]:
-            yield from _row_features(inside, f"{path}[*]", depth + 1)
-    elif isinstance(value, str):
-        yield path, "text" if value.strip() else "blank"
-        if len(value) <= _SPEAKER and name_strength(path.rsplit(".", 1)[-1], "speaker") >= 1:
-            yield path, f"says {value}"
-    else:
-        yield path, type(value).__name__
 
 
 def keys_are_data_in(value: dict[str, Json]) -> bool:
@@ -207,7 +164,12 @@ _SHOWN_LOOKS = name_group("shown_looks")
 _FORMS = ("code", "question", "sentence", "prose", "word")
 _LONGEST_HEAD = 4_000  # characters of a path in which paths around it are looked for
 _YEAR = re.compile(r"(?:1[5-9]|2[01])\d\d")
-_OFTEN = 0.5
+_OFTEN, _FEW = 0.5, 0.1
+_PLACES = ("id", "foreign_id", "order", "time")
+_KINDS = (
+    *("speakers", "texts", "ids or times", "labels"),
+    *("lists or objects", "numbers", "flags", "constants"),
+)
 
 
 def inventory_lines(rows: Sequence[Json], facts: Profile, size: Size, share: str) -> list[str]:
@@ -219,13 +181,41 @@ def inventory_lines(rows: Sequence[Json], facts: Profile, size: Size, share: str
     folded = {one.path for one in (*empty, *fixed)}
     ranges = [] if size.words else [one for one in told if _is_measure(one, roles)]
     folded |= {one.path for one in ranges}
+    kinds = {one.path: _path_kind(one, roles.get(one.path, {})) for one in told}
     open_ones = [one for one in told if one.path not in folded]
-    kept = _choose_paths(open_ones, roles, size.paths)
+    kept = _choose_paths(open_ones, kinds, size.paths)
     made = [_path_line(one, roles.get(one.path), size, share) for one in kept]
-    hidden = len(open_ones) - len(kept) + facts.cut
-    made += [f"(+{hidden} paths)"] if hidden > 0 else []
+    hidden = Counter(kinds[one.path] for one in open_ones)
+    hidden.subtract(kinds[one.path] for one in kept)
+    made += _hidden_line(hidden, facts.cut)
     made += _ranges_line([one for one in ranges if one not in fixed], size, share)
+    fixed.sort(key=lambda one: _KINDS.index(kinds[one.path]))
     return [*made, *_fixed_line(fixed, size, share), *_empty_line(empty, size, share)]
+
+
+def _path_kind(facts: PathFacts, roles: dict[str, int]) -> str:
+    """What a path holds, by what a mapping may need it for."""
+    name, looks = last_name(facts.path), facts.looks
+    if any(map(speaker_role, roles)):
+        return "speakers"
+    odd = sum(looks.get(look, 0.0) for look in (*NO_TEXT, "letter")) >= _OFTEN
+    phrases = facts.distinct > FEW_VALUES or looks.get("word", 0.0) < _OFTEN
+    if facts.chars and (looks.get("prose", 0.0) >= _FEW or (phrases and not odd)):
+        return "texts"
+    if facts.distinct > 1 and any(name_strength(name, slot) >= 0.8 for slot in _PLACES):
+        return "ids or times"
+    if facts.items or "object" in facts.types:
+        return "lists or objects"
+    if facts.distinct <= 1:
+        return "constants"
+    return "labels" if facts.chars else "flags" if "boolean" in facts.types else "numbers"
+
+
+def _hidden_line(hidden: Counter[str], cut: int) -> list[str]:
+    """How many paths have no line, by their kind."""
+    told = [f"{hidden[kind]} {kind}" for kind in _KINDS if hidden[kind]]
+    told += [f"{cut} not looked at"] if cut else []
+    return [f"(+{hidden.total() + cut} paths: {', '.join(told)})"] if told else []
 
 
 def _is_measure(facts: PathFacts, roles: dict[str, dict[str, int]]) -> bool:
@@ -257,15 +247,11 @@ def _order_paths(paths: Sequence[PathFacts]) -> list[PathFacts]:
     return sorted(paths, key=key)
 
 
-def _choose_paths(
-    paths: Sequence[PathFacts], roles: dict[str, dict[str, int]], most: int
-) -> list[PathFacts]:
-    """At most `most` paths: who speaks, then much text, then what stands at the top."""
-    if len(paths) <= most:
-        return list(paths)
+def _choose_paths(paths: Sequence[PathFacts], kinds: dict[str, str], most: int) -> list[PathFacts]:
+    """At most `most` paths: of the kind that a mapping needs first, then those with much text."""
 
-    def rank(one: PathFacts) -> tuple[bool, int, float]:
-        return one.path not in roles, one.path.count("[") // 2, -total_chars(one)
+    def rank(one: PathFacts) -> tuple[int, float, int]:
+        return _KINDS.index(kinds[one.path]), -total_chars(one), one.path.count("[")
 
     kept = {one.path for one in sorted(paths, key=rank)[:most]}
     return [one for one in paths if one.path in kept]

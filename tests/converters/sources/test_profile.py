@@ -25,6 +25,14 @@ def test_paths_are_spelt_in_the_language_and_resolve() -> None:
         assert compile_path(facts.path).find(Node(row)), facts.path
 
 
+def test_of_too_many_paths_those_with_text_are_kept() -> None:
+    row: dict[str, Any] = {f"n{k}": k for k in range(500)}
+    found = profile_values([{**row, "log": {"turns": [{"say": "Some words."}]}}] * 2)
+    assert (len(found.paths), found.cut) == (400, 105)
+    assert found.paths[0].path == "$"
+    assert [one.path for one in found.paths[-2:]] == ["log.turns[*]", "log.turns[*].say"]
+
+
 def test_lists_and_lengths() -> None:
     found = profile_values([{"m": [{"t": "ab"}, {"t": "abcd"}]}, {"m": []}])
     items, chars = found["m"].items, found["m[*].t"].chars

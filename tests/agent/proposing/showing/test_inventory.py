@@ -103,7 +103,39 @@ def test_of_too_many_paths_those_with_text_and_roles_stay() -> None:
     made = told(rows, size=replace(SIZE, paths=10))
     assert "body" in made
     assert len(made) == 11
-    assert "(+91 paths)" in made
+    assert "(+91 paths: 91 numbers)" in made.values()
+
+
+def test_what_is_hidden_first_is_what_a_mapping_needs_least() -> None:
+    """Texts, speakers, ids, orders however deep they lie; then labels; numbers and flags last."""
+    turns = [
+        {"who": who, "seq": n, "parts": [{"kind": "ab"[n % 2], "text": f"Some words {n} said."}]}
+        for n, who in enumerate(["user", "assistant"] * 2)
+    ]
+    rows = [
+        {
+            **{f"n{k}": k + n for k in range(40)},
+            **{f"flag{k}": (n + k) % 2 == 0 for k in range(30)},
+            **{f"key{k}": None if n else f"v{k}" for k in range(9)},
+            "log": {"turns": turns},
+            "conversation_id": f"c{n // 2}",
+        }
+        for n in range(6)
+    ]
+    made = told(rows, size=replace(SIZE, paths=6))
+    deep = [f"log.turns[*].{name}" for name in ("who", "seq", "parts[*].text", "parts[*].kind")]
+    kept = {"conversation_id", *deep}
+    assert kept <= set(made)
+    hidden = "(+80 paths: 1 lists or objects, 40 numbers, 30 flags, 9 constants)"
+    assert hidden in made.values()
+
+
+def test_a_fixed_phrase_is_told_before_fixed_numbers() -> None:
+    fixed = {f"v{k}": k for k in range(90)} | {"persona": "You are kind."}
+    made = told([{**fixed, "text": f"Some text {n}"} for n in range(4)])
+    assert made["the same in all rows"].startswith(
+        'the same in all rows: persona = "You are kind."'
+    )
 
 
 def test_terse_lines_leave_out_what_is_usual() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.llm.inventory import choose_rows, cut_value, render_value, size_ladder
+from ingot.agent.proposing.llm.data_block import choose_rows
+from ingot.agent.proposing.llm.inventory import cut_value, render_value, size_ladder
 
 SIZE = size_ladder(small=False)[0]
 SMALL = size_ladder(small=True)[0]
