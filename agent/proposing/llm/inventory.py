@@ -159,7 +159,8 @@ _ROLE_VALUES = 40  # different values of a field that says who speaks
 _ROLE_CHARS = 40
 _AGAIN = 3  # times that each of many speakers speaks
 _SHORT = 60
-_LABELS = 8  # different numbers that may be labels
+_LABELS = 5  # different values of a label that are told however little room there is
+_EVERY = "every value: "
 _SHOWN_LOOKS = name_group("shown_looks")
 _FORMS = ("code", "question", "sentence", "prose", "word")
 _LONGEST_HEAD = 4_000  # characters of a path in which paths around it are looked for
@@ -184,7 +185,7 @@ def inventory_lines(rows: Sequence[Json], facts: Profile, size: Size, share: str
     kinds = {one.path: _path_kind(one, roles.get(one.path, {})) for one in told}
     open_ones = [one for one in told if one.path not in folded]
     kept = _choose_paths(open_ones, kinds, size.paths)
-    made = [_path_line(one, roles.get(one.path), size, share) for one in kept]
+    made = [_path_line(one, kinds[one.path], roles.get(one.path), size, share) for one in kept]
     hidden = Counter(kinds[one.path] for one in open_ones)
     hidden.subtract(kinds[one.path] for one in kept)
     made += _hidden_line(hidden, facts.cut)
@@ -313,12 +314,14 @@ def _needs_line(facts: PathFacts) -> bool:
     return not plain and facts.path != "$" if facts.types.get("object") else True
 
 
-def _path_line(facts: PathFacts, roles: dict[str, int] | None, size: Size, share: str) -> str:
-    parts = [*_type_notes(facts, size), *_fill_notes(facts, size), *_size_notes(facts, size)]
-    if roles:
-        parts.append(f"every value: {role_counts(last_name(facts.path), roles, share)}")
-    else:
-        parts += [*_value_notes(facts, size, share), *_look_notes(facts, size)]
+def _path_line(
+    facts: PathFacts, kind: str, roles: dict[str, int] | None, size: Size, share: str
+) -> str:
+    values = _value_notes(facts, kind, roles, size, share)
+    every = bool(values) and values[0].startswith(_EVERY)
+    parts = [*_type_notes(facts, size), *_fill_notes(facts, size)]
+    parts += [*_size_notes(facts, size, counted=every), *values]
+    parts += [] if roles else _look_notes(facts, size)
     parts += [facts.note] if facts.note else []
     return f"{share_path(facts.path, share)}: " + "; ".join(parts)
 
@@ -341,7 +344,7 @@ def _fill_notes(facts: PathFacts, size: Size) -> list[str]:
     return [f"filled {facts.filled} of {whole} ({', '.join(told)})"]
 
 
-def _size_notes(facts: PathFacts, size: Size) -> list[str]:
+def _size_notes(facts: PathFacts, size: Size, *, counted: bool) -> list[str]:
     parts = []
     if facts.items:
         parts.append(f"{_spread_text(facts.items, size)} elements")
@@ -349,7 +352,7 @@ def _size_notes(facts: PathFacts, size: Size) -> list[str]:
         parts.append(f"{_spread_text(facts.chars, size)} chars")
     if facts.numbers:
         parts.append(f"{facts.numbers.low:g}..{facts.numbers.high:g}")
-    if facts.distinct > 1:
+    if facts.distinct > 1 and not counted:
         parts.append("all different" if facts.unique else f"{facts.distinct} different")
     return parts
 
@@ -360,25 +363,41 @@ def _spread_text(spread: Spread, size: Size) -> str:
     return f"{spread.low:g}-{f'{spread.middle:g}-' if size.words else ''}{spread.high:g}"
 
 
-def role_counts(name: str, roles: dict[str, int], share: str) -> str:
-    """Who speaks, with counts; with nothing shared only the known spellings of a role."""
-    told = {v: n for v, n in roles.items() if share != "none" or speaker_role(v) is not None}
-    parts = [f'"{_short_text(name, value, share)}" x{count}' for value, count in told.items()]
-    hidden = len(roles) - len(told)
+def role_shares(name: str, counts: Counter[str], share: str, most: int = _ROLE_VALUES) -> str:
+    """Who speaks, with shares; with nothing shared only the known spellings of a role."""
+    told = {v: n for v, n in counts.items() if share != "none" or speaker_role(v) is not None}
+    first = Counter(told).most_common(most)
+    parts = [f'"{_short_text(name, v, share)}"{_share_note(n, counts.total())}' for v, n in first]
+    parts += [f"+{len(told) - len(first)}"] if len(told) > len(first) else []
+    hidden = len(counts) - len(told)
     return ", ".join([*parts, *([f"+{hidden} withheld"] if hidden else [])])
 
 
-def _value_notes(facts: PathFacts, size: Size, share: str) -> list[str]:
-    """Values with their counts where they are few and come again."""
-    numbers = facts.numbers and len(facts.values) > _LABELS
-    if facts.unique or share == "none" or not size.values or numbers:
+def _share_note(count: int, whole: int) -> str:
+    """A share of all values, none for the only one."""
+    return "" if count == whole else f" {count / whole:.0%}" if count * 100 > whole else " <1%"
+
+
+def _value_notes(
+    facts: PathFacts, kind: str, roles: dict[str, int] | None, size: Size, share: str
+) -> list[str]:
+    """Values with their shares: of speakers and few labels all, of ids and numbers all or none."""
+    if roles:
+        return [_EVERY + role_shares(last_name(facts.path), Counter(roles), share)]
+    label = kind in ("texts", "labels", "flags", "constants")
+    most = max(size.values, _LABELS) if label else size.values
+    if len(facts.values) > most:
+        most = size.values if label else 0
+    if facts.unique or share == "none":
         return []
-    few = [(value, count) for value, count in facts.values if len(str(value)) <= _SHORT]
-    if not few:
-        return []
-    shown = [f"{_value_text(facts, value, share)} x{count}" for value, count in few[: size.values]]
+    shown = [
+        _value_text(facts, value, share) + _share_note(count, facts.filled)
+        for value, count in facts.values
+        if len(str(value)) <= _SHORT
+    ][:most]
     more = len(facts.values) - len(shown)
-    return ["values " + ", ".join([*shown, *([f"+{more}"] if more else [])])]
+    ends = [f"+{more}"] if more else []
+    return [("values " if more else _EVERY) + ", ".join([*shown, *ends])] if shown else []
 
 
 def _value_text(facts: PathFacts, value: Json, share: str) -> str:

@@ -17,7 +17,7 @@ from ingot.agent.privacy.redaction import (
     share_text,
 )
 from ingot.agent.proposing.columns import Column, View, list_path, parent_path, text_of
-from ingot.agent.proposing.llm.inventory import role_counts, role_values
+from ingot.agent.proposing.llm.inventory import role_shares, role_values
 from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.readings import rows_by_shape
 from ingot.agent.proposing.rules import multiple_choice, sides
@@ -30,7 +30,7 @@ _OFTEN = 0.3  # share of the texts in which a mark stands
 _FIXED = 0.8  # share of the texts that begin or end alike
 _LEAST, _MOST = 5, 80  # characters of a fixed beginning
 _WORDS = 8  # of a text whose marks may be of any name
-_MARKS = 6  # that are told of a column
+_MARKS = 6  # that are told of a column; those of speakers all
 _NAMED = re.compile(
     r"(?:(?<=\n)|^)[ \t]*(?P<mark>(?:#{2,4} ?|\*\*)?(?P<name>[^\W\d_][^\n:：<>\[\]]{0,22})"
     r"(?::\*\*|\*\*:|[:：]))"
@@ -96,7 +96,8 @@ def _find_marks(texts: Sequence[str]) -> list[_Mark]:
     # In a transcript a speaker may be rare.
     least = {True: max(2, 0.02 * len(texts)), False: max(2, _OFTEN * len(texts))}
     kept = [mark for mark in marks if mark.texts >= least[talks and mark.role is not None]]
-    return sorted(kept, key=lambda mark: (mark.role is None, -mark.texts))[:_MARKS]
+    kept.sort(key=lambda mark: (mark.role is None, -mark.texts))
+    return [mark for number, mark in enumerate(kept) if mark.role or number < _MARKS]
 
 
 def _count_mark(
@@ -131,8 +132,10 @@ def _speaker_order(column: Column, marks: Sequence[_Mark]) -> list[str]:
     found = [marked for text in column.present[:_TEXTS] if (marked := rule.findall(text))]
     lines = []
     for word, place in (("first", 0), ("last", -1)):
-        counts = Counter(marked[place] for marked in found).most_common(3)
-        lines.append(f"{word} " + ", ".join(f"{_quote_text(m)} x{n}" for m, n in counts))
+        counts = Counter(marked[place] for marked in found)
+        told = [f"{_quote_text(m)} x{n}" for m, n in counts.most_common(3)]
+        told += [f"+{len(counts) - 3}"] if len(counts) > 3 else []
+        lines.append(f"{word} " + ", ".join(told))
     return lines
 
 
@@ -206,7 +209,7 @@ def _speaker_lines(rows: Sequence[Json], view: View, share: str) -> Iterator[str
             continue
         strict = sum(_alternates(talk) for talk in talks)
         ends = (Counter(t[0] for t in talks), Counter(t[-1] for t in talks))
-        begin, end = (role_counts(column.name, dict(count.most_common(4)), share) for count in ends)
+        begin, end = (role_shares(column.name, count, share, 4) for count in ends)
         yield (
             f"{display_path(column.path)}: neighbours differ "
             f"{_share_phrase(strict, len(talks))} lists; first {begin}; last {end}"

@@ -153,7 +153,7 @@ def test_no_value_leaves_where_none_is_shared(tmp_path: Path) -> None:
     user = asked(tmp_path / "t.jsonl", rows, share="none")
     animals = "zebra okapi wombat quokka marmot lemur tapir gnu ibis kudu eland quentin 987654"
     assert [name for name in animals.split() if name in user.lower()] == []
-    assert '"user" x10' in user
+    assert '"user" 50%' in user
     for key in ("label", "nested.list[*]", "Q: why", "already holds lettered options"):
         assert key in user
 

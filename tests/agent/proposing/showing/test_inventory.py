@@ -26,7 +26,7 @@ def test_types_fill_lengths_and_values() -> None:
     del rows[2]["text"]
     made = told(rows)
     assert made["id"] == "id: integer; all 8; 0..7; all different"
-    assert 'values "a" x4, "b" x4' in made["label"]
+    assert 'every value: "a" 50%, "b" 50%' in made["label"]
     assert "filled 5 of 8 (missing 1, null 1, blank 1)" in made["text"]
     assert made["empty in all rows"] == "empty in all rows: x"
 
@@ -40,20 +40,46 @@ def test_what_is_the_same_everywhere_shares_a_line() -> None:
 def test_truth_values_and_numbers_stand_without_quotes() -> None:
     rows = [{"good": n % 2 == 0, "stars": n % 3, "as_text": str(n % 2 == 0)} for n in range(6)]
     made = told(rows)
-    assert "values true x3, false x3" in made["good"]
-    assert "values 0 x2, 1 x2, 2 x2" in made["stars"]
-    assert 'values "True" x3, "False" x3' in made["as_text"]
+    assert "every value: true 50%, false 50%" in made["good"]
+    assert "every value: 0 33%, 1 33%, 2 33%" in made["stars"]
+    assert 'every value: "True" 50%, "False" 50%' in made["as_text"]
 
 
-def test_every_role_is_told_with_its_count() -> None:
+def test_every_role_is_told_with_its_share() -> None:
     names = ["human", "gpt", "system", *(f"tool {chr(97 + n)}" for n in range(20))]
     rows = [{"turns": [{"from": name, "say": "x"} for name in names]} for _ in range(3)]
     line = told(rows)["turns[*].from"]
-    assert all(f'"{name}" x3' in line for name in names)
+    assert all(f'"{name}" 4%' in line for name in names)
     hidden = told(rows, "none")["turns[*].from"]
-    assert '"human" x3' in hidden
+    assert '"human" 4%' in hidden
     assert "tool a" not in hidden
     assert "withheld" in hidden
+
+
+def test_labels_are_told_with_their_shares_or_their_number() -> None:
+    """Few ones at every size; of more the first and how many there are; of ids all or none."""
+    rows = [
+        {
+            "state": ("open", "solved", "open", "spam")[n % 4],
+            "topic": f"topic{n % 9}" if n else "topic8",
+            "tag": f"tag{n % 37}",
+            "thread_id": f"t{n % 9}",
+            "text": f"Some text {n}",
+        }
+        for n in range(111)
+    ]
+    poorest = told(rows, size=size_ladder(small=True)[-1])
+    assert poorest["state"].endswith('every value: "open" 50%, "solved" 25%, "spam" 24%')
+    assert poorest["topic"] == "topic: 6 chars; 9 different"
+    some = told(rows, size=replace(TERSE, values=2))
+    assert some["topic"].endswith('9 different; values "topic8" 12%, "topic1" 12%, +7')
+    assert some["thread_id"] == "thread_id: 2 chars; 9 different"
+    assert some["tag"] == "tag: 4-5 chars; 37 different"
+
+
+def test_a_rare_value_has_a_share_too() -> None:
+    rows = [{"ok": n != 7, "text": f"Some text {n}"} for n in range(300)]
+    assert told(rows)["ok"].endswith("every value: true 100%, false <1%")
 
 
 def test_names_of_many_people_are_no_roles() -> None:

@@ -50,6 +50,14 @@ def test_rare_speakers_of_a_transcript_are_told_and_others_are_not() -> None:
     assert "Note:" not in made
 
 
+def test_every_speaker_of_a_transcript_is_told() -> None:
+    names = ["User", "Assistant", "System", "Tool", "Human", "AI", "Customer", "Agent"]
+    texts = ["\n".join(f"{name}: Word {n}." for name in names[n:] + names[:n]) for n in range(8)]
+    made = told(texts)
+    assert [name for name in names if f'{name}:" (8 of 8 texts' not in made] == []
+    assert 'first "User:" x1, "Assistant:" x1, "System:" x1, +5; last' in made
+
+
 def test_a_list_whose_texts_begin_with_their_speakers() -> None:
     row = {"turns": ["[Client] Where is it, please?", "[Lawyer] It is over there, I think."]}
     made = "\n".join(marker_lines(View.of([row] * 6), "redacted"))

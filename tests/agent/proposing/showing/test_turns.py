@@ -17,17 +17,23 @@ def told(rows: list[Any], share: str = "redacted") -> str:
 def test_who_begins_who_ends_and_whether_they_take_turns() -> None:
     turns = [{"from": who, "say": sentence(n)} for n, who in enumerate(["human", "gpt"] * 2)]
     rows = [{"turns": turns}] * 3 + [{"turns": [*turns, turns[-1]]}]
-    assert (
-        'turns[*].from: neighbours differ in 75% of 4 lists; first "human" x4; last "gpt" x4'
-        in told(rows)
+    assert 'turns[*].from: neighbours differ in 75% of 4 lists; first "human"; last "gpt"' in told(
+        rows
     )
+
+
+def test_of_many_who_begin_the_rest_are_counted() -> None:
+    names = ["user", "assistant", "system", "tool", "observer", "manager"]
+    rows = [{"turns": [{"role": name}, {"role": "user"}]} for name in names for _ in range(3)]
+    first = '"user" 17%, "assistant" 17%, "system" 17%, "tool" 17%, +2; last "user"'
+    assert f"first {first}" in told(rows)
 
 
 def test_names_of_speakers_are_values_too() -> None:
     turns = [{"from": who, "say": "x"} for who in ("human", "gpt", "jo@mail.example.com", "gpt")]
     rows = [{"turns": turns[n % 2 :]} for n in range(4)] + [{"turns": turns[2:]}] * 4
     assert "mail.example" not in told(rows)
-    assert '"[email]" x4' in told(rows)
+    assert '"[email]" 50%' in told(rows)
     assert "withheld" in told(rows, "none")
 
 
