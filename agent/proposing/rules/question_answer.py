@@ -313,7 +313,7 @@ def _is_undecided(view: View, columns: Sequence[Column], cast: ColumnRoles) -> b
 
 def _leaves_answer(columns: Sequence[Column], cast: ColumnRoles, used: frozenset[str]) -> bool:
     """Whether a column is named as the answer, and the draft takes another one alone."""
-    if cast.answer.named_own("answer") >= 0.8:
+    if cast.answer.named_own("answer") >= 0.8 or cast.how is not None:
         return False
     return any(c.named_own("answer") == 1 and c.path not in used for c in columns)
 
