@@ -77,6 +77,16 @@ def test_a_task_names_every_key_and_word_of_the_schema(name: str) -> None:
     assert not [word for word in words if word not in text]
 
 
+@pytest.mark.parametrize("name", ["task", "task_small"])
+@pytest.mark.parametrize(
+    "said",
+    ["@file", "^.^", "irrelevant", "unmappable", "begins", "notice", "the reference|or reference"],
+)
+def test_a_task_says_the_rules_that_readers_miss(name: str, said: str) -> None:
+    """Files as groups, fields around, repeated titles, constant notices, several answers."""
+    assert any(word in load_prompt(name).text for word in said.split("|"))
+
+
 def _words(schema: Any) -> set[str]:
     """Names of properties and values of enums, at any depth."""
     if isinstance(schema, list):

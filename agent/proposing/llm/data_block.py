@@ -17,7 +17,7 @@ from ingot.agent.privacy.redaction import (
 )
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.columns import View
-from ingot.agent.proposing.llm import inventory, relations
+from ingot.agent.proposing.llm import inventory, markers, relations
 from ingot.agent.proposing.llm.inventory import (
     MOST_DEPTH,
     Size,
@@ -321,7 +321,7 @@ def dataset_lines(
 
 def _fitting_block(one: ShownData, share: str, fits: Callable[[str], bool], *, small: bool) -> str:
     rows = one.rows
-    computed = relations.marker_lines(one.view, share)
+    computed = markers.marker_lines(one.view, share)
     computed += relations.relation_lines(rows, one.view, share)
     sizes = size_ladder(small=small)
     picked = choose_rows(rows, sizes[0].rows)

@@ -18,7 +18,7 @@ from ingot.agent.privacy.redaction import (
     share_value,
 )
 from ingot.agent.proposing.columns import NO_TEXT, last_name, total_chars, values_at
-from ingot.agent.proposing.names import name_group, name_strength, speaker_role
+from ingot.agent.proposing.names import flags_bad_rows, name_group, name_strength, speaker_role
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import (
@@ -166,10 +166,11 @@ _FORMS = ("code", "question", "sentence", "prose", "word")
 _LONGEST_HEAD = 4_000  # characters of a path in which paths around it are looked for
 _YEAR = re.compile(r"(?:1[5-9]|2[01])\d\d")
 _OFTEN, _FEW = 0.5, 0.1
+_ID_LOOKS = ("time", "uuid", "hash", "email")
 _PLACES = ("id", "foreign_id", "order", "time")
 _KINDS = (
-    *("speakers", "texts", "ids or times", "labels"),
-    *("lists or objects", "numbers", "flags", "constants"),
+    *("speakers", "texts", "ids or times", "labels", "lists"),
+    *("flags", "numbers", "constants", "lists around others"),
 )
 
 
@@ -178,11 +179,14 @@ def inventory_lines(rows: Sequence[Json], facts: Profile, size: Size, share: str
     told = [one for one in _order_paths(facts.paths) if _needs_line(one)]
     roles = {one.path: found for one in told if (found := role_values(rows, one))}
     empty = [one for one in told if not one.filled or (one.items and not one.items.high)]
-    fixed = [one for one in told if one.distinct == 1 and one.path not in roles and _is_fixed(one)]
+    fixed = [one for one in told if one.distinct == 1 and _is_fixed(one)]
+    fixed = [one for one in fixed if not any(map(speaker_role, roles.get(one.path, ())))]
     folded = {one.path for one in (*empty, *fixed)}
     ranges = [] if size.words else [one for one in told if _is_measure(one, roles)]
     folded |= {one.path for one in ranges}
     kinds = {one.path: _path_kind(one, roles.get(one.path, {})) for one in told}
+    heads = {head for one in told for head in _paths_around(one.path)}
+    kinds |= {one: "lists around others" for one in heads if kinds.get(one) == "lists"}
     open_ones = [one for one in told if one.path not in folded]
     kept = _choose_paths(open_ones, kinds, size.paths)
     made = [_path_line(one, kinds[one.path], roles.get(one.path), size, share) for one in kept]
@@ -199,17 +203,21 @@ def _path_kind(facts: PathFacts, roles: dict[str, int]) -> str:
     name, looks = last_name(facts.path), facts.looks
     if any(map(speaker_role, roles)):
         return "speakers"
-    odd = sum(looks.get(look, 0.0) for look in (*NO_TEXT, "letter")) >= _OFTEN
+    odd = next((look for look in (*NO_TEXT, "letter") if looks.get(look, 0.0) >= _OFTEN), "")
     phrases = facts.distinct > FEW_VALUES or looks.get("word", 0.0) < _OFTEN
     if facts.chars and (looks.get("prose", 0.0) >= _FEW or (phrases and not odd)):
         return "texts"
-    if facts.distinct > 1 and any(name_strength(name, slot) >= 0.8 for slot in _PLACES):
+    place = odd in _ID_LOOKS or any(name_strength(name, slot) >= 0.8 for slot in _PLACES)
+    if facts.distinct > 1 and place:
         return "ids or times"
     if facts.items or "object" in facts.types:
-        return "lists or objects"
+        return "lists"
     if facts.distinct <= 1:
         return "constants"
-    return "labels" if facts.chars else "flags" if "boolean" in facts.types else "numbers"
+    if "boolean" in facts.types:
+        return "labels" if flags_bad_rows(name) else "flags"
+    many = facts.distinct > _LABELS
+    return "numbers" if facts.numbers or (odd == "number" and many) else "labels"
 
 
 def _hidden_line(hidden: Counter[str], cut: int) -> list[str]:
@@ -241,11 +249,15 @@ def _order_paths(paths: Sequence[PathFacts]) -> list[PathFacts]:
     place = {one.path: number for number, one in enumerate(paths)}
 
     def key(one: PathFacts) -> tuple[int, ...]:
-        ends = [n for n, c in enumerate(one.path[:_LONGEST_HEAD]) if c in ".["]
-        heads = [n for n in ends if one.path[:n] in place]
-        return (*(place[one.path[:n]] for n in heads), place[one.path])
+        heads = [head for head in _paths_around(one.path) if head in place]
+        return (*(place[head] for head in heads), place[one.path])
 
     return sorted(paths, key=key)
+
+
+def _paths_around(path: str) -> list[str]:
+    """The beginnings of a path at which a path may end, short ones first."""
+    return [path[:n] for n, c in enumerate(path[:_LONGEST_HEAD]) if c in ".["]
 
 
 def _choose_paths(paths: Sequence[PathFacts], kinds: dict[str, str], most: int) -> list[PathFacts]:
@@ -354,6 +366,8 @@ def _size_notes(facts: PathFacts, size: Size, *, counted: bool) -> list[str]:
         parts.append(f"{facts.numbers.low:g}..{facts.numbers.high:g}")
     if facts.distinct > 1 and not counted:
         parts.append("all different" if facts.unique else f"{facts.distinct} different")
+    if facts.distinct == 1 and facts.filled > 1 and not counted:
+        parts.append("always the same")
     return parts
 
 
@@ -367,7 +381,7 @@ def role_shares(name: str, counts: Counter[str], share: str, most: int = _ROLE_V
     """Who speaks, with shares; with nothing shared only the known spellings of a role."""
     told = {v: n for v, n in counts.items() if share != "none" or speaker_role(v) is not None}
     first = Counter(told).most_common(most)
-    parts = [f'"{_short_text(name, v, share)}"{_share_note(n, counts.total())}' for v, n in first]
+    parts = [f'"{short_text(name, v, share)}"{_share_note(n, counts.total())}' for v, n in first]
     parts += [f"+{len(told) - len(first)}"] if len(told) > len(first) else []
     hidden = len(counts) - len(told)
     return ", ".join([*parts, *([f"+{hidden} withheld"] if hidden else [])])
@@ -405,14 +419,13 @@ def _value_text(facts: PathFacts, value: Json, share: str) -> str:
         return str(share_value(last_name(facts.path), value, share)[1])
     if facts.types.get("boolean") and not facts.types.get("string"):
         return value  # as JSON spells it, since conditions compare by type
-    return f'"{_short_text(last_name(facts.path), value, share)}"'
+    return f'"{short_text(last_name(facts.path), value, share)}"'
 
 
-def _short_text(name: str, text: str, share: str) -> str:
-    if share == "none":  # known spellings of roles only
-        return text
-    told = share_text(name, bound_text(text), share)
-    return cut_middle(clean_text(told).replace("\n", "\\n"), 30, 10)
+def short_text(name: str, text: str, share: str) -> str:
+    """A value in one short line; with nothing shared only known spellings of roles come here."""
+    told = text if share == "none" else clean_text(share_text(name, bound_text(text), share))
+    return cut_middle(told.replace("\n", "\\n"), 30, 10)
 
 
 def _look_notes(facts: PathFacts, size: Size) -> list[str]:
@@ -420,9 +433,11 @@ def _look_notes(facts: PathFacts, size: Size) -> list[str]:
         return []
     telling = [look for look in _SHOWN_LOOKS if facts.looks.get(look, 0) >= _OFTEN]
     parts = [f"{look}{_time_note(look, facts)}" for look in telling[:2]]
-    if not telling and size.words:
+    if not telling:
         forms = [look for look in _FORMS if facts.looks.get(look, 0) >= _OFTEN][:1]
-        parts += [f"{look} {facts.looks[look]:.0%}" for look in forms]
+        parts += [f"{look} {facts.looks[look]:.0%}" for look in forms if size.words]
+        latin = set(facts.scripts) <= {"latin"}  # others write sentences without blanks
+        parts += ["word"] if forms == ["word"] and facts.unique and latin and not parts else []
     scripts = {name: part for name, part in facts.scripts.items() if part >= 0.1}
     if set(scripts) - {"latin"}:
         parts.append("/".join(scripts))

@@ -143,17 +143,37 @@ def test_what_is_hidden_first_is_what_a_mapping_needs_least() -> None:
             **{f"n{k}": k + n for k in range(40)},
             **{f"flag{k}": (n + k) % 2 == 0 for k in range(30)},
             **{f"key{k}": None if n else f"v{k}" for k in range(9)},
+            "was_cancelled": n == 4,
             "log": {"turns": turns},
             "conversation_id": f"c{n // 2}",
         }
         for n in range(6)
     ]
-    made = told(rows, size=replace(SIZE, paths=6))
+    made = told(rows, size=replace(SIZE, paths=7))
     deep = [f"log.turns[*].{name}" for name in ("who", "seq", "parts[*].text", "parts[*].kind")]
-    kept = {"conversation_id", *deep}
+    kept = {"conversation_id", "was_cancelled", *deep}
     assert kept <= set(made)
-    hidden = "(+80 paths: 1 lists or objects, 40 numbers, 30 flags, 9 constants)"
+    hidden = "(+80 paths: 29 flags, 40 numbers, 9 constants, 2 lists around others)"
     assert hidden in made.values()
+
+
+def test_long_texts_that_are_all_the_same_and_single_words_are_said_to_be() -> None:
+    notice = "This notice stands below every text. " * 4
+    rows = [{"note": notice, "name": f"w{n}", "say": f"Some text {n}"} for n in range(5)]
+    made = told(rows, size=TERSE)
+    assert made["note"] == "note: 148 chars; always the same"
+    assert made["name"] == "name: 2 chars; all different; looks word"
+    assert made["say"] == "say: 11 chars; all different"
+
+
+def test_times_mails_and_hashes_are_not_told_by_their_values() -> None:
+    rows = [
+        {"on": f"2021-05-{n % 9 + 1:02d}", "mail": f"p{n % 9}@x.example.com", "say": f"Text {n}."}
+        for n in range(30)
+    ]
+    made = told(rows, size=TERSE)
+    assert made["on"] == "on: 10 chars; 9 different; looks time"
+    assert made["mail"].endswith("9 different; looks email")
 
 
 def test_a_fixed_phrase_is_told_before_fixed_numbers() -> None:

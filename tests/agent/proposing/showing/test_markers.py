@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ingot.agent.proposing.columns import View
-from ingot.agent.proposing.llm.relations import marker_lines
+from ingot.agent.proposing.llm.markers import marker_lines
 
 TALK = (
     "Human: Where is the old bridge number {n}?\n\n"

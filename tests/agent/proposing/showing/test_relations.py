@@ -102,10 +102,35 @@ def test_lists_of_one_length_and_of_even_length() -> None:
 
 
 def test_what_decides_whether_a_text_is_there() -> None:
-    rows = [
-        {"kind": ("open", "closed")[n % 2], "note": sentence(n) if n % 2 else ""} for n in range(20)
+    rows: list[Any] = [
+        {
+            "kind": ("open", "closed")[n % 2],
+            "note": sentence(n) if n % 2 else "",
+            "why": sentence(n + 1) if n % 2 else None,
+            "plan": "" if n % 2 else sentence(n + 2),
+        }
+        for n in range(20)
     ]
-    assert "whether note is filled follows from kind" in told(rows)
+    assert 'note, why: filled where kind is "closed"\n' in told(rows)
+    assert 'plan: filled where kind is "open"\n' in told(rows)
+    assert "note, why, plan: whether filled follows from kind\n" in told(rows, "none")
+
+
+def test_what_names_an_element_of_a_list_by_its_key() -> None:
+    rows = [
+        {
+            "users": [{"id": f"U{n}ZED", "name": "Zed"}, {"id": f"B{n}BOT", "name": "Bot"}],
+            "turns": [{"by": f"U{n}ZED", "say": sentence(n)}, {"by": f"B{n}BOT", "say": "Yes."}],
+            "options": [{"no": k, "say": sentence(n + k)} for k in (1, 2, 3)],
+            "best": n % 3 + 1,
+            "points": 9 - n,
+        }
+        for n in range(6)
+    ]
+    made = told(rows)
+    assert "turns[*].by names an element by its users[*].id in all 6 rows" in made
+    assert "best names an element by its options[*].no in all 6 rows" in made
+    assert "points names" not in made
 
 
 def test_languages_of_long_texts() -> None:

@@ -46,6 +46,15 @@ def test_rows_that_belong_together() -> None:
     assert line + "who takes turns between two values inside them" in told(rows)
 
 
+def test_in_pairs_of_rows_nothing_takes_turns() -> None:
+    rows = [{"conv": f"c{n // 2}", "hash": f"h{n:04}", "say": sentence(n)} for n in range(24)]
+    assert "takes turns" not in told(rows)
+
+
+def test_one_speaker_alone_has_no_order() -> None:
+    assert "neighbours" not in told([{"turns": [{"role": "user", "say": sentence(1)}] * 3}] * 4)
+
+
 def test_a_column_sorted_by_its_label_is_no_group() -> None:
     rows = [{"label": "abc"[n // 8], "text": sentence(n)} for n in range(24)]
     assert "neighbours" not in told(rows)
