@@ -73,6 +73,8 @@ def _is_other_result(out: Path) -> bool:
 
 
 _AGAIN: Final = "convert the data set again"
+_BELOW: Final = ("[!.]*", "[!.]*/*", "[!.]*/*/*")  # a lake has results in sets/ and corpus/
+_NAMED: Final = 4
 
 
 def open_result(folder: Path) -> FinishedResult:
@@ -93,7 +95,11 @@ def open_result(folder: Path) -> FinishedResult:
 
 def _no_result_error(folder: Path) -> ConversionError:
     problem = "holds no finished result of a conversion"
-    return ConversionError(str(folder), problem, "convert the data set first")
+    places = (one.parent for depth in _BELOW for one in folder.glob(f"{depth}/{RECORDS_FOLDER}"))
+    by_folder = {place.parent: str(place) for place in sorted(places, reverse=True)}
+    some = ", ".join(list(by_folder.values())[::-1][:_NAMED])
+    hint = f"export a result below it, such as {some}" if some else "convert the data set first"
+    return ConversionError(str(folder), problem, hint)
 
 
 def _unfinished_error(folder: Path) -> ConversionError:

@@ -1,6 +1,7 @@
 """`ingot export` through its public entry: what it prints, and how its errors end."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +102,12 @@ def test_mistakes(result, words, code, said):
     assert ran.stderr.startswith("error: ")
     assert said in ran.stderr
     assert not Path("out").exists()
+
+
+def test_a_folder_of_results_names_some_of_them(result):
+    for place in ("lake/sets/books", "lake/sets/talks", "lake/corpus/train/books"):
+        shutil.copytree(result, place)
+    told = ingot("export", "lake", "--to", "trl", "--out", "out", code=1).stderr
+    assert "export a result below it, such as lake/corpus/train/books, lake/sets/books)" in told
+    told = ingot("export", "lake/corpus/train", "--to", "trl", "--out", "out", code=1).stderr
+    assert "such as lake/corpus/train/books)" in told
