@@ -352,8 +352,10 @@ def _column_place(column: Column, cast: ColumnRoles) -> str | None:
 
 
 def _is_passage(column: Column, cast: ColumnRoles) -> bool:
-    """A text called a body, before a question that an answer of that name follows."""
+    """A text that holds most answers, or a body before a question and its answer."""
     question, answer = cast.question, cast.answer
+    if 2 <= answer.words < column.words / 4 and containment_share(column, answer) > 0.6:
+        return not column.many
     named = question.named("question") >= 0.9 and answer.named("answer") >= 0.9
     body = column.named("body") >= 0.9 and column.fill > 0.8 and column.looks("prose") > 0.5
     return named and body and not column.many and column.position < question.position

@@ -52,6 +52,7 @@ from ingot.agent.proposing.rules.sides import (
     question_strength,
     score_pairs,
 )
+from ingot.agent.proposing.rules.transcripts import find_step_markers
 from ingot.converters.rows import Json, MappingDocument
 
 _SIDE_NAMES = (("0", "1"), ("1", "2"), ("a", "b"))
@@ -303,19 +304,17 @@ def _find_passages_beside(view: View, taken: set[str]) -> Passages | None:
     return None if found and any(is_path_inside(path, found.head) for path in taken) else found
 
 
-def _is_undecided(view: View, columns: Sequence[Column], cast: ColumnRoles) -> bool:
+def _is_undecided(
+    view: View, columns: Sequence[Column], cast: ColumnRoles, used: frozenset[str]
+) -> bool:
     """Whether nothing in the rows says that this answer is the right one of several."""
     if is_only_rated(columns, cast.answer):
         return True
+    left = any(c.named_own("answer") == 1 and c.path not in used for c in columns)
+    if left and cast.answer.named_own("answer") < 0.8 and cast.how is None:
+        return True
     options = None if cast.options else find_options(view, columns)
     return bool(options and cast.answer.path in options.paths and not alternative_stem(cast.answer))
-
-
-def _leaves_answer(columns: Sequence[Column], cast: ColumnRoles, used: frozenset[str]) -> bool:
-    """Whether a column is named as the answer, and the draft takes another one alone."""
-    if cast.answer.named_own("answer") >= 0.8 or cast.how is not None:
-        return False
-    return any(c.named_own("answer") == 1 and c.path not in used for c in columns)
 
 
 def _assign_columns(
@@ -365,6 +364,8 @@ def _pair_draft(
 ) -> Draft:
     cast, used = _assign_columns(view, columns, question, answer, options)
     messages = question_answer_messages(_question_parts(cast), _answer_parts(cast, columns))
+    if messages[1]["content"] == answer.path and (steps := find_step_markers(answer)):
+        messages[1]["role"] = {"split": steps}
     body: MappingDocument = {"messages": messages}
     if cast.system:
         body["system"] = _path_beside_first(cast.system, answer)
@@ -380,9 +381,7 @@ def _pair_draft(
         why=f"user = {question.path}, assistant = {answer.path}",
         pair=True,
         used=used,
-        most=UNDECIDED
-        if _is_undecided(view, columns, cast) or _leaves_answer(columns, cast, used)
-        else 1.0,
+        most=UNDECIDED if _is_undecided(view, columns, cast, used) else 1.0,
         explicit=is_explicit_pair(question, answer) or cast.how is not None,
         evidence=(
             _side_evidence("user", question, question_strength(question)),
@@ -394,10 +393,9 @@ def _pair_draft(
 
 def _is_json_of_texts(column: Column) -> bool:
     """Whether a column spells lists of texts as JSON, which are answers only when parsed."""
-    if column.looks("json") < 0.9:
-        return False
     values = [parse_json_text(text) for text in column.present[:20]]
-    return all(isinstance(v, list) and all(isinstance(x, str) for x in v) for v in values)
+    lists = all(isinstance(v, list) and all(isinstance(x, str) for x in v) for v in values)
+    return lists and column.looks("json") >= 0.9
 
 
 def _side_evidence(role: str, column: Column, score: float) -> Evidence:

@@ -220,6 +220,18 @@ def _split_markers(texts: Sequence[str]) -> dict[str, str]:
     return {"\n" + marker: role for marker, role in _unnamed_markers(texts).items()}
 
 
+def find_step_markers(column: Column) -> dict[str, str]:
+    """The markers of a log in which thoughts and what tools return alternate; {} of other texts."""
+    texts = [text.lstrip() for text in column.present[:200] if text.strip()]
+    found = [[m["name"] for m in _SPEAKER_LINE.finditer(text)] for text in texts]
+    returned = {name for names in found for name in names if speaker_role(name[:-1]) == "tool"}
+    first = found[0][0] if found and found[0] else ""
+    cut = sum(not returned.isdisjoint(names) for names in found) > 0.5 * len(texts)
+    if not cut or first in returned or not all(text.startswith(first) for text in texts):
+        return {}
+    return {"\n" + first: "assistant", **{"\n" + name: "tool" for name in sorted(returned)}}
+
+
 def entry_content(path: str, markers: Markers) -> Json:
     """The content of the entry that is cut."""
     return {"path": path, "replace": markers.replace} if markers.replace else path

@@ -294,3 +294,28 @@ def test_what_looks_wrong_is_doubted(
 ) -> None:
     rows = [{"id": n, **row(pool, n)} for n in range(12)]
     assert doubts_of(rows, tmp_path, mode).get(name, 0.0) >= 0.45
+
+
+def test_a_text_that_holds_the_answers_is_asked_about(mapped: Any, pool: Any) -> None:
+    """However it is called: the passage of a reading test, two levels above its questions."""
+    rows = []
+    for n in range(12):
+        answers = [pool.answer(3 * n + m) for m in range(3)]
+        asked = [{"ask": pool.question(3 * n + m), "gold": answers[m]} for m in range(3)]
+        rows.append({"no": n, "units": [{"txt": " ".join(answers), "sets": [{"qs": asked}]}]})
+    (_, user), _ = mapped(rows, "sft").turns(4)
+    assert user == f"{rows[1]['units'][0]['txt']}\n{rows[1]['units'][0]['sets'][0]['qs'][1]['ask']}"
+
+
+def test_a_log_of_thoughts_and_observations_is_cut(mapped: Any, pool: Any) -> None:
+    rows = []
+    for n in range(12):
+        log = f"Thought: I look it up.\nAction: find\nObservation: {n} items"
+        log += f"\nThought: I know it.\nFinal Answer: {pool.answer(n)}"
+        rows.append({"question": pool.question(n), "log": log})
+    assert mapped(rows, "sft").turns(3) == [
+        ("user", pool.question(3)),
+        ("assistant", "I look it up.\nAction: find"),
+        ("tool", "3 items"),
+        ("assistant", f"I know it.\nFinal Answer: {pool.answer(3)}"),
+    ]
