@@ -301,10 +301,11 @@ def test_a_text_that_holds_the_answers_is_asked_about(mapped: Any, pool: Any) ->
     rows = []
     for n in range(12):
         answers = [pool.answer(3 * n + m) for m in range(3)]
-        asked = [{"ask": pool.question(3 * n + m), "gold": answers[m]} for m in range(3)]
+        short = [" ".join(answer.split()[2:9]) for answer in answers]
+        asked = [{"ask": pool.question(3 * n + m), "gold": short[m]} for m in range(3)]
         rows.append({"no": n, "units": [{"txt": " ".join(answers), "sets": [{"qs": asked}]}]})
     (_, user), _ = mapped(rows, "sft").turns(4)
-    assert user == f"{rows[1]['units'][0]['txt']}\n{rows[1]['units'][0]['sets'][0]['qs'][1]['ask']}"
+    assert user == f"{rows[1]['units'][0]['txt']}\n{pool.question(4)}"
 
 
 def test_a_log_of_thoughts_and_observations_is_cut(mapped: Any, pool: Any) -> None:
