@@ -159,6 +159,7 @@ def _usage_errors() -> Iterator[None]:
         if type(error).__name__ == "NoArgsIsHelpError":
             raise
         problem = " ".join(error.format_message().split()).removeprefix("Invalid value: ")
+        problem = problem.replace("': Value error, ", "': ", 1)  # pydantic's word, in newer typer
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "ingot"
         print_error(f"{problem.rstrip('.')} (usage: {path} --help)")

@@ -148,7 +148,7 @@ def test_a_mapping_file_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["run", "good.jsonl", "--out", "out", "--mode", "chat"], "'chat' is not one of"),
+        (["run", "good.jsonl", "--out", "out", "--mode", "chat"], "'--mode': 'chat' is not one of"),
         (["run", "good.jsonl", "--out", "out", "--mapper", "magic"], "--mapper"),
         (["run", "good.jsonl", "--out", "out", "--records", "csv"], "--records"),
         (["run", "good.jsonl", "--out", "out", "--language", "klingon"], "klingon"),
