@@ -135,8 +135,9 @@ def test_a_dry_run_names_what_is_left_out() -> None:
     words = ["lake", "run", "raw", "--out", "lake", "--mapper", "rules", "--dry-run"]
     said = CliRunner().invoke(app, words).stdout
     named = "a/0.yml, a/1.yml, a/2.yml, a/3.yml, a/4.yml and 2 more"
-    assert f"left out, auxiliary file (settings): {named}\n" in said
-    assert "left out, auxiliary file: b/README.md\n" in said
+    assert f"\n7 left out, auxiliary file (settings): {named}\n" in said
+    assert "\n1 left out, auxiliary file: b/README.md\n" in said
+    assert said.endswith("--json lists all files that are left out\n")
     told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert (told["left_out"], len(told["left_out_files"])) == (8, 8)
     assert {"name": "b/README.md", "why": "auxiliary file"} in told["left_out_files"]

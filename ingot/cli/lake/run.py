@@ -112,7 +112,9 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
     print_line(f"{counts}, {len(left_out):,} left out", "bold")
     for why, number, names in group_by_reason(left_out):
         more = f" and {number - len(names):,} more" if number > len(names) else ""
-        print_line(f"left out, {why}: {', '.join(names)}{more}")
+        print_line(f"{number:,} left out, {why}: {', '.join(names)}{more}")
+    if left_out:
+        print_line("--json lists all files that are left out")
 
 
 def _show_report(order: LakeOrder, report: "LakeReport", *, as_json: bool) -> None:
