@@ -80,7 +80,16 @@ def test_a_task_names_every_key_and_word_of_the_schema(name: str) -> None:
 @pytest.mark.parametrize("name", ["task", "task_small"])
 @pytest.mark.parametrize(
     "said",
-    ["@file", "^.^", "irrelevant", "unmappable", "begins", "notice", "the reference|or reference"],
+    [
+        "@file",
+        "^.^",
+        "irrelevant",
+        "unmappable",
+        "begins",
+        "notice",
+        "Observation:",
+        "the reference|or reference",
+    ],
 )
 def test_a_task_says_the_rules_that_readers_miss(name: str, said: str) -> None:
     """Files as groups, fields around, repeated titles, constant notices, several answers."""

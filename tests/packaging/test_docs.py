@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from typing import Any
 import pytest
 import typer.main
 
+from ingot.agent.model.cache import FORM_LEVELS
+from ingot.agent.model.endpoint import Endpoint
+from ingot.agent.model.request_form import RequestForm, request_body
 from ingot.cli.app import app
 from ingot.converters.mapping.bind import parse
 
@@ -144,6 +148,30 @@ INVENTED = re.compile(
     r"\b(side files?|call memory|second look|unified records?|tokens? not told|is told|are told"
     r"|settled? (?:it|in)|taken back|makes of|broken off|goes on behind)\b"
 )
+
+
+def test_endpoints_are_documented_as_the_code_asks_them():
+    """The presets with their level, parameter and keys; the levels in the order of the ladder."""
+    text = (ROOT / "docs/endpoints.md").read_text()
+    rows = {row[0].strip("` "): row[1:] for row in re.findall(r"(?m)^\| (`\w+`) \| (.+)$", text)}
+    presets = json.loads((ROOT / "agent/model/presets.json").read_text())
+    for name, preset in presets.items():
+        url, level, room, key = (cell.strip() for cell in rows[name][0].strip("| ").split(" | "))
+        said = (preset["base_url"], preset["level"], preset["room"])
+        assert (url.strip("`"), level.strip("`"), room.strip("`")) == said
+        assert [one for one in preset["keys"] if one not in key] == []
+    assert [name for name in rows if name in FORM_LEVELS] == list(FORM_LEVELS)
+    form = RequestForm(level="json_schema", room=9)
+    endpoint = Endpoint(model="m", base_url="http://localhost/v1", max_tokens=9)
+    bodies = {
+        level: request_body(replace(form, level=level), endpoint, [], {"type": "object"})
+        for level in FORM_LEVELS
+    }
+    assert bodies["json_schema"]["response_format"]["json_schema"]["strict"] is True
+    assert bodies["json_object"]["response_format"] == {"type": "json_object"}
+    assert bodies["tool"]["tools"][0]["function"]["parameters"] == {"type": "object"}
+    assert bodies["tool"]["tool_choice"]["type"] == "function"
+    assert not {"response_format", "tools"} & set(bodies["prompt"])
 
 
 def test_glossary_lists_the_terms_of_the_documents():
