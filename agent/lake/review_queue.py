@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ingot.agent.context import RUNS_FILE, Context, open_checkpoints
+from ingot.agent.judging.policy import failed_gates, gates_of_state
 from ingot.agent.lake.data_set import data_set_context
 from ingot.agent.lake.file_scan import find_sets, list_files
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
@@ -66,6 +67,21 @@ def proposal_file(order: LakeOrder, name: str) -> Path:
 
 
 # --- decisions
+
+
+def check_gates(order: LakeOrder, data_set: DataSet, shown: "ShownProposal") -> None:
+    """Raise ConversionError if a mapping fails a gate: which, and what can be done."""
+    if not failed_gates(shown.state.get("problems", ())):
+        return
+    failing = [one for one in gates_of_state(shown.state) if one.state == "fail"]
+    said = "; ".join(f"{one.name} is {one.figure}, wanted is {one.limit}" for one in failing)
+    problem = f"not approved, it does not pass: {said or 'see the problems in its report'}"
+    words = ["ingot", "chat", data_set.source.location]
+    if (file := proposal_file(order, data_set.name)).is_file():
+        words += ["--mapping", str(file)]
+    save = f"save {shlex.quote(str(order.mapping(data_set.name)))}"
+    hint = f"edit it in review, or change it in conversation: {shlex.join(words)} (then: {save})"
+    raise ConversionError(data_set.name, problem, hint)
 
 
 def approve(order: LakeOrder, facts: SetFacts, document: MappingDocument | None = None) -> Path:

@@ -131,18 +131,17 @@ def _decide(
     if both := {one.name for one in to_approve} & {one.name for one in to_reject}:
         raise typer.BadParameter(f"both --approve and --reject name {', '.join(sorted(both))}")
     done: list[dict[str, str | bool]] = []
-    sets: dict[str, DataSet] | None = None
+    sets = review_queue.find_data_sets(order)
     for number, facts in enumerate([*to_approve, *to_reject]):
         try:  # one that cannot be decided does not stop the others
-            if number < len(to_approve):
-                file = review_queue.approve(order, facts)
-                done.append({"name": facts.name, "mapping": str(file)})
-                continue
-            sets = review_queue.find_data_sets(order) if sets is None else sets
             if facts.name not in sets:
                 raise SourceError(facts.name, _GONE)
-            review_queue.reject(order, facts, sets[facts.name])
-            done.append({"name": facts.name, "rejected": True})
+            if number < len(to_approve):
+                file = _approve_checked(order, facts, sets[facts.name])
+                done.append({"name": facts.name, "mapping": str(file)})
+            else:
+                review_queue.reject(order, facts, sets[facts.name])
+                done.append({"name": facts.name, "rejected": True})
         except IngotError as error:
             done.append({"name": facts.name, "error": str(error)})
     if as_json:
@@ -157,6 +156,14 @@ def _decide(
         _print_next_step(order, sum("mapping" in one for one in done))
     if any("error" in one for one in done):
         raise typer.Exit(1)
+
+
+def _approve_checked(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet") -> Path:
+    from ingot.agent.lake.review_queue import approve, check_gates, load_proposal, proposal_file
+
+    if proposal_file(order, facts.name).is_file():
+        check_gates(order, data_set, load_proposal(order, data_set))
+    return approve(order, facts)
 
 
 def _match_names(known: Sequence["SetFacts"], patterns: Sequence[str]) -> list["SetFacts"]:
@@ -244,20 +251,14 @@ def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | N
 
 def _may_approve(order: "LakeOrder", data_set: "DataSet", shown: "ShownProposal") -> bool:
     """Whether a mapping passes; if not, say which gates it fails and what can be done."""
-    from ingot.agent.judging.policy import failed_gates, gates_of_state
-    from ingot.agent.lake.review_queue import proposal_file
+    from ingot.agent.lake.review_queue import check_gates
 
-    if not failed_gates(shown.state.get("problems", ())):
-        return True
-    failing = [one for one in gates_of_state(shown.state) if one.state == "fail"]
-    said = "; ".join(f"{one.name} is {one.figure}, wanted is {one.limit}" for one in failing)
-    print_error(f"not approved, it does not pass: {said or 'see the problems above'}")
-    words = ["ingot", "chat", data_set.source.location]
-    if (file := proposal_file(order, data_set.name)).is_file():
-        words += ["--mapping", str(file)]
-    save = f"save {shlex.quote(str(order.mapping(data_set.name)))}"
-    note_line(f"[e]dit it here, or change it in conversation: {shlex.join(words)} (then: {save})")
-    return False
+    try:
+        check_gates(order, data_set, shown)
+    except IngotError as error:
+        print_error(str(error))
+        return False
+    return True
 
 
 def _introduce_set(facts: "SetFacts") -> None:

@@ -276,6 +276,16 @@ def test_one_that_cannot_be_decided_does_not_stop_the_others(lake: Path) -> None
     assert len(shown.splitlines()) == 3
 
 
+def test_what_fails_a_gate_is_not_approved_by_name(lake: Path) -> None:
+    proposal = lake / "sets" / "same.proposal" / "mapping.json"
+    proposal.write_text(json.dumps({"version": 2, "text": {"path": "nowhere"}}))
+    code, shown, said = review(str(lake), "--approve", "same", "--approve", "vague")
+    assert code == 1
+    assert "same: not approved, it does not pass: " in said
+    assert shown == f"vague: approved: {lake}/mappings/vague.json\n"
+    assert not (lake / "mappings" / "same.json").exists()
+
+
 @pytest.mark.parametrize(
     "words", [("--approve", "nobody"), ("--approve", "vague", "--reject", "v*")]
 )
