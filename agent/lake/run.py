@@ -28,6 +28,7 @@ from ingot.agent.lake.lake_state import KnownSet
 from ingot.agent.lake.shared_model import GONE, TurnQueue, shape_keys
 from ingot.agent.model.budget import Spent
 from ingot.agent.privacy import redact
+from ingot.agent.proposing.proposal import SURE_CONFIDENCE
 from ingot.agent.reporting.proposal_folder import MAPPING
 from ingot.converters.errors import IngotError, OutputError
 from ingot.converters.lake import corpus
@@ -309,6 +310,7 @@ def _finish_run(
     write_catalog(sets, order.out / CATALOG)
     told = {
         **counts,
+        "sure": SURE_CONFIDENCE if order.min_confidence is None else order.min_confidence,
         "dedup": "exact" if order.dedup else None,
         "split": order.splits.to_json() if order.splits else None,
     }

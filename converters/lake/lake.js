@@ -54,6 +54,14 @@ function languageCell(one) {
   return [languageBar(one.languages), text(share < 0.9995 ? languageName(code) + " " + percent(share) : languageName(code), "span", { class: "reason" })];
 }
 
+/* A confidence below what the lake asks for has another colour. */
+function confidenceCell(one) {
+  if (one.confidence === undefined) return UNKNOWN;
+  const low = one.confidence < lake.told.sure;
+  const what = "confidence " + percent(one.confidence) + (low ? ", below " + percent(lake.told.sure) : "");
+  return [percent(one.confidence), bar([[low ? "orange" : "blue", one.confidence, what]], 1, what)];
+}
+
 function costCell(one) {
   if (!one.spent || !one.spent.calls) return UNKNOWN;
   return one.spent.cost === null || one.spent.cost === undefined ? "unpriced" : dollars(one.spent.cost);
@@ -65,7 +73,7 @@ const COLUMNS = [
   { key: "decision", label: "Decision", kind: "text", of: (one) => one.decision, cell: (one) => one.decision || UNKNOWN },
   { key: "status", label: "Status", kind: "text", of: (one) => one.status, cell: reasonCell },
   { key: "mapper", label: "Mapper", kind: "text", of: (one) => one.mapper, cell: (one) => one.mapper || UNKNOWN },
-  { key: "confidence", label: "Confidence", title: "confidence of the proposal", kind: "number", of: (one) => one.confidence, cell: (one) => percent(one.confidence) },
+  { key: "confidence", label: "Confidence", title: "confidence of the proposal", kind: "number", of: (one) => one.confidence, cell: confidenceCell },
   { key: "coverage", label: "Coverage", title: "share of the sampled records without an error", kind: "number", of: (one) => one.coverage, cell: (one) => percent(one.coverage) },
   { key: "rows", label: "Rows", kind: "number", of: (one) => one.rows && one.rows.read, cell: (one) => count(one.rows && one.rows.read) },
   { key: "records", label: "Records", kind: "number", of: (one) => one.records, cell: (one) => count(one.records) },
@@ -179,6 +187,7 @@ function drawMore(rows = SLICE) {
 /* As many rows as are seen, and half as many below them. */
 function fill() {
   const frame = $("frame");
+  $("wider").hidden = frame.scrollWidth <= frame.clientWidth;
   while (drawn < shown.length && frame.scrollTop + 1.5 * frame.clientHeight > frame.scrollHeight) drawMore();
 }
 

@@ -98,7 +98,7 @@ function dollars(value) {
 /* --- languages */
 
 function languageName(code) {
-  return code === "" ? "not told" : code === "*" ? "further ones" : code;
+  return code === "" ? "unknown" : code === "*" ? "others" : code;
 }
 
 /* Colour of a language: the most frequent ones of the lake have one each. */

@@ -21,7 +21,7 @@ OPTIONS = (
 )
 # File, what the address tells the page to show, width and height in pixels.
 PICTURES = (
-    ("lake.png", "", 1500, 1070),
+    ("lake.png", "", 1500, 1180),
     ("lake-set.png", "#set=helpdesk", 1500, 1250),
 )
 

@@ -113,6 +113,25 @@ def test_why_there_are_no_records_stands_beside_the_status(html, opened):
     }
 
 
+def test_a_table_that_is_wider_than_the_window_says_so(html, opened):
+    page = opened(html, viewport={"width": 1100, "height": 900})
+    assert page.locator("#frame").evaluate("one => one.scrollWidth > one.clientWidth")
+    assert page.locator("#wider").is_visible()
+    page.set_viewport_size({"width": 2500, "height": 900})
+    page.locator("#wider").wait_for(state="hidden")
+
+
+def test_a_low_confidence_looks_different(opened):
+    sets = [replace(made(name), confidence=sure) for name, sure in (("a", 0.12), ("b", 0.97))]
+    page = opened(render_lake_page(sets, title="l", told={"sure": 0.6}), **WIDE)
+    low, high = page.locator("#sets .c-confidence .bar").all()
+    assert low.get_attribute("aria-label") == "confidence 12 %, below 60 %"
+    colours = [
+        one.locator("rect").last.evaluate("e => getComputedStyle(e).fill") for one in (low, high)
+    ]
+    assert colours[0] != colours[1]
+
+
 def test_every_column_can_be_sorted_by(opened):
     page = opened(render_lake_page(SETS[:12], title="l", told={}), **WIDE)
     clicked = """heads => heads.map(head => [0, 1].map(() => {
@@ -243,7 +262,7 @@ def test_what_is_left_out_is_told(opened):
     )
     for wanted in ("30 further messages", "6 further files", "6 further ones: 6", "a…"):
         assert wanted in shown
-    for wanted in ("further ones", "not told", "recognized in a sample: en 4, none 1"):
+    for wanted in ("others", "unknown", "recognized in a sample: en 4, none 1"):
         assert wanted in shown
 
 
