@@ -112,4 +112,7 @@ def test_questions_and_orders(text: str) -> None:
 def test_plain_statements_ask_nothing() -> None:
     assert not is_question("The harbour was repaired by hand.")
     assert not is_time("12")
+    assert not is_time("2020年物理试卷（新课标ⅱ）")
+    assert is_time("2020年3月5日 上午 10:30")
+    assert is_time("2020년 3월 5일 오후 3시")
     assert count_words("今天天气 is fine") == 4
