@@ -201,6 +201,7 @@ def _drift_gate(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
 # Of the characters of longer texts; below, what is left out was more than half wrong in all cases.
 LEAST_YIELD = 0.2
 MOST_WORDLESS = 0.3
+MOST_NO_TIMES = 0.1
 
 
 def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
@@ -236,6 +237,16 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
         limit=f"at most {MOST_WORDLESS:.0%}".replace("%", " %"),
         detail=f"{keys} records hold a text that is an id, an address or masked" if many else "",
     )
+    if content.timestamps:
+        no_times = share_text(content.no_times, content.timestamps)
+        odd = content.no_times > MOST_NO_TIMES * content.timestamps
+        yield Gate(
+            name="timestamps that are no time",
+            state=stop if odd else "pass",
+            figure=no_times,
+            limit=f"at most {MOST_NO_TIMES:.0%}".replace("%", " %"),
+            detail=f"{no_times} values of meta.timestamp are no date or time" if odd else "",
+        )
     media = share_text(loss.media_rows, loss.looked_at)
     yield Gate(
         name="images, audio, video",

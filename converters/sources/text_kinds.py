@@ -120,6 +120,15 @@ def is_time(text: str) -> bool:
     return len(text) < 45 and bool(_TIME.fullmatch(text.strip()))
 
 
+# What a time is beside a spelling: a year, a date in digits, seconds since 1970 or parts of them.
+_STAMP = re.compile(r"(?:1[5-9]|2[01])\d\d(?:[01]\d[0-3]\d(?:T?\d{4,6}Z?)?)?|\d{9,19}(?:\.\d+)?")
+
+
+def is_timestamp(text: str) -> bool:
+    """Whether the value of `meta.timestamp` says a point in time, a day or a year."""
+    return is_time(text) or bool(_STAMP.fullmatch(text.strip()))
+
+
 def is_question(text: str) -> bool:
     """Whether a text asks or orders something, as far as its form shows."""
     start, end = text[:400], text[-200:].rstrip()
@@ -253,6 +262,7 @@ class Content:
         usual: per side (`text`; `prompts`, `answers`) the most frequent text.
         numbers: per side the records whose text is a list of numbers and nothing else.
         wordless: records that hold a text without words: an id, an address, masked letters.
+        timestamps, no_times: records with a `meta.timestamp`, and those where it is no time.
     """
 
     records: int = 0
@@ -262,6 +272,8 @@ class Content:
     usual: dict[str, MostFrequent] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     wordless: Annotated[int, OMIT] = 0
+    timestamps: Annotated[int, OMIT] = 0
+    no_times: Annotated[int, OMIT] = 0
 
 
 def count_content(records: Sequence[Record]) -> Content:
@@ -275,6 +287,7 @@ def count_content(records: Sequence[Record]) -> Content:
         chars += sum(size for size, _ in counted)
         trained += sum(size for size, on in counted if on)
         trained_records += any(on for _, on in counted)
+    stamps = [stamp for record in records if (stamp := record.get("meta", {}).get("timestamp"))]
     return Content(
         records=len(records),
         trained_records=trained_records,
@@ -283,6 +296,8 @@ def count_content(records: Sequence[Record]) -> Content:
         usual={side: _most_frequent(texts) for side, texts in sides.items()},
         numbers={side: sum(map(is_numbers, texts)) for side, texts in sides.items()},
         wordless=sum(any(map(is_wordless, _record_texts(record))) for record in records),
+        timestamps=len(stamps),
+        no_times=sum(not is_timestamp(stamp) for stamp in stamps),
     )
 
 

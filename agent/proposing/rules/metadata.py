@@ -11,7 +11,7 @@ from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.rules.sides import SURE_SHARE, detect_language, languages_differ
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.rows import Json
-from ingot.converters.sources.text_kinds import is_code, recognize_language
+from ingot.converters.sources.text_kinds import is_code, is_timestamp, recognize_language
 
 Key = Literal["source", "language", "timestamp", "token_count", "quality_score", "original_id"]
 _EPOCHS = ((8e8, 4e9), (8e11, 4e12))
@@ -23,6 +23,7 @@ _CHANGED = ("updat", "modif", "edit")
 _CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 
 _LEAST_FILL = 0.2  # of the rows have to have an id, a time
+_TIMES = 0.9  # of the values of a timestamp have to be times
 # A question has several answers, a post several comments: the id of the smaller thing.
 _INNER = ("answer", "comment", "reply", "paragraph")
 
@@ -135,6 +136,8 @@ def _score_timestamp(column: Column, used: frozenset[str]) -> float:
 
 def _time_likeness(column: Column) -> float:
     """How far it is a time: by a date's spelling, or as an epoch or a year with a time's name."""
+    if sum(map(is_timestamp, column.present)) < _TIMES * len(column.present):
+        return 0.0
     named = column.named("time")
     if column.nature == "time":
         return 0.5 + 0.5 * named - 0.05 * column.path.count(".") + 0.1 * (column.fill > 0.9)

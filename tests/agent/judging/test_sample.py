@@ -124,3 +124,16 @@ def test_text_that_reaches_no_record_needs_a_person(told: Any, mapper: str, stat
     found = told({"version": 2, "text": "t"}, rows, mapper=mapper)
     assert found["text in the records"].state == state
     assert found["files without a record"].state == "pass"
+
+
+@pytest.mark.parametrize(("mapper", "state"), [("llm", "person"), ("file", "warn")])
+def test_timestamps_that_are_no_time_need_a_person(told: Any, mapper: str, state: str) -> None:
+    mapping = pair() | {"meta": {"timestamp": "when"}}
+    times = ["2020-05-01", "1998", "20200501", "1588291200", "2020年3月5日", None]
+    good = [{**row, "when": times[n % 6]} for n, row in enumerate(ROWS)]
+    name = "timestamps that are no time"
+    assert told(mapping, good, mapper=mapper)[name].state == "pass"
+    papers = [{**row, "when": f"{2000 + n}年物理试卷"} for n, row in enumerate(ROWS)]
+    gate = told(mapping, good[:36] + papers[:4], mapper=mapper)[name]
+    assert (gate.state, gate.figure) == (state, "4/34 (11.7 %)")
+    assert name not in told(pair(), ROWS)

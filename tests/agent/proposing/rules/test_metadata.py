@@ -77,6 +77,12 @@ def test_numbers_that_are_no_dates(mapped: Any, pool: Any) -> None:
     assert "timestamp" not in mapped(rows, "pt").meta
 
 
+def test_a_column_of_which_some_values_are_times_is_no_timestamp(mapped: Any, pool: Any) -> None:
+    paper = ("{}年物理试卷", "{}-06-07", "{}年6月")
+    rows = _documents(pool, date=lambda n: paper[n % 3].format(2000 + n))
+    assert "timestamp" not in mapped(rows, "pt").meta
+
+
 def test_a_score_of_the_text(mapped: Any, pool: Any) -> None:
     rows = _documents(pool, score=lambda n: 0.21 + n / 19)
     assert mapped(rows, "pt").meta["quality_score"] == "score"
