@@ -86,7 +86,7 @@ def read_batches(
     """The rows of a file in order, with the number of the first of each batch."""
     first = 0
     with translate_read_errors(part.name, _UNREADABLE):
-        file = pq.ParquetFile(part.path, memory_map=False, pre_buffer=False)
+        file = pq.ParquetFile(part.path, memory_map=False, pre_buffer=False, buffer_size=1 << 18)
     with file:
         following = iter(file.iter_batches(batch_size=rows, columns=columns))
         while True:

@@ -1,7 +1,9 @@
 """The rules on rows: labels, row numbers, ids and values batch by batch, and rows far apart."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -248,7 +250,8 @@ class _Column:
         self.found.add_several(rule, len(elements), places)
 
 
-_IDS_PER_PASS: Final = 1 << 23
+_IDS_PER_PASS: Final = 1 << 22
+_ENTITIES_PER_PASS: Final = 1 << 22
 _BATCH: Final = 1 << 18  # rows: one column alone is read
 _SCALE: Final = 2.0**-64
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -270,7 +273,8 @@ def check_row_ids(
         held.clear()
         ordered.sort()
         repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-        found.add_several("R1.8", len(repeated), _repetitions(parts, np.unique(repeated)))
+        shown = np.unique(repeated)[: found.max_shown]
+        found.add_several("R1.8", len(repeated), _repetitions(parts, shown))
 
 
 def _repetitions(parts: list[Part], repeated: NDArray[np.int64]) -> Iterator[Place]:
@@ -308,54 +312,87 @@ def _id_batches(part: Part) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int6
 
 @dataclass(kw_only=True)
 class Entities:
-    """The entities of the splits, as they come along."""
+    """The entities of the splits, as they come along.
+
+    Those of more than `per_pass` hashes are read again and compared in passes.
+    """
 
     featuremap: FeatureMap
     found: Findings
-    _new: dict[str, list[_Hashes]] = field(default_factory=dict, init=False)
-    _known: dict[str, _Hashes] = field(default_factory=dict, init=False)
+    per_pass: int = _ENTITIES_PER_PASS
+    distinct: Counter[str] = field(default_factory=Counter, init=False)  # by split, in the end
+    _new: dict[str, list[_Hashes]] = field(init=False)
+    _known: dict[str, _Hashes] = field(init=False)
+    _passes: int = field(default=1, init=False)
+
+    def __post_init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        self._new = {split: [] for split in contract.SPLITS}
+        self._known = {split: np.zeros(0, np.uint64) for split in contract.SPLITS}
 
     def check(self, split: str, column: pa.Array, at: BatchStart) -> None:
         """Takes a batch of entities, and checks that each is on its side."""
         texts = column.to_pylist()
         hashes = entity_hashes(texts, self.featuremap.split_seed)
         trains = hashes.astype(np.float64) * _SCALE < self.featuremap.train_ratio
-        there = np.array([text is not None for text in texts], np.bool_)
+        there = _is_present(texts)
         wrong = there & (trains if split == "valid" else ~trains)
         self.found.rows("R1.11", at, contract.ENTITY_ID, wrong, lambda i: _short_text(texts[i]))
-        self._new.setdefault(split, []).append(hashes[there])
-        if sum(map(len, self._new[split])) > max(_BATCH, self.distinct(split, settle=False)):
-            self.distinct(split)
+        self._take(split, hashes[there], 0)
 
-    def distinct(self, split: str, *, settle: bool = True) -> int:
-        """How many distinct entities a split has so far."""
-        known = self._known.get(split, np.zeros(0, np.uint64))
-        if settle and self._new.get(split):
-            known = self._known[split] = np.unique(np.concatenate([known, *self._new[split]]))
-            self._new[split] = []
-        return len(known)
+    def _take(self, split: str, hashes: _Hashes, residue: int) -> None:
+        self._new[split].append(hashes)
+        if sum(map(len, self._new[split])) > max(_BATCH, len(self._known[split])):
+            self._settle(residue)
+
+    def _settle(self, residue: int) -> None:
+        """Bring the hashes of this pass together; if the first has too many, there are more."""
+        for split, new in self._new.items():
+            known = np.concatenate([self._known.pop(split), *new])
+            new.clear()
+            if self._passes > 1:
+                known = known[known % np.uint64(self._passes) == residue]
+            known.sort()
+            first = np.ones(len(known), np.bool_)
+            first[1:] = known[1:] != known[:-1]
+            self._known[split] = known[first]
+        if residue == 0 and sum(map(len, self._known.values())) > self.per_pass:
+            self._passes *= 2
+            self._settle(0)
 
     def check_splits(self, parts: Iterable[Part]) -> None:
         """Checks that no entity is in both splits, once all batches were taken."""
-        for split in contract.SPLITS:
-            self.distinct(split)
-        sides = [self._known.get(split, np.zeros(0, np.uint64)) for split in contract.SPLITS]
-        both = np.intersect1d(sides[0], sides[1], assume_unique=True)
-        if not len(both):
-            return
-        trained: set[bytes] = set()
-        for part in parts:  # those of train come first
-            for start, texts in _text_batches(part):
-                hashes = entity_hashes(texts, self.featuremap.split_seed)
-                for i in np.flatnonzero(np.isin(hashes, both)).tolist():
-                    if (text := texts[i]) is None:
-                        continue
-                    if part.split == "train":
-                        trained.add(text)
-                    elif text in trained:
-                        said, name = f"{_short_text(text)}, also in train", contract.ENTITY_ID
-                        place = Place(file=part.name, row=start + i, column=name, found=said)
-                        self.found.add("R1.10", place)
+        parts = list(parts)
+        self._settle(0)
+        for residue in range(self._passes):
+            for part in parts if residue else ():
+                for _, texts, hashes in self._hash_batches(part):
+                    self._take(part.split, hashes[_is_present(texts)], residue)
+            self._settle(residue)
+            self.distinct.update({split: len(known) for split, known in self._known.items()})
+            train, valid = self._known.values()
+            both = np.intersect1d(train, valid, assume_unique=True)
+            self._forget()
+            for part in parts if len(both) else ():
+                if part.split == "valid":
+                    self._note_trained(part, both)
+
+    def _note_trained(self, part: Part, both: _Hashes) -> None:
+        for start, texts, hashes in self._hash_batches(part):
+            place = np.minimum(np.searchsorted(both, hashes), len(both) - 1)
+            bad = (both[place] == hashes) & _is_present(texts)
+            at = BatchStart(file=part.name, row=start)
+            self.found.rows("R1.10", at, contract.ENTITY_ID, bad, partial(_trained_text, texts))
+
+    def _hash_batches(self, part: Part) -> Iterator[tuple[int, list[bytes | None], _Hashes]]:
+        try:
+            for start, batch in processed_folder.read_batches(part, [contract.ENTITY_ID]):
+                texts = batch.column(0).cast(pa.binary()).to_pylist()
+                yield start, texts, entity_hashes(texts, self.featuremap.split_seed)
+        except SourceError:
+            return  # R0.2 says so
 
 
 def entity_hashes(texts: Iterable[bytes | None], seed: int) -> _Hashes:
@@ -365,12 +402,12 @@ def entity_hashes(texts: Iterable[bytes | None], seed: int) -> _Hashes:
     return np.fromiter((digest(prefix + (text or b"")) for text in texts), np.uint64)
 
 
-def _text_batches(part: Part) -> Iterator[tuple[int, list[bytes | None]]]:
-    try:
-        for start, batch in processed_folder.read_batches(part, [contract.ENTITY_ID]):
-            yield start, batch.column(0).cast(pa.binary()).to_pylist()
-    except SourceError:
-        return  # R0.2 says so
+def _is_present(texts: Sequence[bytes | None]) -> Mask:
+    return np.array([text is not None for text in texts], np.bool_)
+
+
+def _trained_text(texts: Sequence[bytes | None], row: int) -> str:
+    return f"{_short_text(texts[row])}, also in train"
 
 
 def _short_text(text: bytes | None) -> str:

@@ -3,8 +3,8 @@
     report = validate(Path("out"))
     report.broken
 
-Rows are read in batches: memory grows with 8 bytes per distinct entity, not with the rows. One
-vocabulary at a time is in memory.
+Rows are read in batches, entities and row ids are compared in passes: memory does not grow with
+them. One vocabulary at a time is in memory.
 """
 
 import json
@@ -213,7 +213,7 @@ class _Validation:
         if featuremap and profile:
             entities = self._entities
             entities.check_splits(one for one in usable if contract.ENTITY_ID in usable[one])
-            distinct = {split: entities.distinct(split) for split in counts}
+            distinct = {split: entities.distinct[split] for split in counts}
             check_stats(root, counts, distinct, vocabularies, found)
         if profile:
             check_manifest(root, found)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +17,18 @@ from ingot.converters.errors import SourceError
 from ingot.converters.recsys.ctr import contract, featuremap
 from ingot.converters.recsys.ctr.build.inputs import Aliccp
 from ingot.converters.recsys.ctr.build.job import build
-from ingot.converters.recsys.ctr.validation.findings import NUMBERS, RULES, Findings, Place, Report
+from ingot.converters.recsys.ctr.featuremap import FeatureMap
+from ingot.converters.recsys.ctr.validation import row_rules
+from ingot.converters.recsys.ctr.validation.findings import (
+    NUMBERS,
+    RULES,
+    BatchStart,
+    Findings,
+    Place,
+    Report,
+)
 from ingot.converters.recsys.ctr.validation.processed_folder import find_folder
-from ingot.converters.recsys.ctr.validation.row_rules import check_row_ids
+from ingot.converters.recsys.ctr.validation.row_rules import Entities, check_row_ids
 from ingot.converters.recsys.ctr.validation.validator import validate
 from tests.converters.recsys.ctr.planting import cast, cell, columns, document, rewrite, violations
 from tests.converters.recsys.ctr.right import ROWS, TRAIN, VALID, list_files, make
@@ -230,6 +240,45 @@ def test_row_ids_are_compared_in_bounded_passes(tmp_path, per_pass):
     assert found.counts["R1.8"] == 3
     places = {(one.file, one.row) for one in found.places["R1.8"]}
     assert places == {("train/a.parquet", 7), ("train/a.parquet", 400), ("valid/a.parquet", 400)}
+
+
+@pytest.mark.parametrize("per_pass", [3, 50, 10**6])
+def test_entities_are_compared_in_bounded_passes(tmp_path, per_pass):
+    names = {
+        "train": [f"u{n}" for n in range(900)] * 2,
+        "valid": ["v", None, *(f"u{n}" for n in range(890, 950)), "u3"],
+    }
+    entities = Entities(featuremap=FeatureMap(features=()), found=Findings(), per_pass=per_pass)
+    for split, texts in names.items():
+        (tmp_path / split).mkdir()
+        column = pa.array(texts, pa.string())
+        pq.write_table(pa.table({"entity_id": column}), tmp_path / split / "a.parquet")
+        entities.check(split, column.cast(pa.binary()), BatchStart(file=split, row=0))
+    entities.check_splits(find_folder(tmp_path).all_parts)
+    assert entities.distinct == {"train": 900, "valid": 62}
+    assert entities.found.counts["R1.10"] == 11
+    rows = {one.row for one in entities.found.places["R1.10"]}
+    assert len(rows) == 3
+    assert rows <= {*range(2, 12), 62}
+
+
+def test_memory_does_not_follow_the_number_of_entities_or_repeated_ids(tmp_path, monkeypatch):
+    monkeypatch.setattr(row_rules, "_BATCH", 1 << 11)
+    entities = Entities(featuremap=FeatureMap(features=()), found=Findings(), per_pass=1 << 12)
+    (tmp_path / "train").mkdir()
+    for name in ("a", "b"):
+        table = pa.table({"row_id": np.arange(100_000)})
+        pq.write_table(table, tmp_path / f"train/{name}.parquet")
+    tracemalloc.start()
+    for first in range(0, 100_000, 1 << 11):
+        column = pa.array([b"%d" % n for n in range(first, first + (1 << 11))])
+        entities.check("train", column, BatchStart(file="a", row=first))
+    entities.check_splits(())
+    check_row_ids(find_folder(tmp_path).all_parts, entities.found, 1 << 14)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert entities.found.counts["R1.8"] == 100_000
+    assert peak < 1_000_000
 
 
 def test_reused_vocabularies_are_not_held_against_the_statistics(right, tmp_path):
