@@ -144,7 +144,8 @@ def _left_out_text(source: "SourceSummary") -> str:
     count = source.left_out_count
     names = [one.name for one in source.left_out[:_FIRST_LEFT_OUT]]
     more = f" and {count - len(names):,} more" if count > len(names) else ""
-    return f"{count_text(count, 'file')}: {', '.join(names)}{more}"
+    hint = "; ingot lake run converts files of another shape" if source.other_bytes else ""
+    return f"{count_text(count, 'file')}: {', '.join(names)}{more}{hint}"
 
 
 def usage_text(usage: "Usage") -> str:

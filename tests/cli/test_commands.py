@@ -248,6 +248,10 @@ def test_files_left_out_are_named(mapping: Path, data: Path, tmp_path: Path) -> 
         (folder / name).write_text("# Side file\n")
     ran = ingot("convert", mapping, folder, "--out", "two")
     assert "left out  4 files: A.md, B.md, C.md and 1 more\n" in ran.stdout
+    (folder / "other.jsonl").write_text('{"title": "Bread", "text": "Let it rise."}\n')
+    ran = ingot("convert", mapping, folder, "--out", "three")
+    named = "A.md, B.md, C.md and 2 more; ingot lake run converts files of another shape"
+    assert f"left out  5 files: {named}\n" in ran.stdout
 
 
 def test_a_waiting_run_in_json(data: Path) -> None:
