@@ -77,3 +77,13 @@ def test_version_is_stated_once_for_users_and_packaging():
         assert tomllib.load(file)["project"]["version"] == ingot.__version__
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## [{ingot.__version__}]" in changelog or "## [Unreleased]" in changelog
+
+
+def test_only_the_test_environment_pins_a_version_of_torch():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    extras = dict(project["optional-dependencies"])
+    dev = extras.pop("dev")
+    assert [one for one in dev if one.startswith("torch==")] == ["torch==2.13.0"]
+    lines = [*project["dependencies"], *(one for lines in extras.values() for one in lines)]
+    assert [one for one in lines if "==" in one] == []
