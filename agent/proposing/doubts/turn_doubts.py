@@ -201,7 +201,9 @@ def _turn_kind_doubt(view: View, draft: Draft) -> Doubt:
         role, each = part.value.get("role"), part.value.get("each")
         if not isinstance(each, str) or not isinstance(role, dict) or "path" not in role:
             continue
-        read = {role["path"], *value_strings(part.value)}
+        said = role["path"]
+        speaker = said["of"] if isinstance(said, dict) else said  # a lookup's writer
+        read = {speaker, *value_strings(part.value)}
         turns = [
             dict(_scalars(v))
             for node in view.nodes[:_ROWS]
@@ -209,11 +211,11 @@ def _turn_kind_doubt(view: View, draft: Draft) -> Doubt:
             if isinstance(v, dict)
         ]
         names = dict.fromkeys(name for turn in turns for name in turn)
-        speakers = [turn.get(role["path"], "") for turn in turns]
+        speakers = [turn.get(speaker, "") for turn in turns]
         for name in names:
             values = [turn.get(name, "") for turn in turns]
             kinds = set(values)
-            if name != role["path"] and _names_several_hosts(values, speakers, role.get("map")):
+            if name != speaker and _names_several_hosts(values, speakers, role.get("map")):
                 return Doubt("kinds of turns", 1.0, f"{name} names several who answer")
             if name in read or not 2 <= len(kinds) <= 6 or max(map(len, kinds)) > 30:
                 continue
@@ -270,7 +272,8 @@ def _role_doubt(view: View, draft: Draft) -> Doubt:
         table = role.get("map") if isinstance(role, dict) else None
         if not table or not each:
             continue
-        name = last_name(str(role["path"])) if role["path"] != "$" else ""
+        said = role["path"]["take"] if isinstance(role["path"], dict) else role["path"]
+        name = last_name(said) if said != "$" else ""
         strange = [
             v for v, r in table.items() if v != "*" and r != "system" and speaker_role(str(v)) != r
         ]

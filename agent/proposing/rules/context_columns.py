@@ -305,11 +305,8 @@ def _is_repeated(column: Column, cast: ColumnRoles) -> bool:
 
 def _names_all_elements(column: Column, question: Column) -> bool:
     """Whether questions name every element of a list: their options, for example."""
-    rows = [
-        (values, asked)
-        for values, asked in zip(column.values, question.texts, strict=True)
-        if values and asked.strip()
-    ]
+    both = zip(column.values, question.texts, strict=True)
+    rows = [(values, asked) for values, asked in both if values and asked.strip()]
     inside = sum(all(text_of(v).strip() in asked for v in values) for values, asked in rows)
     return bool(rows) and inside > 0.8 * len(rows)
 
@@ -354,11 +351,12 @@ def _column_place(column: Column, cast: ColumnRoles) -> str | None:
 def _is_passage(column: Column, cast: ColumnRoles) -> bool:
     """A text that holds most answers, or a body before a question and its answer."""
     question, answer = cast.question, cast.answer
-    if 2 <= answer.words < column.words / 4 and containment_share(column, answer) > 0.6:
-        return not column.many
-    named = question.named("question") >= 0.9 and answer.named("answer") >= 0.9
-    body = column.named("body") >= 0.9 and column.fill > 0.8 and column.looks("prose") > 0.5
-    return named and body and not column.many and column.position < question.position
+    long = 2 <= answer.words < column.words / 4 and not column.many
+    if long and containment_share(column, answer) > 0.6:
+        return True
+    named = min(question.named("question"), answer.named("answer"), column.named("body")) >= 0.9
+    body = named and column.fill > 0.8 and column.looks("prose") > 0.5
+    return body and not column.many and column.position < question.position
 
 
 def _continues_question(column: Column, question: Column) -> bool:

@@ -28,7 +28,7 @@ from ingot.agent.proposing.rules.question_answer import (
     find_verdict,
     question_answer_drafts,
 )
-from ingot.agent.proposing.rules.sides import answer_strength
+from ingot.agent.proposing.rules.sides import answer_strength, preferred_list_element
 from ingot.agent.proposing.rules.transcripts import Markers, entry_content, find_markers
 from ingot.converters.rows import Json, MappingDocument
 
@@ -56,6 +56,9 @@ def _find_ending(view: View, talk: Talk) -> tuple[list[dict[str, Json]], list[st
     """The assistant's turn that follows a conversation which ends with the user's."""
     if (spoken := _spoken_reply(view, talk)) is not None:
         return [{"role": "assistant", "content": spoken[0]}], [spoken[1]]
+    for column in (c for c in view.texts if c.many and not _is_below(c, talk)):
+        if chosen := preferred_list_element(view.columns, column):
+            return [{"role": "assistant", "content": chosen}], [column.path]
     for other in view.facts.paths:
         path = other.path
         named = max(

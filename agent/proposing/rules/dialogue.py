@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 from ingot.agent.proposing.columns import (
     View,
@@ -193,11 +194,15 @@ def _spoken_turns(fields: list[Field], speaker: str) -> list[Json]:
     for one in fields:
         values = [text_of(value) for value, _ in one.facts.values]
         left = left_out_values(one.name, values) if one.inner != speaker else []
-        if left and len(left) < len(values):
+        rare = 2 * one.facts.filled < max(other.facts.filled for other in fields)
+        if left and (rare or len(left) < len(values)):
             truth = bool(one.facts.types.get("boolean"))
             said: list[Json] = [text == "true" for text in left] if truth else list(left)
             found.append({"path": one.inner, "not_in": said})
     return found
+
+
+_EDITED = re.compile(r"edit|revis|correct|amend|rewrit|修订|修改|更正|訂正|修正", re.IGNORECASE)
 
 
 def _spoken_text(view: View, element: str, content: str, fields: list[Field]) -> Json:
@@ -220,6 +225,11 @@ def _spoken_text(view: View, element: str, content: str, fields: list[Field]) ->
     if facts and facts.types.get("list") and blocks:
         parts = joined_pieces(view, join_inner_path(element, blocks[0]), blocks[0])
         return {"any_of": [parts, content]}
+    # What was edited later stands for what was said first.
+    edited = [f for f in fields if _EDITED.search(_first_name(f.inner)) and text_weight(f) > 0]
+    last = max(edited, key=text_weight, default=None)
+    if facts and last and last.facts.filled < 0.9 * facts.filled and last.inner != content:
+        return {"any_of": [last.inner, content]}
     return text_kinds_content(view, element, content, fields)
 
 
@@ -254,6 +264,37 @@ def _hosted_talk(view: View, path: str, element: str, fields: list[Field]) -> Ta
             evidence=role_evidence(one.inner, f"{host} = assistant, all others = user", 0.8),
             used=frozenset({join_inner_path(element, content)}),
         )
+    return None
+
+
+def _talk_with_members(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Messages whose writers stand in a list beside them, which says who is the assistant."""
+    for other, member in list_elements(view):
+        if other == path or element.count("[*]") != 1 or member.count("[*]") != 1:
+            continue
+        columns = element_fields(view, member)
+        found = _find_role_field(view, member, columns)
+        for one, key in product(fields, columns if found else ()):
+            said = field_sequences(view, element, one.inner)
+            known = field_sequences(view, member, key.inner)
+            content = _find_content(view, element, fields, one.inner)
+            writers = [(set(a), set(b)) for a, b in zip(said, known, strict=True) if a]
+            fit = sum(a <= b for a, b in writers) > 0.9 * len(writers)
+            if found is None or content is None or not fit or not any(map(any, known)):
+                continue
+            taken, mapping, sure = found
+            of: Json = {"lookup": f"^.{member}", "key": key.inner, "of": one.inner}
+            role: dict[str, Json] = {"path": {**of, "take": taken.inner}, "map": mapping}
+            entry = _role_entry(view, element, fields, {"path": one.inner}, content)
+            return Talk(
+                path=path,
+                entries=({**entry, "role": role},),
+                score=0.7 + 0.25 * sure,
+                why=f"{other} says who is who among the writers in {one.inner}",
+                ends_open=0.0,
+                evidence=role_evidence(one.inner, f"looked up in {other}", sure),
+                used=frozenset({join_inner_path(element, content)}),
+            )
     return None
 
 
@@ -383,6 +424,7 @@ def find_talks(view: View) -> list[Talk]:
         talk = (
             _talk_with_roles(view, path, element, fields)
             or step_talk(view, path, element, fields)
+            or _talk_with_members(view, path, element, fields)
             or _hosted_talk(view, path, element, fields)
             or two_key_talk(view, path, element, fields)
             or _talk_with_some_roles(view, path, element, fields)

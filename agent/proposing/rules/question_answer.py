@@ -10,7 +10,6 @@ from ingot.agent.proposing.columns import (
     is_path_inside,
     list_path,
     parse_json_text,
-    parse_whole_number,
 )
 from ingot.agent.proposing.names import spell_name
 from ingot.agent.proposing.proposal import Evidence
@@ -41,6 +40,7 @@ from ingot.agent.proposing.rules.multiple_choice import (
     truth_words,
 )
 from ingot.agent.proposing.rules.sides import (
+    PREFERS,
     alternative_answers,
     alternative_stem,
     answer_strength,
@@ -49,6 +49,7 @@ from ingot.agent.proposing.rules.sides import (
     find_translation,
     is_explicit_pair,
     is_tool_path,
+    preferred_list_element,
     question_strength,
     score_pairs,
 )
@@ -56,10 +57,6 @@ from ingot.agent.proposing.rules.transcripts import find_step_markers
 from ingot.converters.rows import Json, MappingDocument
 
 _SIDE_NAMES = (("0", "1"), ("1", "2"), ("a", "b"))
-_PREFERS = re.compile(
-    r"prefer|better|best|winner|win\b|won\b|chosen|choice|select|label|verdict|rank|judg"
-)
-_OF_TESTS = re.compile(r"label|rank|answer|correct")
 _TIE = re.compile(r"tie|draw|both|neither|same|equal|none|null|skip")
 _RATED = re.compile(r"score|rating|votes?|likes|reward|rank")
 
@@ -158,7 +155,7 @@ def find_verdict(columns: Sequence[Column], first: str, second: str) -> Verdict 
     if sides is None:
         return None
     for column in columns:
-        named = _PREFERS.search(spell_name(column.name).replace("_", " "))
+        named = PREFERS.search(spell_name(column.name).replace("_", " "))
         if not named or column.many or not 1 < column.distinct <= 6 or column.words > 4:
             continue
         found = _one_side_verdict(column, sides) or _second_side_values(column, sides)
@@ -181,22 +178,6 @@ def rival_answer(columns: Sequence[Column], answer: Column) -> Column | None:
     """The other one of two answers, where this is the first."""
     texts = [c for c in columns if c.text and not c.many and c is not answer]
     return next((c for c in texts if differing_words(answer.name, c.name)), None)
-
-
-def preferred_list_element(columns: Sequence[Column], answer: Column) -> dict[str, Json] | None:
-    """The answer of a list whose number a column gives: `summaries` and `choice`."""
-    sizes = [len(row) for row in answer.values]
-    if not answer.many or min(sizes, default=0) < 2:
-        return None
-    for column in columns:
-        words = spell_name(column.name).replace("_", " ")
-        named = _PREFERS.search(words) and not _OF_TESTS.search(words)
-        if not named or column.many or column.distinct < 2:
-            continue
-        places = [parse_whole_number(text) for text in column.texts]
-        if all(p is not None and p < size for p, size in zip(places, sizes, strict=True)):
-            return {"path": answer.path, "pick": column.path}
-    return None
 
 
 def preferred_column(columns: Sequence[Column], answer: Column) -> dict[str, Json] | None:

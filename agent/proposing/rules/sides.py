@@ -11,8 +11,11 @@ from ingot.agent.proposing.columns import (
     list_path,
     outer_names,
     paired_texts,
+    parse_whole_number,
+    text_of,
 )
 from ingot.agent.proposing.names import language_code, name_strength, spell_name
+from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import (
     LANGUAGE_CHARS,
     count_words,
@@ -22,6 +25,10 @@ from ingot.converters.sources.text_kinds import (
 
 _PHRASE = re.compile(r"\w\s*[.!?…]\s*$")
 SURE_SHARE = 0.7
+PREFERS = re.compile(
+    r"prefer|better|best|winner|win\b|won\b|chosen|choice|select|label|verdict|rank|judg"
+)
+OF_TESTS = re.compile(r"label|rank|answer|correct")
 
 
 def detect_language(texts: Sequence[str]) -> tuple[str | None, float]:
@@ -393,3 +400,34 @@ def _has_sentences(question: Column, answer: Column) -> bool:
     unlike = all(c.distinct > 0.9 * len(c.present) and c.words >= 2.5 for c in (question, answer))
     prose = max(question.looks("prose"), answer.looks("prose")) > 0.5
     return max(told) > 0.3 or max(question.words, answer.words) >= 8 or (unlike and prose)
+
+
+def preferred_list_element(columns: Sequence[Column], answer: Column) -> dict[str, Json] | None:
+    """The answer of a list whose number a column gives: `summaries` and `choice`."""
+    sizes = [len(row) for row in answer.values]
+    if not answer.many or min(sizes, default=0) < 2:
+        return None
+    lists = (c for c in columns if c.many and list_path(c.path) == list_path(answer.path))
+    starts = [start for c in lists for start in (0, 1) if _counts_elements(c, start)]
+    for column in columns:
+        words = spell_name(column.name).replace("_", " ")
+        named = PREFERS.search(words) and not OF_TESTS.search(words)
+        if not (named or starts) or column.many or column.distinct < 2:
+            continue
+        places = [
+            (parse_whole_number(t), size) for t, size in zip(column.texts, sizes, strict=True)
+        ]
+        told = [(place, size) for place, size in places if place is not None]
+        first = starts[0] if starts else 0
+        if len(told) >= (0.5 if starts else 1) * len(places) and all(
+            first <= place < size + first for place, size in told
+        ):
+            pick: Json = {"path": column.path, "from": first} if first else column.path
+            return {"path": answer.path, "pick": pick}
+    return None
+
+
+def _counts_elements(column: Column, start: int) -> bool:
+    """Whether a field of the elements numbers them."""
+    rows = [[parse_whole_number(text_of(value)) for value in row] for row in column.values]
+    return all(row == list(range(start, start + len(row))) for row in rows)

@@ -320,3 +320,37 @@ def test_a_log_of_thoughts_and_observations_is_cut(mapped: Any, pool: Any) -> No
         ("tool", "3 items"),
         ("assistant", f"I know it.\nFinal Answer: {pool.answer(3)}"),
     ]
+
+
+def test_a_table_of_members_says_who_speaks(mapped: Any, pool: Any) -> None:
+    rows = []
+    for n in range(12):
+        asks, bot = f"U{n:03}", "B1"
+        members = [{"id": bot, "is_bot": True}, {"id": asks, "is_bot": False}]
+        said = [{"user": asks, "text": pool.question(n)}, {"user": bot, "text": pool.answer(n)}]
+        gone = {"user": bot, "subtype": "tombstone", "text": "This message was deleted."}
+        rows.append({"members": members, "messages": [*said, *([gone] if n % 3 == 0 else [])]})
+    assert mapped(rows, "sft").turns(3) == talk(pool, 3)
+
+
+def test_the_candidate_whose_number_is_chosen_ends_the_talk(mapped: Any, pool: Any) -> None:
+    rows = []
+    for n in range(12):
+        answers = [pool.answer(40 + n), pool.answer(80 + n)]
+        answers.insert(n % 3, pool.answer(n))
+        given = [{"no": m + 1, "reply": text} for m, text in enumerate(answers)]
+        before = [{"role": "user", "content": pool.question(n)}]
+        rows.append({"context": before, "candidates": given, "picked": n % 3 + 1, "seconds": n})
+    assert mapped(rows, "sft").turns(4) == talk(pool, 4)
+
+
+def test_an_edited_turn_is_what_it_was_edited_to(mapped: Any, pool: Any) -> None:
+    rows = []
+    for n in range(12):
+        said = [{"role": role, "text": text} for role, text in talk(pool, n)]
+        if n % 3 == 0:
+            said[0]["edit"] = {"by": "U17", "text": pool.question(50 + n)}
+        rows.append({"messages": said})
+    found = mapped(rows, "sft")
+    assert found.turns(4) == talk(pool, 4)
+    assert found.turns(3) == [("user", pool.question(53)), ("assistant", pool.answer(3))]
