@@ -10,7 +10,7 @@ from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import MAX_UNREADABLE, MIN_COVERAGE
 from ingot.converters.mapping.rows.executor import SOFT_REASONS
-from ingot.converters.sources.text_kinds import Content, MostFrequent
+from ingot.converters.sources.text_kinds import MOST_TRANSCRIPTS, Content, MostFrequent
 
 _MOST_DETAIL = 400
 
@@ -228,24 +228,25 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
         else "",
     )
     content = check.content
-    keys = share_text(content.wordless, content.records)
-    many = content.wordless > MOST_WORDLESS * content.records
-    yield Gate(
-        name="texts without words",
-        state=stop if many else "pass",
-        figure=keys,
-        limit=f"at most {MOST_WORDLESS:.0%}".replace("%", " %"),
-        detail=f"{keys} records hold a text that is an id, an address or masked" if many else "",
+    yield _share_gate(
+        "texts without words",
+        (content.wordless, content.records, MOST_WORDLESS),
+        "records hold a text that is an id, an address or masked",
+        stop,
     )
+    if "answers" in content.usual:
+        yield _share_gate(
+            "conversations in one text",
+            (content.transcripts, content.records, MOST_TRANSCRIPTS),
+            "records hold a whole conversation in one message",
+            stop,
+        )
     if content.timestamps:
-        no_times = share_text(content.no_times, content.timestamps)
-        odd = content.no_times > MOST_NO_TIMES * content.timestamps
-        yield Gate(
-            name="timestamps that are no time",
-            state=stop if odd else "pass",
-            figure=no_times,
-            limit=f"at most {MOST_NO_TIMES:.0%}".replace("%", " %"),
-            detail=f"{no_times} values of meta.timestamp are no date or time" if odd else "",
+        yield _share_gate(
+            "unparsed timestamps",
+            (content.no_times, content.timestamps, MOST_NO_TIMES),
+            "values of meta.timestamp are no date or time",
+            stop,
         )
     media = share_text(loss.media_rows, loss.looked_at)
     yield Gate(
@@ -256,6 +257,21 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
         detail=f"{media} records are without an image, audio or video that belongs to them"
         if loss.media_rows
         else "",
+    )
+
+
+def _share_gate(
+    name: str, found: tuple[int, int, float], why: str, stop: Literal["warn", "person"]
+) -> Gate:
+    """Stop where a part of a whole is more than a share of it."""
+    part, whole, most = found
+    figure, over = share_text(part, whole), part > most * whole
+    return Gate(
+        name=name,
+        state=stop if over else "pass",
+        figure=figure,
+        limit=f"at most {most:.0%}".replace("%", " %"),
+        detail=f"{figure} {why}" if over else "",
     )
 
 

@@ -262,6 +262,7 @@ class Content:
         usual: per side (`text`; `prompts`, `answers`) the most frequent text.
         numbers: per side the records whose text is a list of numbers and nothing else.
         wordless: records that hold a text without words: an id, an address, masked letters.
+        transcripts: conversations of which one message holds a whole conversation.
         timestamps, no_times: records with a `meta.timestamp`, and those where it is no time.
     """
 
@@ -272,6 +273,7 @@ class Content:
     usual: dict[str, MostFrequent] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     wordless: Annotated[int, OMIT] = 0
+    transcripts: Annotated[int, OMIT] = 0
     timestamps: Annotated[int, OMIT] = 0
     no_times: Annotated[int, OMIT] = 0
 
@@ -296,6 +298,10 @@ def count_content(records: Sequence[Record]) -> Content:
         usual={side: _most_frequent(texts) for side, texts in sides.items()},
         numbers={side: sum(map(is_numbers, texts)) for side, texts in sides.items()},
         wordless=sum(any(map(is_wordless, _record_texts(record))) for record in records),
+        transcripts=sum(
+            any(is_transcript(one["content"]) for one in record.get("messages", ()))
+            for record in records
+        ),
         timestamps=len(stamps),
         no_times=sum(not is_timestamp(stamp) for stamp in stamps),
     )
@@ -316,6 +322,20 @@ def is_wordless(text: str) -> bool:
         return not re.search(r"[=+*()^{}\\]", bare)  # a formula is an answer
     letters = [sign.lower() for sign in bare if sign.isalpha()]
     return len(letters) >= _MASKED and len(set(letters)) < _FEW_LETTERS
+
+
+MOST_TRANSCRIPTS: Final = 0.02  # of some conversations: with more they have to be cut
+_SPEAKER = r"(?:[<\[|#]\W{{0,4}})?(?:{})\W{{0,3}}[:：>\]]"
+_USER, _OTHER = "user|human|用户", "assistant|bot|chatbot|ai|gpt|chatgpt|助手|机器人"
+_TRANSCRIPT = re.compile(
+    rf"\s*{_SPEAKER.format(_USER)}.*[\s>\]]{_SPEAKER.format(f'{_USER}|{_OTHER}')}",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def is_transcript(text: str) -> bool:
+    """Whether a text begins with a mark of the user's that no sentence has, and others follow."""
+    return bool(_TRANSCRIPT.match(text[:4000]))
 
 
 def _side_texts(record: Record) -> Iterator[tuple[str, str]]:

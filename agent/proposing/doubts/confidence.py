@@ -16,7 +16,7 @@ from ingot.agent.proposing.proposal import Evidence, select_parts
 from ingot.agent.proposing.readings import Draft
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.rows import Json, MappingDocument
-from ingot.converters.sources.text_kinds import count_words, is_question
+from ingot.converters.sources.text_kinds import MOST_TRANSCRIPTS, count_words, is_question
 
 # "How to bake bread" is a headline; with a question mark, or as an order, it asks.
 _HEADLINE = re.compile(r"\s*(?:what|who|whose|when|where|why|how|which)\b[^?]*$", re.IGNORECASE)
@@ -49,7 +49,7 @@ def _asking_share(texts: Sequence[str]) -> float:
 
 
 MOST_CONFIDENCE = 0.97
-_MOST_TRANSCRIPTS, _UNCUT = 0.02, 0.45  # share of the records; the most that one may claim then
+_UNCUT = 0.45  # the most that one may claim where conversations stand in one text
 _NO_LANGUAGE, _PROMPTS_ONLY, _LANGUAGE = 0.95, 0.4, 0.3
 _RUNNING_WORDS = 4
 _LOOKED_AT = 2_000  # characters of a text
@@ -75,7 +75,7 @@ def draft_confidence(draft: Draft, doubts: Sequence[Doubt]) -> float:
     odds -= sum(
         fitted["weights"].get(doubt.name, fitted["unseen"]) * doubt.share for doubt in doubts
     )
-    cut = any(one.name == "transcripts" and one.share > _MOST_TRANSCRIPTS for one in doubts)
+    cut = any(one.name == "transcripts" and one.share > MOST_TRANSCRIPTS for one in doubts)
     most = min(draft.most, _UNCUT) if cut else draft.most
     return round(min(MOST_CONFIDENCE, most, 1 / (1 + exp(-odds))), 3)
 

@@ -15,12 +15,11 @@ from ingot.converters.paths import Node
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import pick_evenly
-from ingot.converters.sources.text_kinds import count_words
+from ingot.converters.sources.text_kinds import count_words, is_transcript
 
 _MARK = re.compile(
     r"(?:^|\n)\W{0,4}(\w[\w ]{0,18})\W{0,3}[:：]|<\|?/?(\w{2,14})\|?>|\[\|?(\w{2,14})\|?\]"
 )
-_USER_FIRST = re.compile(r"\s*(?:[<\[|#]\W{0,4})?(?:user|human)\W{0,3}[:：>\]]", re.IGNORECASE)
 _SEPARATOR = re.compile(r"__\w{2,5}__|<\|?end\w*\|?>|\|EOM\||</s>|\[SEP\]", re.IGNORECASE)
 _FEW_ROWS = 12
 _RUNNING = 0.5
@@ -145,7 +144,7 @@ def _conversation_doubts(records: Sequence[Record]) -> list[Doubt]:
     echo = sum(_repeats_question(talk) for talk in talks) / count
     again = 1 - len(set(asked)) / max(1, len(asked))
     marks = _marked_share(texts)
-    whole = sum(any(_is_transcript(m["content"]) for m in talk) for talk in talks) / count
+    whole = sum(any(is_transcript(m["content"]) for m in talk) for talk in talks) / count
     said = [m["content"].strip() for talk in talks for m in talk if m["role"] == "assistant"]
     alike = 1 - len(set(said)) / max(1, len(said))
     bare = sum(_answers_are_bare(talk) for talk in talks) / count
@@ -190,11 +189,6 @@ def _text_doubts(records: Sequence[Record]) -> list[Doubt]:
 def _marked_share(texts: Sequence[str]) -> float:
     """Share of the texts with a speaker's mark or a separator that conversations are cut at."""
     return sum(_has_speaker_mark(text[:4000]) for text in texts) / max(1, len(texts))
-
-
-def _is_transcript(text: str) -> bool:
-    """Whether a text begins with a mark of the user's that no sentence has, and others follow."""
-    return bool(_USER_FIRST.match(text)) and _has_speaker_mark(text[:4000])
 
 
 def _has_speaker_mark(text: str) -> bool:

@@ -131,9 +131,20 @@ def test_timestamps_that_are_no_time_need_a_person(told: Any, mapper: str, state
     mapping = pair() | {"meta": {"timestamp": "when"}}
     times = ["2020-05-01", "1998", "20200501", "1588291200", "2020年3月5日", None]
     good = [{**row, "when": times[n % 6]} for n, row in enumerate(ROWS)]
-    name = "timestamps that are no time"
+    name = "unparsed timestamps"
     assert told(mapping, good, mapper=mapper)[name].state == "pass"
     papers = [{**row, "when": f"{2000 + n}年物理试卷"} for n, row in enumerate(ROWS)]
     gate = told(mapping, good[:36] + papers[:4], mapper=mapper)[name]
     assert (gate.state, gate.figure) == (state, "4/34 (11.7 %)")
     assert name not in told(pair(), ROWS)
+
+
+@pytest.mark.parametrize(("mapper", "state"), [("llm", "person"), ("file", "warn")])
+def test_a_few_rows_that_hold_a_conversation_in_one_text_are_seen(
+    told: Any, mapper: str, state: str
+) -> None:
+    marked = "<user>: It hurts.\n<bot>: Since when?\n<user>: Since {} days ago."
+    rows = [{"q": marked.format(n), "a": f"Rest, number {n}."} for n in range(3)] + ROWS[:27]
+    gate = told(pair(), rows, mapper=mapper)["conversations in one text"]
+    assert (gate.state, gate.figure) == (state, "3/30 (10.0 %)")
+    assert told(pair(), ROWS, mapper=mapper)[gate.name].state == "pass"
