@@ -37,7 +37,8 @@ JSON = {
         agent/judging/model_gates agent/proposing/proposal agent/proposing/rules/context_columns
         agent/proposing/rules/conversations agent/proposing/rules/dialogue
         agent/proposing/rules/mapper agent/proposing/rules/metadata
-        agent/proposing/rules/question_answer agent/proposing/rules/transcripts
+        agent/proposing/rules/question_answer agent/proposing/rules/sides
+        agent/proposing/rules/transcripts
         agent/reporting/mapping_words agent/review/diff/change_rules
         agent/review/diff/mapping_changes agent/review/diff/message_changes
         agent/review/diff/normal_form agent/review/diff/part_changes converters/mapping/bind
