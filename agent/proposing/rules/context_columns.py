@@ -23,6 +23,7 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import (
     flags_bad_rows,
     language_code,
+    left_out_values,
     name_group,
     name_strength,
     spell_name,
@@ -260,8 +261,7 @@ def user_turn_columns(
 
     Several columns of one list are left out: all of one before all of the other tears elements up.
     """
-    before: list[tuple[int, Column]] = []
-    after: list[Column] = []
+    before, after = list[tuple[int, Column]](), list[Column]()
     for column in columns:
         sayable = column.nature in ("text", "label") and _is_plain_text(column)
         if column.path in taken or not sayable or _is_repeated(column, cast):
@@ -272,11 +272,10 @@ def user_turn_columns(
         elif place:
             before.append((_PLACES.index(place), column))
     before.sort(key=lambda one: (one[0], one[1].position))
-    placed = [*(column for _, column in before), *after]
+    placed = [*(c for _, c in before), *after]
     lists = Counter(list_path(c.path) for c in placed if c.nested)
-    left = {c.path for c in placed if lists[list_path(c.path)] > 1} | _repeated_columns(
-        placed, cast.answer
-    )
+    left = {c.path for c in placed if lists[list_path(c.path)] > 1}
+    left |= _repeated_columns(placed, cast.answer)
     return [c for _, c in before if c.path not in left], [c for c in after if c.path not in left]
 
 
@@ -312,8 +311,9 @@ def _names_all_elements(column: Column, question: Column) -> bool:
 
 
 def _is_plain_text(column: Column) -> bool:
-    against = name_group("slots_of_no_context")
-    return all(column.named(kind) < 0.95 or column.named("context") == 1 for kind in against)
+    against = () if left_out_values("", [column.name]) else name_group("slots_of_no_context")
+    plain = all(column.named(kind) < 0.95 or column.named("context") == 1 for kind in against)
+    return plain and bool(against)  # a note of the staff is said to nobody
 
 
 def _column_place(column: Column, cast: ColumnRoles) -> str | None:

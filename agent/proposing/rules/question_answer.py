@@ -46,8 +46,10 @@ from ingot.agent.proposing.rules.sides import (
     answer_strength,
     drop_token_copies,
     find_judged_pair,
+    find_placeholders,
     find_translation,
     is_explicit_pair,
+    is_rewritten,
     is_tool_path,
     preferred_list_element,
     question_strength,
@@ -292,6 +294,8 @@ def _is_undecided(
     if is_only_rated(columns, cast.answer):
         return True
     left = any(c.named_own("answer") == 1 and c.path not in used for c in columns)
+    if any(is_rewritten(c, cast.answer) and c.path not in used for c in (*columns, *view.deep)):
+        return True
     if left and cast.answer.named_own("answer") < 0.8 and cast.how is None:
         return True
     options = None if cast.options else find_options(view, columns)
@@ -352,7 +356,10 @@ def _pair_draft(
         body["system"] = _path_beside_first(cast.system, answer)
     if tools := tools_value(view):
         body["tools"] = tools
-    if where := good_rows_condition(view, used):
+    where = good_rows_condition(view, used) or []
+    if blanks := find_placeholders(answer):
+        where = [*where, {"path": answer.path, "not_in": blanks}]
+    if where:
         body["where"] = where
     raw = _is_json_of_texts(answer) or question.looks("json") > 0.9
     draft = Draft(

@@ -24,6 +24,10 @@ from ingot.converters.sources.text_kinds import (
 )
 
 _PHRASE = re.compile(r"\w\s*[.!?…]\s*$")
+_PLACEHOLDER = re.compile(r"[(（\[【<].{0,20}[)）\]】>]|[-–—－/.]{1,3}|n/?a", re.IGNORECASE)
+_REWRITTEN = re.compile(
+    r"edit|revis|correct|rewrit|annot|amend|修订|修改|更正|訂正|修正", re.IGNORECASE
+)
 SURE_SHARE = 0.7
 PREFERS = re.compile(
     r"prefer|better|best|winner|win\b|won\b|chosen|choice|select|label|verdict|rank|judg"
@@ -159,9 +163,8 @@ def _letters_only(text: str) -> str:
 def containment_share(outer: Column, inner: Column) -> float:
     """Share of the rows in which one text contains the other."""
     both = paired_texts(outer, inner)
-    if not both:
-        return 0.0
-    return sum(y.strip() in x and len(y.strip()) < len(x) for x, y in both) / len(both)
+    inside = sum(y.strip() in x and len(y.strip()) < len(x) for x, y in both)
+    return inside / max(1, len(both))
 
 
 def drop_token_copies(columns: Sequence[Column]) -> list[Column]:
@@ -394,10 +397,9 @@ def is_explicit_pair(question: Column, answer: Column) -> bool:
 
 def _has_sentences(question: Column, answer: Column) -> bool:
     """Whether at least one of two columns holds more than names and short labels."""
-    told = [
-        max(c.looks("sentence"), c.looks("question"), c.looks("code")) for c in (question, answer)
-    ]
-    unlike = all(c.distinct > 0.9 * len(c.present) and c.words >= 2.5 for c in (question, answer))
+    both = (question, answer)
+    told = [max(map(c.looks, ("sentence", "question", "code"))) for c in both]
+    unlike = all(c.distinct > 0.9 * len(c.present) and c.words >= 2.5 for c in both)
     prose = max(question.looks("prose"), answer.looks("prose")) > 0.5
     return max(told) > 0.3 or max(question.words, answer.words) >= 8 or (unlike and prose)
 
@@ -407,8 +409,8 @@ def preferred_list_element(columns: Sequence[Column], answer: Column) -> dict[st
     sizes = [len(row) for row in answer.values]
     if not answer.many or min(sizes, default=0) < 2:
         return None
-    lists = (c for c in columns if c.many and list_path(c.path) == list_path(answer.path))
-    starts = [start for c in lists for start in (0, 1) if _counts_elements(c, start)]
+    same = [c for c in columns if c.many and list_path(c.path) == list_path(answer.path)]
+    starts = [n for n in (0, 1) if any(_counts_elements(c, n) for c in same)]
     for column in columns:
         words = spell_name(column.name).replace("_", " ")
         named = PREFERS.search(words) and not OF_TESTS.search(words)
@@ -427,7 +429,22 @@ def preferred_list_element(columns: Sequence[Column], answer: Column) -> dict[st
     return None
 
 
+def find_placeholders(answer: Column) -> list[str]:
+    """What stands in place of an answer that was not given: `(none)`, `-`."""
+    seen = Counter(text.strip() for text in answer.present)
+    found = sorted(filter(_PLACEHOLDER.fullmatch, seen))
+    some = answer.words >= 4 and 1 < sum(seen[t] for t in found) < 0.5 * len(answer.present)
+    return found if some else []
+
+
+def is_rewritten(column: Column, answer: Column) -> bool:
+    """Whether a text that somebody wrote over the answer, or an annotation of it, stands beside."""
+    own = _REWRITTEN.search(column.path) and not _REWRITTEN.search(answer.path)
+    long = column.text and 3 * column.words > max(9, answer.words)
+    return bool(own) and long and not have_same_words(column, answer)
+
+
 def _counts_elements(column: Column, start: int) -> bool:
     """Whether a field of the elements numbers them."""
-    rows = [[parse_whole_number(text_of(value)) for value in row] for row in column.values]
+    rows = ([parse_whole_number(text_of(value)) for value in row] for row in column.values)
     return all(row == list(range(start, start + len(row))) for row in rows)

@@ -354,3 +354,29 @@ def test_an_edited_turn_is_what_it_was_edited_to(mapped: Any, pool: Any) -> None
     found = mapped(rows, "sft")
     assert found.turns(4) == talk(pool, 4)
     assert found.turns(3) == [("user", pool.question(53)), ("assistant", pool.answer(3))]
+
+
+def test_notes_of_the_staff_and_placeholders_are_no_turns(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "質問": pool.question(n),
+            "社内メモ": f"{pool.answer(60 + n)} Call back.",
+            "回答": "（未回答）" if n % 5 == 4 else pool.answer(n),
+        }
+        for n in range(20)
+    ]
+    found = mapped(rows, "sft")
+    assert len(found.records) == 16
+    assert found.turns(2) == talk(pool, 2)
+
+
+def test_an_answer_that_an_annotator_wrote_anew_is_doubted(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "question": pool.question(n),
+            "response": pool.answer(50 + n),
+            "correction": [{"status": "submitted", "value": pool.answer(n)}],
+        }
+        for n in range(12)
+    ]
+    assert mapped(rows, "sft").proposal.confidence <= 0.45
