@@ -18,7 +18,7 @@ from ingot.agent.judging.sample_gates import (
     person_gate,
 )
 from ingot.agent.privacy import redact
-from ingot.agent.proposing.names import name_strength, speaker_role
+from ingot.agent.proposing.names import name_strength, speaker_role, spells_truth
 from ingot.agent.proposing.proposal import (
     MODEL,
     Proposal,
@@ -133,8 +133,9 @@ def _text_pieces(value: Json) -> Iterator[str]:
             yield str(value["literal"])
         yield from _HOLE.split(value.get("template") or "")
         yield value.get("sep") or ""
-        for table in ("replace", "map"):
-            yield from (said for said in (value.get(table) or {}).values() if isinstance(said, str))
+        for table in (value.get("replace") or {}, value.get("map") or {}):
+            if not spells_truth(table):
+                yield from (said for said in table.values() if isinstance(said, str))
         for inner in ("concat", "any_of", "text"):
             yield from _text_pieces(value.get(inner))
 

@@ -43,6 +43,21 @@ def verdict_of(value: str) -> str:
     return next((kind for kind in ("good", "bad", "gone") if spelling in _verdicts()[kind]), "")
 
 
+_TRUTHS = {**dict.fromkeys(("1", "true", "yes"), True), **dict.fromkeys(("0", "false", "no"), False)}
+
+
+def truth_of(value: str) -> bool | None:
+    """What a value says that stands for true or false, None for any other."""
+    return _TRUTHS.get(value.strip().lower())
+
+
+def spells_truth(table: dict[str, Json]) -> bool:
+    """Whether a table only says true and false in the words of a language."""
+    told = {truth_of(value): becomes for value, becomes in table.items()}
+    pairs = [dict(zip((True, False), words, strict=True)) for words in alias_tables()["truth"].values()]
+    return bool(told) and any(told.items() <= pair.items() for pair in pairs)
+
+
 def flags_bad_rows(name: str) -> bool:
     """Whether a field of yes and no is true of rows that are not to be used (`deleted`)."""
     return spell_name(name[:_LONGEST]) in _verdicts()["flags"]

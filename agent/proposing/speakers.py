@@ -357,9 +357,11 @@ def _stem_roles(stems: list[str]) -> list[tuple[str, str]]:
 
 
 def _stem_role(stem: str) -> str | None:
-    """The role of `user`, `turn_user` and `user_turn` alike."""
+    """The role of `user`, `turn_user`, `user_turn` and of what is called a question alike."""
     words = stem.split("_")
-    return speaker_role(stem) or speaker_role(words[-1]) or speaker_role(words[0])
+    named = speaker_role(stem) or speaker_role(words[-1]) or speaker_role(words[0])
+    asked, answered = name_sides(stem)
+    return named or ("user" if asked > answered else "assistant" if answered > asked else None)
 
 
 def _alternating_stems(

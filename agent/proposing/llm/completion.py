@@ -35,6 +35,7 @@ _EMPTY_SOURCE: JsonObject = {
     "orient": None,
 }
 _CONDITIONS = ("in", "not_in", "min_chars", "max_chars")
+_TREE_DEPTH = 8  # levels, where none is said: a deeper one is an error of its row
 _EMPTY_PATH: JsonObject = {"map": [], "replace": [], "json": False, "sep": None}
 
 
@@ -57,7 +58,23 @@ def complete_reply(reply: JsonObject) -> JsonObject:
         made["group"] = {**group, "by": _as_list(group.get("by")), "sort": sort}
     if isinstance(made["messages"], list):
         made["messages"] = [complete_message(one) for one in made["messages"]]
+        _move_conditions(made)
     return made
+
+
+def _move_conditions(reply: JsonObject) -> None:
+    """Conditions on fields of the rows of a `group` are those of the messages that the rows are."""
+    turns = [one for one in reply["messages"] if isinstance(one, dict)]
+    if not reply["group"] or any(one["each"] != ["[*]"] for one in turns):
+        return
+    of_rows = [one for one in reply["where"] if not str(_path_of(one)).startswith("[")]
+    reply["where"] = [one for one in reply["where"] if one not in of_rows]
+    for one in turns:
+        one["where"] = [*of_rows, *one["where"]]
+
+
+def _path_of(condition: Json) -> Json:
+    return condition.get("path") if isinstance(condition, dict) else None
 
 
 def _implied_decision(reply: JsonObject) -> str:
@@ -154,7 +171,11 @@ _PART_KEYS: dict[str, Callable[[JsonObject], JsonObject]] = {
     },
     "first_of": lambda part: _complete_part({"any_of": part["first_of"]}),
     "any_of": lambda part: {**part, "any_of": complete_parts(part["any_of"]) or []},
-    "tree": lambda part: {**part, "text": complete_parts(part.get("text")) or []},
+    "tree": lambda part: {
+        **part,
+        "text": complete_parts(part.get("text")) or [],
+        "depth": part.get("depth") or _TREE_DEPTH,
+    },
     "path": lambda part: _complete_path(part),
 }
 

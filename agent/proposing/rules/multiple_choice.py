@@ -15,7 +15,7 @@ from ingot.agent.proposing.columns import (
     total_chars,
     values_at,
 )
-from ingot.agent.proposing.names import alias_tables, name_strength, spell_name
+from ingot.agent.proposing.names import alias_tables, name_strength, spell_name, truth_of
 from ingot.agent.proposing.rules.sides import (
     SURE_SHARE,
     detect_language,
@@ -410,15 +410,13 @@ def find_named_choice(
     return (asked, best[2], options) if best else None
 
 
-_TRUE, _FALSE = ("1", "true", "yes"), ("0", "false", "no")
 
 
 def truth_words(asked: Column, answer: Column) -> dict[str, str]:
     """The words for 1 and 0 as the answers to statements, in the language of these."""
     told = {text.strip() for text in answer.present}
-    known = {t.lower() for t in told} <= {*_TRUE, *_FALSE} and len(told) == 2
-    if not known or asked.looks("question") > 0.3:
+    if len(told) != 2 or None in map(truth_of, told) or asked.looks("question") > 0.3:
         return {}
     code, share = detect_language(asked.present)
     words = alias_tables()["truth"].get(code) if share >= SURE_SHARE else None
-    return {t: words[t.lower() in _FALSE] for t in sorted(told)} if words else {}
+    return {t: words[not truth_of(t)] for t in sorted(told)} if words else {}
