@@ -30,7 +30,10 @@ from ingot.converters.sources.profile import pick_evenly
 _ROWS = 60  # rows that are looked at
 _BARE_ID = re.compile(r"[\x21-\x7e]{6,}")
 _ID_SIGN = re.compile(r"[\d/_]|\w-\w|\w\.\w")
-_MARKUP = re.compile(r"</[a-z][a-z0-9]{0,10}>|<br\s*/?>|&(?:nbsp|lt|gt|amp);", re.IGNORECASE)
+# Tags, entities, a list of texts in JSON.
+_MARKUP = re.compile(
+    r"</[a-z][a-z0-9]{0,10}>|<br\s*/?>|&(?:nbsp|lt|gt|amp);|\A\[\s*\"", re.IGNORECASE
+)
 _NUMBERED_STEP = re.compile(r"\[\d+\]|\[-\d+\]")
 _NAME_SLOTS = {
     "pt": ("body", "title", "lead", "context", "utterance", "question", "answer"),
