@@ -1,6 +1,6 @@
 """Fits how sure the rules are to how often they are right, and shows how well that holds.
 
-    python benchmarks/mapping/calibrate.py CASES... [--write] [--picture FILE] [--list]
+    python benchmarks/mapping/calibrate.py CASES... [--write] [--picture FILE] [--list] [--record SET]
 
 CASES are folders of cases as `run.py` takes them. Every case is proposed by the rules alone, the
 mapping is run on all rows, and the records are compared with the accepted answers: once in the
@@ -9,6 +9,10 @@ weighed by a logistic regression whose weights cannot be negative: a doubt never
 surer. The table and the curve are made by cross-validation, each case judged by weights that were
 fitted without it. `--write` writes the weights of all cases to
 `agent/proposing/doubts/confidence.json`.
+
+Rules that were improved on a set are better on it than on any other. `first_look.jsonl` therefore
+holds what they proposed for sets that nobody had looked at, with the doubts of that day; it is
+fitted and shown with the rest. `--record SET` adds the cases as such a set and fits nothing.
 """
 
 import argparse
@@ -17,7 +21,7 @@ import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -38,6 +42,7 @@ from ingot.converters.sources import open_source
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.sample import draw_sample
 
+FIRST_LOOK = Path(__file__).with_name("first_look.jsonl")
 WEIGHTS = Path(doubts_package.__file__).with_name("confidence.json")
 BANDS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.01)
 FOLDS = 10
@@ -150,6 +155,22 @@ def risk_coverage(told: np.ndarray, right: np.ndarray) -> Table:
     return table
 
 
+def record_first_look(judged: Sequence[Judged], name: str) -> None:
+    """Add proposals for a set that nobody had looked at."""
+    lines = [
+        json.dumps({"set": name, **asdict(one), "said": ""}, ensure_ascii=False) for one in judged
+    ]
+    with FIRST_LOOK.open("a", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def read_first_look() -> list[Judged]:
+    """What was proposed for sets when they were new."""
+    lines = FIRST_LOOK.read_text(encoding="utf-8").splitlines() if FIRST_LOOK.exists() else []
+    found = [json.loads(line) for line in lines]
+    return [Judged(**{k: v for k, v in one.items() if k != "set"}) for one in found]
+
+
 def write_weights(names: Sequence[str], weights: np.ndarray) -> None:
     """Write the weights as the rules read them."""
     document: dict[str, Any] = {
@@ -196,6 +217,7 @@ def main() -> int:
     parser.add_argument("cases", nargs="+", type=Path)
     parser.add_argument("--write", action="store_true", help="write the weights")
     parser.add_argument("--picture", type=Path, help="draw risk against coverage as an SVG file")
+    parser.add_argument("--record", metavar="SET", help="add the cases as a set seen first now")
     parser.add_argument("--list", action="store_true", help="one line a case")
     args = parser.parse_args()
     folders = sorted(one.parent for cases in args.cases for one in cases.glob("*/case.json"))
@@ -203,6 +225,10 @@ def main() -> int:
         told = list(pool.map(judge, folders))
         everything = [*told, *pool.map(partial(judge, mode="auto"), folders)]
     judged = [one for one in everything if one.right is not None]
+    if args.record:
+        record_first_look(judged, args.record)
+        return int(not judged)
+    judged += read_first_look()
     names = sorted({name for one in judged for name in one.doubts})
     matrix, right = as_matrix(judged, names), np.array([float(bool(one.right)) for one in judged])
     told, weights = (

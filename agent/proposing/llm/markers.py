@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from ingot.agent.privacy import redact
 from ingot.agent.privacy.redaction import clean_text, cut_middle, share_path, share_text
 from ingot.agent.proposing.columns import Column, View
 from ingot.agent.proposing.names import speaker_role
@@ -47,10 +48,12 @@ def marker_lines(view: View, share: str) -> list[str]:
     found = []
     for column in (*view.columns, *view.deep):
         present = (v for row in column.values for v in row[:20] if isinstance(v, str) and v.strip())
-        texts = [text[:_SNIFFED] for text in islice(present, _TEXTS)]
+        plain = [text[:_SNIFFED] for text in islice(present, _TEXTS)]
+        texts = [redact(text) for text in plain] if share == "redacted" else plain
         if len(texts) < 2 or not column.text:
             continue
-        marks = _find_marks(texts)
+        # What stands for a secret is no mark of the text.
+        marks = [m for m in _find_marks(texts) if any(m.spelling in text for text in plain)]
         if not any(mark.role for mark in marks) and column.words < _WORDS:
             continue
         if len(marks) == 1 and max(marks[0].begins, marks[0].ends) < _FIXED * marks[0].texts:

@@ -87,3 +87,12 @@ def test_nothing_but_known_speakers_where_no_value_is_shared() -> None:
 def test_a_secret_at_the_edge_is_redacted() -> None:
     texts = [f"Send it to jo.miller@mail.example.com please, number {n} of them" for n in range(6)]
     assert "mail.example" not in told(texts)
+
+
+def test_a_shared_tail_of_secrets_is_neither_an_edge_nor_a_mark() -> None:
+    keys = [
+        f"The key of service {n} is sk-proj-{'xyzq' * 8}{n}T3BlbkFJabcdEFGH1234" for n in "abcdef"
+    ]
+    made = told(keys)
+    assert "EFGH1234" not in made
+    assert "[" not in made
