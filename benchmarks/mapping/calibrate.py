@@ -1,6 +1,6 @@
 """Fits how sure the rules are to how often they are right, and shows how well that holds.
 
-    python benchmarks/mapping/calibrate.py CASES... [--write] [--picture FILE] [--list] [--record SET]
+    python benchmarks/mapping/calibrate.py CASES... [--write] [--picture FILE] [--record SET]
 
 CASES are folders of cases as `run.py` takes them. Every case is proposed by the rules alone, the
 mapping is run on all rows, and the records are compared with the accepted answers: once in the
@@ -48,7 +48,7 @@ BANDS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.01)
 FOLDS = 10
 PRIOR = 1.0  # what a doubt costs in log-odds before any case was seen
 PULL = 1.0  # how many doubtful cases that is worth
-CHOICE = 3.0  # of the score, where drafts of the same rows are compared: right most often on all cases
+CHOICE = 3.0  # of the score, where drafts of the same rows are compared: most often right
 ROWS = 100_000  # more than any case has
 
 

@@ -445,7 +445,7 @@ def propose_with_doubts(
 def _choice_odds(
     candidate: Candidate, ran: Sequence[Candidate], request: Request, source: Source
 ) -> float:
-    """How likely a candidate is right beside the others: what names say, and what speaks against."""
+    """How likely a candidate is right, beside the others."""
     others = [c for c in ran if c is not candidate]
     return choice_odds(
         candidate.draft, _list_doubts(candidate, others, request, source), candidate.score
