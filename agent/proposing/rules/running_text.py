@@ -17,6 +17,14 @@ from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, has_documents, join_parts
 from ingot.agent.proposing.rules.context_columns import good_rows_condition
 from ingot.agent.proposing.rules.sides import detect_language
+from ingot.agent.proposing.rules.text_copies import (
+    bare_words,
+    ends_in_site_name,
+    holds_text,
+    is_about_text,
+    is_filled_template,
+    is_marked_copy,
+)
 from ingot.agent.proposing.speakers import TURN_NAMES
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json, MappingDocument
@@ -120,16 +128,13 @@ def _is_varied(column: Column) -> bool:
 
 
 def _prefix_share(body: Column, column: Column) -> float:
-    """Share of the rows whose body holds a column's text, however its lines are broken."""
-    both = [
-        (" ".join(b.split()), " ".join(t.split()).rstrip(".… "))  # an excerpt ends in dots
-        for b, t in paired_texts(body, column)
-    ]
+    """Share of the rows whose body holds a column's text, whatever its markup."""
+    both = paired_texts(body, column)
     if not both:
         return 1.0
     if column.named("title") >= 0.8:
-        return sum(b.startswith(t) for b, t in both) / len(both)
-    return sum(t[:200] in b for b, t in both) / len(both)
+        return sum(bare_words(b).startswith(bare_words(t)) for b, t in both) / len(both)
+    return sum(holds_text(b, t) for b, t in both) / len(both)
 
 
 def is_prose_part(column: Column) -> bool:
@@ -155,6 +160,8 @@ def _belongs_to_text(column: Column, body: Column) -> bool:
         return False
     if _is_described(column) and not _is_described(body):
         return False
+    if _is_made_of_text(column, body):
+        return False
     title = column.named("title") >= 0.9 and not column.many and _is_heading_column(column)
     title = title or _is_heading_of(column, body)
     lead = column.named("lead") >= 0.8 and column.words >= 3
@@ -166,6 +173,12 @@ def _belongs_to_text(column: Column, body: Column) -> bool:
     prose = column.looks("prose") > 0.6 and column.words >= 6 and off_text_strength(column) < 0.8
     prose = prose and not _names_a_thing(column)
     return title or lead or prose or (known >= 0.95 and column.looks("prose") > 0.4)
+
+
+def _is_made_of_text(column: Column, body: Column) -> bool:
+    """A preview, a machine's summary, a note, or words that come in every row."""
+    about = is_about_text(column) and not is_about_text(body) and column.chars < body.chars
+    return about or is_filled_template(column) or ends_in_site_name(column)
 
 
 def _is_heading_of(column: Column, body: Column) -> bool:
@@ -266,7 +279,7 @@ def document_drafts(view: View) -> list[Draft]:
     """Drafts for rows that hold a text of their own (not only around them), best first."""
     columns = (*view.columns, *view.deep)
     found = [c for c in columns if may_be_text(c) and not c.path.startswith("^")]
-    found = [c for c in found if not _is_cut_elsewhere(c, found)]
+    found = [c for c in found if not (_is_cut_elsewhere(c, found) or is_marked_copy(c, found))]
     bodies = sorted(found, key=lambda c: (-_text_weight(c), c.position))[:3]
     drafts = [_document_draft(view, body, bodies) for body in bodies]
     return sorted((d for d in drafts if d.score > 0.2), key=lambda d: -d.score)
@@ -307,6 +320,7 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
     value, taken = _find_body_value(view, body)
     prompts = max(body.named("question"), body.named("turns")) >= 0.9 and body.named("body") < 0.9
     free = [c for c in view.columns if c.path not in taken]
+    free = [c for c in free if not is_marked_copy(c, free)]
     joining = sorted(
         (c for c in free if _belongs_to_text(c, body)), key=lambda c: (-c.chars, c.position)
     )

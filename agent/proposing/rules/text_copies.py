@@ -1,0 +1,85 @@
+"""Columns that hold another column's text again: in markup, cut to a preview, or made of it."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from html import unescape
+
+from ingot.agent.proposing.columns import Column, paired_texts
+from ingot.agent.proposing.names import left_out_values, name_group, spell_name
+
+_TAG = re.compile(r"<!--.*?-->|</?[a-zA-Z][^<>]*>", re.DOTALL)
+_SIGNS = re.compile(r"[\W_]+")
+_CUT_MARK = re.compile(r"\S*(?:\.\.\.|…|\[[^\[\]]{0,9}\])\s*$")
+_SITE = re.compile(r"\s[|–—·»-]\s")
+_SAME = 0.8
+_CHARS = 20_000  # of a text that are compared
+_START = 200  # characters by which a text is looked for in another one
+_TEMPLATE = 0.4  # of the pairs of words of a text are in most other texts
+_LEAST_ROWS = 5
+
+
+def bare_words(text: str) -> str:
+    """A text without its markup: words with one blank between them."""
+    plain = unescape(_TAG.sub(" ", text[:_CHARS])) if "<" in text or "&" in text else text[:_CHARS]
+    return _SIGNS.sub(" ", plain).strip().casefold()
+
+
+def holds_text(whole: str, part: str) -> bool:
+    """Whether a text holds another one, whatever the markup of both, or its beginning."""
+    start = bare_words(_CUT_MARK.sub("", unescape(part)))
+    inside = start[:_START] if len(part) == len(_CUT_MARK.sub("", part)) else start
+    found = bare_words(whole)
+    return inside in found or _pair_share(found, start) > _SAME
+
+
+def _pair_share(whole: str, part: str) -> float:
+    """Share of the pairs of words of a longer text that another one has too: links differ."""
+    pairs, others = _word_pairs(part), _word_pairs(whole)
+    return len(pairs & others) / len(pairs) if len(pairs) > _LEAST_ROWS else 0.0
+
+
+def _word_pairs(text: str) -> set[tuple[str, str]]:
+    words = text.split()
+    return set(zip(words, words[1:], strict=False))
+
+
+def is_marked_copy(column: Column, columns: Sequence[Column]) -> bool:
+    """Whether the tags of a column are around a text that another column has in plain."""
+    tagged = sum(bool(_TAG.search(text)) for text in column.present[:100])
+    if 2 * tagged <= len(column.present[:100]):
+        return False
+    return any(_is_same_in_plain(column, c) for c in columns if c is not column)
+
+
+def _is_same_in_plain(column: Column, plain: Column) -> bool:
+    both = paired_texts(column, plain)
+    tagged = sum(bool(_TAG.search(text)) for _, text in both)
+    long = [(bare_words(a), bare_words(b)) for a, b in both[:100]]
+    same = sum(len(b) > _SAME * len(a) and holds_text(a, b) for a, b in long)
+    return bool(long) and 2 * tagged < len(both) and same > _SAME * len(long)
+
+
+def is_filled_template(column: Column) -> bool:
+    """Whether nearly the same words come in every row, with a name or number filled in."""
+    texts = [_word_pairs(bare_words(text)) for text in dict.fromkeys(column.present[:100])]
+    counts = Counter(pair for pairs in texts for pair in pairs)
+    common = {pair for pair, n in counts.items() if n > 0.5 * len(texts)}
+    shares = [len(pairs & common) / len(pairs) for pairs in texts if pairs]
+    return len(shares) >= _LEAST_ROWS and sorted(shares)[len(shares) // 2] > _TEMPLATE
+
+
+def ends_in_site_name(column: Column) -> bool:
+    """Titles of web pages: after a stroke comes the name of the site, the same in every row."""
+    ends = [pieces[-1] for t in column.present if len(pieces := _SITE.split(t)) > 1]
+    usual = Counter(ends).most_common(1)
+    return len(ends) >= _LEAST_ROWS and usual[0][1] > _SAME * len(column.present)
+
+
+def is_about_text(column: Column) -> bool:
+    """Whether the name calls it a machine's text, a note of the staff, or a preview of the text."""
+    names = [spell_name(name) for name in column.names]
+    words = {word for name in names for word in name.split("_")}
+    machine = words & set(name_group("made_by_machines"))
+    preview = words & set(name_group("previews")) or set(names) & set(name_group("previews"))
+    return bool(machine or preview or left_out_values("", [column.name]))
