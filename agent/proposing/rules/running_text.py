@@ -15,7 +15,7 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import name_group, name_strength, spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, has_documents, join_parts
-from ingot.agent.proposing.rules.context_columns import good_rows_condition
+from ingot.agent.proposing.rules.current_rows import current_rows_condition
 from ingot.agent.proposing.rules.sides import detect_language
 from ingot.agent.proposing.rules.text_copies import (
     bare_words,
@@ -177,7 +177,7 @@ def _belongs_to_text(column: Column, body: Column) -> bool:
 
 def _is_made_of_text(column: Column, body: Column) -> bool:
     """A preview, a machine's summary, a note, or words that come in every row."""
-    about = is_about_text(column) and not is_about_text(body) and column.chars < body.chars
+    about = is_about_text(column, body) and not is_about_text(body, column)
     return about or is_filled_template(column) or ends_in_site_name(column)
 
 
@@ -275,11 +275,18 @@ def _is_cut_elsewhere(pieces: Column, columns: Sequence[Column]) -> bool:
     return pieces.many and any(not c.many and _prefix_share(c, pieces) > 0.8 for c in columns)
 
 
+def _without_made_texts(columns: Sequence[Column]) -> list[Column]:
+    """The columns without summaries and the like, unless nothing of some length is left."""
+    real = [c for c in columns if not is_filled_template(c) and not is_about_text(c, c)]
+    return real if 3 * sum(c.chars for c in real) > sum(c.chars for c in columns) else list(columns)
+
+
 def document_drafts(view: View) -> list[Draft]:
     """Drafts for rows that hold a text of their own (not only around them), best first."""
     columns = (*view.columns, *view.deep)
     found = [c for c in columns if may_be_text(c) and not c.path.startswith("^")]
     found = [c for c in found if not (_is_cut_elsewhere(c, found) or is_marked_copy(c, found))]
+    found = _without_made_texts(found)
     bodies = sorted(found, key=lambda c: (-_text_weight(c), c.position))[:3]
     drafts = [_document_draft(view, body, bodies) for body in bodies]
     return sorted((d for d in drafts if d.score > 0.2), key=lambda d: -d.score)
@@ -336,7 +343,9 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
     document: MappingDocument = {"text": join_parts(text)}
     if all(map(_is_announcement, others)) and others and len(body.present) < len(body.texts):
         document["where"] = [{"path": body.path, "min_chars": 1}]
-    if good := good_rows_condition(view, frozenset(taken), ("gone",)):
+    used = frozenset([*taken, *(c.path for c in parts)])
+    good, most = current_rows_condition(view, used)
+    if good:
         document["where"] = [*document.get("where", ()), *good]
     apart = 0.5 if joins_documents(view, taken) else 1.0
     return Draft(
@@ -345,8 +354,8 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
         score=min(0.97, apart * quality * (0.7 + 0.3 * share)),
         why=f"{body.path} holds running text",
         explicit=not prompts,
-        most=_most_confidence(view, body),
-        used=frozenset([*taken, *(c.path for c in parts)]),
+        most=min(most, _most_confidence(view, body)),
+        used=used,
         evidence=(
             Evidence(
                 target="text",

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from html import unescape
+from itertools import pairwise
 
 from ingot.agent.proposing.columns import Column, paired_texts
 from ingot.agent.proposing.names import left_out_values, name_group, spell_name
@@ -41,7 +42,7 @@ def _pair_share(whole: str, part: str) -> float:
 
 def _word_pairs(text: str) -> set[tuple[str, str]]:
     words = text.split()
-    return set(zip(words, words[1:], strict=False))
+    return set(pairwise(words))
 
 
 def is_marked_copy(column: Column, columns: Sequence[Column]) -> bool:
@@ -76,10 +77,10 @@ def ends_in_site_name(column: Column) -> bool:
     return len(ends) >= _LEAST_ROWS and usual[0][1] > _SAME * len(column.present)
 
 
-def is_about_text(column: Column) -> bool:
-    """Whether the name calls it a machine's text, a note of the staff, or a preview of the text."""
+def is_about_text(column: Column, body: Column) -> bool:
+    """Whether the name calls it a machine's text, a note of the staff, or a preview of the body."""
     names = [spell_name(name) for name in column.names]
-    words = {word for name in names for word in name.split("_")}
+    words = {word for name in names for word in name.split("_")} | set(names)
     machine = words & set(name_group("made_by_machines"))
-    preview = words & set(name_group("previews")) or set(names) & set(name_group("previews"))
+    preview = words & set(name_group("previews")) and column.chars < body.chars
     return bool(machine or preview or left_out_values("", [column.name]))
