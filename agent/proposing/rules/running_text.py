@@ -178,7 +178,8 @@ def _belongs_to_text(column: Column, body: Column) -> bool:
 def _is_made_of_text(column: Column, body: Column) -> bool:
     """A preview, a machine's summary, a note, or words that come in every row."""
     about = is_about_text(column, body) and not is_about_text(body, column)
-    return about or is_filled_template(column) or ends_in_site_name(column)
+    filled = is_filled_template(column) and not is_filled_template(body)
+    return about or (filled and column.named("title") < 0.8) or ends_in_site_name(column)
 
 
 def _is_heading_of(column: Column, body: Column) -> bool:
@@ -206,7 +207,8 @@ def _distinct_columns(columns: Sequence[Column]) -> list[Column]:
 def _is_of_numbered_family(column: Column, joined_ones: Sequence[Column]) -> bool:
     """Whether it is one of a numbered family (`section_1`, `section_7A`) that is in the text."""
     stem = _numbered_stem(column)
-    family = [c for c in joined_ones if stem and _numbered_stem(c) == stem]
+    told = len(spell_name(stem)) > 1  # `F03` and `F04` are codes of fields, not sections
+    family = [c for c in joined_ones if told and _numbered_stem(c) == stem]
     return len(family) >= 2 and column.nature in ("text", "label") and not column.many
 
 
@@ -277,7 +279,9 @@ def _is_cut_elsewhere(pieces: Column, columns: Sequence[Column]) -> bool:
 
 def _without_made_texts(columns: Sequence[Column]) -> list[Column]:
     """The columns without summaries and the like, unless nothing of some length is left."""
-    real = [c for c in columns if not is_filled_template(c) and not is_about_text(c, c)]
+    known = [c for c in columns if c.named("body") >= 0.9]
+    real = [c for c in columns if c in known or not is_filled_template(c)]
+    real = [c for c in real if not is_about_text(c, c)]
     return real if 3 * sum(c.chars for c in real) > sum(c.chars for c in columns) else list(columns)
 
 

@@ -17,7 +17,7 @@ _SAME = 0.8
 _CHARS = 20_000  # of a text that are compared
 _START = 200  # characters by which a text is looked for in another one
 _TEMPLATE = 0.4  # of the pairs of words of a text are in most other texts
-_LEAST_ROWS = 5
+_LEAST = 5  # rows, or pairs of words
 
 
 def bare_words(text: str) -> str:
@@ -37,7 +37,7 @@ def holds_text(whole: str, part: str) -> bool:
 def _pair_share(whole: str, part: str) -> float:
     """Share of the pairs of words of a longer text that another one has too: links differ."""
     pairs, others = _word_pairs(part), _word_pairs(whole)
-    return len(pairs & others) / len(pairs) if len(pairs) > _LEAST_ROWS else 0.0
+    return len(pairs & others) / len(pairs) if len(pairs) > _LEAST else 0.0
 
 
 def _word_pairs(text: str) -> set[tuple[str, str]]:
@@ -66,15 +66,15 @@ def is_filled_template(column: Column) -> bool:
     texts = [_word_pairs(bare_words(text)) for text in dict.fromkeys(column.present[:100])]
     counts = Counter(pair for pairs in texts for pair in pairs)
     common = {pair for pair, n in counts.items() if n > 0.5 * len(texts)}
-    shares = [len(pairs & common) / len(pairs) for pairs in texts if pairs]
-    return len(shares) >= _LEAST_ROWS and sorted(shares)[len(shares) // 2] > _TEMPLATE
+    shares = [len(pairs & common) / len(pairs) for pairs in texts if len(pairs) >= _LEAST]
+    return len(shares) >= _LEAST and sorted(shares)[len(shares) // 2] > _TEMPLATE
 
 
 def ends_in_site_name(column: Column) -> bool:
     """Titles of web pages: after a stroke comes the name of the site, the same in every row."""
     ends = [pieces[-1] for t in column.present if len(pieces := _SITE.split(t)) > 1]
     usual = Counter(ends).most_common(1)
-    return len(ends) >= _LEAST_ROWS and usual[0][1] > _SAME * len(column.present)
+    return len(ends) >= _LEAST and usual[0][1] > _SAME * len(column.present)
 
 
 def is_about_text(column: Column, body: Column) -> bool:
