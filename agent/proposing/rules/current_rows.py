@@ -1,5 +1,6 @@
 """Rows that are documents as they stand now: drafts, old versions and deleted ones are left out."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -12,16 +13,22 @@ from ingot.agent.proposing.names import (
 )
 from ingot.agent.proposing.rules.context_columns import good_rows_condition
 from ingot.converters.rows import Json
+from ingot.converters.sources.text_kinds import count_words
 
 _MOST_VALUES = 8
 _UNREAD = 0.5  # the most that one may claim where a status is not understood
 _FEWEST = 3  # rows
+_NEARLY_ALL = 0.8
+_LABEL_WORDS = 6
+_DIGIT = re.compile(r"\d")
 _DATED = ("_at", "_on", "_date", "_time", "_am", "_le")
 
 
 def current_rows_condition(view: View, used: frozenset[str]) -> tuple[list[Json], float]:
     """Conditions that keep the rows that hold now, and the most that a draft may then claim."""
     found: list[Json] = good_rows_condition(view, used, ("gone",)) or []
+    if label := _label_row_condition(view):
+        found.append(label)
     read = {one["path"] for one in found}
     beside = {tuple(outer_names(path)) for path in used} | {()}
     most = 1.0
@@ -35,6 +42,23 @@ def current_rows_condition(view: View, used: frozenset[str]) -> tuple[list[Json]
         if _leaves_unknown(column, condition):
             most = _UNREAD
     return found, most
+
+
+def _label_row_condition(view: View) -> Json:
+    """A condition against a first row that only says in words what the columns are."""
+    columns = [c for c in view.columns if c.present]
+    first = [c.texts[0].strip() for c in columns if not c.many and c.texts[0].strip()]
+    if view.each or len(first) < _NEARLY_ALL * len(columns) or len(set(first)) < len(first):
+        return None
+    counted = [c for c in columns if not _DIGIT.search(c.texts[0]) and _are_counted(c.texts[1:])]
+    if len(counted) < 2 or max(map(count_words, first)) > _LABEL_WORDS:
+        return None
+    key = max(counted, key=lambda c: c.distinct)
+    return {"path": key.path, "not_in": [key.texts[0]]}
+
+
+def _are_counted(texts: Sequence[str]) -> bool:
+    return len(texts) >= _FEWEST and all(_DIGIT.search(text) for text in texts)
 
 
 def _column_condition(view: View, column: Column) -> dict[str, Json]:

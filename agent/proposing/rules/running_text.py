@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from ingot.agent.proposing.columns import (
     Column,
     View,
+    is_path_inside,
     list_path,
     outer_names,
     paired_texts,
@@ -25,6 +26,7 @@ from ingot.agent.proposing.rules.text_copies import (
     is_filled_template,
     is_marked_copy,
 )
+from ingot.agent.proposing.rules.typed_blocks import find_typed_blocks
 from ingot.agent.proposing.speakers import TURN_NAMES
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json, MappingDocument
@@ -298,6 +300,8 @@ def document_drafts(view: View) -> list[Draft]:
 
 def _find_body_value(view: View, body: Column) -> tuple[Json, list[str]]:
     """The body's value, with the headings of its sections, and the paths it takes."""
+    if blocks := find_typed_blocks(view, body.path):
+        return blocks.value(view), blocks.paths
     if "[*]" not in body.path or (body.path.endswith("[*]") and body.path.count("[*]") == 1):
         return body.path, [body.path]
     head = list_path(body.path)
@@ -331,6 +335,8 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
     value, taken = _find_body_value(view, body)
     prompts = max(body.named("question"), body.named("turns")) >= 0.9 and body.named("body") < 0.9
     free = [c for c in view.columns if c.path not in taken]
+    if len(taken) > 1:  # a list has been read with all that belongs to it
+        free = [c for c in free if not is_path_inside(c.path, list_path(taken[0]))]
     free = [c for c in free if not is_marked_copy(c, free)]
     joining = sorted(
         (c for c in free if _belongs_to_text(c, body)), key=lambda c: (-c.chars, c.position)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import unescape
 from itertools import pairwise
 
-from ingot.agent.proposing.columns import Column, paired_texts
+from ingot.agent.proposing.columns import Column, outer_names, paired_texts
 from ingot.agent.proposing.names import left_out_values, name_group, spell_name
 
 _TAG = re.compile(r"<!--.*?-->|</?[a-zA-Z][^<>]*>", re.DOTALL)
@@ -81,6 +81,7 @@ def is_about_text(column: Column, body: Column) -> bool:
     """Whether the name calls it a machine's text, a note of the staff, or a preview of the body."""
     names = [spell_name(name) for name in column.names]
     words = {word for name in names for word in name.split("_")} | set(names)
-    machine = words & set(name_group("made_by_machines"))
+    around = {word for n in outer_names(column.path) for word in spell_name(n).split("_")}
+    machine = (words | around) & set(name_group("made_by_machines"))
     preview = words & set(name_group("previews")) and column.chars < body.chars
     return bool(machine or preview or left_out_values("", [column.name]))
