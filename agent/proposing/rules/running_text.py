@@ -314,6 +314,7 @@ def _find_body_value(view: View, body: Column) -> tuple[Json, list[str]]:
         and c.named_own("title") >= 0.9
         and c.words >= 0.5
         and c.fill > 0.5
+        and any(len(set(row)) > 1 for row in c.values)  # one title of the whole heads no section
     ]
     if not headings:
         return body.path, [body.path]
