@@ -58,10 +58,7 @@ def find_typed_blocks(view: View, inside: str) -> TypedBlocks | None:
     blocks = [v for n in view.nodes[:_ROWS] for v in values_at(element, n) if isinstance(v, dict)]
     by_type = _blocks_by_type(blocks)
     places = dict.fromkeys(p for kind, of in by_type.items() for p in _text_places(kind, of))
-    taken = join_inner_path(element, "").rstrip(".")
-    known = [p for p in places if join_inner_path(taken, p) == inside]
-    several = len(places) > 1 and (known or _keyed_share(by_type) > _NEARLY_ALL)
-    return TypedBlocks(element=element, places=tuple(places)) if several else None
+    return TypedBlocks(element=element, places=tuple(places)) if len(places) > 1 else None
 
 
 def _blocks_by_type(blocks: Sequence[Mapping[str, Json]]) -> dict[str, list[Mapping[str, Json]]]:
