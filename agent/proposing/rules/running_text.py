@@ -114,6 +114,7 @@ def is_separated(column: Column) -> bool:
 
 _MOST_PARTS = 40  # columns that are joined to one text
 _LISTS_LOOKED_AT = 60  # rows
+_UNCLEAR = 0.55  # the most where a part may be another text
 _CUT = 0.35  # the most that pieces of texts may claim
 _NUMBERED = re.compile(r"(.*?\D)\d+[A-Za-z]?")
 
@@ -332,6 +333,20 @@ def _most_confidence(view: View, body: Column) -> float:
     return _CUT if turns or (len(view.columns) == 1 and is_separated(body)) else 1.0
 
 
+def _most_of_parts(body: Column, others: Sequence[Column]) -> float:
+    """Less where a text that nothing calls a part of the body is as good as half as long."""
+    slots = ("body", "title", "lead", "opening", "context", "question", "answer")
+    strange = [
+        c
+        for c in others
+        if max(map(c.named, slots)) < 0.5
+        and 2 * c.chars > body.chars
+        and not (_numbered_stem(c) and _numbered_stem(c) == _numbered_stem(body))
+        and not (outer_names(c.path) and outer_names(c.path) == outer_names(body.path))
+    ]
+    return _UNCLEAR if strange else 1.0
+
+
 def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
     value, taken = _find_body_value(view, body)
     prompts = max(body.named("question"), body.named("turns")) >= 0.9 and body.named("body") < 0.9
@@ -365,7 +380,7 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
         score=min(0.97, apart * quality * (0.7 + 0.3 * share)),
         why=f"{body.path} holds running text",
         explicit=not prompts,
-        most=min(most, _most_confidence(view, body)),
+        most=min(most, _most_confidence(view, body), _most_of_parts(body, others)),
         used=used,
         evidence=(
             Evidence(

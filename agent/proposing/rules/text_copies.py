@@ -40,6 +40,12 @@ def _pair_share(whole: str, part: str) -> float:
     return len(pairs & others) / len(pairs) if len(pairs) > _LEAST else 0.0
 
 
+def shared_share(one: str, other: str) -> float:
+    """Share of the pairs of words of the shorter of two texts that the longer one has too."""
+    pairs = sorted((_word_pairs(bare_words(one)), _word_pairs(bare_words(other))), key=len)
+    return len(pairs[0] & pairs[1]) / len(pairs[0]) if pairs[0] else 0.0
+
+
 def _word_pairs(text: str) -> set[tuple[str, str]]:
     words = text.split()
     return set(pairwise(words))

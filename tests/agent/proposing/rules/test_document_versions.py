@@ -189,3 +189,27 @@ def test_numbered_paragraphs_of_one_text_are_gathered(mapped: Any) -> None:
     mapping = mapped(rows, "pt").mapping
     assert mapping["group"] == {"by": ["deed"], "sort": "par"}
     assert mapping["text"] == "[*].words"
+
+
+def test_versions_of_one_text_are_not_gathered(mapped: Any) -> None:
+    rows = [
+        {
+            "deed": f"D{700 + n}",
+            "seen": f"1902-0{n + 1}-11",
+            "par": k,
+            "words": prose(n) + " And." * k,
+        }
+        for n in range(6)
+        for k in (1, 2, 3)
+    ]
+    outcome = mapped(rows, "pt")
+    assert "group" not in outcome.mapping
+    assert outcome.proposal.confidence < 0.6
+
+
+def test_a_long_text_of_unknown_meaning_makes_unsure(mapped: Any) -> None:
+    rows = [
+        {"article_text": f"{prose(n)} {prose(n, 1)}", "zzq": f"{prose(n, 2)} {prose(n, 3)}"}
+        for n in range(30)
+    ]
+    assert mapped(rows, "pt").proposal.confidence < 0.6
