@@ -10,6 +10,7 @@ from ingot.agent.proposing.columns import Column, outer_names, paired_texts
 from ingot.agent.proposing.names import left_out_values, name_group, spell_name
 
 _TAG = re.compile(r"<!--.*?-->|</?[a-zA-Z][^<>]*>", re.DOTALL)
+_MARKDOWN = re.compile(r"(?:^|\n)(?:#{1,6}|[*-]) |\*\*|__\w|\]\(|(?<!\w)\*\w")
 _SIGNS = re.compile(r"[\W_]+")
 _CUT_MARK = re.compile(r"\S*(?:\.\.\.|…|\[[^\[\]]{0,9}\])\s*$")
 _SITE = re.compile(r"\s[|–—·»-]\s")
@@ -52,19 +53,27 @@ def _word_pairs(text: str) -> set[tuple[str, str]]:
 
 
 def is_marked_copy(column: Column, columns: Sequence[Column]) -> bool:
-    """Whether the tags of a column are around a text that another column has in plain."""
-    tagged = sum(bool(_TAG.search(text)) for text in column.present[:100])
-    if 2 * tagged <= len(column.present[:100]):
-        return False
-    return any(_is_same_in_plain(column, c) for c in columns if c is not column)
+    """Whether a column is the text of another one with more markup around it."""
+    level = _markup_level(column)
+    return level > 0 and any(
+        _markup_level(c) < level and _is_same_text(column, c) for c in columns if c is not column
+    )
 
 
-def _is_same_in_plain(column: Column, plain: Column) -> bool:
-    both = paired_texts(column, plain)
-    tagged = sum(bool(_TAG.search(text)) for _, text in both)
-    long = [(bare_words(a), bare_words(b)) for a, b in both[:100]]
-    same = sum(len(b) > _SAME * len(a) and holds_text(a, b) for a, b in long)
-    return bool(long) and 2 * tagged < len(both) and same > _SAME * len(long)
+def _markup_level(column: Column) -> int:
+    """How much markup most texts of a column have: 2 tags, 1 signs as of Markdown, 0 none."""
+    texts = column.present[:100]
+    for level, marks in ((2, _TAG), (1, _MARKDOWN)):
+        if 2 * sum(bool(marks.search(text)) for text in texts) > len(texts):
+            return level
+    return 0
+
+
+def _is_same_text(column: Column, plain: Column) -> bool:
+    both = [(bare_words(a), bare_words(b)) for a, b in paired_texts(column, plain)[:100]]
+    same = sum(len(b) > _SAME * len(a) and holds_text(a, b) for a, b in both)
+    shorter = sum(len(b) > 0.5 * len(a) and shared_share(a, b) > _SAME for a, b in both)
+    return bool(both) and max(same, shorter) > _SAME * len(both)
 
 
 def is_filled_template(column: Column) -> bool:

@@ -30,14 +30,17 @@ class TypedBlocks:
         """The places of the texts in a row."""
         return [join_inner_path(self.element, place) for place in self.places]
 
+    def comes_in_pieces(self, view: View) -> bool:
+        """Whether the text of a block is cut in pieces, such as those in bold."""
+        both = zip(self.paths, self.places, strict=True)
+        return any(
+            "[*]" in p and isinstance(joined_block_pieces(view, q, p), dict) for q, p in both
+        )
+
     def value(self, view: View) -> Json:
         """All texts in the order of the blocks; the pieces of one block without a break."""
-        parts = [
-            joined_block_pieces(view, path, place) if "[*]" in place else place
-            for path, place in zip(self.paths, self.places, strict=True)
-        ]
-        if any(isinstance(part, dict) for part in parts):  # headings come in pieces too
-            parts = [{"path": p, "sep": ""} if "[*]" in p else p for p in self.places]
+        pieces = self.comes_in_pieces(view)
+        parts = [{"path": p, "sep": ""} if pieces and "[*]" in p else p for p in self.places]
         return {"each": self.element, "concat": parts}
 
 
@@ -58,7 +61,9 @@ def find_typed_blocks(view: View, inside: str) -> TypedBlocks | None:
     blocks = [v for n in view.nodes[:_ROWS] for v in values_at(element, n) if isinstance(v, dict)]
     by_type = _blocks_by_type(blocks)
     places = dict.fromkeys(p for kind, of in by_type.items() for p in _text_places(kind, of))
-    return TypedBlocks(element=element, places=tuple(places)) if len(places) > 1 else None
+    found = TypedBlocks(element=element, places=tuple(places))
+    several = len(places) > 1 or (places and found.comes_in_pieces(view))
+    return found if several else None
 
 
 def _blocks_by_type(blocks: Sequence[Mapping[str, Json]]) -> dict[str, list[Mapping[str, Json]]]:
@@ -72,10 +77,10 @@ def _blocks_by_type(blocks: Sequence[Mapping[str, Json]]) -> dict[str, list[Mapp
         parted: dict[str, list[Mapping[str, Json]]] = defaultdict(list)
         for value, block in zip(values, blocks, strict=True):
             parted[str(value)].append(block)
-        shapes = {frozenset(k for k, v in of[0].items() if v) for of in parted.values()}
-        if len(shapes) > 1 and _keyed_share(parted) + name_strength(key, "label") > _NEARLY_ALL:
-            return dict(parted)
-        if len(shapes) > 1 and {"component", "type"} & set(spell_name(key).split("_")):
+        told = name_strength(key, "label") or {"component", "type"} & set(
+            spell_name(key).split("_")
+        )
+        if told or _keyed_share(parted) > _NEARLY_ALL:
             return dict(parted)
     return {}
 
