@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import LeftOut, SourceSpec
+from ingot.converters.sources.file_groups import group_files, guessed_spec
 from ingot.converters.sources.readers import BINARY, LFS_POINTER, side_file_reason, unread_format
-from ingot.converters.sources.source import EntryFiles, group_files, guessed_spec
+from ingot.converters.sources.source import EntryFiles
 from ingot.converters.sources.storage.listing import Entry, Listing, file_stem
 
 JOINT: Final = "--"

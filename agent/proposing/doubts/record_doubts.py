@@ -10,6 +10,7 @@ from ingot.agent.proposing.doubts.row_doubts import row_doubts
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.readings import Draft, Reading
+from ingot.agent.proposing.rules.text_copies import holds_text
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
@@ -106,7 +107,8 @@ def _is_mostly_taken(column: Column, said: Sequence[str]) -> bool:
         for text, whole in zip(column.texts, said, strict=False)
         if text.strip()
     ]
-    return sum(text[:200] in whole for text, whole in both) > _RUNNING * len(both)
+    held = sum(text[:200] in whole or holds_text(whole, text) for text, whole in both)
+    return held > _RUNNING * len(both)
 
 
 def _is_filled_template(column: Column, parts: Sequence[Sequence[str]]) -> bool:

@@ -22,6 +22,7 @@ from ingot.agent.proposing.readings import Draft, Reading
 from ingot.agent.proposing.rules.multiple_choice import find_options
 from ingot.agent.proposing.rules.running_text import joins_documents
 from ingot.agent.proposing.rules.sides import SURE_SHARE, detect_language
+from ingot.agent.proposing.rules.text_copies import is_marked_copy
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
@@ -325,7 +326,10 @@ def _longer_text_doubt(view: View, draft: Draft, taken: Sequence[Column]) -> Dou
     left = [
         c
         for c in view.columns
-        if c not in taken and c.looks("prose") > 0.5 and c.distinct > 0.5 * len(c.present)
+        if c not in taken
+        and c.looks("prose") > 0.5
+        and c.distinct > 0.5 * len(c.present)
+        and not is_marked_copy(c, taken)
     ]
     longest = max(left, key=lambda c: c.chars, default=None)
     share = 0.0 if longest is None else min(1.0, max(0.0, longest.chars / max(1, most) - 0.5))

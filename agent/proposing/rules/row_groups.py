@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ingot.agent.proposing.columns import Column, View, outer_names, parse_finite_number
 from ingot.agent.proposing.names import name_group, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.readings import Reading
+from ingot.agent.proposing.rules.text_copies import shared_share
 from ingot.agent.proposing.speakers import flag_roles, roles_of_values
 from ingot.converters.rows import MappingDocument
 
@@ -46,25 +47,32 @@ def grouped_reading(reading: Reading) -> Iterator[Reading]:
     )
 
 
+_PARTS = 2  # rows of a text at least
+_PARAGRAPH = 120  # words at most
+_SAME = 0.5  # of the pairs of words
+_RARE_VERSIONS = 0.2
 CUT_SHARE = 0.4  # of the texts begin in the middle of a sentence where they are pages
 
 
 def _paged_reading(reading: Reading) -> Iterator[Reading]:
-    """Rows that are pages of texts cut wherever the page ends, gathered in their order."""
+    """Rows that are pages or paragraphs of texts, gathered in their order."""
     texts = [c for c in reading.view.texts if not c.many and c.words >= 8]
     body = max(texts, key=lambda c: c.chars, default=None)
-    if body is None or sum(t.lstrip()[:1].islower() for t in body.present) < CUT_SHARE * len(
-        body.present
-    ):
+    if body is None:
         return
-    for by in reading.view.columns:
+    low = sum(t.lstrip()[:1].islower() for t in body.present)
+    cut = low >= CUT_SHARE * len(body.present)
+    for by in sorted(reading.view.columns, key=lambda c: c.nature == "time"):
         often = len(by.present) / max(1, by.distinct)
         if by.many or by is body or by.fill < 1 or by.distinct < 2 or often < 1.5 or by.words > 8:
             continue
         groups: dict[str, list[int]] = {}
         for place, key in enumerate(by.texts):
             groups.setdefault(key, []).append(place)
-        order = _restarting_order(reading.view, by) or _counting_order(reading.view, groups)
+        order = _counting_order(reading.view, groups)
+        if not cut and not (order and _are_paragraphs(reading.view, body, by, groups)):
+            continue
+        order = (_restarting_order(reading.view, by) if cut else None) or order
         if order is None or order is by:
             continue
         sorting = _RowOrder(order, "")
@@ -78,6 +86,30 @@ def _paged_reading(reading: Reading) -> Iterator[Reading]:
             why=f"rows with the same {by.path} are pages of one text, in the order of {order.path}",
         )
         return
+
+
+def _are_paragraphs(view: View, body: Column, by: Column, groups: dict[str, list[int]]) -> bool:
+    """Whether numbered rows are parts of one text: no titles of their own, and common facts."""
+    own = any(c.named("title") >= 0.8 and c.distinct > 0.5 * len(c.present) for c in view.columns)
+    several = len(by.texts) >= _PARTS * by.distinct and body.words <= _PARAGRAPH
+    if own or not several or is_single_turn(view) or _are_versions(body, groups):
+        return False
+    shared = [c for c in view.columns if c is not by and not c.many and c.distinct > 1]
+    return any(
+        all(len({c.texts[place] for place in group}) == 1 for group in groups.values())
+        for c in shared
+    )
+
+
+def _are_versions(body: Column, groups: dict[str, list[int]]) -> bool:
+    """Whether rows of one key hold much the same text again, as versions of one document do."""
+    pairs = [
+        (body.texts[a], body.texts[b])
+        for group in groups.values()
+        for a, b in itertools.pairwise(group)
+    ]
+    again = sum(shared_share(a, b) > _SAME for a, b in pairs)
+    return again > _RARE_VERSIONS * len(pairs)
 
 
 def _counting_order(view: View, groups: dict[str, list[int]]) -> Column | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from ingot.agent.proposing.columns import (
     Column,
     View,
+    is_path_inside,
     list_path,
     outer_names,
     paired_texts,
@@ -15,8 +16,17 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import name_group, name_strength, spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, has_documents, join_parts
-from ingot.agent.proposing.rules.context_columns import good_rows_condition
+from ingot.agent.proposing.rules.current_rows import current_rows_condition
 from ingot.agent.proposing.rules.sides import detect_language
+from ingot.agent.proposing.rules.text_copies import (
+    bare_words,
+    ends_in_site_name,
+    holds_text,
+    is_about_text,
+    is_filled_template,
+    is_marked_copy,
+)
+from ingot.agent.proposing.rules.typed_blocks import find_typed_blocks
 from ingot.agent.proposing.speakers import TURN_NAMES
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json, MappingDocument
@@ -104,6 +114,7 @@ def is_separated(column: Column) -> bool:
 
 _MOST_PARTS = 40  # columns that are joined to one text
 _LISTS_LOOKED_AT = 60  # rows
+_UNCLEAR = 0.55  # the most where a part may be another text
 _CUT = 0.35  # the most that pieces of texts may claim
 _NUMBERED = re.compile(r"(.*?\D)\d+[A-Za-z]?")
 
@@ -120,16 +131,13 @@ def _is_varied(column: Column) -> bool:
 
 
 def _prefix_share(body: Column, column: Column) -> float:
-    """Share of the rows whose body holds a column's text, however its lines are broken."""
-    both = [
-        (" ".join(b.split()), " ".join(t.split()).rstrip(".… "))  # an excerpt ends in dots
-        for b, t in paired_texts(body, column)
-    ]
+    """Share of the rows whose body holds a column's text, whatever its markup."""
+    both = paired_texts(body, column)
     if not both:
         return 1.0
     if column.named("title") >= 0.8:
-        return sum(b.startswith(t) for b, t in both) / len(both)
-    return sum(t[:200] in b for b, t in both) / len(both)
+        return sum(bare_words(b).startswith(bare_words(t)) for b, t in both) / len(both)
+    return sum(holds_text(b, t) for b, t in both) / len(both)
 
 
 def is_prose_part(column: Column) -> bool:
@@ -155,6 +163,8 @@ def _belongs_to_text(column: Column, body: Column) -> bool:
         return False
     if _is_described(column) and not _is_described(body):
         return False
+    if _is_made_of_text(column, body):
+        return False
     title = column.named("title") >= 0.9 and not column.many and _is_heading_column(column)
     title = title or _is_heading_of(column, body)
     lead = column.named("lead") >= 0.8 and column.words >= 3
@@ -166,6 +176,13 @@ def _belongs_to_text(column: Column, body: Column) -> bool:
     prose = column.looks("prose") > 0.6 and column.words >= 6 and off_text_strength(column) < 0.8
     prose = prose and not _names_a_thing(column)
     return title or lead or prose or (known >= 0.95 and column.looks("prose") > 0.4)
+
+
+def _is_made_of_text(column: Column, body: Column) -> bool:
+    """A preview, a machine's summary, a note, or words that come in every row."""
+    about = is_about_text(column, body) and not is_about_text(body, column)
+    filled = is_filled_template(column) and not is_filled_template(body)
+    return about or (filled and column.named("title") < 0.8) or ends_in_site_name(column)
 
 
 def _is_heading_of(column: Column, body: Column) -> bool:
@@ -193,7 +210,8 @@ def _distinct_columns(columns: Sequence[Column]) -> list[Column]:
 def _is_of_numbered_family(column: Column, joined_ones: Sequence[Column]) -> bool:
     """Whether it is one of a numbered family (`section_1`, `section_7A`) that is in the text."""
     stem = _numbered_stem(column)
-    family = [c for c in joined_ones if stem and _numbered_stem(c) == stem]
+    told = len(spell_name(stem)) > 1  # `F03` and `F04` are codes of fields, not sections
+    family = [c for c in joined_ones if told and _numbered_stem(c) == stem]
     return len(family) >= 2 and column.nature in ("text", "label") and not column.many
 
 
@@ -262,11 +280,20 @@ def _is_cut_elsewhere(pieces: Column, columns: Sequence[Column]) -> bool:
     return pieces.many and any(not c.many and _prefix_share(c, pieces) > 0.8 for c in columns)
 
 
+def _without_made_texts(columns: Sequence[Column]) -> list[Column]:
+    """The columns without summaries and the like, unless nothing of some length is left."""
+    known = [c for c in columns if c.named("body") >= 0.9]
+    real = [c for c in columns if c in known or not is_filled_template(c)]
+    real = [c for c in real if not is_about_text(c, c)]
+    return real if 3 * sum(c.chars for c in real) > sum(c.chars for c in columns) else list(columns)
+
+
 def document_drafts(view: View) -> list[Draft]:
     """Drafts for rows that hold a text of their own (not only around them), best first."""
     columns = (*view.columns, *view.deep)
     found = [c for c in columns if may_be_text(c) and not c.path.startswith("^")]
-    found = [c for c in found if not _is_cut_elsewhere(c, found)]
+    found = [c for c in found if not (_is_cut_elsewhere(c, found) or is_marked_copy(c, found))]
+    found = _without_made_texts(found)
     bodies = sorted(found, key=lambda c: (-_text_weight(c), c.position))[:3]
     drafts = [_document_draft(view, body, bodies) for body in bodies]
     return sorted((d for d in drafts if d.score > 0.2), key=lambda d: -d.score)
@@ -274,6 +301,8 @@ def document_drafts(view: View) -> list[Draft]:
 
 def _find_body_value(view: View, body: Column) -> tuple[Json, list[str]]:
     """The body's value, with the headings of its sections, and the paths it takes."""
+    if blocks := find_typed_blocks(view, body.path):
+        return blocks.value(view), blocks.paths
     if "[*]" not in body.path or (body.path.endswith("[*]") and body.path.count("[*]") == 1):
         return body.path, [body.path]
     head = list_path(body.path)
@@ -286,6 +315,7 @@ def _find_body_value(view: View, body: Column) -> tuple[Json, list[str]]:
         and c.named_own("title") >= 0.9
         and c.words >= 0.5
         and c.fill > 0.5
+        and any(len(set(row)) > 1 for row in c.values)  # one title of the whole heads no section
     ]
     if not headings:
         return body.path, [body.path]
@@ -303,10 +333,27 @@ def _most_confidence(view: View, body: Column) -> float:
     return _CUT if turns or (len(view.columns) == 1 and is_separated(body)) else 1.0
 
 
+def _most_of_parts(body: Column, others: Sequence[Column]) -> float:
+    """Less where a text that nothing calls a part of the body is as good as half as long."""
+    slots = ("body", "title", "lead", "opening", "context", "question", "answer")
+    strange = [
+        c
+        for c in others
+        if max(map(c.named, slots)) < 0.5
+        and 2 * c.chars > body.chars
+        and not (_numbered_stem(c) and _numbered_stem(c) == _numbered_stem(body))
+        and not (outer_names(c.path) and outer_names(c.path) == outer_names(body.path))
+    ]
+    return _UNCLEAR if strange else 1.0
+
+
 def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
     value, taken = _find_body_value(view, body)
     prompts = max(body.named("question"), body.named("turns")) >= 0.9 and body.named("body") < 0.9
     free = [c for c in view.columns if c.path not in taken]
+    if len(taken) > 1:  # a list has been read with all that belongs to it
+        free = [c for c in free if not is_path_inside(c.path, list_path(taken[0]))]
+    free = [c for c in free if not is_marked_copy(c, free)]
     joining = sorted(
         (c for c in free if _belongs_to_text(c, body)), key=lambda c: (-c.chars, c.position)
     )
@@ -322,7 +369,9 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
     document: MappingDocument = {"text": join_parts(text)}
     if all(map(_is_announcement, others)) and others and len(body.present) < len(body.texts):
         document["where"] = [{"path": body.path, "min_chars": 1}]
-    if good := good_rows_condition(view, frozenset(taken), ("gone",)):
+    used = frozenset([*taken, *(c.path for c in parts)])
+    good, most = current_rows_condition(view, used)
+    if good:
         document["where"] = [*document.get("where", ()), *good]
     apart = 0.5 if joins_documents(view, taken) else 1.0
     return Draft(
@@ -331,8 +380,8 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
         score=min(0.97, apart * quality * (0.7 + 0.3 * share)),
         why=f"{body.path} holds running text",
         explicit=not prompts,
-        most=_most_confidence(view, body),
-        used=frozenset([*taken, *(c.path for c in parts)]),
+        most=min(most, _most_confidence(view, body), _most_of_parts(body, others)),
+        used=used,
         evidence=(
             Evidence(
                 target="text",

@@ -167,7 +167,7 @@ def guess_orient(value: Json) -> tuple[str, int] | None:
 
     Values decide: a column has values of one type, and all columns have the same rows; the cells
     of a row are of several types. So rows that are keyed by an id are not taken for columns, and
-    where both could be, as in a table of texts only, nothing is guessed.
+    where both could be, as in a table of texts only, nothing is guessed, unless rows are numbered.
     """
     if not isinstance(value, dict):
         return None
@@ -186,10 +186,16 @@ def guess_orient(value: Json) -> tuple[str, int] | None:
         even = all(one.keys() == columns[0].keys() for one in columns)
     kinds = [_cell_types(one if orient == "list" else one.values()) for one in columns]
     mixed = len(set[type]().union(*kinds)) > 1
+    mixed = mixed or (orient == "columns" and _has_row_numbers(value, columns[0]))
     if rows < 2 or not even or not mixed or any(len(kind) > 1 for kind in kinds):
         return None
     # A list of objects is read as rows itself.
     return None if orient == "list" and {dict} in kinds else (orient, rows)
+
+
+def _has_row_numbers(columns: Iterable[str], rows: Iterable[str]) -> bool:
+    """Whether rows have numbers as names, and columns words: so pandas names rows by itself."""
+    return all(map(str.isdecimal, rows)) and not any(map(str.isdecimal, columns))
 
 
 def _is_split(value: dict[str, Json]) -> bool:

@@ -1,0 +1,116 @@
+"""Texts in blocks of several types: the text of a block lies at a place that its type decides."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ingot.agent.proposing.columns import View, has_scalars, last_name, total_chars, values_at
+from ingot.agent.proposing.names import name_group, name_strength, spell_name
+from ingot.agent.proposing.readings import join_inner_path, joined_pieces
+from ingot.converters.paths import Node, quote_name
+from ingot.converters.rows import Json
+from ingot.converters.sources.profile import PathFacts, profile_values
+
+_ROWS = 60
+_MOST_TYPES = 30
+_NEARLY_ALL = 0.9
+_ADDRESSES = ("url", "file")
+_NEVER = ("url", "hash", "uuid", "time", "number", "email", "file", "json")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TypedBlocks:
+    """The list of blocks: the path of one, and the places of the texts inside, by type."""
+
+    element: str
+    places: tuple[str, ...]
+
+    @property
+    def paths(self) -> list[str]:
+        """The places of the texts in a row."""
+        return [join_inner_path(self.element, place) for place in self.places]
+
+    def comes_in_pieces(self, view: View) -> bool:
+        """Whether the text of a block is cut in pieces, such as those in bold."""
+        both = zip(self.paths, self.places, strict=True)
+        return any(
+            "[*]" in p and isinstance(joined_block_pieces(view, q, p), dict) for q, p in both
+        )
+
+    def value(self, view: View) -> Json:
+        """All texts in the order of the blocks; the pieces of one block without a break."""
+        pieces = self.comes_in_pieces(view)
+        parts = [{"path": p, "sep": ""} if pieces and "[*]" in p else p for p in self.places]
+        return {"each": self.element, "concat": parts}
+
+
+def joined_block_pieces(view: View, path: str, place: str) -> Json:
+    """The pieces of the text of a block: they carry their own blanks, or are lines."""
+    cut = path.rindex("[*]")
+    below = [v for node in view.nodes[:_ROWS] for v in values_at(path[:cut], node)]
+    rows = [Node({"parts": one}) for one in below if isinstance(one, list)]
+    held = View(nodes=tuple(rows), facts=view.facts)
+    return joined_pieces(held, f"parts{path[cut:]}", place)
+
+
+def find_typed_blocks(view: View, inside: str) -> TypedBlocks | None:
+    """The blocks around a path, None where each block has its text at the same place."""
+    if "[*]." not in inside:
+        return None
+    element = inside[: inside.index("[*]") + 3]
+    blocks = [v for n in view.nodes[:_ROWS] for v in values_at(element, n) if isinstance(v, dict)]
+    by_type = _blocks_by_type(blocks)
+    places = dict.fromkeys(p for kind, of in by_type.items() for p in _text_places(kind, of))
+    found = TypedBlocks(element=element, places=tuple(places))
+    several = len(places) > 1 or (places and found.comes_in_pieces(view))
+    return found if several else None
+
+
+def _blocks_by_type(blocks: Sequence[Mapping[str, Json]]) -> dict[str, list[Mapping[str, Json]]]:
+    """The blocks of each type; {} where no field names one."""
+    for key in blocks[0] if blocks else ():
+        values = [block.get(key) for block in blocks]
+        names = [value for value in values if isinstance(value, str) and value]
+        few = 2 <= len(set(names)) <= min(_MOST_TYPES, len(blocks) // 2)
+        if len(names) < _NEARLY_ALL * len(blocks) or not few or max(map(len, names)) > 40:
+            continue
+        parted: dict[str, list[Mapping[str, Json]]] = defaultdict(list)
+        for value, block in zip(values, blocks, strict=True):
+            parted[str(value)].append(block)
+        told = name_strength(key, "label") or {"component", "type"} & set(
+            spell_name(key).split("_")
+        )
+        if told or _keyed_share(parted) > _NEARLY_ALL:
+            return dict(parted)
+    return {}
+
+
+def _keyed_share(by_type: Mapping[str, Sequence[Mapping[str, Json]]]) -> float:
+    """Share of the blocks that hold what they are under a key named by their type."""
+    whole = sum(map(len, by_type.values()))
+    return sum(kind in block for kind, of in by_type.items() for block in of) / max(1, whole)
+
+
+def _text_places(kind: str, blocks: Sequence[Mapping[str, Json]]) -> Iterator[str]:
+    """Where the blocks of a type hold their text: nowhere for pictures and files."""
+    keyed = all(kind in block for block in blocks)
+    head = quote_name(kind) if keyed else ""
+    held = [block[kind] for block in blocks] if keyed else list(blocks)
+    facts = [f for f in profile_values(held).paths if has_scalars(f) and f.path.count("[*]") < 2]
+    own = [f for f in facts if f.distinct > 1 or kind not in f.examples]
+    if any(max(f.looks.get(look, 0.0) for look in _ADDRESSES) > 0.5 for f in own):
+        return
+    texts = [f for f in facts if _is_text_place(f)]
+    most = max(map(total_chars, texts), default=0)
+    longest = [f.path for f in texts if total_chars(f) == most]
+    if longest:
+        inner = min(longest, key=lambda path: (path.count(".") + path.count("["), path))
+        yield inner if not head else head if inner == "$" else join_inner_path(head, inner)
+
+
+def _is_text_place(facts: PathFacts) -> bool:
+    name = last_name(facts.path)
+    caption = spell_name(name) in name_group("captions")
+    told = max(facts.looks.get(look, 0.0) for look in _NEVER) < 0.5
+    varied = facts.distinct > 0.5 * facts.filled
+    return bool(facts.types.get("string")) and told and varied and not caption
