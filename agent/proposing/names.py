@@ -43,7 +43,10 @@ def verdict_of(value: str) -> str:
     return next((kind for kind in ("good", "bad", "gone") if spelling in _verdicts()[kind]), "")
 
 
-_TRUTHS = {**dict.fromkeys(("1", "true", "yes"), True), **dict.fromkeys(("0", "false", "no"), False)}
+_TRUTHS = {
+    **dict.fromkeys(("1", "true", "yes"), True),
+    **dict.fromkeys(("0", "false", "no"), False),
+}
 
 
 def truth_of(value: str) -> bool | None:
@@ -54,7 +57,9 @@ def truth_of(value: str) -> bool | None:
 def spells_truth(table: dict[str, Json]) -> bool:
     """Whether a table only says true and false in the words of a language."""
     told = {truth_of(value): becomes for value, becomes in table.items()}
-    pairs = [dict(zip((True, False), words, strict=True)) for words in alias_tables()["truth"].values()]
+    pairs = [
+        dict(zip((True, False), words, strict=True)) for words in alias_tables()["truth"].values()
+    ]
     return bool(told) and any(told.items() <= pair.items() for pair in pairs)
 
 

@@ -410,8 +410,6 @@ def find_named_choice(
     return (asked, best[2], options) if best else None
 
 
-
-
 def truth_words(asked: Column, answer: Column) -> dict[str, str]:
     """The words for 1 and 0 as the answers to statements, in the language of these."""
     told = {text.strip() for text in answer.present}

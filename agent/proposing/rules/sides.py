@@ -10,11 +10,11 @@ from ingot.agent.proposing.columns import (
     last_name,
     list_path,
     outer_names,
-    paired_texts,
     parse_whole_number,
     text_of,
 )
 from ingot.agent.proposing.names import language_code, name_strength, spell_name
+from ingot.agent.proposing.rules.copies import containment_share, have_same_words
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import (
     LANGUAGE_CHARS,
@@ -86,10 +86,8 @@ _ASK = {
     "context": 0.4,
 }
 _ANSWERS = {"answer": 1, "chosen": 1, "body": 0.45, "rationale": 0.4, "lead": 0.3}
-_CODE_NAME = re.compile(r"[A-Za-z0-9]+(?:[_.:/-][A-Za-z0-9]+)*")
 _JUDGED = (("premise", "hypothesis"), ("text_a", "text_b"), ("sentence_a", "sentence_b"))
 _NUMBERED = re.compile(r"(.*\D)_?(\d)")
-_NON_LETTERS = re.compile(r"[\W_]+")
 
 
 def _unspoken_strength(column: Column) -> float:
@@ -120,15 +118,9 @@ def question_strength(column: Column) -> float:
     name = max(weight * column.named(slot) for slot, weight in _ASK.items())
     name = max(name, 0.7 * column.named("history") * (not column.many))
     against = 0.5 * column.named("rejected") + 0.4 * column.looks("code")
-    against += 0.3 * (column.words < 1.5 and _is_code_name(column))
+    against += 0.3 * (column.words < 1.5)
     against += 0.8 * addresses_bot(column)
     return name + 0.35 * column.looks("question") - against
-
-
-def _is_code_name(column: Column) -> bool:
-    """Values such as `cancel_order`: what a program calls something, not what anybody says."""
-    names = sum(bool(_CODE_NAME.fullmatch(text.strip())) for text in column.present)
-    return names > 0.8 * len(column.present)
 
 
 def answer_strength(column: Column) -> float:
@@ -142,41 +134,6 @@ def answer_strength(column: Column) -> float:
     against += 0.4 * column.named("context") * (name < 0.5)
     against += 0.6 * (column.named("question") >= 0.9 and name < 0.5 and column.looks("code") < 0.5)
     return name + code + prose - against - 0.3 * (column.looks("json") > 0.9)
-
-
-def have_same_words(a: Column, b: Column) -> bool:
-    """Whether two columns hold the same words, one of them perhaps cut into tokens."""
-    both = paired_texts(a, b)
-    unlike = 0
-    for x, y in both:
-        unlike += _letters_only(x) != _letters_only(y)
-        if unlike > 0.2 * len(both):
-            return False
-    return bool(both)
-
-
-def _letters_only(text: str) -> str:
-    """Letters and digits of a text: what is left of it when it is cut into tokens, too."""
-    return _NON_LETTERS.sub("", text).casefold() or text.strip()
-
-
-def containment_share(outer: Column, inner: Column) -> float:
-    """Share of the rows in which one text contains the other."""
-    both = paired_texts(outer, inner)
-    inside = sum(y.strip() in x and len(y.strip()) < len(x) for x, y in both)
-    return inside / max(1, len(both))
-
-
-def drop_token_copies(columns: Sequence[Column]) -> list[Column]:
-    """The columns without those that hold another one's texts cut into tokens."""
-    texts = [c for c in columns if c.text and not c.many and c.words >= 2]
-    copies = [
-        b
-        for a in texts
-        for b in texts
-        if sum(map(len, a.present)) < sum(map(len, b.present)) and have_same_words(a, b)
-    ]
-    return [c for c in columns if c not in copies]
 
 
 def is_tool_path(path: str) -> bool:
