@@ -45,9 +45,8 @@ def drop_copies(columns: Sequence[Column]) -> list[Column]:
 
 def _is_copy(copy: Column, column: Column) -> bool:
     """Whether the same words stand in a longer text: in tokens, or with tags around them."""
-    if column.words < 2 or sum(map(len, column.present)) >= sum(map(len, copy.present)):
-        return False
-    return have_same_words(column, copy)
+    longer = sum(len(x) - len(y) for x, y in paired_texts(copy, column))
+    return column.words >= 2 and longer > 0 and have_same_words(column, copy)
 
 
 def _is_cut(preview: Column, whole: Column) -> bool:

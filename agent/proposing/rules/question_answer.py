@@ -12,6 +12,7 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, question_answer_messages
+from ingot.agent.proposing.rules.accepted_answers import AcceptedAnswer, find_accepted_answers
 from ingot.agent.proposing.rules.context_columns import (
     ColumnRoles,
     good_rows_condition,
@@ -53,6 +54,7 @@ from ingot.agent.proposing.rules.sides import (
     is_explicit_pair,
     is_rewritten,
     is_tool_path,
+    may_be_question,
     preferred_list_element,
     question_strength,
     score_pairs,
@@ -205,10 +207,13 @@ def _pair_draft(
     question: Column,
     answer: Column,
     options: Options | None = None,
+    accepted: AcceptedAnswer | None = None,
 ) -> Draft:
     cast, used = _assign_columns(view, columns, question, answer, options)
     messages = question_answer_messages(_question_parts(cast), _answer_parts(cast, columns))
-    if messages[1]["content"] == answer.path and (steps := find_step_markers(answer)):
+    if accepted:
+        messages[1] = accepted.entry
+    elif messages[1]["content"] == answer.path and (steps := find_step_markers(answer)):
         messages[1]["role"] = {"split": steps}
     body: MappingDocument = {"messages": messages}
     if cast.system:
@@ -216,10 +221,11 @@ def _pair_draft(
     if tools := tools_value(view):
         body["tools"] = tools
     where = good_rows_condition(view, used, answer=answer) or []
-    if blanks := find_placeholders(answer):
+    if not accepted and (blanks := find_placeholders(answer)):
         where = [*where, {"path": answer.path, "not_in": blanks}]
     if where:
         body["where"] = where
+    unsure = accepted is not None and not accepted.sure
     raw = _is_json_of_texts(answer) or question.looks("json") > 0.9
     draft = Draft(
         kind="sft",
@@ -228,7 +234,7 @@ def _pair_draft(
         why=f"user = {question.path}, assistant = {answer.path}",
         pair=True,
         used=used,
-        most=UNDECIDED if _is_undecided(view, columns, cast, used) else 1.0,
+        most=UNDECIDED if _is_undecided(view, columns, cast, used) or unsure else 1.0,
         explicit=is_explicit_pair(question, answer) or cast.how is not None,
         evidence=(
             _side_evidence("user", question, question_strength(question)),
@@ -278,8 +284,27 @@ def question_answer_drafts(view: View) -> list[Draft]:
         return [_pair_draft(view, columns, 1.5, *chosen)]
     lettered = option_columns(columns)
     rest = [c for c in columns if c not in lettered]
-    said = [c for c in rest if c not in judging]
-    return [_pair_draft(view, rest, *found) for found in score_pairs(said)[:4] if found[0] > 0.25]
+    accepted = find_accepted_answers(view)[:2]
+    lists = [list_path(one.element) for one in accepted if one.sure]
+    said = [c for c in rest if c not in judging and list_path(c.path) not in lists]
+    found = [_pair_draft(view, rest, *one) for one in score_pairs(said)[:4] if one[0] > 0.25]
+    return [*_accepted_drafts(view, columns, accepted), *found]
+
+
+def _accepted_drafts(
+    view: View, columns: Sequence[Column], accepted: Sequence[AcceptedAnswer]
+) -> list[Draft]:
+    """The best question of a record with the answer of a list that was accepted."""
+    rest = [c for c in columns if not c.nested]
+    asked = max(
+        (c for c in rest if may_be_question(c) and not c.many),
+        key=lambda c: (question_strength(c), -c.position),
+        default=None,
+    )
+    if asked is None:
+        return []
+    score = question_strength(asked) + 1
+    return [_pair_draft(view, rest, score, asked, one.column, accepted=one) for one in accepted]
 
 
 def _likeliest_columns(columns: Sequence[Column]) -> list[Column]:
