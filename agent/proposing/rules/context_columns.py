@@ -21,8 +21,8 @@ from ingot.agent.proposing.names import (
     spell_name,
     verdict_of,
 )
+from ingot.agent.proposing.rules.answer_keys import Options
 from ingot.agent.proposing.rules.copies import containment_share, have_same_words
-from ingot.agent.proposing.rules.multiple_choice import Options
 from ingot.agent.proposing.rules.passages import Passages
 from ingot.agent.proposing.rules.sides import (
     SURE_SHARE,
@@ -103,6 +103,7 @@ class ColumnRoles:
     options: Options | None = None
     passages: Passages | None = None
     how: str | None = None
+    provisional: Column | None = None
 
 
 def system_column(columns: Sequence[Column], taken: set[str]) -> Column | None:
@@ -336,5 +337,6 @@ def _bad_values(column: Column, worse: Sequence[str], answer: Column | None) -> 
     told = {value: verdict_of(value) for value in sorted(set(judged))}
     bad = [value for value, verdict in told.items() if verdict in worse]
     dropped = sum(text in bad for text in judged)
-    few = 1 < len(told) <= 6 and all(told.values()) and not column.numeric
+    clear = all(told.values()) or "good" in told.values()
+    few = 1 < len(told) <= 6 and clear and not column.numeric
     return bad if few and len(bad) < len(told) and 2 * dropped <= len(judged) else []

@@ -13,6 +13,15 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, question_answer_messages
 from ingot.agent.proposing.rules.accepted_answers import AcceptedAnswer, find_accepted_answers
+from ingot.agent.proposing.rules.answer_keys import (
+    Options,
+    answer_reference,
+    answer_value,
+    other_keys,
+    spell_options_as_answer,
+    truth_words,
+    void_keys,
+)
 from ingot.agent.proposing.rules.context_columns import (
     ColumnRoles,
     good_rows_condition,
@@ -23,9 +32,6 @@ from ingot.agent.proposing.rules.context_columns import (
 )
 from ingot.agent.proposing.rules.copies import drop_copies
 from ingot.agent.proposing.rules.multiple_choice import (
-    Options,
-    answer_reference,
-    answer_value,
     are_replies,
     find_lettered_text,
     find_named_choice,
@@ -34,8 +40,6 @@ from ingot.agent.proposing.rules.multiple_choice import (
     has_inline_options,
     option_columns,
     repeats_options,
-    spell_options_as_answer,
-    truth_words,
 )
 from ingot.agent.proposing.rules.passages import Passages, find_passages
 from ingot.agent.proposing.rules.preference import (
@@ -89,6 +93,8 @@ def _answer_parts(cast: ColumnRoles, columns: Sequence[Column]) -> list[Json]:
         value = _first_filled(answer)
     if cast.options and cast.how:
         value = answer_value(cast.options, answer, cast.how)
+        if cast.how == "key" and answer.fill < 1 and cast.provisional:
+            value = {"any_of": [answer.path, cast.provisional.path]}
     elif better := preferred_column(columns, answer) or preferred_list_element(columns, answer):
         value = better
     elif answer.fill < 1 and len(tries := alternative_answers(answer, columns)) > 1:
@@ -152,7 +158,7 @@ def _is_undecided(
     view: View, columns: Sequence[Column], cast: ColumnRoles, used: frozenset[str]
 ) -> bool:
     """Whether nothing in the rows says that this answer is the right one of several."""
-    if is_only_rated(columns, cast.answer):
+    if is_only_rated(columns, cast.answer) or _is_one_of_keys(columns, cast):
         return True
     left = any(c.named_own("answer") == 1 and c.path not in used for c in columns)
     if any(is_rewritten(c, cast.answer) and c.path not in used for c in (*columns, *view.deep)):
@@ -161,6 +167,13 @@ def _is_undecided(
         return True
     options = None if cast.options else find_options(view, columns)
     return bool(options and cast.answer.path in options.paths and not alternative_stem(cast.answer))
+
+
+def _is_one_of_keys(columns: Sequence[Column], cast: ColumnRoles) -> bool:
+    """Whether another column names options as well, and no name says which one is the key."""
+    if cast.options is None or cast.how != "key" or cast.answer.named("answer") >= 0.5:
+        return False
+    return bool(other_keys(cast.options, cast.answer, columns))
 
 
 def _assign_columns(
@@ -179,6 +192,10 @@ def _assign_columns(
     if cast.options and cast.how == "key":
         cast = replace(cast, options=spell_options_as_answer(cast.options, answer))
     taken = {question.path, answer.path} | (cast.options.paths if cast.options else set())
+    if cast.options and cast.how == "key":
+        others = other_keys(cast.options, answer, columns)
+        prior = [c for c in others if c.named("rejected") >= 0.8 or answer.named("chosen") >= 0.8]
+        cast = replace(cast, provisional=prior[0] if prior else None)
     system = system_column(columns, taken)
     taken |= {system.path} if system else set()
     rationale = rationale_column(columns, answer, taken)
@@ -223,6 +240,8 @@ def _pair_draft(
     where = good_rows_condition(view, used, answer=answer) or []
     if not accepted and (blanks := find_placeholders(answer)):
         where = [*where, {"path": answer.path, "not_in": blanks}]
+    if cast.options and cast.how and (void := void_keys(cast.options, answer)):
+        where = [*where, {"path": answer.path, "not_in": void}]
     if where:
         body["where"] = where
     unsure = accepted is not None and not accepted.sure
@@ -275,8 +294,8 @@ def question_answer_drafts(view: View) -> list[Draft]:
     if weighed:
         return [_pair_draft(view, columns, 1.4, *weighed)]
     chosen = (
-        find_unnamed_choice(columns)
-        or find_named_choice(view, columns)
+        find_named_choice(view, columns)
+        or find_unnamed_choice(columns)
         or find_lettered_text(columns)
     )
     judging = verdict_columns(columns)

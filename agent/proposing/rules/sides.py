@@ -273,6 +273,7 @@ def _fitting_pairs(
         for q in questions
         for a in replies
         if q.path != a.path
+        and not (q.path.startswith("^") and a.path.startswith("^"))
         and not (has_several(q) and a.many and list_path(q.path) == list_path(a.path))
         and (_has_sentences(q, a) or is_explicit_pair(q, a))
         and not (
