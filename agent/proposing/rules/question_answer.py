@@ -65,8 +65,10 @@ from ingot.agent.proposing.rules.sides import (
 )
 from ingot.agent.proposing.rules.transcripts import find_step_markers
 from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.sources.profile import profile_values
 
 UNDECIDED = 0.45
+MOST_PLACES = 6  # of a list whose elements are fields
 MOST_TEXTS = 24  # columns of text that are looked at in pairs
 
 
@@ -286,7 +288,8 @@ def question_answer_drafts(view: View) -> list[Draft]:
     """Drafts for rows that hold a question and an answer in columns, best first."""
     if view.each and is_tool_path(view.each):
         return []
-    columns = drop_copies(_likeliest_columns([c for c in view.columns if c.present]))
+    given = [one for c in view.columns if c.present for one in _split_places(c)]
+    columns = drop_copies(_likeliest_columns(given))
     spoken = find_translation(columns)
     if spoken:
         return [_pair_draft(view, columns, 1.7, *spoken)]
@@ -324,6 +327,27 @@ def _accepted_drafts(
         return []
     score = question_strength(asked) + 1
     return [_pair_draft(view, rest, score, asked, one.column, accepted=one) for one in accepted]
+
+
+def _split_places(column: Column) -> list[Column]:
+    """The places of a list as columns, where the first one asks and the next one does not."""
+    sizes = {len(row) for row in column.values}
+    size = max(sizes, default=0)
+    if not column.path.endswith("[*]") or len(sizes) > 1 or not 2 <= size <= MOST_PLACES:
+        return [column]
+    held = [[row[place] for row in column.values] for place in range(size)]
+    places = [
+        replace(
+            column,
+            path=f"{column.path.removesuffix('[*]')}[{place}]",
+            facts=profile_values(values).paths[0],
+            many=False,
+            values=tuple((value,) for value in values),
+        )
+        for place, values in enumerate(held)
+    ]
+    asks = [one.looks("question") for one in places]
+    return places if asks[0] >= 0.6 and asks[1] < 0.3 and places[1].text else [column]
 
 
 def _likeliest_columns(columns: Sequence[Column]) -> list[Column]:
