@@ -251,7 +251,7 @@ def _continues_question(column: Column, question: Column) -> bool:
         if same and max(follows, column.named("question")) >= 0.5:
             return True
     unsaid = question.named("question") < 0.9 and question.named("instruction") < 0.9
-    if (question.named("title") < 0.9 and not unsaid) or column.nested:
+    if (question.named("title") < 0.9 and not unsaid) or column.nested or column.path[0] == "^":
         return False
     return follows >= 0.8 and column.position > question.position and column.words >= 2
 

@@ -56,6 +56,7 @@ from ingot.agent.proposing.rules.sides import (
     find_placeholders,
     find_translation,
     is_explicit_pair,
+    is_heading,
     is_rewritten,
     is_tool_path,
     may_be_question,
@@ -161,6 +162,8 @@ def _is_undecided(
 ) -> bool:
     """Whether nothing in the rows says that this answer is the right one of several."""
     if is_only_rated(columns, cast.answer) or _is_one_of_keys(columns, cast):
+        return True
+    if is_heading(cast.question, cast.answer):
         return True
     left = any(c.named_own("answer") == 1 and c.path not in used for c in columns)
     if any(is_rewritten(c, cast.answer) and c.path not in used for c in (*columns, *view.deep)):
@@ -330,10 +333,10 @@ def _accepted_drafts(
 
 
 def _split_places(column: Column) -> list[Column]:
-    """The places of a list as columns, where the first one asks and the next one does not."""
+    """The places of a list as columns, where the first one asks and no other one does."""
     sizes = {len(row) for row in column.values}
     size = max(sizes, default=0)
-    if not column.path.endswith("[*]") or len(sizes) > 1 or not 2 <= size <= MOST_PLACES:
+    if not column.path.endswith("[*]") or len(sizes) > 1 or not 3 <= size <= MOST_PLACES:
         return [column]
     held = [[row[place] for row in column.values] for place in range(size)]
     places = [
@@ -347,7 +350,7 @@ def _split_places(column: Column) -> list[Column]:
         for place, values in enumerate(held)
     ]
     asks = [one.looks("question") for one in places]
-    return places if asks[0] >= 0.6 and asks[1] < 0.3 and places[1].text else [column]
+    return places if asks[0] >= 0.6 and max(asks[1:]) < 0.3 and places[1].text else [column]
 
 
 def _likeliest_columns(columns: Sequence[Column]) -> list[Column]:

@@ -179,7 +179,25 @@ def _pair_score(question: Column, answer: Column) -> float:
     many = (0.8 if has_several(question) else 0.1) * question.many
     bare = 0.15 * (answer.words < 2)
     both = question_strength(question) + answer_strength(answer)
-    return both + order + fill - depth - short - many - bare
+    about = 0.8 * is_heading(question, answer) + 0.4 * answer.path.startswith("^")
+    about -= 0.4 * _are_first_places(question, answer)
+    return both + order + fill - depth - short - many - bare - about
+
+
+def _are_first_places(question: Column, answer: Column) -> bool:
+    """Whether both stand in one list, the question first: `fields[0]`, `fields[1]`."""
+    head = question.path.removesuffix("[0]")
+    return head != question.path and answer.path == f"{head}[1]"
+
+
+def is_heading(question: Column, answer: Column) -> bool:
+    """Whether one text is only the title of the other, a summary or a body: nobody asks."""
+    asked = max(question.named(slot) for slot in ("question", "instruction", "input"))
+    told = max(answer.named(slot) for slot in ("answer", "chosen"))
+    titled = (
+        question.named("title") >= 0.8 and max(answer.named("lead"), answer.named("body")) >= 0.8
+    )
+    return titled and question.looks("question") < 0.3 and max(asked, told) < 0.8
 
 
 def _is_bare_label(column: Column, question: Column) -> bool:
