@@ -14,6 +14,7 @@ from typing import Literal
 from ingot.agent.proposing.columns import parse_whole_number
 from ingot.agent.proposing.readings import Reading, plain_reading
 from ingot.converters.sources import Source
+from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.formats.detection import LISTS
 from ingot.converters.sources.sample import Sample, draw_sample
 from ingot.converters.sources.text_kinds import count_words
@@ -77,7 +78,8 @@ def _table_readings(source: Source, lines: Sequence[str]) -> list[Reading]:
     quoted = any(row.startswith('"') or f'{mark}"' in row for row in rows)
     names = _column_names(heads, mark, width + 1)
     facts = {"format": "csv", "delimiter": mark, "quote": '"' * quoted, "columns": names}
-    table = source.with_spec(replace(source.spec, **{**facts, "columns": tuple(names)}))
+    spec = SourceSpec.from_document(facts)
+    table = source.with_spec(replace(spec, files=source.spec.files))
     why = "cells below lines that begin with #"
     return [plain_reading(draw_sample(table), {**source.guessed.to_document(), **facts}, 1.0, why)]
 

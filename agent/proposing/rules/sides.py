@@ -194,10 +194,9 @@ def is_heading(question: Column, answer: Column) -> bool:
     """Whether one text is only the title of the other, a summary or a body: nobody asks."""
     asked = max(question.named(slot) for slot in ("question", "instruction", "input"))
     told = max(answer.named(slot) for slot in ("answer", "chosen"))
-    titled = (
-        question.named("title") >= 0.8 and max(answer.named("lead"), answer.named("body")) >= 0.8
-    )
-    return titled and question.looks("question") < 0.3 and max(asked, told) < 0.8
+    body = answer.named("body") >= 0.8 and told < 0.8
+    titled = question.named("title") >= 0.8 and question.looks("question") < 0.3
+    return titled and (body or answer.named("lead") >= 0.8) and asked < 0.8
 
 
 def _is_bare_label(column: Column, question: Column) -> bool:
