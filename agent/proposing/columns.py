@@ -259,13 +259,16 @@ _KEY = re.compile(
     r"([A-Za-z]{1,12}[-_:#.]?)(?=[0-9A-Fa-f]*\d)[0-9A-Fa-f]{3,}(?:[-_.][0-9A-Za-z]+)*"
 )
 
+_HEX = re.compile(r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}", re.IGNORECASE)
+
 
 def _are_keys(texts: Sequence[str]) -> bool:
-    """Whether texts are keys of something: `pr-42034`, `out-1381216f`; one prefix, many numbers."""
+    """Whether texts are keys of something: `pr-42034`, `out-1381216f`, `05fe8a2c`."""
     found = [_KEY.fullmatch(text.strip()) for text in texts[:200]]
     prefixes = [match[1] for match in found if match]
     most = max(map(prefixes.count, set(prefixes)), default=0)
-    return len(texts) > 3 and most >= 0.8 * len(found)
+    hexed = sum(bool(_HEX.fullmatch(text.strip())) for text in texts[:200])
+    return len(texts) > 3 and max(most, hexed) >= 0.8 * len(found)
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,22 @@ quotes decide with them; where these do not agree, the proposal says so and is f
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Literal
 
+from ingot.agent.proposing.columns import parse_whole_number
 from ingot.agent.proposing.readings import Reading, plain_reading
 from ingot.converters.sources import Source
+from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.formats.detection import LISTS
 from ingot.converters.sources.sample import Sample, draw_sample
 from ingot.converters.sources.text_kinds import count_words
 
 _FILES = 6  # from so many short files on each is a text of its own
+_HEADS = 20  # lines at the beginning that may say how a file is made
 _LINES = 80  # of a short file
 _BLOCKS = 5
 _IN_BLOCKS = 0.45  # the most that a line may claim where texts are blocks of lines
@@ -57,7 +61,41 @@ def plain_text_readings(
     reading = plain_reading(files, facts, 1.1 if whole else 0.7, "a file is a text")
     if books == "maybe" and not whole:  # the mapping states what is in doubt
         lines = replace(lines, source={**facts, "root": "[*]"}, why=_UNCLEAR)
-    return replace(lines, most=most), [replace(reading, most=most)]
+    return replace(lines, most=most), [*_table_readings(source, texts), replace(reading, most=most)]
+
+
+def _table_readings(source: Source, lines: Sequence[str]) -> list[Reading]:
+    """Lines of cells below lines that begin with `#`: an export that says so how it is made."""
+    heads = [line for line in lines[:_HEADS] if line.startswith("#")]
+    rows = [line for line in lines if line.strip() and not line.startswith("#")]
+    if not heads or not rows or not lines[0].startswith("#"):
+        return []
+    counts = {mark: Counter(row.count(mark) for row in rows).most_common(1)[0] for mark in "\t;|"}
+    mark = max(counts, key=lambda one: counts[one][0] > 0 and counts[one][1])
+    width, alike = counts[mark]
+    if not width or alike < _SHARE * len(rows):
+        return []
+    quoted = any(row.startswith('"') or f'{mark}"' in row for row in rows)
+    names = _column_names(heads, mark, width + 1)
+    facts = {"format": "csv", "delimiter": mark, "quote": '"' * quoted, "columns": names}
+    spec = SourceSpec.from_document(facts)
+    table = source.with_spec(replace(spec, files=source.spec.files))
+    why = "cells below lines that begin with #"
+    return [plain_reading(draw_sample(table), {**source.guessed.to_document(), **facts}, 1.0, why)]
+
+
+def _column_names(heads: Sequence[str], mark: str, width: int) -> list[str]:
+    """The names that lines like `#columns:a;b` or `#tags column:7` give to columns."""
+    names = [f"c{place}" for place in range(width)]
+    for head in heads:
+        key, _, value = head[1:].partition(":")
+        name, _, what = key.partition(" ")
+        place = parse_whole_number(value) or 0
+        if key == "columns" and value.count(mark) == width - 1:
+            return value.split(mark)
+        if what == "column" and 0 < place <= width and name not in names:
+            names[place - 1] = name
+    return names
 
 
 def find_books(source: Source, texts: Sequence[str]) -> Literal["yes", "maybe", "no"]:

@@ -142,9 +142,11 @@ def _named_roles(values: Iterable[str]) -> dict[str, str | None]:
     named = {value: speaker_role(value) for value in values}
     if len(named) > 1 and set(named.values()) in ({"user"}, {"assistant"}):
         return dict.fromkeys(named)  # `user1` and `user2`: two people, whatever they are called
-    letters = {value.lower() for value in named if len(value) == 1}
+    letters = {value.lower() for value in named if len(value) == 1 and value.isascii()}
     if letters and not {"q", "a"} <= letters:
-        return {value: role if len(value) > 1 else None for value, role in named.items()}
+        return {
+            value: role if value.lower() not in letters else None for value, role in named.items()
+        }
     return named
 
 

@@ -12,7 +12,7 @@ from ingot.agent.privacy.redaction import (
 from ingot.agent.proposing.columns import Column, View, list_path, parent_path, text_of
 from ingot.agent.proposing.llm.inventory import role_shares, role_values, short_text
 from ingot.agent.proposing.readings import rows_by_shape
-from ingot.agent.proposing.rules import multiple_choice, sides
+from ingot.agent.proposing.rules import answer_keys, multiple_choice, sides
 from ingot.converters.paths import join_path
 from ingot.converters.rows import Json
 
@@ -173,7 +173,7 @@ def _option_lines(view: View, columns: Sequence[Column]) -> Iterator[str]:
         numbering = present > 3 and column.distinct == present and column.numeric
         if column.many or fixed or numbering:
             continue
-        how = multiple_choice.answer_reference(options, column)
+        how = answer_keys.answer_reference(options, column)
         if how and not (how.startswith("place") and column.distinct > max(map(len, options.keys))):
             named = ", ".join(map(display_path, sorted(options.paths)))
             yield f"{_shown_path(column)} {_NAMES[how]} ({named})"

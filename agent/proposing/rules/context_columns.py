@@ -1,10 +1,5 @@
-"""Find what belongs beside a question and its answer: context, system text, reasoning and tools.
+"""Find what belongs beside a question and its answer: context, system text, reasoning and tools."""
 
-A passage keeps its title, and passages keep their order. What a search found, with a mark at what
-is of use, is not context.
-"""
-
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +10,7 @@ from ingot.agent.proposing.columns import (
     last_name,
     list_path,
     outer_names,
-    parent_path,
     text_of,
-    total_chars,
-    values_at,
 )
 from ingot.agent.proposing.names import (
     flags_bad_rows,
@@ -29,129 +21,20 @@ from ingot.agent.proposing.names import (
     spell_name,
     verdict_of,
 )
-from ingot.agent.proposing.rules.multiple_choice import Options
+from ingot.agent.proposing.rules.answer_keys import Options
+from ingot.agent.proposing.rules.copies import containment_share, have_same_words
+from ingot.agent.proposing.rules.passages import Passages
 from ingot.agent.proposing.rules.sides import (
     SURE_SHARE,
     addresses_bot,
-    containment_share,
     detect_language,
-    have_same_words,
     judged_partner,
     rival_columns,
 )
 from ingot.agent.proposing.speakers import speaking_role
-from ingot.converters.paths import compile_path, quote_name
+from ingot.converters.paths import compile_path
 from ingot.converters.rows import Json
-from ingot.converters.sources.profile import PathFacts
 from ingot.converters.sources.text_kinds import count_words
-
-_OF_SEARCH = re.compile(r"select|click|relevan|retriev", re.IGNORECASE)
-_LEAST_WORDS = 5
-_BODIES = ("context", "body", "utterance")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Passages:
-    """Passages of a record.
-
-    Attributes:
-        value: gives all of them; None where they are better left out.
-        head: the place where they stand.
-    """
-
-    value: Json
-    head: str
-
-
-def find_passages(view: View) -> Passages | None:
-    """The passages that a record lists beside its question, None where there are none."""
-    for facts in view.facts.paths:
-        if facts.path == "$" or "[*]" in facts.path:
-            continue
-        if name_strength(last_name(facts.path), "context") < 0.8:
-            continue
-        below = (f"{facts.path}.", f"{facts.path}[*].")
-        if any(_is_selection_flag(f) for f in view.facts.paths if f.path.startswith(below)):
-            return Passages(value=None, head=facts.path)
-        if facts.types.get("list"):
-            value = _nested_passages(view, facts.path) or _object_passages(view, facts.path)
-        elif facts.types.get("object"):
-            value = _parallel_passages(view, facts.path)
-        else:
-            value = None
-        if value is not None:
-            return Passages(value=value, head=facts.path)
-    return None
-
-
-def _nested_passages(view: View, head: str) -> Json:
-    """Lists in a list: `[title, [sentence, ...]]`, or the sentences of each passage."""
-    elements = [e for node in view.nodes for e in values_at(f"{head}[*]", node)]
-    if not elements or not all(isinstance(e, list) and e for e in elements):
-        return None
-    if all(_is_text_list(e) for e in elements) and not all(len(e) == 2 for e in elements):
-        return {"path": f"{head}[*][*]"}
-    titled = all(len(e) == 2 and isinstance(e[0], str) for e in elements)
-    if not titled:
-        return None
-    if all(_is_text_list(e[1]) for e in elements):
-        return {"each": f"{head}[*]", "concat": ["[0]", "[1][*]"]}
-    told = all(isinstance(e[1], str) for e in elements) and _are_prose([e[1] for e in elements])
-    return {"each": f"{head}[*]", "concat": ["[0]", "[1]"]} if told else None
-
-
-def _is_text_list(value: Json) -> bool:
-    return isinstance(value, list) and all(isinstance(v, str) for v in value)
-
-
-def _are_prose(texts: Sequence[str]) -> bool:
-    return sum(map(count_words, texts)) >= _LEAST_WORDS * len(texts)
-
-
-def _object_passages(view: View, head: str) -> Json:
-    """Objects in a list, each with a text and perhaps a title."""
-    inside = [f for f in view.facts.paths if f.path.startswith(f"{head}[*].") and f.chars]
-    flat = [f for f in inside if f.path.count("[*]") == 1]
-    titles = [f for f in flat if name_strength(last_name(f.path), "title") >= 0.95]
-    lists = [f for f in inside if f.path.endswith("[*]") and f.path.count("[*]") == 2]
-    body = _longest_place([f for f in (*flat, *lists) if f not in titles])
-    if body is None or not titles:
-        return None
-    within = [f.path.removeprefix(f"{head}[*].") for f in (titles[0], body)]
-    return {"each": f"{head}[*]", "concat": list(within)}
-
-
-def _is_selection_flag(facts: PathFacts) -> bool:
-    """Whether a place says which results of a search are of use, as `is_selected` does."""
-    number = facts.types.get("boolean") or facts.types.get("integer")
-    return bool(number) and bool(_OF_SEARCH.search(last_name(facts.path)))
-
-
-def _longest_place(found: Sequence[PathFacts]) -> PathFacts | None:
-    """The place with the most text, under a name that a text goes by."""
-    named = [
-        f
-        for f in found
-        if max(name_strength(last_name(f.path), slot) for slot in _BODIES) >= 0.8
-        and _are_prose(f.examples)
-    ]
-    return max(named, key=total_chars, default=None)
-
-
-def _parallel_passages(view: View, head: str) -> Json:
-    """Titles and texts in lists of their own, in step."""
-    inside = [
-        f for f in view.facts.paths if parent_path(f.path.split("[*]", 1)[0]) == head and f.chars
-    ]
-    lists = [f for f in inside if f.path.endswith("[*]")]
-    title = next((f for f in lists if name_strength(last_name(f.path), "title") >= 0.95), None)
-    body = _longest_place([f for f in lists if f is not title])
-    if title is None or body is None:
-        return None
-    name = f"{head}.{quote_name(last_name(body.path))}".replace(".[", "[")
-    sentences = "[1][*]" if body.path.count("[*]") == 2 else "[1]"
-    return {"each": [title.path, f"{name}[*]"], "concat": ["[0]", sentences]}
-
 
 _CHARACTER = ("char", "character", "persona", "npc", "companion")
 _DESCRIBES = name_group("descriptions")
@@ -220,6 +103,7 @@ class ColumnRoles:
     options: Options | None = None
     passages: Passages | None = None
     how: str | None = None
+    provisional: Column | None = None
 
 
 def system_column(columns: Sequence[Column], taken: set[str]) -> Column | None:
@@ -367,7 +251,7 @@ def _continues_question(column: Column, question: Column) -> bool:
         if same and max(follows, column.named("question")) >= 0.5:
             return True
     unsaid = question.named("question") < 0.9 and question.named("instruction") < 0.9
-    if question.named("title") < 0.9 and not unsaid:
+    if (question.named("title") < 0.9 and not unsaid) or column.nested or column.path[0] == "^":
         return False
     return follows >= 0.8 and column.position > question.position and column.words >= 2
 
@@ -421,7 +305,10 @@ def tools_value(view: View) -> Json:
 
 
 def good_rows_condition(
-    view: View, used: frozenset[str], worse: Sequence[str] = ("bad", "gone")
+    view: View,
+    used: frozenset[str],
+    worse: Sequence[str] = ("bad", "gone"),
+    answer: Column | None = None,
 ) -> list[Json] | None:
     """Conditions on the rows that a person or a program has judged: the good ones are taken."""
     beside = {tuple(outer_names(path)) for path in used} | {()}
@@ -435,16 +322,21 @@ def good_rows_condition(
             found.append({"path": column.path, "in": [True]})
         elif truths and column.distinct == 2 and flags_bad_rows(column.name):
             found.append({"path": column.path, "not_in": [True]})
-        elif bad := _bad_values(column, worse):
+        elif bad := _bad_values(column, worse, answer):
             found.append({"path": column.path, "not_in": bad})
     return found or None
 
 
-def _bad_values(column: Column, worse: Sequence[str]) -> list[str]:
-    """The values that call a row bad, in a column of few values that all judge it."""
-    values = sorted(set(column.present))
-    told = {value: verdict_of(value) for value in values}
-    bad = [value for value in values if told[value] in worse]
-    dropped = sum(text in bad for text in column.present)
-    few = 1 < len(values) <= 6 and all(told.values()) and not column.numeric
-    return bad if few and len(bad) < len(values) and 2 * dropped <= len(column.texts) else []
+def _bad_values(column: Column, worse: Sequence[str], answer: Column | None) -> list[str]:
+    """The values that call a row bad, in a column of few values that all judge it.
+
+    Where there is no answer, a value may say so in any way.
+    """
+    given = answer.texts if answer else column.texts
+    judged = [x for x, y in zip(column.texts, given, strict=True) if x.strip() and y.strip()]
+    told = {value: verdict_of(value) for value in sorted(set(judged))}
+    bad = [value for value, verdict in told.items() if verdict in worse]
+    dropped = sum(text in bad for text in judged)
+    clear = all(told.values()) or "good" in told.values()
+    few = 1 < len(told) <= 6 and clear and not column.numeric
+    return bad if few and len(bad) < len(told) and 2 * dropped <= len(judged) else []

@@ -23,11 +23,8 @@ from ingot.agent.proposing.rules.context_columns import (
     tools_value,
 )
 from ingot.agent.proposing.rules.dialogue import find_talks
-from ingot.agent.proposing.rules.question_answer import (
-    Verdict,
-    find_verdict,
-    question_answer_drafts,
-)
+from ingot.agent.proposing.rules.preference import Verdict, find_verdict
+from ingot.agent.proposing.rules.question_answer import question_answer_drafts
 from ingot.agent.proposing.rules.sides import answer_strength, preferred_list_element
 from ingot.agent.proposing.rules.transcripts import Markers, entry_content, find_markers
 from ingot.converters.rows import Json, MappingDocument

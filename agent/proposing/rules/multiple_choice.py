@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ingot.agent.proposing.columns import (
     Column,
@@ -10,15 +10,13 @@ from ingot.agent.proposing.columns import (
     last_name,
     list_path,
     parent_path,
-    parse_whole_number,
     text_of,
     total_chars,
     values_at,
 )
-from ingot.agent.proposing.names import alias_tables, name_strength, spell_name, truth_of
+from ingot.agent.proposing.names import name_strength, spell_name
+from ingot.agent.proposing.rules.answer_keys import LETTERS, Options, answer_reference
 from ingot.agent.proposing.rules.sides import (
-    SURE_SHARE,
-    detect_language,
     may_be_question,
     question_strength,
 )
@@ -40,23 +38,6 @@ _INSIDE = re.compile(
     r"(?:^|\n|\s|\\n)[(（]?[AaＡ][)）.．、:：].*?(?:^|\n|\s|\\n)[(（]?[BbＢ][)）.．、:：]",
     re.DOTALL,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """The options of a question.
-
-    Attributes:
-        shown: the value that renders them with letters, for the user's turn.
-        bare: the value that gives their texts in order, None where a pick is not possible.
-        keys: per row what an answer may name: the letters or labels shown, in order.
-    """
-
-    shown: Json
-    bare: dict[str, Json] | None
-    keys: tuple[tuple[str, ...], ...]
-    texts: tuple[tuple[str, ...], ...]
-    paths: frozenset[str]
 
 
 def has_inline_options(texts: Sequence[str]) -> bool:
@@ -90,7 +71,7 @@ def repeats_options(options: Options, question: Column) -> bool:
 
 
 def _option_letters(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple("ABCDEFGHIJ"[: len(row)]) for row in rows)
+    return tuple(tuple(LETTERS[: len(row)]) for row in rows)
 
 
 def _are_labelled(texts: Sequence[Sequence[str]]) -> bool:
@@ -184,7 +165,8 @@ def _object_options(view: View) -> Options | None:
         if not facts.path.endswith("[*]") or facts.path.count("[*]") != 1:
             continue
         head = list_path(facts.path)
-        if facts.types.get("object") and name_strength(last_name(head), "options") >= 0.8:
+        named = name_strength(last_name(head), "options") >= 0.8
+        if facts.types.get("object") and (named or _have_letters(view, facts.path)):
             found = _labelled_objects(view, facts.path)
         elif facts.types.get("string") and name_strength(last_name(head), "options") < 1:
             found = _parallel_lists(view, facts.path)
@@ -193,6 +175,17 @@ def _object_options(view: View) -> Options | None:
         if found:
             return found
     return None
+
+
+def _have_letters(view: View, element: str) -> bool:
+    """Whether a field of the elements letters them in every row: A, B, C, ..."""
+    inner = [f.path for f in view.facts.paths if f.path.startswith(element + ".")]
+    rows = ([t for t in _row_texts(view, path) if t] for path in inner)
+    return any(one and all(map(_counts_letters, one)) for one in rows)
+
+
+def _counts_letters(texts: Sequence[str]) -> bool:
+    return len(texts) > 1 and list(map(str.upper, texts)) == list(LETTERS[: len(texts)])
 
 
 def _are_labels(facts: PathFacts) -> bool:
@@ -263,47 +256,6 @@ def numbered_answer_options(columns: Sequence[Column]) -> Options | None:
         if options and any(c.distinct > 1 and answer_reference(options, c) for c in labels):
             return options
     return None
-
-
-def answer_reference(options: Options, answer: Column) -> str | None:
-    """How an answer names an option: `key`, `place0`, `place1` or `text`; None if it does not."""
-    rows = zip(answer.texts, options.texts, options.keys, strict=True)
-    told = [(a.strip(), o, keys) for a, o, keys in rows if a.strip() and o]
-    if not told:
-        return None
-    pairs = [(a, o) for a, o, _ in told]
-    bare = [re.sub(r"^[(\[（【]|[)\]）】.]$", "", a).upper() for a, _ in pairs]
-    if all(a in map(str.upper, keys) for a, (_, _, keys) in zip(bare, told, strict=True)):
-        return "key"
-    last = "ABCDEFGHIJ"[: max(len(o) for _, o in pairs)][-1]
-    if all(re.fullmatch(rf"[A-{last}]+|[A-{last}](?:[,、\s]+[A-{last}])*", a) for a in bare):
-        return "key"
-    numbers = [(parse_whole_number(a), len(o)) for a, o in pairs]
-    places = [(place, size) for place, size in numbers if place is not None]
-    if len(places) == len(pairs):
-        if min(places)[0] >= 1 and max(places)[0] == max(size for _, size in places):
-            return "place1"
-        return "place0" if all(place < size for place, size in places) else None
-    same = sum(any(a == text.strip() for text in o) for a, o in pairs)
-    return "text" if same >= 0.8 * len(pairs) else None
-
-
-def spell_options_as_answer(options: Options, answer: Column) -> Options:
-    """Options with small letters where the answers name them by small letters."""
-    small = all(text.strip().islower() for text in answer.present)
-    if not (small and isinstance(options.shown, dict) and options.shown.get("label") == "A. "):
-        return options
-    return replace(options, shown={**options.shown, "label": "a. "})
-
-
-def answer_value(options: Options, answer: Column, how: str) -> Json:
-    """What the assistant says: the answer as it stands, or the text that a number points to."""
-    if how in ("key", "text") or options.bare is None:
-        return answer.path
-    if how == "place0":
-        return {**options.bare, "pick": answer.path}
-    table = {str(place + 1): str(place) for place in range(max(map(len, options.keys)))}
-    return {**options.bare, "pick": {"path": answer.path, "map": table}}
 
 
 def _options_needed(answer: Column) -> int:
@@ -393,7 +345,7 @@ def find_named_choice(
     if repeats_options(options, asked):
         return None
     told = [
-        (max(c.named("answer"), 0.8 * c.named("label")) + 0.1 * c.fill, -c.position, c)
+        (_key_strength(c), -c.position, c)
         for c in rest
         if c is not asked
         and max(c.named("answer"), c.named("label")) >= 0.5
@@ -410,11 +362,7 @@ def find_named_choice(
     return (asked, best[2], options) if best else None
 
 
-def truth_words(asked: Column, answer: Column) -> dict[str, str]:
-    """The words for 1 and 0 as the answers to statements, in the language of these."""
-    told = {text.strip() for text in answer.present}
-    if len(told) != 2 or None in map(truth_of, told) or asked.looks("question") > 0.3:
-        return {}
-    code, share = detect_language(asked.present)
-    words = alias_tables()["truth"].get(code) if share >= SURE_SHARE else None
-    return {t: words[not truth_of(t)] for t in sorted(told)} if words else {}
+def _key_strength(column: Column) -> float:
+    """How far a column is the key: the final one before a provisional one."""
+    final = 0.3 * column.named("chosen") - 0.6 * column.named("rejected")
+    return max(column.named("answer"), 0.8 * column.named("label")) + 0.1 * column.fill + final

@@ -1,8 +1,7 @@
-"""Draft questions and answers from columns, with the column that says which answer is better."""
+"""Draft questions and answers from columns."""
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ingot.agent.proposing.columns import (
     Column,
@@ -11,23 +10,28 @@ from ingot.agent.proposing.columns import (
     list_path,
     parse_json_text,
 )
-from ingot.agent.proposing.names import spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, question_answer_messages
+from ingot.agent.proposing.rules.accepted_answers import AcceptedAnswer, find_accepted_answers
+from ingot.agent.proposing.rules.answer_keys import (
+    Options,
+    answer_reference,
+    answer_value,
+    other_keys,
+    spell_options_as_answer,
+    truth_words,
+    void_keys,
+)
 from ingot.agent.proposing.rules.context_columns import (
     ColumnRoles,
-    Passages,
-    find_passages,
     good_rows_condition,
     rationale_column,
     system_column,
     tools_value,
     user_turn_columns,
 )
+from ingot.agent.proposing.rules.copies import drop_copies
 from ingot.agent.proposing.rules.multiple_choice import (
-    Options,
-    answer_reference,
-    answer_value,
     are_replies,
     find_lettered_text,
     find_named_choice,
@@ -36,172 +40,36 @@ from ingot.agent.proposing.rules.multiple_choice import (
     has_inline_options,
     option_columns,
     repeats_options,
-    spell_options_as_answer,
-    truth_words,
+)
+from ingot.agent.proposing.rules.passages import Passages, find_passages
+from ingot.agent.proposing.rules.preference import (
+    is_only_rated,
+    preferred_column,
+    rival_answer,
+    verdict_columns,
 )
 from ingot.agent.proposing.rules.sides import (
-    PREFERS,
     alternative_answers,
     alternative_stem,
     answer_strength,
-    drop_token_copies,
     find_judged_pair,
     find_placeholders,
     find_translation,
     is_explicit_pair,
+    is_heading,
     is_rewritten,
     is_tool_path,
+    may_be_question,
     preferred_list_element,
     question_strength,
     score_pairs,
 )
 from ingot.agent.proposing.rules.transcripts import find_step_markers
 from ingot.converters.rows import Json, MappingDocument
-
-_SIDE_NAMES = (("0", "1"), ("1", "2"), ("a", "b"))
-_TIE = re.compile(r"tie|draw|both|neither|same|equal|none|null|skip")
-_RATED = re.compile(r"score|rating|votes?|likes|reward|rank")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """Which of two sides a column calls the better one.
-
-    Attributes:
-        column: where it says so.
-        second: its values that stand for the second side; any other one stands for the first.
-    """
-
-    column: Column
-    second: tuple[str, ...]
-    values: tuple[str, ...]
-
-    @property
-    def pick(self) -> Json:
-        """The number of the better side, as a value of the mapping."""
-        if set(self.values) == {"0", "1"} and self.second == ("1",):
-            return self.column.path
-        table = {value: int(value in self.second) for value in self.values}
-        return {"path": self.column.path, "map": {**table, "*": 0}}
-
-
-def _name_tokens(name: str) -> tuple[str, ...]:
-    """The words of a name, a number at its end apart (`output1`)."""
-    return tuple(re.findall(r"[^\W\d_]+|\d+", spell_name(name)))
-
-
-def differing_words(first: str, second: str) -> tuple[str, str] | None:
-    """The two words in which two names differ, where these number or letter two sides."""
-    ours, theirs = _name_tokens(first), _name_tokens(second)
-    unlike = [(x, y) for x, y in zip(ours, theirs, strict=False) if x != y]
-    same = len(ours) == len(theirs) > 1 and len(unlike) == 1
-    return unlike[0] if same and unlike[0] in _SIDE_NAMES else None
-
-
-def _second_side_values(column: Column, sides: tuple[str, str]) -> tuple[str, ...] | None:
-    """The values that name the second side, None where the values do not name sides."""
-    values = sorted(set(column.present))
-    told: dict[str, int] = {}
-    for value in values:
-        words = set(_name_tokens(value))
-        if sum(side in words for side in sides) == 1:
-            told[value] = int(sides[1] in words)
-        elif not _TIE.search(value.lower()):
-            break
-    else:
-        return tuple(v for v, side in told.items() if side) if len(set(told.values())) > 1 else None
-    return ("1",) if values == ["0", "1"] else None
-
-
-def _one_side_verdict(column: Column, sides: tuple[str, str]) -> tuple[str, ...] | None:
-    """A column that says of one side whether it won: `winner_model_b`."""
-    words = _name_tokens(column.name)
-    if not {*column.present} <= {"0", "1", "true", "false"} or column.distinct != 2:
-        return None
-    untrue, truth = sorted(set(column.present))
-    won = [side in words for side in sides]
-    return None if won[0] == won[1] else (truth if won[1] else untrue,)
-
-
-def _rating_columns(
-    columns: Sequence[Column], sides: tuple[str, str]
-) -> tuple[Column, Column] | None:
-    """Numbers that rate both sides: `score_A`, `score_B`."""
-    numbers = [c for c in columns if c.nature == "number" and _RATED.search(spell_name(c.name))]
-    pairs = ((a, b) for a in numbers for b in numbers if differing_words(a.name, b.name) == sides)
-    return next(pairs, None)
-
-
-def _reverse_verdict(verdict: Verdict, rated: tuple[Column, Column] | None) -> Verdict:
-    """The verdict the other way round, where the better rating is always on the other side."""
-    if rated is None:
-        return verdict
-    lower = "rank" in spell_name(rated[0].name)
-    agree = against = 0
-    for said, x, y in zip(verdict.column.texts, rated[0].texts, rated[1].texts, strict=True):
-        try:
-            gap = (float(y) - float(x)) * (-1 if lower else 1)
-        except ValueError:
-            continue
-        if gap and said in verdict.values:
-            agree += (gap > 0) == (said in verdict.second)
-            against += (gap > 0) != (said in verdict.second)
-    if against <= 3 * agree:
-        return verdict
-    return replace(verdict, second=tuple(v for v in verdict.values if v not in verdict.second))
-
-
-def find_verdict(columns: Sequence[Column], first: str, second: str) -> Verdict | None:
-    """The column that says which of two is better, by the names of the two."""
-    sides = differing_words(first, second)
-    if sides is None:
-        return None
-    for column in columns:
-        named = PREFERS.search(spell_name(column.name).replace("_", " "))
-        if not named or column.many or not 1 < column.distinct <= 6 or column.words > 4:
-            continue
-        found = _one_side_verdict(column, sides) or _second_side_values(column, sides)
-        if found:
-            values = tuple(sorted(set(column.present)))
-            return _reverse_verdict(
-                Verdict(column=column, second=found, values=values), _rating_columns(columns, sides)
-            )
-    return None
-
-
-def verdict_columns(columns: Sequence[Column]) -> list[Column]:
-    """The columns that only say which of two texts is better."""
-    texts = [c for c in columns if c.text and not c.many]
-    found = (find_verdict(columns, a.name, b.name) for a in texts for b in texts if a is not b)
-    return [verdict.column for verdict in found if verdict]
-
-
-def rival_answer(columns: Sequence[Column], answer: Column) -> Column | None:
-    """The other one of two answers, where this is the first."""
-    texts = [c for c in columns if c.text and not c.many and c is not answer]
-    return next((c for c in texts if differing_words(answer.name, c.name)), None)
-
-
-def preferred_column(columns: Sequence[Column], answer: Column) -> dict[str, Json] | None:
-    """The better one of two answers in columns of their own, as the rows say."""
-    other = rival_answer(columns, answer)
-    verdict = find_verdict(columns, answer.name, other.name) if other else None
-    if other is None or verdict is None:
-        return None
-    return {"concat": [answer.path, other.path], "pick": verdict.pick}
-
-
-def is_only_rated(columns: Sequence[Column], answer: Column) -> bool:
-    """Whether two answers are told apart by numbers alone, which a mapping cannot compare."""
-    other = rival_answer(columns, answer)
-    sides = differing_words(answer.name, other.name) if other else None
-    return (
-        bool(other and sides and _rating_columns(columns, sides))
-        and preferred_column(columns, answer) is None
-    )
-
+from ingot.converters.sources.profile import profile_values
 
 UNDECIDED = 0.45
+MOST_PLACES = 6  # of a list whose elements are fields
 MOST_TEXTS = 24  # columns of text that are looked at in pairs
 
 
@@ -228,6 +96,8 @@ def _answer_parts(cast: ColumnRoles, columns: Sequence[Column]) -> list[Json]:
         value = _first_filled(answer)
     if cast.options and cast.how:
         value = answer_value(cast.options, answer, cast.how)
+        if cast.how == "key" and answer.fill < 1 and cast.provisional:
+            value = {"any_of": [answer.path, cast.provisional.path]}
     elif better := preferred_column(columns, answer) or preferred_list_element(columns, answer):
         value = better
     elif answer.fill < 1 and len(tries := alternative_answers(answer, columns)) > 1:
@@ -291,7 +161,9 @@ def _is_undecided(
     view: View, columns: Sequence[Column], cast: ColumnRoles, used: frozenset[str]
 ) -> bool:
     """Whether nothing in the rows says that this answer is the right one of several."""
-    if is_only_rated(columns, cast.answer):
+    if is_only_rated(columns, cast.answer) or _is_one_of_keys(columns, cast):
+        return True
+    if is_heading(cast.question, cast.answer):
         return True
     left = any(c.named_own("answer") == 1 and c.path not in used for c in columns)
     if any(is_rewritten(c, cast.answer) and c.path not in used for c in (*columns, *view.deep)):
@@ -300,6 +172,13 @@ def _is_undecided(
         return True
     options = None if cast.options else find_options(view, columns)
     return bool(options and cast.answer.path in options.paths and not alternative_stem(cast.answer))
+
+
+def _is_one_of_keys(columns: Sequence[Column], cast: ColumnRoles) -> bool:
+    """Whether another column names options as well, and no name says which one is the key."""
+    if cast.options is None or cast.how != "key" or cast.answer.named("answer") >= 0.5:
+        return False
+    return bool(other_keys(cast.options, cast.answer, columns))
 
 
 def _assign_columns(
@@ -318,6 +197,10 @@ def _assign_columns(
     if cast.options and cast.how == "key":
         cast = replace(cast, options=spell_options_as_answer(cast.options, answer))
     taken = {question.path, answer.path} | (cast.options.paths if cast.options else set())
+    if cast.options and cast.how == "key":
+        others = other_keys(cast.options, answer, columns)
+        prior = [c for c in others if c.named("rejected") >= 0.8 or answer.named("chosen") >= 0.8]
+        cast = replace(cast, provisional=prior[0] if prior else None)
     system = system_column(columns, taken)
     taken |= {system.path} if system else set()
     rationale = rationale_column(columns, answer, taken)
@@ -346,21 +229,27 @@ def _pair_draft(
     question: Column,
     answer: Column,
     options: Options | None = None,
+    accepted: AcceptedAnswer | None = None,
 ) -> Draft:
     cast, used = _assign_columns(view, columns, question, answer, options)
     messages = question_answer_messages(_question_parts(cast), _answer_parts(cast, columns))
-    if messages[1]["content"] == answer.path and (steps := find_step_markers(answer)):
+    if accepted:
+        messages[1] = accepted.entry
+    elif messages[1]["content"] == answer.path and (steps := find_step_markers(answer)):
         messages[1]["role"] = {"split": steps}
     body: MappingDocument = {"messages": messages}
     if cast.system:
         body["system"] = _path_beside_first(cast.system, answer)
     if tools := tools_value(view):
         body["tools"] = tools
-    where = good_rows_condition(view, used) or []
-    if blanks := find_placeholders(answer):
+    where = good_rows_condition(view, used, answer=answer) or []
+    if not accepted and (blanks := find_placeholders(answer)):
         where = [*where, {"path": answer.path, "not_in": blanks}]
+    if cast.options and cast.how and (void := void_keys(cast.options, answer)):
+        where = [*where, {"path": answer.path, "not_in": void}]
     if where:
         body["where"] = where
+    unsure = accepted is not None and not accepted.sure
     raw = _is_json_of_texts(answer) or question.looks("json") > 0.9
     draft = Draft(
         kind="sft",
@@ -369,7 +258,7 @@ def _pair_draft(
         why=f"user = {question.path}, assistant = {answer.path}",
         pair=True,
         used=used,
-        most=UNDECIDED if _is_undecided(view, columns, cast, used) else 1.0,
+        most=UNDECIDED if _is_undecided(view, columns, cast, used) or unsure else 1.0,
         explicit=is_explicit_pair(question, answer) or cast.how is not None,
         evidence=(
             _side_evidence("user", question, question_strength(question)),
@@ -402,7 +291,8 @@ def question_answer_drafts(view: View) -> list[Draft]:
     """Drafts for rows that hold a question and an answer in columns, best first."""
     if view.each and is_tool_path(view.each):
         return []
-    columns = drop_token_copies(_likeliest_columns([c for c in view.columns if c.present]))
+    given = [one for c in view.columns if c.present for one in _split_places(c)]
+    columns = drop_copies(_likeliest_columns(given))
     spoken = find_translation(columns)
     if spoken:
         return [_pair_draft(view, columns, 1.7, *spoken)]
@@ -410,8 +300,8 @@ def question_answer_drafts(view: View) -> list[Draft]:
     if weighed:
         return [_pair_draft(view, columns, 1.4, *weighed)]
     chosen = (
-        find_unnamed_choice(columns)
-        or find_named_choice(view, columns)
+        find_named_choice(view, columns)
+        or find_unnamed_choice(columns)
         or find_lettered_text(columns)
     )
     judging = verdict_columns(columns)
@@ -419,8 +309,48 @@ def question_answer_drafts(view: View) -> list[Draft]:
         return [_pair_draft(view, columns, 1.5, *chosen)]
     lettered = option_columns(columns)
     rest = [c for c in columns if c not in lettered]
-    said = [c for c in rest if c not in judging]
-    return [_pair_draft(view, rest, *found) for found in score_pairs(said)[:4] if found[0] > 0.25]
+    accepted = find_accepted_answers(view)[:2]
+    lists = [list_path(one.element) for one in accepted if one.sure]
+    said = [c for c in rest if c not in judging and list_path(c.path) not in lists]
+    found = [_pair_draft(view, rest, *one) for one in score_pairs(said)[:4] if one[0] > 0.25]
+    return [*_accepted_drafts(view, columns, accepted), *found]
+
+
+def _accepted_drafts(
+    view: View, columns: Sequence[Column], accepted: Sequence[AcceptedAnswer]
+) -> list[Draft]:
+    """The best question of a record with the answer of a list that was accepted."""
+    rest = [c for c in columns if not c.nested]
+    asked = max(
+        (c for c in rest if may_be_question(c) and not c.many),
+        key=lambda c: (question_strength(c), -c.position),
+        default=None,
+    )
+    if asked is None:
+        return []
+    score = question_strength(asked) + 1
+    return [_pair_draft(view, rest, score, asked, one.column, accepted=one) for one in accepted]
+
+
+def _split_places(column: Column) -> list[Column]:
+    """The places of a list as columns, where the first one asks and no other one does."""
+    sizes = {len(row) for row in column.values}
+    size = max(sizes, default=0)
+    if not column.path.endswith("[*]") or len(sizes) > 1 or not 3 <= size <= MOST_PLACES:
+        return [column]
+    held = [[row[place] for row in column.values] for place in range(size)]
+    places = [
+        replace(
+            column,
+            path=f"{column.path.removesuffix('[*]')}[{place}]",
+            facts=profile_values(values).paths[0],
+            many=False,
+            values=tuple((value,) for value in values),
+        )
+        for place, values in enumerate(held)
+    ]
+    asks = [one.looks("question") for one in places]
+    return places if asks[0] >= 0.6 and max(asks[1:]) < 0.3 and places[1].text else [column]
 
 
 def _likeliest_columns(columns: Sequence[Column]) -> list[Column]:

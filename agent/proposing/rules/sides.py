@@ -10,11 +10,11 @@ from ingot.agent.proposing.columns import (
     last_name,
     list_path,
     outer_names,
-    paired_texts,
     parse_whole_number,
     text_of,
 )
 from ingot.agent.proposing.names import language_code, name_strength, spell_name
+from ingot.agent.proposing.rules.copies import containment_share, have_same_words
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import (
     LANGUAGE_CHARS,
@@ -86,10 +86,8 @@ _ASK = {
     "context": 0.4,
 }
 _ANSWERS = {"answer": 1, "chosen": 1, "body": 0.45, "rationale": 0.4, "lead": 0.3}
-_CODE_NAME = re.compile(r"[A-Za-z0-9]+(?:[_.:/-][A-Za-z0-9]+)*")
 _JUDGED = (("premise", "hypothesis"), ("text_a", "text_b"), ("sentence_a", "sentence_b"))
 _NUMBERED = re.compile(r"(.*\D)_?(\d)")
-_NON_LETTERS = re.compile(r"[\W_]+")
 
 
 def _unspoken_strength(column: Column) -> float:
@@ -120,15 +118,9 @@ def question_strength(column: Column) -> float:
     name = max(weight * column.named(slot) for slot, weight in _ASK.items())
     name = max(name, 0.7 * column.named("history") * (not column.many))
     against = 0.5 * column.named("rejected") + 0.4 * column.looks("code")
-    against += 0.3 * (column.words < 1.5 and _is_code_name(column))
+    against += 0.3 * (column.words < 1.5)
     against += 0.8 * addresses_bot(column)
     return name + 0.35 * column.looks("question") - against
-
-
-def _is_code_name(column: Column) -> bool:
-    """Values such as `cancel_order`: what a program calls something, not what anybody says."""
-    names = sum(bool(_CODE_NAME.fullmatch(text.strip())) for text in column.present)
-    return names > 0.8 * len(column.present)
 
 
 def answer_strength(column: Column) -> float:
@@ -142,41 +134,6 @@ def answer_strength(column: Column) -> float:
     against += 0.4 * column.named("context") * (name < 0.5)
     against += 0.6 * (column.named("question") >= 0.9 and name < 0.5 and column.looks("code") < 0.5)
     return name + code + prose - against - 0.3 * (column.looks("json") > 0.9)
-
-
-def have_same_words(a: Column, b: Column) -> bool:
-    """Whether two columns hold the same words, one of them perhaps cut into tokens."""
-    both = paired_texts(a, b)
-    unlike = 0
-    for x, y in both:
-        unlike += _letters_only(x) != _letters_only(y)
-        if unlike > 0.2 * len(both):
-            return False
-    return bool(both)
-
-
-def _letters_only(text: str) -> str:
-    """Letters and digits of a text: what is left of it when it is cut into tokens, too."""
-    return _NON_LETTERS.sub("", text).casefold() or text.strip()
-
-
-def containment_share(outer: Column, inner: Column) -> float:
-    """Share of the rows in which one text contains the other."""
-    both = paired_texts(outer, inner)
-    inside = sum(y.strip() in x and len(y.strip()) < len(x) for x, y in both)
-    return inside / max(1, len(both))
-
-
-def drop_token_copies(columns: Sequence[Column]) -> list[Column]:
-    """The columns without those that hold another one's texts cut into tokens."""
-    texts = [c for c in columns if c.text and not c.many and c.words >= 2]
-    copies = [
-        b
-        for a in texts
-        for b in texts
-        if sum(map(len, a.present)) < sum(map(len, b.present)) and have_same_words(a, b)
-    ]
-    return [c for c in columns if c not in copies]
 
 
 def is_tool_path(path: str) -> bool:
@@ -222,7 +179,24 @@ def _pair_score(question: Column, answer: Column) -> float:
     many = (0.8 if has_several(question) else 0.1) * question.many
     bare = 0.15 * (answer.words < 2)
     both = question_strength(question) + answer_strength(answer)
-    return both + order + fill - depth - short - many - bare
+    about = 0.8 * is_heading(question, answer) + 0.4 * answer.path.startswith("^")
+    about -= 0.4 * _are_first_places(question, answer)
+    return both + order + fill - depth - short - many - bare - about
+
+
+def _are_first_places(question: Column, answer: Column) -> bool:
+    """Whether both stand in one list, the question first: `fields[0]`, `fields[1]`."""
+    head = question.path.removesuffix("[0]")
+    return head != question.path and answer.path == f"{head}[1]"
+
+
+def is_heading(question: Column, answer: Column) -> bool:
+    """Whether one text is only the title of the other, a summary or a body: nobody asks."""
+    asked = max(question.named(slot) for slot in ("question", "instruction", "input"))
+    told = max(answer.named(slot) for slot in ("answer", "chosen"))
+    body = answer.named("body") >= 0.8 and told < 0.8
+    titled = question.named("title") >= 0.8 and question.looks("question") < 0.3
+    return titled and (body or answer.named("lead") >= 0.8) and asked < 0.8
 
 
 def _is_bare_label(column: Column, question: Column) -> bool:
@@ -316,6 +290,7 @@ def _fitting_pairs(
         for q in questions
         for a in replies
         if q.path != a.path
+        and not (q.path.startswith("^") and a.path.startswith("^"))
         and not (has_several(q) and a.many and list_path(q.path) == list_path(a.path))
         and (_has_sentences(q, a) or is_explicit_pair(q, a))
         and not (

@@ -1,0 +1,240 @@
+"""Find the answer that was accepted, in a list of several: by its id, or by a mark in the list."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    count_wildcards,
+    is_path_inside,
+    parse_finite_number,
+    text_of,
+)
+from ingot.agent.proposing.names import speaker_role, spell_name, verdict_of
+from ingot.agent.proposing.rules.copies import drop_copies
+from ingot.agent.proposing.rules.sides import answer_strength
+from ingot.converters.paths import Node, RowError, compile_path
+from ingot.converters.rows import Json
+
+_MOST_KINDS = 6  # values of a column that tells kinds apart
+_FEWEST_WORDS = 2
+_SHARE = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceptedAnswer:
+    """The one element of a list that answers.
+
+    Attributes:
+        column: its texts, one per row.
+        entry: the message of the assistant.
+        element: the path of the elements of the list.
+        sure: whether a name or a verdict says so.
+    """
+
+    column: Column
+    entry: dict[str, Json]
+    element: str
+    sure: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answers:
+    """A list of answers: the view of its elements, the row of each, and their texts."""
+
+    view: View
+    element: str
+    rows: tuple[int, ...]
+    body: Column
+
+    def places(self, taken: Sequence[bool]) -> dict[int, list[int]]:
+        """Per row the elements that are taken, by their numbers among all."""
+        found: dict[int, list[int]] = {}
+        for number, row in enumerate(self.rows):
+            if taken[number]:
+                found.setdefault(row, []).append(number)
+        return found
+
+    @property
+    def marks(self) -> list[Column]:
+        """The scalars of the elements themselves beside the text."""
+        own = [c for c in self.view.columns if not c.path.startswith("^") and not c.many]
+        return [c for c in own if c is not self.body and c.present]
+
+
+def find_accepted_answers(view: View) -> list[AcceptedAnswer]:
+    """The accepted answers of the lists of a record, those that a name tells first."""
+    found = [one for answers in _list_answers(view) for one in _judge_answers(view, answers)]
+    return sorted(found, key=lambda one: (not one.sure, -answer_strength(one.column)))
+
+
+def _list_answers(view: View) -> Iterator[_Answers]:
+    """Lists of objects of which several stand in a row, each with a text."""
+    for facts in view.facts.paths:
+        path = facts.path
+        if not (facts.types.get("object") and path.endswith("[*]") and count_wildcards(path) == 1):
+            continue
+        held = [(row, node) for row, top in enumerate(view.nodes) for node in _nodes(path, top)]
+        rows = tuple(row for row, _ in held)
+        if not held or max(Counter(rows).values()) < 2:
+            continue
+        inner = View.over([node for _, node in held])
+        own = [c for c in inner.texts if not c.path.startswith("^") and not c.many]
+        texts = [c for c in drop_copies(own) if c.words >= _FEWEST_WORDS]
+        body = max(texts, key=lambda c: (answer_strength(c), c.chars), default=None)
+        if body and not _are_turns(inner):
+            yield _Answers(view=inner, element=path, rows=rows, body=body)
+
+
+def _nodes(path: str, top: Node) -> list[Node]:
+    try:
+        return compile_path(path).nodes(top)
+    except RowError:
+        return []
+
+
+def _are_turns(view: View) -> bool:
+    """Whether a field of the elements names both speakers of a conversation."""
+    told = [{speaker_role(text) for text in set(c.present)} for c in view.columns if not c.many]
+    return any({"user", "assistant"} <= roles for roles in told)
+
+
+def _judge_answers(view: View, answers: _Answers) -> Iterator[AcceptedAnswer]:
+    yield from _looked_up_answers(view, answers)
+    for where, taken, sure in _marked_elements(answers):
+        places = answers.places(taken)
+        if len(places) >= _SHARE * len(view.nodes) / 2 and _single(places):
+            entry = {"each": answers.element, "where": where}
+            yield _make_accepted(view, answers, entry, answers.body.path, places, sure=sure)
+
+
+def _single(places: dict[int, list[int]]) -> bool:
+    return all(len(numbers) == 1 for numbers in places.values())
+
+
+def _make_accepted(
+    view: View,
+    answers: _Answers,
+    entry: dict[str, Json],
+    content: Json,
+    places: dict[int, list[int]],
+    *,
+    sure: bool,
+) -> AcceptedAnswer:
+    """The accepted answers as a column of the rows."""
+    path = f"{answers.element}.{answers.body.path}".replace(".[", "[")
+    texts = [
+        [answers.body.values[n][0] for n in places.get(row, ())] for row in range(len(view.nodes))
+    ]
+    column = Column(
+        path=path,
+        facts=answers.body.facts,
+        position=len(view.columns),
+        many=False,
+        values=tuple(map(tuple, texts)),
+    )
+    whole = {**entry, "role": "assistant", "content": content}
+    return AcceptedAnswer(column=column, entry=whole, element=answers.element, sure=sure)
+
+
+def _looked_up_answers(view: View, answers: _Answers) -> Iterator[AcceptedAnswer]:
+    """The answers whose id stands in a column of the row."""
+    head = answers.element.removesuffix("[*]")
+    outside = [
+        c for c in view.columns if not c.many and c.present and not is_path_inside(c.path, head)
+    ]
+    for key in answers.marks:
+        if not _tells_apart(key, answers):
+            continue
+        for column in outside:
+            places = _find_pointed(answers, key, column)
+            sure = max(map(column.named, ("chosen", "answer", "good"))) >= 0.5
+            if not places or not (sure or _chooses(answers, places)):
+                continue
+            found = {"lookup": answers.element, "key": key.path, "of": column.path}
+            content: Json = {**found, "take": answers.body.path}
+            yield _make_accepted(view, answers, {}, content, places, sure=sure)
+
+
+def _tells_apart(key: Column, answers: _Answers) -> bool:
+    """Whether a field is the id of an element: another one in each."""
+    foreign = max(key.named_own("foreign_id"), key.named("author"), key.named("time")) >= 0.8
+    return key.distinct == len(answers.rows) and not foreign
+
+
+def _find_pointed(answers: _Answers, key: Column, column: Column) -> dict[int, list[int]]:
+    """Per row the element whose key stands in a column; empty where it mostly is no key of one."""
+    keys = [(row, repr(held[:1])) for row, held in zip(answers.rows, key.values, strict=True)]
+    number = {told: n for n, told in enumerate(keys)}
+    pointed = [(row, repr(held[:1])) for row, held in enumerate(column.values) if column.texts[row]]
+    found = {told[0]: [number[told]] for told in pointed if told in number}
+    return found if len(found) > max(1, _SHARE * len(pointed)) else {}
+
+
+def _chooses(answers: _Answers, places: dict[int, list[int]]) -> bool:
+    """Whether what is taken is neither always the first nor always the last element."""
+    first = {row: n for n, row in reversed(list(enumerate(answers.rows)))}
+    last = {row: n for n, row in enumerate(answers.rows)}
+    several = [(row, n) for row, (n, *_) in places.items() if first[row] != last[row]]
+    ends = [{n == end[row] for row, n in several} for end in (first, last)]
+    return len(several) > 1 and all(False in end for end in ends)
+
+
+def _marked_elements(answers: _Answers) -> Iterator[tuple[list[Json], list[bool], bool]]:
+    """Conditions of the accepted element, which ones they take, and whether words say so."""
+    for mark in answers.marks:
+        accepted, sure = _accepted_values(mark, answers)
+        if not accepted:
+            continue
+        taken = [bool(held) and held[0] in accepted for held in mark.values]
+        where: list[Json] = [{"path": mark.path, "in": accepted}]
+        if not _single(answers.places(taken)):
+            more, taken = _narrow_to_kind(answers, mark, taken)
+            where += more
+        yield where, taken, sure
+
+
+def _accepted_values(mark: Column, answers: _Answers) -> tuple[list[Json], bool]:
+    """The values of a mark that accept an element, and whether the name or the words say so."""
+    values = {text_of(held[0]): held[0] for held in mark.values if held and text_of(held[0])}
+    if len(values) < 2 or len(values) > _MOST_KINDS:
+        return [], False
+    words = spell_name(mark.name).removeprefix("is_")
+    named = max(map(mark.named, ("good", "chosen"))) >= 0.8 or verdict_of(words) == "good"
+    if set(values) <= {"true", "false", "1", "0"}:
+        return [values[max(values)]] if named else [], named
+    if mark.numeric:
+        return _top_values(mark, answers), named or mark.named("quality") < 0.5
+    good = [value for text, value in values.items() if verdict_of(text) == "good"]
+    return good if len(good) < len(values) else [], True
+
+
+def _top_values(mark: Column, answers: _Answers) -> list[Json]:
+    """The highest number, where every row has one element with it: a share of the points."""
+    numbers = [parse_finite_number(text) for text in mark.texts]
+    top = max((n for n in numbers if n is not None), default=0.0)
+    places = answers.places([n == top for n in numbers])
+    whole = top in (1.0, 100.0) and len(places) == len(set(answers.rows)) > 2
+    found = {
+        repr(held[0]): held[0] for held, n in zip(mark.values, numbers, strict=True) if n == top
+    }
+    return list(found.values()) if whole else []
+
+
+def _narrow_to_kind(
+    answers: _Answers, mark: Column, taken: list[bool]
+) -> tuple[list[Json], list[bool]]:
+    """The condition on the kind of the elements that hold the texts: `question`, `type`."""
+    kinds = [c for c in answers.marks if c is not mark and 1 < c.distinct <= _MOST_KINDS]
+    for column in kinds:
+        chars = Counter[str]()
+        for text, said, one in zip(column.texts, answers.body.texts, taken, strict=True):
+            chars[text] += len(said) * one
+        kind = max(chars, key=lambda text: chars[text])
+        left = [one and text == kind for one, text in zip(taken, column.texts, strict=True)]
+        value = next((held[0] for held in column.values if held and text_of(held[0]) == kind), None)
+        if value is not None and _single(answers.places(left)):
+            return [{"path": column.path, "in": [value]}], left
+    return [], taken

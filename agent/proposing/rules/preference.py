@@ -1,0 +1,152 @@
+"""Find the better one of two answers: the column that says which one it is."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ingot.agent.proposing.columns import Column
+from ingot.agent.proposing.names import spell_name
+from ingot.agent.proposing.rules.sides import PREFERS
+from ingot.converters.rows import Json
+
+_SIDE_NAMES = (("0", "1"), ("1", "2"), ("a", "b"))
+_TIE = re.compile(r"tie|draw|both|neither|same|equal|none|null|skip")
+_RATED = re.compile(r"score|rating|votes?|likes|reward|rank")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Which of two sides a column calls the better one.
+
+    Attributes:
+        column: where it says so.
+        second: its values that stand for the second side; any other one stands for the first.
+    """
+
+    column: Column
+    second: tuple[str, ...]
+    values: tuple[str, ...]
+
+    @property
+    def pick(self) -> Json:
+        """The number of the better side, as a value of the mapping."""
+        if set(self.values) == {"0", "1"} and self.second == ("1",):
+            return self.column.path
+        table = {value: int(value in self.second) for value in self.values}
+        return {"path": self.column.path, "map": {**table, "*": 0}}
+
+
+def _name_tokens(name: str) -> tuple[str, ...]:
+    """The words of a name, a number at its end apart (`output1`)."""
+    return tuple(re.findall(r"[^\W\d_]+|\d+", spell_name(name)))
+
+
+def differing_words(first: str, second: str) -> tuple[str, str] | None:
+    """The two words in which two names differ, where these number or letter two sides."""
+    ours, theirs = _name_tokens(first), _name_tokens(second)
+    unlike = [(x, y) for x, y in zip(ours, theirs, strict=False) if x != y]
+    same = len(ours) == len(theirs) > 1 and len(unlike) == 1
+    return unlike[0] if same and unlike[0] in _SIDE_NAMES else None
+
+
+def _second_side_values(column: Column, sides: tuple[str, str]) -> tuple[str, ...] | None:
+    """The values that name the second side, None where the values do not name sides."""
+    values = sorted(set(column.present))
+    told: dict[str, int] = {}
+    for value in values:
+        words = set(_name_tokens(value))
+        if sum(side in words for side in sides) == 1:
+            told[value] = int(sides[1] in words)
+        elif not _TIE.search(value.lower()):
+            break
+    else:
+        return tuple(v for v, side in told.items() if side) if len(set(told.values())) > 1 else None
+    return ("1",) if values == ["0", "1"] else None
+
+
+def _one_side_verdict(column: Column, sides: tuple[str, str]) -> tuple[str, ...] | None:
+    """A column that says of one side whether it won: `winner_model_b`."""
+    words = _name_tokens(column.name)
+    if not {*column.present} <= {"0", "1", "true", "false"} or column.distinct != 2:
+        return None
+    untrue, truth = sorted(set(column.present))
+    won = [side in words for side in sides]
+    return None if won[0] == won[1] else (truth if won[1] else untrue,)
+
+
+def _rating_columns(
+    columns: Sequence[Column], sides: tuple[str, str]
+) -> tuple[Column, Column] | None:
+    """Numbers that rate both sides: `score_A`, `score_B`."""
+    numbers = [c for c in columns if c.nature == "number" and _RATED.search(spell_name(c.name))]
+    pairs = ((a, b) for a in numbers for b in numbers if differing_words(a.name, b.name) == sides)
+    return next(pairs, None)
+
+
+def _reverse_verdict(verdict: Verdict, rated: tuple[Column, Column] | None) -> Verdict:
+    """The verdict the other way round, where the better rating is always on the other side."""
+    if rated is None:
+        return verdict
+    lower = "rank" in spell_name(rated[0].name)
+    agree = against = 0
+    for said, x, y in zip(verdict.column.texts, rated[0].texts, rated[1].texts, strict=True):
+        try:
+            gap = (float(y) - float(x)) * (-1 if lower else 1)
+        except ValueError:
+            continue
+        if gap and said in verdict.values:
+            agree += (gap > 0) == (said in verdict.second)
+            against += (gap > 0) != (said in verdict.second)
+    if against <= 3 * agree:
+        return verdict
+    return replace(verdict, second=tuple(v for v in verdict.values if v not in verdict.second))
+
+
+def find_verdict(columns: Sequence[Column], first: str, second: str) -> Verdict | None:
+    """The column that says which of two is better, by the names of the two."""
+    sides = differing_words(first, second)
+    if sides is None:
+        return None
+    for column in columns:
+        named = PREFERS.search(spell_name(column.name).replace("_", " "))
+        if not named or column.many or not 1 < column.distinct <= 6 or column.words > 4:
+            continue
+        found = _one_side_verdict(column, sides) or _second_side_values(column, sides)
+        if found:
+            values = tuple(sorted(set(column.present)))
+            return _reverse_verdict(
+                Verdict(column=column, second=found, values=values), _rating_columns(columns, sides)
+            )
+    return None
+
+
+def verdict_columns(columns: Sequence[Column]) -> list[Column]:
+    """The columns that only say which of two texts is better."""
+    texts = [c for c in columns if c.text and not c.many]
+    found = (find_verdict(columns, a.name, b.name) for a in texts for b in texts if a is not b)
+    return [verdict.column for verdict in found if verdict]
+
+
+def rival_answer(columns: Sequence[Column], answer: Column) -> Column | None:
+    """The other one of two answers, where this is the first."""
+    texts = [c for c in columns if c.text and not c.many and c is not answer]
+    return next((c for c in texts if differing_words(answer.name, c.name)), None)
+
+
+def preferred_column(columns: Sequence[Column], answer: Column) -> dict[str, Json] | None:
+    """The better one of two answers in columns of their own, as the rows say."""
+    other = rival_answer(columns, answer)
+    verdict = find_verdict(columns, answer.name, other.name) if other else None
+    if other is None or verdict is None:
+        return None
+    return {"concat": [answer.path, other.path], "pick": verdict.pick}
+
+
+def is_only_rated(columns: Sequence[Column], answer: Column) -> bool:
+    """Whether two answers are told apart by numbers alone, which a mapping cannot compare."""
+    other = rival_answer(columns, answer)
+    sides = differing_words(answer.name, other.name) if other else None
+    return (
+        bool(other and sides and _rating_columns(columns, sides))
+        and preferred_column(columns, answer) is None
+    )
