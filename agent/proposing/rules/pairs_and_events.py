@@ -1,0 +1,204 @@
+"""Find conversations in lists of pairs, of the steps of an agent, and of events."""
+
+from ingot.agent.proposing.columns import View, last_name, text_of, values_at
+from ingot.agent.proposing.names import (
+    name_strength,
+    speaker_role,
+    spell_name,
+)
+from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.readings import (
+    Field,
+    Talk,
+    field_sequences,
+    join_inner_path,
+    join_parts,
+    name_sides,
+    path_below,
+    text_weight,
+)
+from ingot.agent.proposing.rules.transcripts import find_wrapping_marks
+from ingot.converters.paths import Node
+from ingot.converters.rows import Json
+from ingot.converters.sources.profile import PathFacts
+from ingot.converters.sources.text_kinds import count_words, is_question
+
+
+def step_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Steps of an agent: what it thinks and does in each, and what it is told by its tools."""
+    below = [f for f in view.facts.paths if f.path.startswith(f"{element}.")]
+    own = [f for f in below if "." not in path_below(f.path, element)]
+    told = [
+        f
+        for f in own
+        if speaker_role(last_name(f.path)) == "tool" and "[" not in f.path[len(element) :]
+    ]
+    thought = [f for f in own if name_strength(last_name(f.path), "rationale") >= 0.95 and f.chars]
+    acted = [
+        f
+        for f in own
+        if spell_name(last_name(f.path)) in _ACTIONS and "[*]" not in f.path[len(element) :]
+    ]
+    if len(told) != 1 or not acted:
+        return None
+    done = [_step_value(f, path_below(f.path, element)) for f in (*thought[:1], *acted)]
+    said = _step_value(told[0], path_below(told[0].path, element))
+    used = {f.path for f in (*thought[:1], *acted, told[0])}
+    return Talk(
+        path=path,
+        entries=(
+            {"each": element, "role": "assistant", "content": join_parts(done)},
+            {"each": element, "role": "tool", "content": said},
+        ),
+        score=0.9,
+        why=f"each element of {path} is a step of an agent, with what its tool returns",
+        ends_open=1.0,
+        used=frozenset(used),
+    )
+
+
+_ACTIONS = (
+    "action",
+    "tool_call",
+    "tool",
+    "action_input",
+    "tool_input",
+    "call",
+    "command",
+    "act",
+    "args",
+    "arguments",
+    "function",
+    "动作",
+    "行动",
+    "行動",
+    "действие",
+    "aktion",
+    "acción",
+)
+
+
+def _step_value(facts: PathFacts, inner: str) -> Json:
+    whole = facts.types.get("object") or facts.types.get("list")
+    return {"path": inner, "as": "json"} if whole else inner
+
+
+def text_kinds_content(view: View, element: str, content: str, fields: list[Field]) -> Json:
+    """Return the content of the elements, limited to the kinds that hold a text."""
+    facts = view.facts.get(join_inner_path(element, content))
+    if facts is None or not (facts.types.get("object") or facts.types.get("list")):
+        return content
+    elements = [Node(value) for row in view.nodes for value in values_at(element, row)]
+    for kind in fields:
+        said = _text_kinds(elements, content, kind.inner) if kind.facts.values else ()
+        if said:
+            picked: Json = {**dict.fromkeys(said, 0), "*": None}
+            return {"path": content, "pick": {"path": kind.inner, "map": picked}}
+    return content
+
+
+def _text_kinds(elements: list[Node], content: str, kind: str) -> list[str]:
+    """The kinds whose elements hold a text, [] where some kind holds texts and things."""
+    held: dict[str, set[type]] = {}
+    for one in elements:
+        name = next((text_of(value) for value in values_at(kind, one)), "")
+        held.setdefault(name, set()).update(type(value) for value in values_at(content, one))
+    mixed = any(str in types and types & {dict, list} for types in held.values())
+    return [] if mixed else [name for name, types in held.items() if name and str in types]
+
+
+ASKING_NAMES = ("question", "q", "query", "input", "instruction", "问", "问题", "prompt")
+
+
+def _is_machine_field(one: Field) -> float:
+    """A `system` beside a `user` that varies from turn to turn is the machine of a dialogue."""
+    varied = one.facts.distinct > 0.5 * one.facts.filled
+    return 0.7 * (speaker_role(one.name) == "system" and varied)
+
+
+def _asking_strength(one: Field) -> float:
+    """How far a field is the user's side; what came before an answer may be called its context."""
+    return max(name_sides(one.name)[0], 0.5 * (name_strength(one.name, "context") == 1))
+
+
+def _side_text(view: View, element: str, one: Field) -> Json:
+    """A side's text without the speaker's mark and the end mark, where all texts have them."""
+    texts = [t for s in field_sequences(view, element, one.inner) for t in s if t.strip()]
+    marks = find_wrapping_marks(texts)
+    return {"path": one.inner, "replace": dict.fromkeys(marks, "")} if marks else one.inner
+
+
+def two_key_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Elements that hold both sides of a turn under two keys."""
+    texts = [f for f in fields if f.facts.chars and text_weight(f) > 0]
+    if len(texts) < 2:
+        return None
+    ranked = sorted(
+        (
+            (_asking_strength(a) + max(name_sides(b.name)[1], _is_machine_field(b)), a, b)
+            for a in texts
+            for b in texts
+            if a is not b
+        ),
+        key=lambda one: -one[0],
+    )
+    score, user, assistant = ranked[0]
+    if score < 1.2:
+        return None
+    system = [
+        f for f in texts if name_strength(f.name, "system") >= 0.8 and f not in (user, assistant)
+    ]
+    entries = [
+        {"each": element, "role": "user", "content": _side_text(view, element, user)},
+        {"each": element, "role": "assistant", "content": _side_text(view, element, assistant)},
+    ]
+    named = name_strength(last_name(path), "turns") if path != "$" else 0.7
+    spoken = speaker_role(user.name) == "user" and spell_name(user.name) not in ASKING_NAMES
+    system_at = [
+        Evidence(target="system", choice=f"{path}[0].{f.inner}", why="a system field in the turns")
+        for f in system[:1]
+    ]
+    return Talk(
+        path=path,
+        entries=tuple(entries),
+        score=0.55 + 0.1 * score + 0.2 * max(named, 0.7 * spoken),
+        why=f"each element of {path} is a turn: {user.name} and {assistant.name}",
+        ends_open=0.0,
+        used=frozenset(
+            {join_inner_path(element, user.inner), join_inner_path(element, assistant.inner)}
+        ),
+        evidence=tuple(system_at),
+    )
+
+
+def pair_list_talk(view: View, path: str, element: str) -> Talk | None:
+    """Elements that are lists of two texts: a question and its answer."""
+    facts, inside = view.facts.get(element), view.facts.get(f"{element}[*]")
+    if not facts or not inside or not facts.items or not inside.chars:
+        return None
+    if facts.items.low < 2 or facts.items.high > 2 or not _pairs_are_spoken(view, element):
+        return None
+    entries = tuple(
+        {"each": element, "role": role, "content": f"[{place}]"}
+        for place, role in enumerate(("user", "assistant"))
+    )
+    return Talk(
+        path=path,
+        entries=entries,
+        score=0.85,
+        why=f"{path} lists pairs of texts",
+        ends_open=0.0,
+        used=frozenset({f"{element}[*]"}),
+    )
+
+
+def _pairs_are_spoken(view: View, element: str) -> bool:
+    """Whether pairs are said: the first texts are words of some length, no few names of slots."""
+    first, second = (
+        [text for row in field_sequences(view, element, place) for text in row if text.strip()]
+        for place in ("[0]", "[1]")
+    )
+    if not first or not second:
+        return False
+    spoken = sum(count_words(t) >= 3 or is_question(t) for t in first)
+    return spoken >= 0.5 * len(first) and len(set(first)) > 0.2 * len(first)
