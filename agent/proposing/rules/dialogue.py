@@ -30,7 +30,9 @@ from ingot.agent.proposing.rules.turn_contents import (
     find_role_field,
     open_end_share,
     role_entry,
+    turns_of,
 )
+from ingot.agent.proposing.speaker_codes import MOST_CODES, Sides, find_sides
 from ingot.agent.proposing.speakers import (
     find_speakers,
     has_other_speakers,
@@ -107,6 +109,32 @@ def _talk_with_members(view: View, path: str, element: str, fields: list[Field])
                 used=frozenset({join_inner_path(element, content)}),
             )
     return None
+
+
+def _talk_of_codes(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Speakers who are known by codes only: two of them answer each other."""
+    best: tuple[float, Field, str, Sides] | None = None
+    for one in fields:
+        few = 2 <= one.facts.distinct <= MOST_CODES and one.facts.filled > 0.95 * one.facts.places
+        content = find_content(view, element, fields, one.inner) if few else None
+        told = find_sides(turns_of(view, element, one.inner, content)) if content else None
+        if told and content and (best is None or told.answered > best[0]):
+            best = (told.answered, one, content, told)
+    if best is None:
+        return None
+    answered, one, content, told = best
+    role: dict[str, Json] = {"path": one.inner, "map": told.roles}
+    spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in told.roles.items())
+    return Talk(
+        path=path,
+        entries=(role_entry(view, element, fields, role, content),),
+        score=0.7 + 0.2 * answered,
+        why=f"the speakers of {path} in {one.inner} answer each other",
+        ends_open=open_end_share(view, element, one.inner, told.roles),
+        evidence=role_evidence(one.inner, spoken, 0.8 if told.agreed else MOST_PARTIAL),
+        used=frozenset({join_inner_path(element, content)}),
+        most=1.0 if told.agreed else MOST_PARTIAL,
+    )
 
 
 def _talk_with_some_roles(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
@@ -269,6 +297,7 @@ def find_talks(view: View) -> list[Talk]:
             or _talk_with_members(view, path, element, fields)
             or _hosted_talk(view, path, element, fields)
             or two_key_talk(view, path, element, fields)
+            or _talk_of_codes(view, path, element, fields)
             or _talk_with_some_roles(view, path, element, fields)
             or _speakerless_talk(view, path, element, fields)
             or pair_list_talk(view, path, element)

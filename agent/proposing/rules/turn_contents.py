@@ -35,6 +35,20 @@ def find_role_field(
     return (best[1], best[2], best[0]) if best else None
 
 
+def turns_of(view: View, element: str, who: str, content: str) -> list[list[tuple[str, str]]]:
+    """Per row its turns: who speaks and what is said; turns without a text are none."""
+    talks = []
+    for row in view.nodes:
+        inside = [Node(one) for one in values_at(element, row)]
+        said = [(_first_text(who, one), _first_text(content, one)) for one in inside]
+        talks.append([turn for turn in said if turn[1].strip()])
+    return talks
+
+
+def _first_text(path: str, node: Node) -> str:
+    return next((text_of(value) for value in values_at(path, node)), "")
+
+
 def open_end_share(view: View, element: str, inner: str, mapping: dict[str, str | None]) -> float:
     """The share of the conversations that do not end with the assistant."""
     said = [s for s in field_sequences(view, element, inner) if s]
