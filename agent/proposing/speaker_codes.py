@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ingot.agent.proposing.names import speaker_role
 from ingot.converters.sources.text_kinds import is_question
 
-Turn = tuple[str, str]  # who speaks, and what is said
+Turn = tuple[str, ...]  # who speaks, and what is said
 MOST_CODES = 8
 _ANSWERED = 0.6  # of the turns of two sides follow one of the other side
 _USUAL = 0.8  # of the conversations begin with the same side
@@ -34,12 +34,12 @@ class Sides:
 
 def find_sides(talks: Sequence[Sequence[Turn]]) -> Sides | None:
     """The two codes that answer each other in nearly every conversation, as user and assistant."""
-    counts = Counter(code for talk in talks for code, _ in talk)
+    counts = Counter(code for talk in talks for code, *_ in talk)
     if not 2 <= len(counts) <= MOST_CODES or not all(code.strip() for code in counts):
         return None
     pair = max(itertools.combinations(counts, 2), key=lambda two: _count_changes(talks, two))
     kept = [[turn for turn in talk if turn[0] in pair] for talk in talks]
-    both = sum(len({code for code, _ in talk}) == 2 for talk in kept)
+    both = sum(len({code for code, *_ in talk}) == 2 for talk in kept)
     follows = sum(max(0, len(talk) - 1) for talk in kept)
     answered = _count_changes(talks, pair) / max(1, follows)
     others = [code for code in counts if code not in pair]
@@ -56,13 +56,13 @@ def find_sides(talks: Sequence[Sequence[Turn]]) -> Sides | None:
 
 
 def _count_changes(talks: Sequence[Sequence[Turn]], pair: Sequence[str]) -> int:
-    kept = [[code for code, _ in talk if code in pair] for talk in talks]
+    kept = [[code for code, *_ in talk if code in pair] for talk in talks]
     return sum(a != b for one in kept for a, b in itertools.pairwise(one))
 
 
 def _stands_aside(code: str, talks: Sequence[Sequence[Turn]], turns: int) -> bool:
     """Whether a code says the same again and again, or hardly anything."""
-    said = [text for talk in talks for who, text in talk if who == code]
+    said = [text for talk in talks for who, text, *_ in talk if who == code]
     same = len(set(said)) <= _REPEATED * len(said)
     return same or len(said) <= _ASIDE * turns or speaker_role(code) in ("system", "drop")
 
@@ -80,5 +80,5 @@ def _find_user(talks: Sequence[Sequence[Turn]], pair: Sequence[str]) -> tuple[st
 
 
 def _asking_share(talks: Sequence[Sequence[Turn]], code: str) -> float:
-    said = [text for talk in talks for who, text in talk if who == code]
+    said = [text for talk in talks for who, text, *_ in talk if who == code]
     return sum(map(is_question, said)) / max(1, len(said))

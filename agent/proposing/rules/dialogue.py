@@ -31,6 +31,7 @@ from ingot.agent.proposing.rules.turn_contents import (
     open_end_share,
     role_entry,
     turns_of,
+    turns_out_of_turn,
 )
 from ingot.agent.proposing.speaker_codes import MOST_CODES, Sides, find_sides
 from ingot.agent.proposing.speakers import (
@@ -124,16 +125,21 @@ def _talk_of_codes(view: View, path: str, element: str, fields: list[Field]) -> 
         return None
     answered, one, content, told = best
     role: dict[str, Json] = {"path": one.inner, "map": told.roles}
+    entry = role_entry(view, element, fields, role, content)
     spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in told.roles.items())
+    out = turns_out_of_turn(view, element, fields, role, content)
+    if out and "where" not in entry:
+        entry["where"] = out
+    sure = told.agreed and not out
     return Talk(
         path=path,
-        entries=(role_entry(view, element, fields, role, content),),
+        entries=(entry,),
         score=0.7 + 0.2 * answered,
         why=f"the speakers of {path} in {one.inner} answer each other",
         ends_open=open_end_share(view, element, one.inner, told.roles),
-        evidence=role_evidence(one.inner, spoken, 0.8 if told.agreed else MOST_PARTIAL),
+        evidence=role_evidence(one.inner, spoken, 0.8 if sure else MOST_PARTIAL),
         used=frozenset({join_inner_path(element, content)}),
-        most=1.0 if told.agreed else MOST_PARTIAL,
+        most=1.0 if sure else MOST_PARTIAL,
     )
 
 
@@ -295,9 +301,9 @@ def find_talks(view: View) -> list[Talk]:
             _talk_with_roles(view, path, element, fields)
             or step_talk(view, path, element, fields)
             or _talk_with_members(view, path, element, fields)
-            or _hosted_talk(view, path, element, fields)
             or two_key_talk(view, path, element, fields)
             or _talk_of_codes(view, path, element, fields)
+            or _hosted_talk(view, path, element, fields)
             or _talk_with_some_roles(view, path, element, fields)
             or _speakerless_talk(view, path, element, fields)
             or pair_list_talk(view, path, element)

@@ -1,6 +1,8 @@
 """Say what a turn of a conversation holds: its text, tool calls, conditions and mask."""
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
 from ingot.agent.proposing.columns import View, last_name, text_of, values_at
 from ingot.agent.proposing.names import (
@@ -35,12 +37,14 @@ def find_role_field(
     return (best[1], best[2], best[0]) if best else None
 
 
-def turns_of(view: View, element: str, who: str, content: str) -> list[list[tuple[str, str]]]:
-    """Per row its turns: who speaks and what is said; turns without a text are none."""
+def turns_of(
+    view: View, element: str, who: str, content: str, *more: str
+) -> list[list[tuple[str, ...]]]:
+    """Per row its turns: who speaks, what is said, and more; turns without a text are none."""
     talks = []
     for row in view.nodes:
         inside = [Node(one) for one in values_at(element, row)]
-        said = [(_first_text(who, one), _first_text(content, one)) for one in inside]
+        said = [tuple(_first_text(p, one) for p in (who, content, *more)) for one in inside]
         talks.append([turn for turn in said if turn[1].strip()])
     return talks
 
@@ -158,6 +162,37 @@ def spoken_turns(fields: list[Field], speaker: str) -> list[Json]:
             said: list[Json] = [text == "true" for text in left] if truth else list(left)
             found.append({"path": one.inner, "not_in": said})
     return found
+
+
+_SELDOM = 0.2  # of the turns bear a mark that leaves them out
+
+
+def turns_out_of_turn(
+    view: View, element: str, fields: list[Field], role: dict[str, Json], content: str
+) -> list[Json]:
+    """A condition without a name: without some marked, short turns the speakers alternate."""
+    who = role["path"]
+    for one in fields:
+        told = sorted(one.facts.values, key=lambda value: value[1])
+        seldom = len(told) == 2 and 2 <= told[0][1] <= _SELDOM * one.facts.filled
+        if one.inner in (who, content) or not seldom:
+            continue
+        turns = [
+            (role["map"].get(code), text, mark)
+            for talk in turns_of(view, element, who, content, one.inner)
+            for code, text, mark in [*talk, ("", "", "")]
+            if code == "" or role["map"].get(code)
+        ]
+        kept = [turn for turn in turns if turn[2] != text_of(told[0][0])]
+        left = [len(turn[1]) for turn in turns if turn not in kept]
+        usual = sum(len(turn[1]) for turn in kept) / max(1, len(kept))
+        if _count_breaks(turns) >= 2 and not _count_breaks(kept) and max(left) < usual:
+            return [{"path": one.inner, "not_in": [told[0][0]]}]
+    return []
+
+
+def _count_breaks(turns: Sequence[tuple[str | None, ...]]) -> int:
+    return sum(bool(a[0]) and a[0] == b[0] for a, b in pairwise(turns))
 
 
 _EDITED = re.compile(r"edit|revis|correct|amend|rewrit|修订|修改|更正|訂正|修正", re.IGNORECASE)
