@@ -133,6 +133,8 @@ def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: flo
         return None
     entries, used = ending
     shortened = {**body, "messages": [*body["messages"], *entries]}
+    if talk.ends_open > 0.9 and isinstance(end := entries[0]["content"], str):
+        shortened["where"] = [*body.get("where", ()), {"path": end, "min_chars": 1}]
     return Draft(
         kind="sft",
         body=shortened,

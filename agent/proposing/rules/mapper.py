@@ -203,7 +203,20 @@ def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> lis
             document = candidate_document(draft, reading, {})
             score = min(0.99, draft.score * reading.factor)
             found.append(Candidate(draft=draft, reading=reading, score=score, document=document))
+    found = _without_unread_talks(found)
     return sorted(found, key=lambda c: (-c.score, -len(c.draft.body)))
+
+
+def _without_unread_talks(found: list[Candidate]) -> list[Candidate]:
+    """The candidates but those that take for a text the JSON in which others found messages."""
+    opened = {
+        field
+        for c in found
+        for field in c.document.get("source", {}).get("json_fields", ())
+        for one in c.draft.body.get("messages", ())
+        if is_path_inside(str(one.get("each", "")), field)
+    }
+    return [c for c in found if not (c.draft.kind == "sft" and opened & c.draft.used)]
 
 
 LEAST_SCORE = {"pt": 0.3, "sft": 0.45}
