@@ -12,6 +12,7 @@ from ingot.agent.proposing.columns import (
     last_name,
     list_path,
     parent_path,
+    text_of,
     values_at,
 )
 from ingot.agent.proposing.names import name_strength, speaker_role
@@ -30,6 +31,7 @@ from ingot.agent.proposing.rules.question_answer import (
 )
 from ingot.agent.proposing.rules.sides import answer_strength, preferred_list_element
 from ingot.agent.proposing.rules.transcripts import Markers, entry_content, find_markers
+from ingot.agent.proposing.rules.turn_contents import turns_of
 from ingot.converters.rows import Json, MappingDocument
 
 CLOSED_SHARE = 0.35  # an answer beside turns that all end open is their end
@@ -241,6 +243,9 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
         body["tools"] = tools
     if where := good_rows_condition(view, talk.used):
         body["where"] = where
+    if opener := _find_opener(view, talk):
+        body["messages"] = [opener[0], *talk.entries]
+        talk = replace(talk, used=talk.used | {opener[1]})
     if _path_strength(talk.path, "history") >= 0.9 and (draft := _earlier_turns(view, talk)):
         return draft
     if talk.entries[-1]["role"] == "tool":
@@ -263,6 +268,63 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
         most=talk.most,
         unknown=talk.unknown,
     )
+
+
+def _find_opener(view: View, talk: Talk) -> tuple[dict[str, Json], str] | None:
+    """The first message where it stands in a field of its own and the other side goes on."""
+    entry = talk.entries[0]
+    each, role, content = entry.get("each"), entry["role"], entry["content"]
+    if len(talk.entries) > 1 or not (isinstance(each, str) and isinstance(content, str)):
+        return None
+    for column in view.texts:
+        head = column.path.removesuffix(content).removesuffix(".")
+        if column.many or _is_below(column, talk) or f"{head}.{content}" != column.path:
+            continue
+        spoken = role["path"] if isinstance(role, dict) else ""
+        if isinstance(spoken, str) and (who := view.column(f"{head}.{spoken}")):
+            told = {value: speaker_role(value) or "user" for value in set(who.present)}
+            roles = {**told, **role.get("map", {})}
+            if 2 * sum(roles[value] == "user" for value in who.present) < len(who.present):
+                continue
+            return {"role": {"path": who.path, "map": roles}, "content": column.path}, column.path
+    if _assistant_goes_on(view, entry) and (opener := _asking_column(view, talk)):
+        return {"role": "user", "content": opener.path}, opener.path
+    return None
+
+
+_GOES_ON = 0.7  # of the lists begin with the assistant where the question stands before them
+
+
+def _assistant_goes_on(view: View, entry: dict[str, Json]) -> bool:
+    roles = entry["role"].get("map", {}) if isinstance(entry["role"], dict) else {}
+    who = entry["role"].get("path") if roles else None
+    if not isinstance(who, str):
+        return False
+    left = [condition for condition in entry.get("where", ()) if "not_in" in condition]
+    talks = turns_of(view, entry["each"], who, entry["content"], *(c["path"] for c in left))
+    shut = [{text_of(value) for value in condition["not_in"]} for condition in left]
+    firsts = [
+        next((roles.get(code) for code, _, *marks in talk if not _is_shut(marks, shut)), None)
+        for talk in talks
+    ]
+    begun = [role for role in firsts if role]
+    return bool(begun) and begun.count("assistant") >= _GOES_ON * len(begun)
+
+
+def _is_shut(marks: list[str], shut: list[set[str]]) -> bool:
+    return any(mark in values for mark, values in zip(marks, shut, strict=True))
+
+
+def _asking_column(view: View, talk: Talk) -> Column | None:
+    """A text beside the talk that asks, as its name or its values say."""
+    found = [
+        (max(c.named("question"), c.named("utterance"), c.looks("question")), c.chars, c)
+        for c in view.texts
+        if not c.many and c.fill >= 0.9 and c.words >= 3 and c.distinct > 0.5 * len(c.present)
+    ]
+    free = [one for one in found if not _is_below(one[2], talk) and one[0] >= 0.5]
+    best = max(free, key=lambda one: one[:2], default=None)
+    return best[2] if best and not _repeats_talk(view, best[2], talk) else None
 
 
 def _entry_roles(entry: dict[str, Json]) -> list[str]:
