@@ -241,7 +241,7 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
         body["messages"] = [_behind_context(context, talk.entries[0]), *talk.entries[1:]]
     if (tools := tools_value(view)) is not None:
         body["tools"] = tools
-    if where := good_rows_condition(view, talk.used):
+    if where := [*talk.where, *(good_rows_condition(view, talk.used) or ())]:
         body["where"] = where
     if opener := _find_opener(view, talk):
         body["messages"] = [opener[0], *talk.entries]

@@ -22,7 +22,7 @@ from ingot.agent.proposing.readings import (
     role_evidence,
     text_weight,
 )
-from ingot.agent.proposing.rules.pairs_and_events import pair_list_talk, step_talk, two_key_talk
+from ingot.agent.proposing.rules.pairs_and_events import event_talk, pair_list_talk, step_talk, two_key_talk
 from ingot.agent.proposing.rules.transcripts import texts_begin_with_speaker
 from ingot.agent.proposing.rules.trees import has_branches
 from ingot.agent.proposing.rules.turn_contents import (
@@ -298,7 +298,8 @@ def find_talks(view: View) -> list[Talk]:
             continue
         fields = element_fields(view, element)
         talk = (
-            _talk_with_roles(view, path, element, fields)
+            event_talk(view, path, element, fields)
+            or _talk_with_roles(view, path, element, fields)
             or step_talk(view, path, element, fields)
             or _talk_with_members(view, path, element, fields)
             or two_key_talk(view, path, element, fields)

@@ -1,7 +1,11 @@
 """Find conversations in lists of pairs, of the steps of an agent, and of events."""
 
+from collections import Counter
+from dataclasses import dataclass
+
 from ingot.agent.proposing.columns import View, last_name, text_of, values_at
 from ingot.agent.proposing.names import (
+    left_out_values,
     name_strength,
     speaker_role,
     spell_name,
@@ -81,6 +85,145 @@ _ACTIONS = (
 def _step_value(facts: PathFacts, inner: str) -> Json:
     whole = facts.types.get("object") or facts.types.get("list")
     return {"path": inner, "as": "json"} if whole else inner
+
+
+MOST_KINDS = 16  # of events
+MOST_ALIKE = 0.7  # of the events hold their text under the same key, where they are messages
+_MOST_STRANGE = 0.3  # the most that events may claim where a kind of them is not understood
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Events of one kind: where their texts lie, and who speaks in them."""
+
+    value: str
+    texts: tuple[str, ...]
+    role: Json
+    named: bool
+    count: int
+    left_out: bool
+
+
+def event_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Events of several kinds, each with its text under a key of its own."""
+    events = [Node(value) for row in view.nodes for value in values_at(element, row)]
+    best: list[_Kind] = []
+    kind_field: Field | None = None
+    for one in fields:
+        if one.facts.types.get("string") and 2 <= one.facts.distinct <= MOST_KINDS:
+            kinds = _event_kinds(events, fields, one)
+            if _texts_differ(kinds) and len(kinds) > len(best):
+                best, kind_field = kinds, one
+    told = [kind for kind in best if kind.role and kind.texts and not kind.left_out]
+    roles = {role for kind in told if kind.named for role in _possible_roles(kind.role)}
+    if kind_field is None or not {"user", "assistant"} <= roles:
+        return None
+    strange = [kind for kind in best if kind.texts and not kind.role and not kind.left_out]
+    doubt = f"; what {', '.join(one.value for one in strange)} is stays open" if strange else ""
+    entries = [_kind_entry(element, kind_field.inner, kind) for kind in told]
+    entries.sort(key=lambda entry: entry["role"] == "tool", reverse=True)
+    return Talk(
+        path=path,
+        entries=tuple(entries),
+        score=0.93,
+        why=f"{path} lists events, with their texts where {kind_field.name} says{doubt}",
+        ends_open=0.0,
+        used=frozenset(join_inner_path(element, text) for kind in told for text in kind.texts),
+        most=_MOST_STRANGE if strange else 1.0,
+        where=_closing_condition(view, element, kind_field.inner, told),
+    )
+
+
+def _possible_roles(role: Json) -> list[Json]:
+    return list(role["map"].values()) if isinstance(role, dict) else [role]
+
+
+def _kind_entry(element: str, inner: str, kind: _Kind) -> dict[str, Json]:
+    condition: Json = {"path": inner, "in": [kind.value]}
+    content = join_parts(list(kind.texts))
+    return {"each": element, "where": [condition], "role": kind.role, "content": content}
+
+
+def _texts_differ(kinds: list[_Kind]) -> bool:
+    """Whether no key holds the texts of nearly all events."""
+    held: Counter[str] = Counter()
+    for kind in kinds:
+        held.update(dict.fromkeys(kind.texts, kind.count))
+    spoken = sum(kind.count for kind in kinds if kind.texts)
+    return len(held) > 1 and max(held.values()) < MOST_ALIKE * spoken
+
+
+def _event_kinds(events: list[Node], fields: list[Field], kind: Field) -> list[_Kind]:
+    grouped: dict[str, list[Node]] = {}
+    for event in events:
+        value = next((v for v in values_at(kind.inner, event) if isinstance(v, str)), "")
+        grouped.setdefault(value, []).append(event)
+    left = left_out_values(kind.name, grouped)
+    found = []
+    for value, inside in grouped.items():
+        texts = [f.inner for f in fields if f is not kind and _holds_text(f.inner, inside)]
+        texts.sort(key=lambda text: -name_strength(last_name(text), "rationale"))
+        named = _event_role(value, texts, inside, fields) if texts else None
+        role = named or next((r for t in texts if (r := _named_role(last_name(t)))), None)
+        out = value in left or speaker_role(value) == "drop"
+        found.append(_Kind(value, tuple(texts), role, bool(named), len(inside), out))
+    return found
+
+
+def _holds_text(inner: str, events: list[Node]) -> bool:
+    """Whether most events hold words of their own at a place."""
+    found = [v for e in events for v in values_at(inner, e)[:1] if isinstance(v, str) and v.strip()]
+    spoken = sum(count_words(text) > 1 for text in found)
+    several = len(set(found)) > 0.5 * len(found) or len(found) < 3
+    return len(found) > 0.5 * len(events) and spoken > 0.5 * len(found) and several
+
+
+def _event_role(value: str, texts: list[str], events: list[Node], fields: list[Field]) -> Json:
+    """Who speaks in events of a kind: by a field that says so, or by their name."""
+    for one in fields:
+        said = {text_of(v) for event in events for v in values_at(one.inner, event)[:1]}
+        roles = {who: speaker_role(who) for who in said}
+        if one.inner in texts or not roles or not set(roles.values()) <= set(_ROLES):
+            continue
+        if len(set(roles.values())) == 1:
+            return next(iter(roles.values()))
+        return {"path": one.inner, "map": dict(roles)}
+    return _named_role(value)
+
+
+_ROLES = ("user", "assistant", "tool", "system")
+
+
+def _named_role(name: str) -> str | None:
+    """The role that a name of an event or of its text stands for."""
+    role, (asked, answered) = speaker_role(name), name_sides(name)
+    if role in _ROLES:
+        return role
+    if name_strength(name, "rationale") >= 0.95 or spell_name(name) in _ACTIONS:
+        return "assistant"
+    if max(asked, answered) < 0.9:
+        return None
+    return "user" if asked > answered else "assistant"
+
+
+def _closing_condition(
+    view: View, element: str, inner: str, kinds: list[_Kind]
+) -> tuple[Json, ...]:
+    """Only rows with the answer that ends the others: the rest was broken off."""
+    values = [[text_of(v) for v in values_at(f"{element}.{inner}", row)] for row in view.nodes]
+    for kind in kinds:
+        ends = sum(row.count(kind.value) == 1 and row.index(kind.value) > 0 for row in values)
+        others = sum(other.texts == kind.texts for other in kinds)
+        often = sum(row.count(kind.value) for row in values)
+        if kind.role == "assistant" and 0.6 * len(values) <= ends == often and others == 1:
+            if all(_follows_all(row, kind.value, kinds) for row in values):
+                return ({"path": f"{element}.{kind.texts[0]}", "min_chars": 1},)
+    return ()
+
+
+def _follows_all(row: list[str], value: str, kinds: list[_Kind]) -> bool:
+    spoken = [one for one in row if any(one == kind.value for kind in kinds)]
+    return value not in spoken or spoken[-1] == value
 
 
 def text_kinds_content(view: View, element: str, content: str, fields: list[Field]) -> Json:

@@ -19,6 +19,7 @@ UNEVEN_FACTOR = 0.75
 NAMED_TURNS = 1.1  # names say that rows are turns of a talk, and a column counts them
 RARE = 0.02
 LEAST_OFTEN = 1.8  # rows of a conversation, on average
+SEVERAL = 3  # conversations: fewer show no habit
 _IN_TURN = 0.8  # of the rows answer the one before, where nothing else tells a conversation
 
 
@@ -61,7 +62,8 @@ def _find_answering_rows(view: View) -> tuple[Column, "_RowOrder"] | None:
     best: tuple[float, Column, _RowOrder] | None = None
     for by in plain if said and codes else ():
         often = len(by.texts) / max(1, by.distinct)
-        if by is said or by in codes or often < LEAST_OFTEN or by.words > 3:
+        few = by.distinct < SEVERAL or often < LEAST_OFTEN
+        if by is said or by in codes or few or by.words > 3:
             continue
         groups = list(_group_rows(by).values())
         for order in _row_orders(plain, by, groups):
