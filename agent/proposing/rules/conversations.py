@@ -391,6 +391,8 @@ def _is_in_other_columns(view: View, column: Column, markers: Markers) -> bool:
     if not flat or flat[0].score < (0.78 if roles else 0.65):
         return False
     parts = [c for path in flat[0].used if (c := view.column(path))]
+    if roles and column.path in flat[0].used and markers.ends_open < 0.5:
+        return False  # somebody answers inside, and what stands beside it sums that up
     if column.path not in flat[0].used:
         return all(
             _is_mostly_inside(column, c) for c in parts if c.looks("question") > 0.3 or c.chars
@@ -417,9 +419,10 @@ def _finish_transcript(
         used=frozenset({column.path}),
         evidence=role_evidence(
             "cut at markers",
-            ", ".join(f"{m!r} = {r}" for m, r in markers.split.items()),
+            ", ".join(f"{m!r} = {r or 'left out'}" for m, r in markers.split.items()),
             markers.share,
         ),
+        most=markers.most,
     )
     return _talk_draft(view, talk)
 

@@ -22,7 +22,12 @@ from ingot.agent.proposing.readings import (
     role_evidence,
     text_weight,
 )
-from ingot.agent.proposing.rules.pairs_and_events import event_talk, pair_list_talk, step_talk, two_key_talk
+from ingot.agent.proposing.rules.pairs_and_events import (
+    event_talk,
+    pair_list_talk,
+    step_talk,
+    two_key_talk,
+)
 from ingot.agent.proposing.rules.transcripts import texts_begin_with_speaker
 from ingot.agent.proposing.rules.trees import has_branches
 from ingot.agent.proposing.rules.turn_contents import (

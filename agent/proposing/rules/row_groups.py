@@ -79,7 +79,9 @@ def _spoken_weight(column: Column) -> float:
     return column.chars * column.distinct / max(1, len(column.present))
 
 
-def _row_orders(columns: list[Column], by: Column, groups: list[list[int]]) -> Iterator["_RowOrder"]:
+def _row_orders(
+    columns: list[Column], by: Column, groups: list[list[int]]
+) -> Iterator["_RowOrder"]:
     """Columns that differ inside all groups and can sort them, those that count first."""
     rows = [column for column in columns if column is not by]
     able = [c for c in rows if c.numeric or (c.nature == "time" and _is_sortable_time(c))]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ingot.agent.proposing.columns import Column
 from ingot.agent.proposing.names import alias_tables, speaker_role, spell_name
+from ingot.agent.proposing.speaker_codes import MOST_CODES, find_sides
 from ingot.converters.rows import Json
 
 _SNIFFED = 20_000  # characters of a text in which markers are looked for
@@ -47,6 +48,10 @@ _ENDS = re.compile(
 )
 SEVERAL = 3  # one text is the same everywhere, whatever it says
 _AGAIN = 0.3  # share of the transcripts in which a stranger speaks twice
+_IN_TURN = 0.8  # of the turns answer the one before, where marks are no names
+_CLEAN = 0.95  # of the transcripts are cut as they were read
+_MOST_CODED = 0.55  # the most that marks may claim that are no names
+_FRAMES = " []()<>|-–:："
 _SPEAKER_LINE = re.compile(r"(?:^|\n)(?P<name>[^\n:：]{1,20}[:：])")
 
 
@@ -55,15 +60,17 @@ class Markers:
     """How a transcript is cut.
 
     Attributes:
+        split: what stands behind a mark of None belongs to no turn.
         replace: literal texts that carry nothing (end marks, a fixed introduction).
         share: share of the texts that the markers cut into user and assistant.
         ends_open: share of those whose last piece is not the assistant's.
     """
 
-    split: dict[str, str]
+    split: dict[str, str | None]
     replace: dict[str, str]
     share: float
     ends_open: float
+    most: float = 1.0
 
 
 def _marker_spelling(match: re.Match[str]) -> str:
@@ -99,7 +106,7 @@ def _named_markers(
     return roles, seen, fresh
 
 
-def _unnamed_markers(texts: Sequence[str]) -> dict[str, str]:
+def _unnamed_markers(texts: Sequence[str]) -> dict[str, str | None]:
     """Two unnamed speakers at line starts (`A:` and `B:`), the first of whom begins.
 
     Speakers speak again: what stands once in every text is a field (`From:`, `Subject:`).
@@ -113,20 +120,94 @@ def _unnamed_markers(texts: Sequence[str]) -> dict[str, str]:
         seen.update(dict.fromkeys(found, 1).keys())
         first.update(found[:1])
     common = [name for name, count in seen.items() if count >= 0.8 * len(texts)]
-    if len(common) != 2 or not first or again < _AGAIN * len(texts):
+    if not first or again < _AGAIN * len(texts):
         return {}
+    if len(common) != 2:
+        return _marks_of_codes(
+            texts, [name for name, n in seen.items() if n >= _AGAIN * len(texts)]
+        )
     opener = first.most_common(1)[0][0]
     if opener not in common:
         return {}
     return {name: "user" if name == opener else "assistant" for name in common}
 
 
-def _cut_pieces(text: str, split: dict[str, str]) -> list[tuple[str, str, str]]:
+def _marks_of_codes(texts: Sequence[str], names: Sequence[str]) -> dict[str, str | None]:
+    """The marks of two who answer each other, and of others (notices) whom nobody answers."""
+    cut: dict[str, str | None] = {"\n" + name: name for name in names}
+    pieces = [_cut_pieces(text, cut)[1:] for text in texts] if cut else []
+    told = find_sides([[(mark, piece) for _, mark, piece in one if piece] for one in pieces])
+    return dict(told.roles) if told and told.answered >= _IN_TURN else {}
+
+
+# [00:12] K: / 10:02 - Agent: / 2024-05-01 10:02:11 | Kunde:
+_TIMED = re.compile(
+    r"(?:^|\n)[ \t]*(?P<open>[\[(<]?)(?P<time>\d[\d:.,/\-T ]*\d)"
+    r"(?P<close>[ \t]*[AaPp][Mm])?(?P<tail>[\])>]?[ \t]*(?:[-–|][ \t]*)?)"
+    r"(?:(?P<name>[^\W\d_][^\n:：>|\[\]()]{0,29}?)(?P<sep>[ \t]*[:：>|]))?"
+)
+
+
+def _timed_markers(texts: Sequence[str]) -> tuple[dict[str, str | None], bool]:
+    """Marks behind a time at the start of each turn: the time belongs to no turn; and how sure."""
+    lines = [[m for m in _TIMED.finditer(text) if re.search("[:：]", m["time"])] for text in texts]
+    begun = sum(bool(found) and found[0].start() == 0 for found in lines)
+    heads = {m["open"] or m["time"][0] for found in lines for m in found}
+    if not texts or begun < _IN_TURN * len(texts) or len(heads) > MOST_CODES:
+        return {}, False
+    talks = [_timed_turns(text, found) for text, found in zip(texts, lines, strict=True)]
+    roles, agreed = _roles_of_marks(talks)
+    split: dict[str, str | None] = {"\n" + head: None for head in sorted(heads)} | roles
+    same = sum(
+        [(role, piece) for role, _, piece in _cut_pieces("\n" + text, split, "") if role and piece]
+        == [(roles.get(mark), piece) for mark, piece in talk if roles.get(mark) and piece]
+        for text, talk in zip(texts, talks, strict=True)
+    )
+    return (split, agreed) if roles and same >= _CLEAN * len(texts) else ({}, False)
+
+
+def _timed_turns(text: str, found: Sequence[re.Match[str]]) -> list[tuple[str, str]]:
+    """The marks of speakers as they stand behind their times, with what is said; "" of nobody."""
+    ends = [m.start() for m in found[1:]] + [len(text)]
+    return [
+        (m["tail"] + m["name"] + m["sep"] if m["name"] else "", text[m.end() : end].strip())
+        for m, end in zip(found, ends, strict=True)
+    ]
+
+
+def _roles_of_marks(
+    talks: Sequence[Sequence[tuple[str, str]]],
+) -> tuple[dict[str, str | None], bool]:
+    """Roles by the names in marks, else by who answers whom."""
+    spoken = [[turn for turn in talk if turn[0]] for talk in talks]
+    named = {mark: speaker_role(mark.strip(_FRAMES)) for talk in spoken for mark, _ in talk}
+    known = {mark: None if role == "drop" else role for mark, role in named.items()}
+    if {"user", "assistant"} <= set(named.values()) and all(named.values()):
+        return known, True
+    told = find_sides(spoken)
+    return (dict(told.roles), told.agreed) if told and told.answered >= _IN_TURN else ({}, False)
+
+
+_NOTICE = re.compile(r"(?:^|\n)([*=>~+#•·-]{2,4}|[*•·\[(])(?=[^\n]*\w)")
+
+
+def _notice_marks(texts: Sequence[str], split: dict[str, str | None]) -> dict[str, str | None]:
+    """Marks of lines that stand before the first speaker in some texts: notices, no turns."""
+    seen: Counter[str] = Counter()
+    for text in texts:
+        before = _cut_pieces(text, split)[0][2]
+        seen.update({match[1] for match in _NOTICE.finditer(before)})
+    return {"\n" + mark: None for mark, count in seen.items() if count > 1}
+
+
+def _cut_pieces(
+    text: str, split: dict[str, str | None], lead: str = "\n"
+) -> list[tuple[str | None, str, str]]:
     """What stands before the first marker, then (role, marker, piece)."""
     rule = re.compile(
-        "|".join(re.escape(m.lstrip("\n")) for m in sorted(split, key=len, reverse=True))
+        "|".join(re.escape(m.lstrip(lead)) for m in sorted(split, key=len, reverse=True))
     )
-    roles = {marker.lstrip("\n"): role for marker, role in split.items()}
+    roles = {marker.lstrip(lead): role for marker, role in split.items()}
     found = list(rule.finditer(text))
     if not found:
         return [("", "", text)]
@@ -138,7 +219,7 @@ def _cut_pieces(text: str, split: dict[str, str]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _shared_introduction(texts: Sequence[str], split: dict[str, str]) -> str:
+def _shared_introduction(texts: Sequence[str], split: dict[str, str | None]) -> str:
     """The text before the first marker where it is the same everywhere."""
     if len(texts) < SEVERAL:
         return ""
@@ -155,13 +236,13 @@ def _find_end_marks(texts: Sequence[str]) -> list[str]:
 
 
 def _judge_markers(
-    texts: Sequence[str], split: dict[str, str], introduction: str
+    texts: Sequence[str], split: dict[str, str | None], introduction: str
 ) -> tuple[float, float]:
     """Share of the texts that the markers cut cleanly, and of those that end without an answer."""
     good = open_end = 0
     for text in texts:
         before, *rest = _cut_pieces(text.removeprefix(introduction), split)
-        spoken = [role for role, _, piece in rest if piece]
+        spoken = [role for role, _, piece in rest if piece and role]
         if before[2].strip() or "user" not in spoken:
             continue
         good += 1
@@ -174,7 +255,11 @@ def find_markers(column: Column) -> Markers | None:
     raw = [text for text in column.present if text.strip()][:200]
     ends = _find_end_marks(raw)
     texts = [_remove_marks(text, ends) for text in raw]
-    split = _split_markers([text[:_SNIFFED] for text in texts]) if texts else {}
+    sniffed = [text[:_SNIFFED].strip() for text in texts]
+    split, sure = _timed_markers(sniffed)
+    if not split:
+        split, sure = _split_markers(sniffed) if texts else {}, True
+        split |= _notice_marks(sniffed, split) if split else {}
     if not {"user", "assistant"} <= set(split.values()):
         return None
     introduction = _shared_introduction(texts, split)
@@ -183,7 +268,13 @@ def find_markers(column: Column) -> Markers | None:
         return None
     nothing = [introduction, *ends] if introduction else ends
     replace = dict.fromkeys(nothing, "")
-    return Markers(split=split, replace=replace, share=share, ends_open=open_end)
+    return Markers(
+        split=split,
+        replace=replace,
+        share=share,
+        ends_open=open_end,
+        most=1.0 if sure else _MOST_CODED,
+    )
 
 
 def _remove_marks(text: str, marks: Sequence[str]) -> str:
@@ -192,7 +283,7 @@ def _remove_marks(text: str, marks: Sequence[str]) -> str:
     return text
 
 
-def _split_markers(texts: Sequence[str]) -> dict[str, str]:
+def _split_markers(texts: Sequence[str]) -> dict[str, str | None]:
     """Markers to roles; one that always stands at a line's start keeps the line break."""
     for rules in (_MARKERS, (_INLINE,)):
         roles, seen, fresh = _named_markers(texts, rules)
