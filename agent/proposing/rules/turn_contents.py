@@ -94,7 +94,23 @@ def find_content(view: View, element: str, fields: list[Field], not_this: str) -
         head = name_strength(_first_name(inner), "utterance")
         if head >= 0.5 or not said:
             best = max(best, (text_weight(one) * (1 + head), inner))
-    return best[1] if best[0] > 0 else None
+    return _without_quotes(view, element, fields, best[1]) if best[0] > 0 else None
+
+
+_QUOTED = re.compile(r"\n[ \t]*(?:>|[-_=]{4,})")
+
+
+def _without_quotes(view: View, element: str, fields: list[Field], whole: str) -> str:
+    """The field with what is said alone, where another one repeats what it answers."""
+    for one in fields:
+        if one.inner == whole or text_weight(one) <= 0:
+            continue
+        both = [(a, b.strip()) for t in turns_of(view, element, whole, one.inner) for a, b in t]
+        rests = [a.strip()[len(b) :] for a, b in both if b and a.strip().startswith(b)]
+        quoted = [rest for rest in rests if _QUOTED.search(f"\n{rest}")]
+        if quoted and len(rests) == len(both) and len(quoted) == sum(map(bool, rests)):
+            return one.inner
+    return whole
 
 
 def _first_name(inner: str) -> str:
