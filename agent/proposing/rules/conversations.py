@@ -12,7 +12,6 @@ from ingot.agent.proposing.columns import (
     last_name,
     list_path,
     parent_path,
-    text_of,
     values_at,
 )
 from ingot.agent.proposing.names import name_strength, speaker_role
@@ -24,6 +23,7 @@ from ingot.agent.proposing.rules.context_columns import (
     tools_value,
 )
 from ingot.agent.proposing.rules.dialogue import find_talks
+from ingot.agent.proposing.rules.first_turns import is_below_talk, repeats_talk, with_first_turn
 from ingot.agent.proposing.rules.question_answer import (
     Verdict,
     find_verdict,
@@ -31,7 +31,6 @@ from ingot.agent.proposing.rules.question_answer import (
 )
 from ingot.agent.proposing.rules.sides import answer_strength, preferred_list_element
 from ingot.agent.proposing.rules.transcripts import Markers, entry_content, find_markers
-from ingot.agent.proposing.rules.turn_contents import turns_of
 from ingot.converters.rows import Json, MappingDocument
 
 CLOSED_SHARE = 0.35  # an answer beside turns that all end open is their end
@@ -46,19 +45,14 @@ def _find_system(view: View, talk: Talk) -> Json:
     inside = [e.choice for e in talk.evidence if e.target == "system"]
     if inside:
         return inside[0]
-    return persona_system_value([c for c in view.columns if not _is_below(c, talk)])
-
-
-def _is_below(column: Column, talk: Talk) -> bool:
-    path = column.path
-    return path == talk.path or path.startswith((f"{talk.path}[", f"{talk.path}."))
+    return persona_system_value([c for c in view.columns if not is_below_talk(c, talk)])
 
 
 def _find_ending(view: View, talk: Talk) -> tuple[list[dict[str, Json]], list[str]] | None:
     """The assistant's turn that follows a conversation which ends with the user's."""
     if (spoken := _spoken_reply(view, talk)) is not None:
         return [{"role": "assistant", "content": spoken[0]}], [spoken[1]]
-    for column in (c for c in view.texts if c.many and not _is_below(c, talk)):
+    for column in (c for c in view.texts if c.many and not is_below_talk(c, talk)):
         if chosen := preferred_list_element(view.columns, column):
             return [{"role": "assistant", "content": chosen}], [column.path]
     for other in view.facts.paths:
@@ -126,7 +120,7 @@ def _answer_of_list(view: View, path: str) -> tuple[str, str] | None:
 def _can_end(column: Column, talk: Talk) -> bool:
     number = column.nature == "number" and column.named("answer") >= 0.95
     spoken = number or column.nature in ("text", "label", "letter")
-    return spoken and not _is_below(column, talk) and not column.nested
+    return spoken and not is_below_talk(column, talk) and not column.nested
 
 
 def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: float) -> Draft | None:
@@ -159,7 +153,7 @@ def _earlier_turns(view: View, talk: Talk) -> Draft | None:
         return None
     best = flat[0]
     asked = [view.column(path) for path in best.used]
-    if any(column and _repeats_talk(view, column, talk) for column in asked):
+    if any(column and repeats_talk(view, column, talk) for column in asked):
         return None
     body = {**best.body, "messages": [*talk.entries, *best.body["messages"]]}
     return replace(
@@ -200,7 +194,7 @@ def _shared_context(view: View, talk: Talk) -> str | None:
         for c in view.texts
         if max(c.named("context"), c.named("body")) >= 0.9
         and c.words > 20
-        and not _is_below(c, talk)
+        and not is_below_talk(c, talk)
         and not c.nested
     ]
     best = max(found, key=lambda c: c.chars, default=None)
@@ -214,25 +208,16 @@ def _behind_context(context: str, entry: dict[str, Json]) -> dict[str, Json]:
     return {**entry, "content": [only_first, *(asked if isinstance(asked, list) else [asked])]}
 
 
-def _repeats_talk(view: View, column: Column, talk: Talk) -> bool:
-    """Whether a column only repeats what the conversation says."""
-    said = [c for c in view.columns if _is_below(c, talk)]
-    for other in said:
-        both = [(a, b) for a, b in zip(column.texts, other.texts, strict=True) if a and b]
-        if both and sum(a.strip() in b for a, b in both) > 0.7 * len(both):
-            return True
-    return False
-
-
 def _view_without_talk(view: View, talk: Talk) -> View:
     """The same records without the columns inside a conversation."""
     rest = View(nodes=view.nodes, facts=view.facts, each=view.each)
-    columns = tuple(c for c in view.columns if not _is_below(c, talk))
+    columns = tuple(c for c in view.columns if not is_below_talk(c, talk))
     rest.__dict__["columns"] = columns
     return rest
 
 
 def _talk_draft(view: View, talk: Talk) -> Draft | None:
+    talk = with_first_turn(view, talk)
     body: MappingDocument = {"messages": list(talk.entries)}
     if system := _find_system(view, talk):
         body["system"] = system
@@ -243,9 +228,6 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
         body["tools"] = tools
     if where := [*talk.where, *(good_rows_condition(view, talk.used) or ())]:
         body["where"] = where
-    if opener := _find_opener(view, talk):
-        body["messages"] = [opener[0], *talk.entries]
-        talk = replace(talk, used=talk.used | {opener[1]})
     if _path_strength(talk.path, "history") >= 0.9 and (draft := _earlier_turns(view, talk)):
         return draft
     if talk.entries[-1]["role"] == "tool":
@@ -268,63 +250,6 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
         most=talk.most,
         unknown=talk.unknown,
     )
-
-
-def _find_opener(view: View, talk: Talk) -> tuple[dict[str, Json], str] | None:
-    """The first message where it stands in a field of its own and the other side goes on."""
-    entry = talk.entries[0]
-    each, role, content = entry.get("each"), entry["role"], entry["content"]
-    if len(talk.entries) > 1 or not (isinstance(each, str) and isinstance(content, str)):
-        return None
-    for column in view.texts:
-        head = column.path.removesuffix(content).removesuffix(".")
-        if column.many or _is_below(column, talk) or f"{head}.{content}" != column.path:
-            continue
-        spoken = role["path"] if isinstance(role, dict) else ""
-        if isinstance(spoken, str) and (who := view.column(f"{head}.{spoken}")):
-            told = {value: speaker_role(value) or "user" for value in set(who.present)}
-            roles = {**told, **role.get("map", {})}
-            if 2 * sum(roles[value] == "user" for value in who.present) < len(who.present):
-                continue
-            return {"role": {"path": who.path, "map": roles}, "content": column.path}, column.path
-    if _assistant_goes_on(view, entry) and (opener := _asking_column(view, talk)):
-        return {"role": "user", "content": opener.path}, opener.path
-    return None
-
-
-_GOES_ON = 0.7  # of the lists begin with the assistant where the question stands before them
-
-
-def _assistant_goes_on(view: View, entry: dict[str, Json]) -> bool:
-    roles = entry["role"].get("map", {}) if isinstance(entry["role"], dict) else {}
-    who = entry["role"].get("path") if roles else None
-    if not isinstance(who, str):
-        return False
-    left = [condition for condition in entry.get("where", ()) if "not_in" in condition]
-    talks = turns_of(view, entry["each"], who, entry["content"], *(c["path"] for c in left))
-    shut = [{text_of(value) for value in condition["not_in"]} for condition in left]
-    firsts = [
-        next((roles.get(code) for code, _, *marks in talk if not _is_shut(marks, shut)), None)
-        for talk in talks
-    ]
-    begun = [role for role in firsts if role]
-    return bool(begun) and begun.count("assistant") >= _GOES_ON * len(begun)
-
-
-def _is_shut(marks: list[str], shut: list[set[str]]) -> bool:
-    return any(mark in values for mark, values in zip(marks, shut, strict=True))
-
-
-def _asking_column(view: View, talk: Talk) -> Column | None:
-    """A text beside the talk that asks, as its name or its values say."""
-    found = [
-        (max(c.named("question"), c.named("utterance"), c.looks("question")), c.chars, c)
-        for c in view.texts
-        if not c.many and c.fill >= 0.9 and c.words >= 3 and c.distinct > 0.5 * len(c.present)
-    ]
-    free = [one for one in found if not _is_below(one[2], talk) and one[0] >= 0.5]
-    best = max(free, key=lambda one: one[:2], default=None)
-    return best[2] if best and not _repeats_talk(view, best[2], talk) else None
 
 
 def _entry_roles(entry: dict[str, Json]) -> list[str]:

@@ -23,6 +23,7 @@ from ingot.agent.proposing.readings import (
     text_weight,
 )
 from ingot.agent.proposing.rules.pairs_and_events import (
+    attribute_talk,
     event_talk,
     pair_list_talk,
     step_talk,
@@ -308,6 +309,7 @@ def find_talks(view: View) -> list[Talk]:
             or step_talk(view, path, element, fields)
             or _talk_with_members(view, path, element, fields)
             or two_key_talk(view, path, element, fields)
+            or attribute_talk(view, path, element, fields)
             or _talk_of_codes(view, path, element, fields)
             or _hosted_talk(view, path, element, fields)
             or _talk_with_some_roles(view, path, element, fields)

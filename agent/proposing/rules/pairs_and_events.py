@@ -1,9 +1,11 @@
 """Find conversations in lists of pairs, of the steps of an agent, and of events."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass
+from itertools import permutations, product
 
-from ingot.agent.proposing.columns import View, last_name, text_of, values_at
+from ingot.agent.proposing.columns import View, last_name, parse_json_text, text_of, values_at
 from ingot.agent.proposing.names import (
     left_out_values,
     name_strength,
@@ -85,6 +87,71 @@ _ACTIONS = (
 def _step_value(facts: PathFacts, inner: str) -> Json:
     whole = facts.types.get("object") or facts.types.get("list")
     return {"path": inner, "as": "json"} if whole else inner
+
+
+MOST_ATTRIBUTES = 64  # keys
+_SIDE = 0.8  # how far a key must be named like a question or an answer
+
+
+def attribute_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Attributes in a list, of which one key holds what is asked and one what is answered."""
+    rows = [[Node(value) for value in values_at(element, row)] for row in view.nodes]
+    for key, value in permutations(fields, 2):
+        keys = [[text_of(v) for one in row for v in values_at(key.inner, one)] for row in rows]
+        once = all(len(set(row)) == len(row) for row in keys)
+        if not once or not 2 <= key.facts.distinct <= MOST_ATTRIBUTES or text_weight(value) <= 0:
+            continue
+        held: dict[str, list[str]] = {}
+        for one in (one for row in rows for one in row):
+            for name, text in product(values_at(key.inner, one), values_at(value.inner, one)):
+                held.setdefault(text_of(name), []).append(text_of(text))
+        spoken = {k for k, v in held.items() if _are_words(v)}
+        asked, answered = (_key_of_side(spoken, place) for place in (0, 1))
+        if asked and answered and asked != answered:
+            return _attribute_talk(path, element, (key.inner, value.inner), (asked, answered))
+    return None
+
+
+def _are_words(texts: list[str]) -> bool:
+    parsed = sum(parse_json_text(text) is not None for text in texts)
+    return not parsed and sum(map(count_words, texts)) >= 2 * len(texts)
+
+
+def _key_of_side(keys: set[str], place: int) -> str | None:
+    """The key named like a question (0) or an answer (1), by its last part that says so."""
+    ranked = [
+        (max(name_sides(part)[place] for part in (key, *re.split(r"[./:]", key))), key)
+        for key in sorted(keys)
+    ]
+    best = max(ranked, default=(0.0, ""))
+    return best[1] if best[0] >= _SIDE else None
+
+
+def _attribute_talk(
+    path: str, element: str, inner: tuple[str, str], sides: tuple[str, str]
+) -> Talk:
+    key, value = inner
+    first: dict[str, Json] = {
+        "each": element,
+        "where": [{"path": key, "in": [sides[0]]}],
+        "role": "user",
+        "content": value,
+    }
+    # In step with itself: entries with the same `each` would follow the order of the list.
+    second: dict[str, Json] = {
+        "each": [element, element],
+        "where": [{"path": f"[0].{key}", "in": [sides[1]]}],
+        "role": "assistant",
+        "content": f"[0].{value}",
+    }
+    return Talk(
+        path=path,
+        entries=(first, second),
+        score=0.8,
+        why=f"{path} lists attributes, of which {sides[0]} is asked and {sides[1]} answered",
+        ends_open=0.0,
+        used=frozenset({join_inner_path(element, value)}),
+    )
 
 
 MOST_KINDS = 16  # of events
@@ -215,9 +282,10 @@ def _closing_condition(
         ends = sum(row.count(kind.value) == 1 and row.index(kind.value) > 0 for row in values)
         others = sum(other.texts == kind.texts for other in kinds)
         often = sum(row.count(kind.value) for row in values)
-        if kind.role == "assistant" and 0.6 * len(values) <= ends == often and others == 1:
-            if all(_follows_all(row, kind.value, kinds) for row in values):
-                return ({"path": f"{element}.{kind.texts[0]}", "min_chars": 1},)
+        usual = 0.6 * len(values) <= ends == often and others == 1
+        last = all(_follows_all(row, kind.value, kinds) for row in values)
+        if kind.role == "assistant" and usual and last:
+            return ({"path": f"{element}.{kind.texts[0]}", "min_chars": 1},)
     return ()
 
 
