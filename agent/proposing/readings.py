@@ -225,6 +225,7 @@ class Talk:
         path: of the list (`messages`), without its wildcard.
         score: 0..1.
         ends_open: share of the rows whose conversation ends without an assistant's turn.
+        where: conditions on the rows.
     """
 
     path: str
@@ -235,6 +236,7 @@ class Talk:
     evidence: tuple[Evidence, ...] = ()
     used: frozenset[str] = frozenset()
     most: float = 1.0
+    where: tuple[Json, ...] = ()
     unknown: frozenset[str] = frozenset()
 
 

@@ -38,7 +38,9 @@ JSON = {
         agent/proposing/rules/conversations agent/proposing/rules/dialogue
         agent/proposing/rules/mapper agent/proposing/rules/metadata
         agent/proposing/rules/question_answer agent/proposing/rules/sides
+        agent/proposing/rules/first_turns agent/proposing/rules/pairs_and_events
         agent/proposing/rules/transcripts
+        agent/proposing/rules/turn_contents
         agent/reporting/mapping_words agent/review/diff/change_rules
         agent/review/diff/mapping_changes agent/review/diff/message_changes
         agent/review/diff/normal_form agent/review/diff/part_changes converters/mapping/bind

@@ -23,6 +23,7 @@ from ingot.agent.proposing.rules.context_columns import (
     tools_value,
 )
 from ingot.agent.proposing.rules.dialogue import find_talks
+from ingot.agent.proposing.rules.first_turns import is_below_talk, repeats_talk, with_first_turn
 from ingot.agent.proposing.rules.preference import Verdict, find_verdict
 from ingot.agent.proposing.rules.question_answer import question_answer_drafts
 from ingot.agent.proposing.rules.sides import answer_strength, preferred_list_element
@@ -41,19 +42,14 @@ def _find_system(view: View, talk: Talk) -> Json:
     inside = [e.choice for e in talk.evidence if e.target == "system"]
     if inside:
         return inside[0]
-    return persona_system_value([c for c in view.columns if not _is_below(c, talk)])
-
-
-def _is_below(column: Column, talk: Talk) -> bool:
-    path = column.path
-    return path == talk.path or path.startswith((f"{talk.path}[", f"{talk.path}."))
+    return persona_system_value([c for c in view.columns if not is_below_talk(c, talk)])
 
 
 def _find_ending(view: View, talk: Talk) -> tuple[list[dict[str, Json]], list[str]] | None:
     """The assistant's turn that follows a conversation which ends with the user's."""
     if (spoken := _spoken_reply(view, talk)) is not None:
         return [{"role": "assistant", "content": spoken[0]}], [spoken[1]]
-    for column in (c for c in view.texts if c.many and not _is_below(c, talk)):
+    for column in (c for c in view.texts if c.many and not is_below_talk(c, talk)):
         if chosen := preferred_list_element(view.columns, column):
             return [{"role": "assistant", "content": chosen}], [column.path]
     for other in view.facts.paths:
@@ -121,7 +117,7 @@ def _answer_of_list(view: View, path: str) -> tuple[str, str] | None:
 def _can_end(column: Column, talk: Talk) -> bool:
     number = column.nature == "number" and column.named("answer") >= 0.95
     spoken = number or column.nature in ("text", "label", "letter")
-    return spoken and not _is_below(column, talk) and not column.nested
+    return spoken and not is_below_talk(column, talk) and not column.nested
 
 
 def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: float) -> Draft | None:
@@ -130,6 +126,8 @@ def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: flo
         return None
     entries, used = ending
     shortened = {**body, "messages": [*body["messages"], *entries]}
+    if talk.ends_open > 0.9 and isinstance(end := entries[0]["content"], str):
+        shortened["where"] = [*body.get("where", ()), {"path": end, "min_chars": 1}]
     return Draft(
         kind="sft",
         body=shortened,
@@ -152,7 +150,7 @@ def _earlier_turns(view: View, talk: Talk) -> Draft | None:
         return None
     best = flat[0]
     asked = [view.column(path) for path in best.used]
-    if any(column and _repeats_talk(view, column, talk) for column in asked):
+    if any(column and repeats_talk(view, column, talk) for column in asked):
         return None
     body = {**best.body, "messages": [*talk.entries, *best.body["messages"]]}
     return replace(
@@ -193,7 +191,7 @@ def _shared_context(view: View, talk: Talk) -> str | None:
         for c in view.texts
         if max(c.named("context"), c.named("body")) >= 0.9
         and c.words > 20
-        and not _is_below(c, talk)
+        and not is_below_talk(c, talk)
         and not c.nested
     ]
     best = max(found, key=lambda c: c.chars, default=None)
@@ -207,25 +205,16 @@ def _behind_context(context: str, entry: dict[str, Json]) -> dict[str, Json]:
     return {**entry, "content": [only_first, *(asked if isinstance(asked, list) else [asked])]}
 
 
-def _repeats_talk(view: View, column: Column, talk: Talk) -> bool:
-    """Whether a column only repeats what the conversation says."""
-    said = [c for c in view.columns if _is_below(c, talk)]
-    for other in said:
-        both = [(a, b) for a, b in zip(column.texts, other.texts, strict=True) if a and b]
-        if both and sum(a.strip() in b for a, b in both) > 0.7 * len(both):
-            return True
-    return False
-
-
 def _view_without_talk(view: View, talk: Talk) -> View:
     """The same records without the columns inside a conversation."""
     rest = View(nodes=view.nodes, facts=view.facts, each=view.each)
-    columns = tuple(c for c in view.columns if not _is_below(c, talk))
+    columns = tuple(c for c in view.columns if not is_below_talk(c, talk))
     rest.__dict__["columns"] = columns
     return rest
 
 
 def _talk_draft(view: View, talk: Talk) -> Draft | None:
+    talk = with_first_turn(view, talk)
     body: MappingDocument = {"messages": list(talk.entries)}
     if system := _find_system(view, talk):
         body["system"] = system
@@ -234,7 +223,7 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
         body["messages"] = [_behind_context(context, talk.entries[0]), *talk.entries[1:]]
     if (tools := tools_value(view)) is not None:
         body["tools"] = tools
-    if where := good_rows_condition(view, talk.used):
+    if where := [*talk.where, *(good_rows_condition(view, talk.used) or ())]:
         body["where"] = where
     if _path_strength(talk.path, "history") >= 0.9 and (draft := _earlier_turns(view, talk)):
         return draft
@@ -324,6 +313,8 @@ def _is_in_other_columns(view: View, column: Column, markers: Markers) -> bool:
     if not flat or flat[0].score < (0.78 if roles else 0.65):
         return False
     parts = [c for path in flat[0].used if (c := view.column(path))]
+    if roles and column.path in flat[0].used and markers.ends_open < 0.5:
+        return False  # somebody answers inside, and what stands beside it sums that up
     if column.path not in flat[0].used:
         return all(
             _is_mostly_inside(column, c) for c in parts if c.looks("question") > 0.3 or c.chars
@@ -350,9 +341,10 @@ def _finish_transcript(
         used=frozenset({column.path}),
         evidence=role_evidence(
             "cut at markers",
-            ", ".join(f"{m!r} = {r}" for m, r in markers.split.items()),
+            ", ".join(f"{m!r} = {r or 'left out'}" for m, r in markers.split.items()),
             markers.share,
         ),
+        most=markers.most,
     )
     return _talk_draft(view, talk)
 

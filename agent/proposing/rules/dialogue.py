@@ -1,6 +1,5 @@
 """Find conversations in lists and reply trees: with speakers, in pairs, or taken in turn."""
 
-import re
 from collections import Counter
 from dataclasses import replace
 from itertools import product
@@ -8,231 +7,52 @@ from itertools import product
 from ingot.agent.proposing.columns import (
     View,
     last_name,
-    text_of,
-    values_at,
 )
-from ingot.agent.proposing.names import alias_tables, left_out_values, name_strength, speaker_role
+from ingot.agent.proposing.names import (
+    name_strength,
+    speaker_role,
+)
 from ingot.agent.proposing.readings import (
     Field,
     Talk,
     element_fields,
     field_sequences,
     join_inner_path,
-    join_parts,
-    joined_pieces,
     list_elements,
-    path_below,
     role_evidence,
     text_weight,
 )
-from ingot.agent.proposing.rules.transcripts import (
+from ingot.agent.proposing.rules.pairs_and_events import (
+    attribute_talk,
+    event_talk,
     pair_list_talk,
     step_talk,
-    text_kinds_content,
-    texts_begin_with_speaker,
     two_key_talk,
 )
+from ingot.agent.proposing.rules.transcripts import texts_begin_with_speaker
 from ingot.agent.proposing.rules.trees import has_branches
+from ingot.agent.proposing.rules.turn_contents import (
+    find_content,
+    find_role_field,
+    open_end_share,
+    role_entry,
+    turns_of,
+    turns_out_of_turn,
+)
+from ingot.agent.proposing.speaker_codes import MOST_CODES, Sides, find_sides
 from ingot.agent.proposing.speakers import (
     find_speakers,
     has_other_speakers,
     numbered_column_talk,
     parallel_list_talk,
     parallel_speaker_talks,
-    roles_of_values,
 )
-from ingot.converters.paths import Mark, Names, Node, compile_path, quote_name
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import count_words, is_question
 
-MOST_PARTIAL = 0.55  # the most that a role map with values left out may claim
 MOST_BRANCHED = 0.6  # the same where a reply has several versions, which all are taken
 MOST_GUESSED = 0.3  # the same of turns by order, where a column may say who speaks
-
-
-def _find_role_field(
-    view: View, element: str, fields: list[Field]
-) -> tuple[Field, dict[str, str | None], float] | None:
-    """The field that says who speaks, its map, and how sure that is."""
-    best: tuple[float, Field, dict[str, str | None]] | None = None
-    for one in fields:
-        told = roles_of_values(one.name, one.facts, field_sequences(view, element, one.inner))
-        if told and (best is None or told[1] > best[0]):
-            best = (told[1], one, told[0])
-    return (best[1], best[2], best[0]) if best else None
-
-
-_TAGS = re.compile(r"</?[a-z][^<>]{0,80}>", re.IGNORECASE)
-
-
-def _plain_weight(view: View, element: str, one: Field) -> float:
-    """How much text a field carries, less where it is markup: the plain text may stand beside."""
-    weight = text_weight(one)
-    if not weight:
-        return 0.0
-    texts = [t for s in field_sequences(view, element, one.inner)[:20] for t in s]
-    tagged = sum(bool(_TAGS.search(text)) for text in texts)
-    return weight * (0.4 if tagged > 0.5 * len(texts) else 1.0)
-
-
-def _find_content(view: View, element: str, fields: list[Field], not_this: str) -> str | None:
-    """The path of what is said, inside an element: a text, or the texts of a list of parts."""
-    flat = [(_plain_weight(view, element, f), f.inner) for f in fields if f.inner != not_this]
-    best = max(flat, default=(0.0, ""))
-    said = any(  # annotations of a text that everybody speaks repeat it, however long they are
-        f.facts.filled > 0.9 * f.facts.places and name_strength(f.name, "utterance") >= 0.9
-        for f in fields
-        if text_weight(f) > 0
-    )
-    for facts in view.facts.paths:
-        inner = path_below(facts.path, element) if facts.path.startswith(element + ".") else ""
-        parts = compile_path(inner).steps if inner else ()
-        wild = [s for s in parts if isinstance(s, Mark)]
-        if len(wild) != 1 or not facts.types.get("string") or wild[0].mark != "[*]":
-            continue
-        one = Field(inner=inner, facts=facts)
-        if name_strength(last_name(inner), "utterance") < 0.5:
-            continue
-        head = name_strength(_first_name(inner), "utterance")
-        if head >= 0.5 or not said:
-            best = max(best, (text_weight(one) * (1 + head), inner))
-    return best[1] if best[0] > 0 else None
-
-
-def _first_name(inner: str) -> str:
-    first = compile_path(inner).steps[0]
-    return first.names[0] if isinstance(first, Names) else ""
-
-
-def _mask_field(view: View, element: str, fields: list[Field], role: dict[str, Json]) -> str | None:
-    """A field that says which turns are trained on; one that marks the user's says other things."""
-    for one in fields:
-        values = {value for value, _ in one.facts.values}
-        plain = values and values <= {"true", "false", 0, 1}
-        named = name_strength(one.name, "weight") >= 0.9
-        if plain and named and not _mark_is_users(view, element, one.inner, role):
-            return one.inner
-    return None
-
-
-def _mark_is_users(view: View, element: str, mark: str, role: dict[str, Json]) -> bool:
-    turns = [Node(turn) for row in view.nodes for turn in values_at(element, row)]
-    roles = role.get("map") or {"user": "user"}
-    said = [
-        t for t in turns if any(roles.get(text_of(v)) == "user" for v in values_at(role["path"], t))
-    ]
-    marked = sum(any(bool(value) for value in values_at(mark, turn)) for turn in said)
-    return bool(said) and marked >= 0.9 * len(said)
-
-
-def _open_end_share(view: View, element: str, inner: str, mapping: dict[str, str | None]) -> float:
-    said = [s for s in field_sequences(view, element, inner) if s]
-    ends = sum(1 for s in said if mapping.get(s[-1]) != "assistant")
-    return ends / max(1, len(said))
-
-
-def _with_tool_calls(view: View, element: str, content: str, said: Json) -> Json:
-    """What is said, before it the reasoning and after it the tool calls that messages carry."""
-    parts: list[Json] = [said]
-    for facts in view.facts.paths:
-        inner = path_below(facts.path, element) if facts.path.startswith(element + ".") else ""
-        calls = inner in alias_tables()["assistant_calls"] and facts.types.get("list")
-        if calls and facts.items and facts.items.low > 0:
-            parts.append({"path": inner, "as": "json"})
-        reasons = quote_name(inner) == inner and name_strength(inner, "rationale") >= 0.95
-        if inner and inner != content and reasons and facts.chars:
-            parts.insert(0, inner)
-    return join_parts(parts)
-
-
-def _talk_with_roles(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
-    found = _find_role_field(view, element, fields)
-    if not found:
-        return None
-    field, mapping, sure = found
-    content = _find_content(view, element, fields, field.inner)
-    if content is None or _all_sides_equal(field_sequences(view, element, content)):
-        return None
-    role: dict[str, Json] = {"path": field.inner}
-    if mapping != {name: name for name in mapping}:
-        role["map"] = mapping
-    entry = _role_entry(view, element, fields, role, content)
-    spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in mapping.items())
-    return Talk(
-        path=path,
-        entries=(entry,),
-        score=0.7 + 0.28 * sure,
-        why=f"{path} lists messages with their speakers",
-        ends_open=_open_end_share(view, element, field.inner, mapping),
-        evidence=role_evidence(field.inner, spoken, sure),
-        used=frozenset({join_inner_path(element, content)}),
-        most=MOST_BRANCHED if has_branches(view, element) else 1.0,
-    )
-
-
-def _all_sides_equal(said: list[list[str]]) -> bool:
-    """Whether all sides say the same: a thing that both have, no conversation."""
-    several = [s for s in said if len(s) > 1]
-    return bool(several) and sum(len(set(s)) == 1 for s in several) > 0.5 * len(several)
-
-
-def _role_entry(
-    view: View, element: str, fields: list[Field], role: dict[str, Json], content: str
-) -> dict[str, Json]:
-    said = _with_tool_calls(view, element, content, _spoken_text(view, element, content, fields))
-    entry: dict[str, Json] = {"each": element, "role": role, "content": said}
-    if where := _spoken_turns(fields, role["path"]):
-        entry["where"] = where
-    if mask := _mask_field(view, element, fields, role):
-        entry["loss_mask"] = mask
-    return entry
-
-
-def _spoken_turns(fields: list[Field], speaker: str) -> list[Json]:
-    """Conditions on the turns: no notes, no events, nothing that the other side does not see."""
-    found: list[Json] = []
-    for one in fields:
-        values = [text_of(value) for value, _ in one.facts.values]
-        left = left_out_values(one.name, values) if one.inner != speaker else []
-        rare = 2 * one.facts.filled < max(other.facts.filled for other in fields)
-        if left and (rare or len(left) < len(values)):
-            truth = bool(one.facts.types.get("boolean"))
-            said: list[Json] = [text == "true" for text in left] if truth else list(left)
-            found.append({"path": one.inner, "not_in": said})
-    return found
-
-
-_EDITED = re.compile(r"edit|revis|correct|amend|rewrit|修订|修改|更正|訂正|修正", re.IGNORECASE)
-
-
-def _spoken_text(view: View, element: str, content: str, fields: list[Field]) -> Json:
-    """The text of a turn: as it stands, of blocks in a list, or either where both occur."""
-    path = join_inner_path(element, content)
-    blocks = [
-        path_below(f.path, element)
-        for f in view.facts.paths
-        if f.path.startswith(f"{path}[*].")
-        and f.chars
-        and name_strength(last_name(f.path), "utterance") >= 0.9
-    ]
-    facts = view.facts.get(path)
-    if "[*]" in content:
-        plain = content[: content.index("[*]")]
-        whole = view.facts.get(join_inner_path(element, plain))
-        both = bool(whole and whole.types.get("string") and quote_name(plain) == plain)
-        parts = joined_pieces(view, path, content)
-        return {"any_of": [parts, plain]} if both else parts
-    if facts and facts.types.get("list") and blocks:
-        parts = joined_pieces(view, join_inner_path(element, blocks[0]), blocks[0])
-        return {"any_of": [parts, content]}
-    # What was edited later stands for what was said first.
-    edited = [f for f in fields if _EDITED.search(_first_name(f.inner)) and text_weight(f) > 0]
-    last = max(edited, key=text_weight, default=None)
-    if facts and last and last.facts.filled < 0.9 * facts.filled and last.inner != content:
-        return {"any_of": [last.inner, content]}
-    return text_kinds_content(view, element, content, fields)
-
-
+MOST_PARTIAL = 0.55  # the most that a role map with values left out may claim
 HOST_SHARE, GUEST_SHARE = 0.7, 0.35  # of the conversations that one side takes part in
 _FEWEST_TALKS = 4
 
@@ -250,14 +70,14 @@ def _hosted_talk(view: View, path: str, element: str, fields: list[Field]) -> Ta
         known = {speaker_role(value) for value in counts} & {"user", "assistant"}
         if most < HOST_SHARE * len(said) or guests > GUEST_SHARE * len(said) or known:
             continue
-        content = _find_content(view, element, fields, one.inner)
+        content = find_content(view, element, fields, one.inner)
         if len(counts) < _FEWEST_TALKS or often < 1.5 or content is None:
             continue
         role: dict[str, Json] = {"path": one.inner, "map": {host: "assistant", "*": "user"}}
         ends = sum(s[-1] != host for s in said) / len(said)
         return Talk(
             path=path,
-            entries=(_role_entry(view, element, fields, role, content),),
+            entries=(role_entry(view, element, fields, role, content),),
             score=0.8 + 0.1 * name_strength(one.name, "speaker"),
             why=f"{host} takes part in most conversations of {path}, everybody else in few",
             ends_open=ends,
@@ -273,11 +93,11 @@ def _talk_with_members(view: View, path: str, element: str, fields: list[Field])
         if other == path or element.count("[*]") != 1 or member.count("[*]") != 1:
             continue
         columns = element_fields(view, member)
-        found = _find_role_field(view, member, columns)
+        found = find_role_field(view, member, columns)
         for one, key in product(fields, columns if found else ()):
             said = field_sequences(view, element, one.inner)
             known = field_sequences(view, member, key.inner)
-            content = _find_content(view, element, fields, one.inner)
+            content = find_content(view, element, fields, one.inner)
             writers = [(set(a), set(b)) for a, b in zip(said, known, strict=True) if a]
             fit = sum(a <= b for a, b in writers) > 0.9 * len(writers)
             if found is None or content is None or not fit or not any(map(any, known)):
@@ -285,7 +105,7 @@ def _talk_with_members(view: View, path: str, element: str, fields: list[Field])
             taken, mapping, sure = found
             of: Json = {"lookup": f"^.{member}", "key": key.inner, "of": one.inner}
             role: dict[str, Json] = {"path": {**of, "take": taken.inner}, "map": mapping}
-            entry = _role_entry(view, element, fields, {"path": one.inner}, content)
+            entry = role_entry(view, element, fields, {"path": one.inner}, content)
             return Talk(
                 path=path,
                 entries=({**entry, "role": role},),
@@ -298,10 +118,41 @@ def _talk_with_members(view: View, path: str, element: str, fields: list[Field])
     return None
 
 
+def _talk_of_codes(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Speakers who are known by codes only: two of them answer each other."""
+    best: tuple[float, Field, str, Sides] | None = None
+    for one in fields:
+        few = 2 <= one.facts.distinct <= MOST_CODES and one.facts.filled > 0.95 * one.facts.places
+        content = find_content(view, element, fields, one.inner) if few else None
+        told = find_sides(turns_of(view, element, one.inner, content)) if content else None
+        if told and content and (best is None or told.answered > best[0]):
+            best = (told.answered, one, content, told)
+    if best is None:
+        return None
+    answered, one, content, told = best
+    role: dict[str, Json] = {"path": one.inner, "map": told.roles}
+    entry = role_entry(view, element, fields, role, content)
+    spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in told.roles.items())
+    out = turns_out_of_turn(view, element, fields, role, content)
+    if out and "where" not in entry:
+        entry["where"] = out
+    sure = told.agreed and not out
+    return Talk(
+        path=path,
+        entries=(entry,),
+        score=0.7 + 0.2 * answered,
+        why=f"the speakers of {path} in {one.inner} answer each other",
+        ends_open=open_end_share(view, element, one.inner, told.roles),
+        evidence=role_evidence(one.inner, spoken, 0.8 if sure else MOST_PARTIAL),
+        used=frozenset({join_inner_path(element, content)}),
+        most=1.0 if sure else MOST_PARTIAL,
+    )
+
+
 def _talk_with_some_roles(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
     """Speakers of whom some are understood: the others stay out of the map, for a person."""
     found = find_speakers(view, element, fields)
-    content = _find_content(view, element, fields, found.field.inner) if found else None
+    content = find_content(view, element, fields, found.field.inner) if found else None
     if found is None or content is None or not found.roles or not found.unknown:
         return None
     inner = found.field.inner
@@ -311,10 +162,10 @@ def _talk_with_some_roles(view: View, path: str, element: str, fields: list[Fiel
     others = dict.fromkeys(found.unknown, "assistant")  # an open end is known only of the known
     return Talk(
         path=path,
-        entries=(_role_entry(view, element, fields, role, content),),
+        entries=(role_entry(view, element, fields, role, content),),
         score=0.8 + 0.1 * sure + 0.06 * name_strength(found.field.name, "speaker"),
         why=f"{path} lists messages, but speakers in {inner} are not understood: {found.strangers}",
-        ends_open=_open_end_share(view, element, inner, {**found.roles, **others}),
+        ends_open=open_end_share(view, element, inner, {**found.roles, **others}),
         evidence=role_evidence(
             inner, f"{spoken}; not understood: {found.strangers}", min(sure, MOST_PARTIAL)
         ),
@@ -322,6 +173,37 @@ def _talk_with_some_roles(view: View, path: str, element: str, fields: list[Fiel
         most=MOST_PARTIAL,
         unknown=frozenset(found.unknown),
     )
+
+
+def _talk_with_roles(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    found = find_role_field(view, element, fields)
+    if not found:
+        return None
+    field, mapping, sure = found
+    content = find_content(view, element, fields, field.inner)
+    if content is None or _all_sides_equal(field_sequences(view, element, content)):
+        return None
+    role: dict[str, Json] = {"path": field.inner}
+    if mapping != {name: name for name in mapping}:
+        role["map"] = mapping
+    entry = role_entry(view, element, fields, role, content)
+    spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in mapping.items())
+    return Talk(
+        path=path,
+        entries=(entry,),
+        score=0.7 + 0.28 * sure,
+        why=f"{path} lists messages with their speakers",
+        ends_open=open_end_share(view, element, field.inner, mapping),
+        evidence=role_evidence(field.inner, spoken, sure),
+        used=frozenset({join_inner_path(element, content)}),
+        most=MOST_BRANCHED if has_branches(view, element) else 1.0,
+    )
+
+
+def _all_sides_equal(said: list[list[str]]) -> bool:
+    """Whether all sides say the same: a thing that both have, no conversation."""
+    several = [s for s in said if len(s) > 1]
+    return bool(several) and sum(len(set(s)) == 1 for s in several) > 0.5 * len(several)
 
 
 def _alternating_talk(
@@ -388,7 +270,7 @@ def _speakerless_talk(view: View, path: str, element: str, fields: list[Field]) 
     texts = [f for f in fields if f.name and text_weight(f) > 0]
     if not texts:
         return None
-    content = _find_content(view, element, texts, "")
+    content = find_content(view, element, texts, "")
     if content is None or "[" in content:
         return None
     score = _turn_likeness(view, path, element, content)
@@ -422,11 +304,14 @@ def find_talks(view: View) -> list[Talk]:
             continue
         fields = element_fields(view, element)
         talk = (
-            _talk_with_roles(view, path, element, fields)
+            event_talk(view, path, element, fields)
+            or _talk_with_roles(view, path, element, fields)
             or step_talk(view, path, element, fields)
             or _talk_with_members(view, path, element, fields)
-            or _hosted_talk(view, path, element, fields)
             or two_key_talk(view, path, element, fields)
+            or attribute_talk(view, path, element, fields)
+            or _talk_of_codes(view, path, element, fields)
+            or _hosted_talk(view, path, element, fields)
             or _talk_with_some_roles(view, path, element, fields)
             or _speakerless_talk(view, path, element, fields)
             or pair_list_talk(view, path, element)

@@ -203,9 +203,36 @@ def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> lis
             document = candidate_document(draft, reading, {})
             score = min(0.99, draft.score * reading.factor)
             found.append(Candidate(draft=draft, reading=reading, score=score, document=document))
+    found = _without_unread_talks(found)
     return sorted(found, key=lambda c: (-c.score, -len(c.draft.body)))
 
 
+def _without_unread_talks(found: list[Candidate]) -> list[Candidate]:
+    """The candidates but those that take for a text the JSON in which others found messages.
+
+    And those that take rows for whole conversations that others gather into some.
+    """
+    opened = {
+        field
+        for c in found
+        for field in c.document.get("source", {}).get("json_fields", ())
+        for one in c.draft.body.get("messages", ())
+        if is_path_inside(str(one.get("each", "")), field)
+    }
+    grouped = [
+        c.reading.source
+        for c in found
+        if "group" in c.reading.outer and c.draft.kind == "sft" and c.score >= GATHERED_SCORE
+    ]
+    return [
+        c
+        for c in found
+        if c.draft.kind != "sft"
+        or not (opened & c.draft.used or (not c.reading.outer and c.reading.source in grouped))
+    ]
+
+
+GATHERED_SCORE = 0.8  # of a draft of rows as turns that leaves no other reading of them
 LEAST_SCORE = {"pt": 0.3, "sft": 0.45}
 MOST_TRIES = 8
 SHOWN_DOUBT = 0.05

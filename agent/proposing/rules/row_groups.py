@@ -9,6 +9,7 @@ from ingot.agent.proposing.columns import Column, View, outer_names, parse_finit
 from ingot.agent.proposing.names import name_group, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.readings import Reading
 from ingot.agent.proposing.rules.text_copies import shared_share
+from ingot.agent.proposing.speaker_codes import MOST_CODES, find_sides
 from ingot.agent.proposing.speakers import flag_roles, roles_of_values
 from ingot.converters.rows import MappingDocument
 
@@ -18,20 +19,20 @@ MAX_PROSE = 2
 UNEVEN_FACTOR = 0.75
 NAMED_TURNS = 1.1  # names say that rows are turns of a talk, and a column counts them
 RARE = 0.02
+LEAST_OFTEN = 1.8  # rows of a conversation, on average
+SEVERAL = 3  # conversations: fewer show no habit
+_IN_TURN = 0.8  # of the rows answer the one before, where nothing else tells a conversation
 
 
 def grouped_reading(reading: Reading) -> Iterator[Reading]:
     """Rows that are single turns, gathered into conversations."""
     yield from _paged_reading(reading)
     by = _find_group_key(reading.view)
-    if by is None:
+    found = (by, _find_order(reading.view, by, list(_group_rows(by).values()))) if by else None
+    by, order = found or _find_answering_rows(reading.view) or (None, None)
+    if by is None or order is None:
         return
-    groups: dict[str, list[int]] = {}
-    for place, key in enumerate(by.texts):
-        groups.setdefault(key, []).append(place)
-    order = _find_order(reading.view, by, list(groups.values()))
-    if order is None:
-        return
+    groups = _group_rows(by)
     rows = [[reading.rows[place] for place in order.sorted(group)] for group in groups.values()]
     told = order.column is not None and _names_a_talk(by.name)
     outer: MappingDocument = {"by": [by.path]}
@@ -51,6 +52,49 @@ _PARTS = 2  # rows of a text at least
 _PARAGRAPH = 120  # words at most
 _SAME = 0.5  # of the pairs of words
 _RARE_VERSIONS = 0.2
+def _group_rows(by: Column) -> dict[str, list[int]]:
+    groups: dict[str, list[int]] = {}
+    for place, key in enumerate(by.texts):
+        groups.setdefault(key, []).append(place)
+    return groups
+
+
+def _find_answering_rows(view: View) -> tuple[Column, "_RowOrder"] | None:
+    """A key and an order in which the rows answer each other, by what they hold alone."""
+    plain = [c for c in view.columns if not c.many and c.fill >= 0.95]
+    said = max((c for c in view.texts if not c.many), key=_spoken_weight, default=None)
+    codes = [c for c in plain if 2 <= c.distinct <= MOST_CODES and c is not said]
+    best: tuple[float, Column, _RowOrder] | None = None
+    for by in plain if said and codes else ():
+        often = len(by.texts) / max(1, by.distinct)
+        few = by.distinct < SEVERAL or often < LEAST_OFTEN
+        if by is said or by in codes or few or by.words > 3:
+            continue
+        groups = list(_group_rows(by).values())
+        for order in _row_orders(plain, by, groups):
+            places = [order.sorted(group) for group in groups]
+            for who in codes:
+                told = find_sides([[(who.texts[n], said.texts[n]) for n in one] for one in places])
+                if told and told.answered >= _IN_TURN and (not best or told.answered > best[0]):
+                    best = (told.answered, by, order)
+    return best[1:] if best else None
+
+
+def _spoken_weight(column: Column) -> float:
+    return column.chars * column.distinct / max(1, len(column.present))
+
+
+def _row_orders(
+    columns: list[Column], by: Column, groups: list[list[int]]
+) -> Iterator["_RowOrder"]:
+    """Columns that differ inside all groups and can sort them, those that count first."""
+    rows = [column for column in columns if column is not by]
+    able = [c for c in rows if c.numeric or (c.nature == "time" and _is_sortable_time(c))]
+    apart = [c for c in able if all(len({c.texts[n] for n in g}) == len(g) for g in groups)]
+    for column in sorted(apart, key=lambda c: c.distinct == len(c.texts)):
+        yield _RowOrder(column, f"in the order of {column.path}")
+
+
 CUT_SHARE = 0.4  # of the texts begin in the middle of a sentence where they are pages
 
 
@@ -66,9 +110,7 @@ def _paged_reading(reading: Reading) -> Iterator[Reading]:
         often = len(by.present) / max(1, by.distinct)
         if by.many or by is body or by.fill < 1 or by.distinct < 2 or often < 1.5 or by.words > 8:
             continue
-        groups: dict[str, list[int]] = {}
-        for place, key in enumerate(by.texts):
-            groups.setdefault(key, []).append(place)
+        groups = _group_rows(by)
         order = _counting_order(reading.view, groups)
         if not cut and not (order and _are_paragraphs(reading.view, body, by, groups)):
             continue
@@ -156,7 +198,7 @@ def _find_group_key(view: View) -> Column | None:
         runs = [len(list(group)) for _, group in itertools.groupby(column.texts)]
         returns = column.distinct < 0.8 * len(runs)
         often = len(column.texts) / max(1, column.distinct)
-        if column.distinct >= 2 and often >= 1.8 and (not returns or turns):
+        if column.distinct >= 2 and often >= LEAST_OFTEN and (not returns or turns):
             return column
     return None
 

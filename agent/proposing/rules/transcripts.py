@@ -5,23 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingot.agent.proposing.columns import Column, View, last_name, text_of, values_at
-from ingot.agent.proposing.names import alias_tables, name_strength, speaker_role, spell_name
-from ingot.agent.proposing.proposal import Evidence
-from ingot.agent.proposing.readings import (
-    Field,
-    Talk,
-    field_sequences,
-    join_inner_path,
-    join_parts,
-    name_sides,
-    path_below,
-    text_weight,
-)
-from ingot.converters.paths import Node
+from ingot.agent.proposing.columns import Column
+from ingot.agent.proposing.names import alias_tables, speaker_role, spell_name
+from ingot.agent.proposing.speaker_codes import MOST_CODES, find_sides
 from ingot.converters.rows import Json
-from ingot.converters.sources.profile import PathFacts
-from ingot.converters.sources.text_kinds import count_words, is_question
 
 _SNIFFED = 20_000  # characters of a text in which markers are looked for
 _NAME = r"(?P<name>[^\W_](?:[\w .-]{0,22}\w)?)"
@@ -61,6 +48,10 @@ _ENDS = re.compile(
 )
 SEVERAL = 3  # one text is the same everywhere, whatever it says
 _AGAIN = 0.3  # share of the transcripts in which a stranger speaks twice
+_IN_TURN = 0.8  # of the turns answer the one before, where marks are no names
+_CLEAN = 0.95  # of the transcripts are cut as they were read
+_MOST_CODED = 0.55  # the most that marks may claim that are no names
+_FRAMES = " []()<>|-–:："
 _SPEAKER_LINE = re.compile(r"(?:^|\n)(?P<name>[^\n:：]{1,20}[:：])")
 
 
@@ -69,15 +60,17 @@ class Markers:
     """How a transcript is cut.
 
     Attributes:
+        split: what stands behind a mark of None belongs to no turn.
         replace: literal texts that carry nothing (end marks, a fixed introduction).
         share: share of the texts that the markers cut into user and assistant.
         ends_open: share of those whose last piece is not the assistant's.
     """
 
-    split: dict[str, str]
+    split: dict[str, str | None]
     replace: dict[str, str]
     share: float
     ends_open: float
+    most: float = 1.0
 
 
 def _marker_spelling(match: re.Match[str]) -> str:
@@ -113,7 +106,7 @@ def _named_markers(
     return roles, seen, fresh
 
 
-def _unnamed_markers(texts: Sequence[str]) -> dict[str, str]:
+def _unnamed_markers(texts: Sequence[str]) -> dict[str, str | None]:
     """Two unnamed speakers at line starts (`A:` and `B:`), the first of whom begins.
 
     Speakers speak again: what stands once in every text is a field (`From:`, `Subject:`).
@@ -127,20 +120,94 @@ def _unnamed_markers(texts: Sequence[str]) -> dict[str, str]:
         seen.update(dict.fromkeys(found, 1).keys())
         first.update(found[:1])
     common = [name for name, count in seen.items() if count >= 0.8 * len(texts)]
-    if len(common) != 2 or not first or again < _AGAIN * len(texts):
+    if not first or again < _AGAIN * len(texts):
         return {}
+    if len(common) != 2:
+        return _marks_of_codes(
+            texts, [name for name, n in seen.items() if n >= _AGAIN * len(texts)]
+        )
     opener = first.most_common(1)[0][0]
     if opener not in common:
         return {}
     return {name: "user" if name == opener else "assistant" for name in common}
 
 
-def _cut_pieces(text: str, split: dict[str, str]) -> list[tuple[str, str, str]]:
+def _marks_of_codes(texts: Sequence[str], names: Sequence[str]) -> dict[str, str | None]:
+    """The marks of two who answer each other, and of others (notices) whom nobody answers."""
+    cut: dict[str, str | None] = {"\n" + name: name for name in names}
+    pieces = [_cut_pieces(text, cut)[1:] for text in texts] if cut else []
+    told = find_sides([[(mark, piece) for _, mark, piece in one if piece] for one in pieces])
+    return dict(told.roles) if told and told.answered >= _IN_TURN else {}
+
+
+# [00:12] K: / 10:02 - Agent: / 2024-05-01 10:02:11 | Kunde:
+_TIMED = re.compile(
+    r"(?:^|\n)[ \t]*(?P<open>[\[(<]?)(?P<time>\d[\d:.,/\-T ]*\d)"
+    r"(?P<close>[ \t]*[AaPp][Mm])?(?P<tail>[\])>]?[ \t]*(?:[-–|][ \t]*)?)"
+    r"(?:(?P<name>[^\W\d_][^\n:：>|\[\]()]{0,29}?)(?P<sep>[ \t]*[:：>|]))?"
+)
+
+
+def _timed_markers(texts: Sequence[str]) -> tuple[dict[str, str | None], bool]:
+    """Marks behind a time at the start of each turn: the time belongs to no turn; and how sure."""
+    lines = [[m for m in _TIMED.finditer(text) if re.search("[:：]", m["time"])] for text in texts]
+    begun = sum(bool(found) and found[0].start() == 0 for found in lines)
+    heads = {m["open"] or m["time"][0] for found in lines for m in found}
+    if not texts or begun < _IN_TURN * len(texts) or len(heads) > MOST_CODES:
+        return {}, False
+    talks = [_timed_turns(text, found) for text, found in zip(texts, lines, strict=True)]
+    roles, agreed = _roles_of_marks(talks)
+    split: dict[str, str | None] = {"\n" + head: None for head in sorted(heads)} | roles
+    same = sum(
+        [(role, piece) for role, _, piece in _cut_pieces("\n" + text, split, "") if role and piece]
+        == [(roles.get(mark), piece) for mark, piece in talk if roles.get(mark) and piece]
+        for text, talk in zip(texts, talks, strict=True)
+    )
+    return (split, agreed) if roles and same >= _CLEAN * len(texts) else ({}, False)
+
+
+def _timed_turns(text: str, found: Sequence[re.Match[str]]) -> list[tuple[str, str]]:
+    """The marks of speakers as they stand behind their times, with what is said; "" of nobody."""
+    ends = [m.start() for m in found[1:]] + [len(text)]
+    return [
+        (m["tail"] + m["name"] + m["sep"] if m["name"] else "", text[m.end() : end].strip())
+        for m, end in zip(found, ends, strict=True)
+    ]
+
+
+def _roles_of_marks(
+    talks: Sequence[Sequence[tuple[str, str]]],
+) -> tuple[dict[str, str | None], bool]:
+    """Roles by the names in marks, else by who answers whom."""
+    spoken = [[turn for turn in talk if turn[0]] for talk in talks]
+    named = {mark: speaker_role(mark.strip(_FRAMES)) for talk in spoken for mark, _ in talk}
+    known = {mark: None if role == "drop" else role for mark, role in named.items()}
+    if {"user", "assistant"} <= set(named.values()) and all(named.values()):
+        return known, True
+    told = find_sides(spoken)
+    return (dict(told.roles), told.agreed) if told and told.answered >= _IN_TURN else ({}, False)
+
+
+_NOTICE = re.compile(r"(?:^|\n)([*=>~+#•·-]{2,4}|[*•·\[(])(?=[^\n]*\w)")
+
+
+def _notice_marks(texts: Sequence[str], split: dict[str, str | None]) -> dict[str, str | None]:
+    """Marks of lines that stand before the first speaker in some texts: notices, no turns."""
+    seen: Counter[str] = Counter()
+    for text in texts:
+        before = _cut_pieces(text, split)[0][2]
+        seen.update({match[1] for match in _NOTICE.finditer(before)})
+    return {"\n" + mark: None for mark, count in seen.items() if count > 1}
+
+
+def _cut_pieces(
+    text: str, split: dict[str, str | None], lead: str = "\n"
+) -> list[tuple[str | None, str, str]]:
     """What stands before the first marker, then (role, marker, piece)."""
     rule = re.compile(
-        "|".join(re.escape(m.lstrip("\n")) for m in sorted(split, key=len, reverse=True))
+        "|".join(re.escape(m.lstrip(lead)) for m in sorted(split, key=len, reverse=True))
     )
-    roles = {marker.lstrip("\n"): role for marker, role in split.items()}
+    roles = {marker.lstrip(lead): role for marker, role in split.items()}
     found = list(rule.finditer(text))
     if not found:
         return [("", "", text)]
@@ -152,7 +219,7 @@ def _cut_pieces(text: str, split: dict[str, str]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _shared_introduction(texts: Sequence[str], split: dict[str, str]) -> str:
+def _shared_introduction(texts: Sequence[str], split: dict[str, str | None]) -> str:
     """The text before the first marker where it is the same everywhere."""
     if len(texts) < SEVERAL:
         return ""
@@ -169,13 +236,13 @@ def _find_end_marks(texts: Sequence[str]) -> list[str]:
 
 
 def _judge_markers(
-    texts: Sequence[str], split: dict[str, str], introduction: str
+    texts: Sequence[str], split: dict[str, str | None], introduction: str
 ) -> tuple[float, float]:
     """Share of the texts that the markers cut cleanly, and of those that end without an answer."""
     good = open_end = 0
     for text in texts:
         before, *rest = _cut_pieces(text.removeprefix(introduction), split)
-        spoken = [role for role, _, piece in rest if piece]
+        spoken = [role for role, _, piece in rest if piece and role]
         if before[2].strip() or "user" not in spoken:
             continue
         good += 1
@@ -188,7 +255,11 @@ def find_markers(column: Column) -> Markers | None:
     raw = [text for text in column.present if text.strip()][:200]
     ends = _find_end_marks(raw)
     texts = [_remove_marks(text, ends) for text in raw]
-    split = _split_markers([text[:_SNIFFED] for text in texts]) if texts else {}
+    sniffed = [text[:_SNIFFED].strip() for text in texts]
+    split, sure = _timed_markers(sniffed)
+    if not split:
+        split, sure = _split_markers(sniffed) if texts else {}, True
+        split |= _notice_marks(sniffed, split) if split else {}
     if not {"user", "assistant"} <= set(split.values()):
         return None
     introduction = _shared_introduction(texts, split)
@@ -197,7 +268,13 @@ def find_markers(column: Column) -> Markers | None:
         return None
     nothing = [introduction, *ends] if introduction else ends
     replace = dict.fromkeys(nothing, "")
-    return Markers(split=split, replace=replace, share=share, ends_open=open_end)
+    return Markers(
+        split=split,
+        replace=replace,
+        share=share,
+        ends_open=open_end,
+        most=1.0 if sure else _MOST_CODED,
+    )
 
 
 def _remove_marks(text: str, marks: Sequence[str]) -> str:
@@ -206,7 +283,7 @@ def _remove_marks(text: str, marks: Sequence[str]) -> str:
     return text
 
 
-def _split_markers(texts: Sequence[str]) -> dict[str, str]:
+def _split_markers(texts: Sequence[str]) -> dict[str, str | None]:
     """Markers to roles; one that always stands at a line's start keeps the line break."""
     for rules in (_MARKERS, (_INLINE,)):
         roles, seen, fresh = _named_markers(texts, rules)
@@ -266,183 +343,3 @@ def texts_begin_with_speaker(texts: Sequence[str]) -> bool:
 
 def _is_speaker_mark(mark: str) -> bool:
     return speaker_role(re.sub(r"[^\w ]", "", mark)) is not None
-
-
-def text_kinds_content(view: View, element: str, content: str, fields: list[Field]) -> Json:
-    """Return the content of the elements, limited to the kinds that hold a text."""
-    facts = view.facts.get(join_inner_path(element, content))
-    if facts is None or not (facts.types.get("object") or facts.types.get("list")):
-        return content
-    elements = [Node(value) for row in view.nodes for value in values_at(element, row)]
-    for kind in fields:
-        said = _text_kinds(elements, content, kind.inner) if kind.facts.values else ()
-        if said:
-            picked: Json = {**dict.fromkeys(said, 0), "*": None}
-            return {"path": content, "pick": {"path": kind.inner, "map": picked}}
-    return content
-
-
-def _text_kinds(elements: list[Node], content: str, kind: str) -> list[str]:
-    """The kinds whose elements hold a text, [] where some kind holds texts and things."""
-    held: dict[str, set[type]] = {}
-    for one in elements:
-        name = next((text_of(value) for value in values_at(kind, one)), "")
-        held.setdefault(name, set()).update(type(value) for value in values_at(content, one))
-    mixed = any(str in types and types & {dict, list} for types in held.values())
-    return [] if mixed else [name for name, types in held.items() if name and str in types]
-
-
-ASKING_NAMES = ("question", "q", "query", "input", "instruction", "问", "问题", "prompt")
-
-
-def _is_machine_field(one: Field) -> float:
-    """A `system` beside a `user` that varies from turn to turn is the machine of a dialogue."""
-    varied = one.facts.distinct > 0.5 * one.facts.filled
-    return 0.7 * (speaker_role(one.name) == "system" and varied)
-
-
-def _asking_strength(one: Field) -> float:
-    """How far a field is the user's side; what came before an answer may be called its context."""
-    return max(name_sides(one.name)[0], 0.5 * (name_strength(one.name, "context") == 1))
-
-
-def _side_text(view: View, element: str, one: Field) -> Json:
-    """A side's text without the speaker's mark and the end mark, where all texts have them."""
-    texts = [t for s in field_sequences(view, element, one.inner) for t in s if t.strip()]
-    marks = find_wrapping_marks(texts)
-    return {"path": one.inner, "replace": dict.fromkeys(marks, "")} if marks else one.inner
-
-
-def two_key_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
-    """Elements that hold both sides of a turn under two keys."""
-    texts = [f for f in fields if f.facts.chars and text_weight(f) > 0]
-    if len(texts) < 2:
-        return None
-    ranked = sorted(
-        (
-            (_asking_strength(a) + max(name_sides(b.name)[1], _is_machine_field(b)), a, b)
-            for a in texts
-            for b in texts
-            if a is not b
-        ),
-        key=lambda one: -one[0],
-    )
-    score, user, assistant = ranked[0]
-    if score < 1.2:
-        return None
-    system = [
-        f for f in texts if name_strength(f.name, "system") >= 0.8 and f not in (user, assistant)
-    ]
-    entries = [
-        {"each": element, "role": "user", "content": _side_text(view, element, user)},
-        {"each": element, "role": "assistant", "content": _side_text(view, element, assistant)},
-    ]
-    named = name_strength(last_name(path), "turns") if path != "$" else 0.7
-    spoken = speaker_role(user.name) == "user" and spell_name(user.name) not in ASKING_NAMES
-    system_at = [
-        Evidence(target="system", choice=f"{path}[0].{f.inner}", why="a system field in the turns")
-        for f in system[:1]
-    ]
-    return Talk(
-        path=path,
-        entries=tuple(entries),
-        score=0.55 + 0.1 * score + 0.2 * max(named, 0.7 * spoken),
-        why=f"each element of {path} is a turn: {user.name} and {assistant.name}",
-        ends_open=0.0,
-        used=frozenset(
-            {join_inner_path(element, user.inner), join_inner_path(element, assistant.inner)}
-        ),
-        evidence=tuple(system_at),
-    )
-
-
-def pair_list_talk(view: View, path: str, element: str) -> Talk | None:
-    """Elements that are lists of two texts: a question and its answer."""
-    facts, inside = view.facts.get(element), view.facts.get(f"{element}[*]")
-    if not facts or not inside or not facts.items or not inside.chars:
-        return None
-    if facts.items.low < 2 or facts.items.high > 2 or not _pairs_are_spoken(view, element):
-        return None
-    entries = tuple(
-        {"each": element, "role": role, "content": f"[{place}]"}
-        for place, role in enumerate(("user", "assistant"))
-    )
-    return Talk(
-        path=path,
-        entries=entries,
-        score=0.85,
-        why=f"{path} lists pairs of texts",
-        ends_open=0.0,
-        used=frozenset({f"{element}[*]"}),
-    )
-
-
-def _pairs_are_spoken(view: View, element: str) -> bool:
-    """Whether pairs are said: the first texts are words of some length, no few names of slots."""
-    first, second = (
-        [text for row in field_sequences(view, element, place) for text in row if text.strip()]
-        for place in ("[0]", "[1]")
-    )
-    if not first or not second:
-        return False
-    spoken = sum(count_words(t) >= 3 or is_question(t) for t in first)
-    return spoken >= 0.5 * len(first) and len(set(first)) > 0.2 * len(first)
-
-
-def step_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
-    """Steps of an agent: what it thinks and does in each, and what it is told by its tools."""
-    below = [f for f in view.facts.paths if f.path.startswith(f"{element}.")]
-    own = [f for f in below if "." not in path_below(f.path, element)]
-    told = [
-        f
-        for f in own
-        if speaker_role(last_name(f.path)) == "tool" and "[" not in f.path[len(element) :]
-    ]
-    thought = [f for f in own if name_strength(last_name(f.path), "rationale") >= 0.95 and f.chars]
-    acted = [
-        f
-        for f in own
-        if spell_name(last_name(f.path)) in _ACTIONS and "[*]" not in f.path[len(element) :]
-    ]
-    if len(told) != 1 or not acted:
-        return None
-    done = [_step_value(f, path_below(f.path, element)) for f in (*thought[:1], *acted)]
-    said = _step_value(told[0], path_below(told[0].path, element))
-    used = {f.path for f in (*thought[:1], *acted, told[0])}
-    return Talk(
-        path=path,
-        entries=(
-            {"each": element, "role": "assistant", "content": join_parts(done)},
-            {"each": element, "role": "tool", "content": said},
-        ),
-        score=0.9,
-        why=f"each element of {path} is a step of an agent, with what its tool returns",
-        ends_open=1.0,
-        used=frozenset(used),
-    )
-
-
-_ACTIONS = (
-    "action",
-    "tool_call",
-    "tool",
-    "action_input",
-    "tool_input",
-    "call",
-    "command",
-    "act",
-    "args",
-    "arguments",
-    "function",
-    "动作",
-    "行动",
-    "行動",
-    "действие",
-    "aktion",
-    "acción",
-)
-
-
-def _step_value(facts: PathFacts, inner: str) -> Json:
-    whole = facts.types.get("object") or facts.types.get("list")
-    return {"path": inner, "as": "json"} if whole else inner

@@ -1,0 +1,415 @@
+"""Find conversations in lists of pairs, of the steps of an agent, and of events."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import permutations, product
+
+from ingot.agent.proposing.columns import View, last_name, parse_json_text, text_of, values_at
+from ingot.agent.proposing.names import (
+    left_out_values,
+    name_strength,
+    speaker_role,
+    spell_name,
+)
+from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.readings import (
+    Field,
+    Talk,
+    field_sequences,
+    join_inner_path,
+    join_parts,
+    name_sides,
+    path_below,
+    text_weight,
+)
+from ingot.agent.proposing.rules.transcripts import find_wrapping_marks
+from ingot.converters.paths import Node
+from ingot.converters.rows import Json
+from ingot.converters.sources.profile import PathFacts
+from ingot.converters.sources.text_kinds import count_words, is_question
+
+
+def step_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Steps of an agent: what it thinks and does in each, and what it is told by its tools."""
+    below = [f for f in view.facts.paths if f.path.startswith(f"{element}.")]
+    own = [f for f in below if "." not in path_below(f.path, element)]
+    told = [
+        f
+        for f in own
+        if speaker_role(last_name(f.path)) == "tool" and "[" not in f.path[len(element) :]
+    ]
+    thought = [f for f in own if name_strength(last_name(f.path), "rationale") >= 0.95 and f.chars]
+    acted = [
+        f
+        for f in own
+        if spell_name(last_name(f.path)) in _ACTIONS and "[*]" not in f.path[len(element) :]
+    ]
+    if len(told) != 1 or not acted:
+        return None
+    done = [_step_value(f, path_below(f.path, element)) for f in (*thought[:1], *acted)]
+    said = _step_value(told[0], path_below(told[0].path, element))
+    used = {f.path for f in (*thought[:1], *acted, told[0])}
+    return Talk(
+        path=path,
+        entries=(
+            {"each": element, "role": "assistant", "content": join_parts(done)},
+            {"each": element, "role": "tool", "content": said},
+        ),
+        score=0.9,
+        why=f"each element of {path} is a step of an agent, with what its tool returns",
+        ends_open=1.0,
+        used=frozenset(used),
+    )
+
+
+_ACTIONS = (
+    "action",
+    "tool_call",
+    "tool",
+    "action_input",
+    "tool_input",
+    "call",
+    "command",
+    "act",
+    "args",
+    "arguments",
+    "function",
+    "动作",
+    "行动",
+    "行動",
+    "действие",
+    "aktion",
+    "acción",
+)
+
+
+def _step_value(facts: PathFacts, inner: str) -> Json:
+    whole = facts.types.get("object") or facts.types.get("list")
+    return {"path": inner, "as": "json"} if whole else inner
+
+
+MOST_ATTRIBUTES = 64  # keys
+_SIDE = 0.8  # how far a key must be named like a question or an answer
+
+
+def attribute_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Attributes in a list, of which one key holds what is asked and one what is answered."""
+    rows = [[Node(value) for value in values_at(element, row)] for row in view.nodes]
+    for key, value in permutations(fields, 2):
+        keys = [[text_of(v) for one in row for v in values_at(key.inner, one)] for row in rows]
+        once = all(len(set(row)) == len(row) for row in keys)
+        if not once or not 2 <= key.facts.distinct <= MOST_ATTRIBUTES or text_weight(value) <= 0:
+            continue
+        held: dict[str, list[str]] = {}
+        for one in (one for row in rows for one in row):
+            for name, text in product(values_at(key.inner, one), values_at(value.inner, one)):
+                held.setdefault(text_of(name), []).append(text_of(text))
+        spoken = {k for k, v in held.items() if _are_words(v)}
+        asked, answered = (_key_of_side(spoken, place) for place in (0, 1))
+        if asked and answered and asked != answered:
+            return _attribute_talk(path, element, (key.inner, value.inner), (asked, answered))
+    return None
+
+
+def _are_words(texts: list[str]) -> bool:
+    parsed = sum(parse_json_text(text) is not None for text in texts)
+    return not parsed and sum(map(count_words, texts)) >= 2 * len(texts)
+
+
+def _key_of_side(keys: set[str], place: int) -> str | None:
+    """The key named like a question (0) or an answer (1), by its last part that says so."""
+    ranked = [
+        (max(name_sides(part)[place] for part in (key, *re.split(r"[./:]", key))), key)
+        for key in sorted(keys)
+    ]
+    best = max(ranked, default=(0.0, ""))
+    return best[1] if best[0] >= _SIDE else None
+
+
+def _attribute_talk(
+    path: str, element: str, inner: tuple[str, str], sides: tuple[str, str]
+) -> Talk:
+    key, value = inner
+    first: dict[str, Json] = {
+        "each": element,
+        "where": [{"path": key, "in": [sides[0]]}],
+        "role": "user",
+        "content": value,
+    }
+    # In step with itself: entries with the same `each` would follow the order of the list.
+    second: dict[str, Json] = {
+        "each": [element, element],
+        "where": [{"path": f"[0].{key}", "in": [sides[1]]}],
+        "role": "assistant",
+        "content": f"[0].{value}",
+    }
+    return Talk(
+        path=path,
+        entries=(first, second),
+        score=0.8,
+        why=f"{path} lists attributes, of which {sides[0]} is asked and {sides[1]} answered",
+        ends_open=0.0,
+        used=frozenset({join_inner_path(element, value)}),
+    )
+
+
+MOST_KINDS = 16  # of events
+MOST_ALIKE = 0.7  # of the events hold their text under the same key, where they are messages
+_MOST_STRANGE = 0.3  # the most that events may claim where a kind of them is not understood
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Events of one kind: where their texts lie, and who speaks in them."""
+
+    value: str
+    texts: tuple[str, ...]
+    role: Json
+    named: bool
+    count: int
+    left_out: bool
+
+
+def event_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Events of several kinds, each with its text under a key of its own."""
+    events = [Node(value) for row in view.nodes for value in values_at(element, row)]
+    best: list[_Kind] = []
+    kind_field: Field | None = None
+    for one in fields:
+        if one.facts.types.get("string") and 2 <= one.facts.distinct <= MOST_KINDS:
+            kinds = _event_kinds(events, fields, one)
+            if _texts_differ(kinds) and len(kinds) > len(best):
+                best, kind_field = kinds, one
+    told = [kind for kind in best if kind.role and kind.texts and not kind.left_out]
+    roles = {role for kind in told if kind.named for role in _possible_roles(kind.role)}
+    if kind_field is None or not {"user", "assistant"} <= roles:
+        return None
+    strange = [kind for kind in best if kind.texts and not kind.role and not kind.left_out]
+    doubt = f"; what {', '.join(one.value for one in strange)} is stays open" if strange else ""
+    entries = [_kind_entry(element, kind_field.inner, kind) for kind in told]
+    entries.sort(key=lambda entry: entry["role"] == "tool", reverse=True)
+    return Talk(
+        path=path,
+        entries=tuple(entries),
+        score=0.93,
+        why=f"{path} lists events, with their texts where {kind_field.name} says{doubt}",
+        ends_open=0.0,
+        used=frozenset(join_inner_path(element, text) for kind in told for text in kind.texts),
+        most=_MOST_STRANGE if strange else 1.0,
+        where=_closing_condition(view, element, kind_field.inner, told),
+    )
+
+
+def _possible_roles(role: Json) -> list[Json]:
+    return list(role["map"].values()) if isinstance(role, dict) else [role]
+
+
+def _kind_entry(element: str, inner: str, kind: _Kind) -> dict[str, Json]:
+    condition: Json = {"path": inner, "in": [kind.value]}
+    content = join_parts(list(kind.texts))
+    return {"each": element, "where": [condition], "role": kind.role, "content": content}
+
+
+def _texts_differ(kinds: list[_Kind]) -> bool:
+    """Whether no key holds the texts of nearly all events."""
+    held: Counter[str] = Counter()
+    for kind in kinds:
+        held.update(dict.fromkeys(kind.texts, kind.count))
+    spoken = sum(kind.count for kind in kinds if kind.texts)
+    return len(held) > 1 and max(held.values()) < MOST_ALIKE * spoken
+
+
+def _event_kinds(events: list[Node], fields: list[Field], kind: Field) -> list[_Kind]:
+    grouped: dict[str, list[Node]] = {}
+    for event in events:
+        value = next((v for v in values_at(kind.inner, event) if isinstance(v, str)), "")
+        grouped.setdefault(value, []).append(event)
+    left = left_out_values(kind.name, grouped)
+    found = []
+    for value, inside in grouped.items():
+        texts = [f.inner for f in fields if f is not kind and _holds_text(f.inner, inside)]
+        texts.sort(key=lambda text: -name_strength(last_name(text), "rationale"))
+        named = _event_role(value, texts, inside, fields) if texts else None
+        role = named or next((r for t in texts if (r := _named_role(last_name(t)))), None)
+        out = value in left or speaker_role(value) == "drop"
+        found.append(_Kind(value, tuple(texts), role, bool(named), len(inside), out))
+    return found
+
+
+def _holds_text(inner: str, events: list[Node]) -> bool:
+    """Whether most events hold words of their own at a place."""
+    found = [v for e in events for v in values_at(inner, e)[:1] if isinstance(v, str) and v.strip()]
+    spoken = sum(count_words(text) > 1 for text in found)
+    several = len(set(found)) > 0.5 * len(found) or len(found) < 3
+    return len(found) > 0.5 * len(events) and spoken > 0.5 * len(found) and several
+
+
+def _event_role(value: str, texts: list[str], events: list[Node], fields: list[Field]) -> Json:
+    """Who speaks in events of a kind: by a field that says so, or by their name."""
+    for one in fields:
+        said = {text_of(v) for event in events for v in values_at(one.inner, event)[:1]}
+        roles = {who: speaker_role(who) for who in said}
+        if one.inner in texts or not roles or not set(roles.values()) <= set(_ROLES):
+            continue
+        if len(set(roles.values())) == 1:
+            return next(iter(roles.values()))
+        return {"path": one.inner, "map": dict(roles)}
+    return _named_role(value)
+
+
+_ROLES = ("user", "assistant", "tool", "system")
+
+
+def _named_role(name: str) -> str | None:
+    """The role that a name of an event or of its text stands for."""
+    role, (asked, answered) = speaker_role(name), name_sides(name)
+    if role in _ROLES:
+        return role
+    if name_strength(name, "rationale") >= 0.95 or spell_name(name) in _ACTIONS:
+        return "assistant"
+    if max(asked, answered) < 0.9:
+        return None
+    return "user" if asked > answered else "assistant"
+
+
+def _closing_condition(
+    view: View, element: str, inner: str, kinds: list[_Kind]
+) -> tuple[Json, ...]:
+    """Only rows with the answer that ends the others: the rest was broken off."""
+    values = [[text_of(v) for v in values_at(f"{element}.{inner}", row)] for row in view.nodes]
+    for kind in kinds:
+        ends = sum(row.count(kind.value) == 1 and row.index(kind.value) > 0 for row in values)
+        others = sum(other.texts == kind.texts for other in kinds)
+        often = sum(row.count(kind.value) for row in values)
+        usual = 0.6 * len(values) <= ends == often and others == 1
+        last = all(_follows_all(row, kind.value, kinds) for row in values)
+        if kind.role == "assistant" and usual and last:
+            return ({"path": f"{element}.{kind.texts[0]}", "min_chars": 1},)
+    return ()
+
+
+def _follows_all(row: list[str], value: str, kinds: list[_Kind]) -> bool:
+    spoken = [one for one in row if any(one == kind.value for kind in kinds)]
+    return value not in spoken or spoken[-1] == value
+
+
+def text_kinds_content(view: View, element: str, content: str, fields: list[Field]) -> Json:
+    """Return the content of the elements, limited to the kinds that hold a text."""
+    facts = view.facts.get(join_inner_path(element, content))
+    if facts is None or not (facts.types.get("object") or facts.types.get("list")):
+        return content
+    elements = [Node(value) for row in view.nodes for value in values_at(element, row)]
+    for kind in fields:
+        said = _text_kinds(elements, content, kind.inner) if kind.facts.values else ()
+        if said:
+            picked: Json = {**dict.fromkeys(said, 0), "*": None}
+            return {"path": content, "pick": {"path": kind.inner, "map": picked}}
+    return content
+
+
+def _text_kinds(elements: list[Node], content: str, kind: str) -> list[str]:
+    """The kinds whose elements hold a text, [] where some kind holds texts and things."""
+    held: dict[str, set[type]] = {}
+    for one in elements:
+        name = next((text_of(value) for value in values_at(kind, one)), "")
+        held.setdefault(name, set()).update(type(value) for value in values_at(content, one))
+    mixed = any(str in types and types & {dict, list} for types in held.values())
+    return [] if mixed else [name for name, types in held.items() if name and str in types]
+
+
+ASKING_NAMES = ("question", "q", "query", "input", "instruction", "问", "问题", "prompt")
+
+
+def _is_machine_field(one: Field) -> float:
+    """A `system` beside a `user` that varies from turn to turn is the machine of a dialogue."""
+    varied = one.facts.distinct > 0.5 * one.facts.filled
+    return 0.7 * (speaker_role(one.name) == "system" and varied)
+
+
+def _asking_strength(one: Field) -> float:
+    """How far a field is the user's side; what came before an answer may be called its context."""
+    return max(name_sides(one.name)[0], 0.5 * (name_strength(one.name, "context") == 1))
+
+
+def _side_text(view: View, element: str, one: Field) -> Json:
+    """A side's text without the speaker's mark and the end mark, where all texts have them."""
+    texts = [t for s in field_sequences(view, element, one.inner) for t in s if t.strip()]
+    marks = find_wrapping_marks(texts)
+    return {"path": one.inner, "replace": dict.fromkeys(marks, "")} if marks else one.inner
+
+
+def two_key_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Elements that hold both sides of a turn under two keys."""
+    texts = [f for f in fields if f.facts.chars and text_weight(f) > 0]
+    if len(texts) < 2:
+        return None
+    ranked = sorted(
+        (
+            (_asking_strength(a) + max(name_sides(b.name)[1], _is_machine_field(b)), a, b)
+            for a in texts
+            for b in texts
+            if a is not b
+        ),
+        key=lambda one: -one[0],
+    )
+    score, user, assistant = ranked[0]
+    if score < 1.2:
+        return None
+    system = [
+        f for f in texts if name_strength(f.name, "system") >= 0.8 and f not in (user, assistant)
+    ]
+    entries = [
+        {"each": element, "role": "user", "content": _side_text(view, element, user)},
+        {"each": element, "role": "assistant", "content": _side_text(view, element, assistant)},
+    ]
+    named = name_strength(last_name(path), "turns") if path != "$" else 0.7
+    spoken = speaker_role(user.name) == "user" and spell_name(user.name) not in ASKING_NAMES
+    system_at = [
+        Evidence(target="system", choice=f"{path}[0].{f.inner}", why="a system field in the turns")
+        for f in system[:1]
+    ]
+    return Talk(
+        path=path,
+        entries=tuple(entries),
+        score=0.55 + 0.1 * score + 0.2 * max(named, 0.7 * spoken),
+        why=f"each element of {path} is a turn: {user.name} and {assistant.name}",
+        ends_open=0.0,
+        used=frozenset(
+            {join_inner_path(element, user.inner), join_inner_path(element, assistant.inner)}
+        ),
+        evidence=tuple(system_at),
+    )
+
+
+def pair_list_talk(view: View, path: str, element: str) -> Talk | None:
+    """Elements that are lists of two texts: a question and its answer."""
+    facts, inside = view.facts.get(element), view.facts.get(f"{element}[*]")
+    if not facts or not inside or not facts.items or not inside.chars:
+        return None
+    if facts.items.low < 2 or facts.items.high > 2 or not _pairs_are_spoken(view, element):
+        return None
+    entries = tuple(
+        {"each": element, "role": role, "content": f"[{place}]"}
+        for place, role in enumerate(("user", "assistant"))
+    )
+    return Talk(
+        path=path,
+        entries=entries,
+        score=0.85,
+        why=f"{path} lists pairs of texts",
+        ends_open=0.0,
+        used=frozenset({f"{element}[*]"}),
+    )
+
+
+def _pairs_are_spoken(view: View, element: str) -> bool:
+    """Whether pairs are said: the first texts are words of some length, no few names of slots."""
+    first, second = (
+        [text for row in field_sequences(view, element, place) for text in row if text.strip()]
+        for place in ("[0]", "[1]")
+    )
+    if not first or not second:
+        return False
+    spoken = sum(count_words(t) >= 3 or is_question(t) for t in first)
+    return spoken >= 0.5 * len(first) and len(set(first)) > 0.2 * len(first)

@@ -1,0 +1,242 @@
+"""Say what a turn of a conversation holds: its text, tool calls, conditions and mask."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ingot.agent.proposing.columns import View, last_name, text_of, values_at
+from ingot.agent.proposing.names import (
+    alias_tables,
+    left_out_values,
+    name_strength,
+)
+from ingot.agent.proposing.readings import (
+    Field,
+    field_sequences,
+    join_inner_path,
+    join_parts,
+    joined_pieces,
+    path_below,
+    text_weight,
+)
+from ingot.agent.proposing.rules.pairs_and_events import text_kinds_content
+from ingot.agent.proposing.speakers import roles_of_values
+from ingot.converters.paths import Mark, Names, Node, compile_path, quote_name
+from ingot.converters.rows import Json
+
+
+def find_role_field(
+    view: View, element: str, fields: list[Field]
+) -> tuple[Field, dict[str, str | None], float] | None:
+    """The field that says who speaks, its map, and how sure that is."""
+    best: tuple[float, Field, dict[str, str | None]] | None = None
+    for one in fields:
+        told = roles_of_values(one.name, one.facts, field_sequences(view, element, one.inner))
+        if told and (best is None or told[1] > best[0]):
+            best = (told[1], one, told[0])
+    return (best[1], best[2], best[0]) if best else None
+
+
+def turns_of(
+    view: View, element: str, who: str, content: str, *more: str
+) -> list[list[tuple[str, ...]]]:
+    """Per row its turns: who speaks, what is said, and more; turns without a text are none."""
+    talks = []
+    for row in view.nodes:
+        inside = [Node(one) for one in values_at(element, row)]
+        said = [tuple(_first_text(p, one) for p in (who, content, *more)) for one in inside]
+        talks.append([turn for turn in said if turn[1].strip()])
+    return talks
+
+
+def _first_text(path: str, node: Node) -> str:
+    return next((text_of(value) for value in values_at(path, node)), "")
+
+
+def open_end_share(view: View, element: str, inner: str, mapping: dict[str, str | None]) -> float:
+    """The share of the conversations that do not end with the assistant."""
+    said = [s for s in field_sequences(view, element, inner) if s]
+    ends = sum(1 for s in said if mapping.get(s[-1]) != "assistant")
+    return ends / max(1, len(said))
+
+
+_TAGS = re.compile(r"</?[a-z][^<>]{0,80}>", re.IGNORECASE)
+
+
+def _plain_weight(view: View, element: str, one: Field) -> float:
+    """How much text a field carries, less where it is markup: the plain text may stand beside."""
+    weight = text_weight(one)
+    if not weight:
+        return 0.0
+    texts = [t for s in field_sequences(view, element, one.inner)[:20] for t in s]
+    tagged = sum(bool(_TAGS.search(text)) for text in texts)
+    return weight * (0.4 if tagged > 0.5 * len(texts) else 1.0)
+
+
+def find_content(view: View, element: str, fields: list[Field], not_this: str) -> str | None:
+    """The path of what is said, inside an element: a text, or the texts of a list of parts."""
+    flat = [(_plain_weight(view, element, f), f.inner) for f in fields if f.inner != not_this]
+    best = max(flat, default=(0.0, ""))
+    said = any(  # annotations of a text that everybody speaks repeat it, however long they are
+        f.facts.filled > 0.9 * f.facts.places and name_strength(f.name, "utterance") >= 0.9
+        for f in fields
+        if text_weight(f) > 0
+    )
+    for facts in view.facts.paths:
+        inner = path_below(facts.path, element) if facts.path.startswith(element + ".") else ""
+        parts = compile_path(inner).steps if inner else ()
+        wild = [s for s in parts if isinstance(s, Mark)]
+        if len(wild) != 1 or not facts.types.get("string") or wild[0].mark != "[*]":
+            continue
+        one = Field(inner=inner, facts=facts)
+        if name_strength(last_name(inner), "utterance") < 0.5:
+            continue
+        head = name_strength(_first_name(inner), "utterance")
+        if head >= 0.5 or not said:
+            best = max(best, (text_weight(one) * (1 + head), inner))
+    return _without_quotes(view, element, fields, best[1]) if best[0] > 0 else None
+
+
+_QUOTED = re.compile(r"\n[ \t]*(?:>|[-_=]{4,})")
+
+
+def _without_quotes(view: View, element: str, fields: list[Field], whole: str) -> str:
+    """The field with what is said alone, where another one repeats what it answers."""
+    for one in fields:
+        if one.inner == whole or text_weight(one) <= 0:
+            continue
+        both = [(a, b.strip()) for t in turns_of(view, element, whole, one.inner) for a, b in t]
+        rests = [a.strip()[len(b) :] for a, b in both if b and a.strip().startswith(b)]
+        quoted = [rest for rest in rests if _QUOTED.search(f"\n{rest}")]
+        if quoted and len(rests) == len(both) and len(quoted) == sum(map(bool, rests)):
+            return one.inner
+    return whole
+
+
+def _first_name(inner: str) -> str:
+    first = compile_path(inner).steps[0]
+    return first.names[0] if isinstance(first, Names) else ""
+
+
+def mask_field(view: View, element: str, fields: list[Field], role: dict[str, Json]) -> str | None:
+    """A field that says which turns are trained on; one that marks the user's says other things."""
+    for one in fields:
+        values = {value for value, _ in one.facts.values}
+        plain = values and values <= {"true", "false", 0, 1}
+        named = name_strength(one.name, "weight") >= 0.9
+        if plain and named and not _mark_is_users(view, element, one.inner, role):
+            return one.inner
+    return None
+
+
+def _mark_is_users(view: View, element: str, mark: str, role: dict[str, Json]) -> bool:
+    turns = [Node(turn) for row in view.nodes for turn in values_at(element, row)]
+    roles = role.get("map") or {"user": "user"}
+    said = [
+        t for t in turns if any(roles.get(text_of(v)) == "user" for v in values_at(role["path"], t))
+    ]
+    marked = sum(any(bool(value) for value in values_at(mark, turn)) for turn in said)
+    return bool(said) and marked >= 0.9 * len(said)
+
+
+def with_tool_calls(view: View, element: str, content: str, said: Json) -> Json:
+    """What is said, before it the reasoning and after it the tool calls that messages carry."""
+    parts: list[Json] = [said]
+    for facts in view.facts.paths:
+        inner = path_below(facts.path, element) if facts.path.startswith(element + ".") else ""
+        calls = inner in alias_tables()["assistant_calls"] and facts.types.get("list")
+        if calls and facts.items and facts.items.low > 0:
+            parts.append({"path": inner, "as": "json"})
+        reasons = quote_name(inner) == inner and name_strength(inner, "rationale") >= 0.95
+        if inner and inner != content and reasons and facts.chars:
+            parts.insert(0, inner)
+    return join_parts(parts)
+
+
+def role_entry(
+    view: View, element: str, fields: list[Field], role: dict[str, Json], content: str
+) -> dict[str, Json]:
+    """The entry of the mapping for turns whose role stands beside their text."""
+    said = with_tool_calls(view, element, content, spoken_text(view, element, content, fields))
+    entry: dict[str, Json] = {"each": element, "role": role, "content": said}
+    if where := spoken_turns(fields, role["path"]):
+        entry["where"] = where
+    if mask := mask_field(view, element, fields, role):
+        entry["loss_mask"] = mask
+    return entry
+
+
+def spoken_turns(fields: list[Field], speaker: str) -> list[Json]:
+    """Conditions on the turns: no notes, no events, nothing that the other side does not see."""
+    found: list[Json] = []
+    for one in fields:
+        values = [text_of(value) for value, _ in one.facts.values]
+        left = left_out_values(one.name, values) if one.inner != speaker else []
+        rare = 2 * one.facts.filled < max(other.facts.filled for other in fields)
+        if left and (rare or len(left) < len(values)):
+            truth = bool(one.facts.types.get("boolean"))
+            said: list[Json] = [text == "true" for text in left] if truth else list(left)
+            found.append({"path": one.inner, "not_in": said})
+    return found
+
+
+_SELDOM = 0.2  # of the turns bear a mark that leaves them out
+
+
+def turns_out_of_turn(
+    view: View, element: str, fields: list[Field], role: dict[str, Json], content: str
+) -> list[Json]:
+    """A condition without a name: without some marked, short turns the speakers alternate."""
+    who = role["path"]
+    for one in fields:
+        told = sorted(one.facts.values, key=lambda value: value[1])
+        seldom = len(told) == 2 and 2 <= told[0][1] <= _SELDOM * one.facts.filled
+        if one.inner in (who, content) or not seldom:
+            continue
+        turns = [
+            (role["map"].get(code), text, mark)
+            for talk in turns_of(view, element, who, content, one.inner)
+            for code, text, mark in [*talk, ("", "", "")]
+            if code == "" or role["map"].get(code)
+        ]
+        kept = [turn for turn in turns if turn[2] != text_of(told[0][0])]
+        left = [len(turn[1]) for turn in turns if turn not in kept]
+        usual = sum(len(turn[1]) for turn in kept) / max(1, len(kept))
+        if _count_breaks(turns) >= 2 and not _count_breaks(kept) and max(left) < usual:
+            return [{"path": one.inner, "not_in": [told[0][0]]}]
+    return []
+
+
+def _count_breaks(turns: Sequence[tuple[str | None, ...]]) -> int:
+    return sum(bool(a[0]) and a[0] == b[0] for a, b in pairwise(turns))
+
+
+_EDITED = re.compile(r"edit|revis|correct|amend|rewrit|修订|修改|更正|訂正|修正", re.IGNORECASE)
+
+
+def spoken_text(view: View, element: str, content: str, fields: list[Field]) -> Json:
+    """The text of a turn: as it stands, of blocks in a list, or either where both occur."""
+    path = join_inner_path(element, content)
+    blocks = [
+        path_below(f.path, element)
+        for f in view.facts.paths
+        if f.path.startswith(f"{path}[*].")
+        and f.chars
+        and name_strength(last_name(f.path), "utterance") >= 0.9
+    ]
+    facts = view.facts.get(path)
+    if "[*]" in content:
+        plain = content[: content.index("[*]")]
+        whole = view.facts.get(join_inner_path(element, plain))
+        both = bool(whole and whole.types.get("string") and quote_name(plain) == plain)
+        parts = joined_pieces(view, path, content)
+        return {"any_of": [parts, plain]} if both else parts
+    if facts and facts.types.get("list") and blocks:
+        parts = joined_pieces(view, join_inner_path(element, blocks[0]), blocks[0])
+        return {"any_of": [parts, content]}
+    # What was edited later stands for what was said first.
+    edited = [f for f in fields if _EDITED.search(_first_name(f.inner)) and text_weight(f) > 0]
+    last = max(edited, key=text_weight, default=None)
+    if facts and last and last.facts.filled < 0.9 * facts.filled and last.inner != content:
+        return {"any_of": [last.inner, content]}
+    return text_kinds_content(view, element, content, fields)

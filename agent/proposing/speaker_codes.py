@@ -1,0 +1,84 @@
+"""Tell the two sides of conversations whose speakers are known by codes only, by what they do."""
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingot.agent.proposing.names import speaker_role
+from ingot.converters.sources.text_kinds import is_question
+
+Turn = tuple[str, ...]  # who speaks, and what is said
+MOST_CODES = 8
+_ANSWERED = 0.6  # of the turns of two sides follow one of the other side
+_USUAL = 0.8  # of the conversations begin with the same side
+_ASIDE = 0.1  # of the turns may be those of somebody else, where they say new things
+_REPEATED = 0.6  # different texts among those that are notices
+_GREETING = 20  # characters with which those who answer calls begin
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """What codes of speakers stand for.
+
+    Attributes:
+        roles: None for those who belong to neither side (notices, notes).
+        answered: the share of the turns that follow one of the other side.
+        agreed: who begins is also who asks.
+    """
+
+    roles: dict[str, str | None]
+    answered: float
+    agreed: bool
+
+
+def find_sides(talks: Sequence[Sequence[Turn]]) -> Sides | None:
+    """The two codes that answer each other in nearly every conversation, as user and assistant."""
+    counts = Counter(code for talk in talks for code, *_ in talk)
+    if not 2 <= len(counts) <= MOST_CODES or not all(code.strip() for code in counts):
+        return None
+    pair = max(itertools.combinations(counts, 2), key=lambda two: _count_changes(talks, two))
+    kept = [[turn for turn in talk if turn[0] in pair] for talk in talks]
+    both = sum(len({code for code, *_ in talk}) == 2 for talk in kept)
+    follows = sum(max(0, len(talk) - 1) for talk in kept)
+    answered = _count_changes(talks, pair) / max(1, follows)
+    others = [code for code in counts if code not in pair]
+    if both < _USUAL * len(talks) or answered < _ANSWERED:
+        return None
+    if not all(_stands_aside(code, talks, counts.total()) for code in others):
+        return None
+    told = _find_user([talk for talk in kept if talk], pair)
+    if told is None:
+        return None
+    user, agreed = told
+    roles = {code: "user" if code == user else "assistant" for code in pair}
+    return Sides(roles={**roles, **dict.fromkeys(others)}, answered=answered, agreed=agreed)
+
+
+def _count_changes(talks: Sequence[Sequence[Turn]], pair: Sequence[str]) -> int:
+    kept = [[code for code, *_ in talk if code in pair] for talk in talks]
+    return sum(a != b for one in kept for a, b in itertools.pairwise(one))
+
+
+def _stands_aside(code: str, talks: Sequence[Sequence[Turn]], turns: int) -> bool:
+    """Whether a code says the same again and again, or hardly anything."""
+    said = [text for talk in talks for who, text, *_ in talk if who == code]
+    same = len(set(said)) <= _REPEATED * len(said)
+    return same or len(said) <= _ASIDE * turns or speaker_role(code) in ("system", "drop")
+
+
+def _find_user(talks: Sequence[Sequence[Turn]], pair: Sequence[str]) -> tuple[str, bool] | None:
+    """Who begins and asks; who only greets, always the same, does not ask."""
+    opener, count = Counter(talk[0][0] for talk in talks).most_common(1)[0]
+    asks = {code: _asking_share(talks, code) for code in pair}
+    asker = max(pair, key=lambda code: asks[code])
+    clear = asks[asker] >= 2 * min(asks.values()) and asks[asker] > _ASIDE
+    greets = len({talk[0][1][:_GREETING] for talk in talks}) <= _REPEATED * len(talks)
+    if count < _USUAL * len(talks) or greets:
+        return (asker, False) if clear else None
+    return opener, clear and asker == opener
+
+
+def _asking_share(talks: Sequence[Sequence[Turn]], code: str) -> float:
+    said = [text for talk in talks for who, text, *_ in talk if who == code]
+    return sum(map(is_question, said)) / max(1, len(said))
