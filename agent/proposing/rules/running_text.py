@@ -362,10 +362,11 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
     others += [c for c in free if c not in others and _is_of_numbered_family(c, [body, *others])]
     parts = sorted([*others, body], key=lambda c: _part_order(c, body))
     whole = sum(_text_weight(c) for c in bodies)
-    share = _text_weight(body) / whole if whole else 0.0
+    own = [c for c in bodies if c.path in taken]  # blocks of several types have several
+    share = sum(_text_weight(c) for c in own) / whole if whole else 0.0
     text: list[Json] = [value if c is body else c.path for c in parts]
     runner = next((c.path for c in bodies if c.path != body.path), None)
-    quality = _body_quality(body)
+    quality = max(map(_body_quality, (body, *own)))
     document: MappingDocument = {"text": join_parts(text)}
     if all(map(_is_announcement, others)) and others and len(body.present) < len(body.texts):
         document["where"] = [{"path": body.path, "min_chars": 1}]

@@ -80,7 +80,7 @@ def _blocks_by_type(blocks: Sequence[Mapping[str, Json]]) -> dict[str, list[Mapp
         told = name_strength(key, "label") or {"component", "type"} & set(
             spell_name(key).split("_")
         )
-        if told or _keyed_share(parted) > _NEARLY_ALL:
+        if told or (_keyed_share(parted) > _NEARLY_ALL):
             return dict(parted)
     return {}
 
