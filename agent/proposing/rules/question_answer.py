@@ -8,6 +8,7 @@ from ingot.agent.proposing.columns import (
     View,
     is_path_inside,
     list_path,
+    outer_names,
     parse_json_text,
 )
 from ingot.agent.proposing.proposal import Evidence
@@ -165,6 +166,8 @@ def _is_undecided(
         return True
     if is_heading(cast.question, cast.answer):
         return True
+    if any(_is_equal_answer(c, cast.answer) and c.path not in used for c in columns):
+        return True
     left = any(c.named_own("answer") == 1 and c.path not in used for c in columns)
     if any(is_rewritten(c, cast.answer) and c.path not in used for c in (*columns, *view.deep)):
         return True
@@ -172,6 +175,15 @@ def _is_undecided(
         return True
     options = None if cast.options else find_options(view, columns)
     return bool(options and cast.answer.path in options.paths and not alternative_stem(cast.answer))
+
+
+def _is_equal_answer(column: Column, answer: Column) -> bool:
+    """Whether another text is called the answer just as much, and is as long."""
+    both = (column, answer)
+    told = [c.named_own("answer") - c.named("rejected") + c.named("chosen") for c in both]
+    beside = outer_names(column.path) == outer_names(answer.path) and not column.many
+    alike = column.text and answer.text and column.fill > 0.5 and 2 * column.words > answer.words
+    return column is not answer and beside and alike and 0.5 <= told[1] <= told[0]
 
 
 def _is_one_of_keys(columns: Sequence[Column], cast: ColumnRoles) -> bool:

@@ -155,3 +155,11 @@ def test_speakers_of_one_sign(mapped: Any, pool: Any) -> None:
     ]
     expected = [("user", pool.question_zh(3)), ("assistant", pool.answer_zh(3))]
     assert mapped(rows, "sft").turns(3) == expected
+
+
+def test_two_answers_of_which_no_name_says_which_counts(mapped: Any, pool: Any) -> None:
+    rows = [
+        {"question": pool.question(n), "answer_p": pool.answer(n), "answer_k": pool.document(n)}
+        for n in range(12)
+    ]
+    assert mapped(rows, "sft").proposal.confidence < 0.5
