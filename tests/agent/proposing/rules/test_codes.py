@@ -142,7 +142,8 @@ def test_mails_are_gathered_without_drafts_and_quotes(mapped: Any, pool: Any) ->
     boxes = ("inbox", "sent_items")
     rows = [
         {"thread": f"AA{n}x", "box": boxes[k % 2], "title": f"Re: {pool.thing(n)}",
-         "when": 1000 * n + k, "own": text, "whole": text + f"\n\n-----Original-----\n> {pool.thing(n)}" * (k > 0)}
+         "when": 1000 * n + k, "own": text,
+         "whole": text + f"\n\n-----Original-----\n> {pool.thing(n)}" * (k > 0)}
         for n in range(9)
         for k, text in enumerate(_said(pool, n))
     ]  # fmt: skip
