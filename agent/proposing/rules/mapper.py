@@ -222,7 +222,10 @@ def _without_unread_talks(found: list[Candidate]) -> list[Candidate]:
     grouped = [
         c.reading.source
         for c in found
-        if "group" in c.reading.outer and c.draft.kind == "sft" and c.score >= GATHERED_SCORE
+        if "group" in c.reading.outer
+        and c.draft.kind == "sft"
+        and c.score >= GATHERED_SCORE
+        and (c.reading.factor > 1 or isinstance(c.draft.body["messages"][0]["role"], dict))
     ]
     return [
         c

@@ -114,14 +114,20 @@ def attribute_talk(view: View, path: str, element: str, fields: list[Field]) -> 
 
 def _are_words(texts: list[str]) -> bool:
     parsed = sum(parse_json_text(text) is not None for text in texts)
-    return not parsed and sum(map(count_words, texts)) >= 2 * len(texts)
+    varied = len(set(texts)) > 0.5 * len(texts)
+    return varied and not parsed and sum(map(count_words, texts)) >= 2 * len(texts)
+
+
+def _tells(sides: tuple[float, float]) -> bool:
+    return max(sides) >= _SIDE
 
 
 def _key_of_side(keys: set[str], place: int) -> str | None:
     """The key named like a question (0) or an answer (1), by its last part that says so."""
     ranked = [
-        (max(name_sides(part)[place] for part in (key, *re.split(r"[./:]", key))), key)
+        (sides[place], key)
         for key in sorted(keys)
+        for sides in [*filter(_tells, map(name_sides, re.split(r"[./:]", key)[::-1]))][:1]
     ]
     best = max(ranked, default=(0.0, ""))
     return best[1] if best[0] >= _SIDE else None

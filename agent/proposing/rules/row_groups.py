@@ -33,6 +33,9 @@ def grouped_reading(reading: Reading) -> Iterator[Reading]:
     if by is None or order is None:
         return
     groups = _group_rows(by)
+    if order.column is None and not _rows_answer(reading.view, list(groups.values())):
+        better = _find_answering_rows(reading.view)
+        order = better[1] if better and better[0] is by else order
     rows = [[reading.rows[place] for place in order.sorted(group)] for group in groups.values()]
     told = order.column is not None and _names_a_talk(by.name)
     outer: MappingDocument = {"by": [by.path]}
@@ -62,8 +65,7 @@ def _group_rows(by: Column) -> dict[str, list[int]]:
 def _find_answering_rows(view: View) -> tuple[Column, "_RowOrder"] | None:
     """A key and an order in which the rows answer each other, by what they hold alone."""
     plain = [c for c in view.columns if not c.many and c.fill >= 0.95]
-    said = max((c for c in view.texts if not c.many), key=_spoken_weight, default=None)
-    codes = [c for c in plain if 2 <= c.distinct <= MOST_CODES and c is not said]
+    said, codes = _said_by(view)
     best: tuple[float, Column, _RowOrder] | None = None
     for by in plain if said and codes else ():
         often = len(by.texts) / max(1, by.distinct)
@@ -72,12 +74,30 @@ def _find_answering_rows(view: View) -> tuple[Column, "_RowOrder"] | None:
             continue
         groups = list(_group_rows(by).values())
         for order in _row_orders(plain, by, groups):
-            places = [order.sorted(group) for group in groups]
-            for who in codes:
-                told = find_sides([[(who.texts[n], said.texts[n]) for n in one] for one in places])
-                if told and told.answered >= _IN_TURN and (not best or told.answered > best[0]):
-                    best = (told.answered, by, order)
+            answered = _rows_answer(view, [order.sorted(group) for group in groups])
+            if answered and (best is None or answered > best[0]):
+                best = (answered, by, order)
     return best[1:] if best else None
+
+
+def _said_by(view: View) -> tuple[Column | None, list[Column]]:
+    """The column of what is said, and those that may say by whom."""
+    plain = [c for c in view.columns if not c.many and c.fill >= 0.95]
+    said = max((c for c in view.texts if not c.many), key=_spoken_weight, default=None)
+    return said, [c for c in plain if 2 <= c.distinct <= MOST_CODES and c is not said]
+
+
+def _rows_answer(view: View, groups: list[list[int]]) -> float:
+    """The share of the rows in which somebody answers the row before, 0 where few do."""
+    said, codes = _said_by(view)
+    found = [
+        told.answered
+        for who in (codes if said else ())
+        if said
+        and (told := find_sides([[(who.texts[n], said.texts[n]) for n in g] for g in groups]))
+    ]
+    best = max(found, default=0.0)
+    return best if best >= _IN_TURN else 0.0
 
 
 def _spoken_weight(column: Column) -> float:
