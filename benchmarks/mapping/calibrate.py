@@ -48,7 +48,6 @@ BANDS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.01)
 FOLDS = 10
 PRIOR = 1.0  # what a doubt costs in log-odds before any case was seen
 PULL = 1.0  # how many doubtful cases that is worth
-CHOICE = 3.0  # of the score, where drafts of the same rows are compared: most often right
 ROWS = 100_000  # more than any case has
 
 
@@ -176,7 +175,6 @@ def write_weights(names: Sequence[str], weights: np.ndarray) -> None:
     document: dict[str, Any] = {
         "about": "written by benchmarks/mapping/calibrate.py; log-odds of being right",
         "unseen": PRIOR,
-        "choice": CHOICE,
         "base": {"pt": round(float(weights[0]), 3), "sft": round(float(weights[1]), 3)},
         "weights": {
             name: round(-float(w), 3) + 0.0 for name, w in zip(names, weights[2:], strict=True)

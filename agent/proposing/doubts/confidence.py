@@ -70,21 +70,14 @@ def score_doubt(score: float) -> Doubt:
 
 def draft_confidence(draft: Draft, doubts: Sequence[Doubt]) -> float:
     """The probability that a draft is right, at most what it may claim itself."""
-    odds = _fitted_odds(draft, doubts)
+    fitted = _fitted_weights()
+    odds = fitted["base"][draft.kind]
+    odds -= sum(
+        fitted["weights"].get(doubt.name, fitted["unseen"]) * doubt.share for doubt in doubts
+    )
     cut = any(one.name == "transcripts" and one.share > MOST_TRANSCRIPTS for one in doubts)
     most = min(draft.most, _UNCUT) if cut else draft.most
     return round(min(MOST_CONFIDENCE, most, 1 / (1 + exp(-odds))), 3)
-
-
-def _fitted_odds(draft: Draft, doubts: Sequence[Doubt]) -> float:
-    fitted = _fitted_weights()
-    against = (fitted["weights"].get(one.name, fitted["unseen"]) * one.share for one in doubts)
-    return float(fitted["base"][draft.kind] - sum(against))
-
-
-def choice_odds(draft: Draft, doubts: Sequence[Doubt], score: float) -> float:
-    """The odds by which drafts of the same rows are ranked: their scores count more than alone."""
-    return _fitted_odds(draft, doubts) + float(_fitted_weights()["choice"]) * score
 
 
 def nothing_confidence(rows: Sequence[Json], mode: str, best: float, elsewhere: float) -> float:

@@ -7,7 +7,6 @@ from itertools import pairwise
 from ingot.agent.proposing.columns import View, is_path_inside
 from ingot.agent.proposing.doubts.confidence import (
     asking_share,
-    choice_odds,
     draft_confidence,
     nothing_confidence,
     open_mode_factor,
@@ -465,21 +464,11 @@ def propose_with_doubts(
     if request.mode == "auto":
         ran = [_score_open_mode(c) for c in ran]
     ran.sort(key=lambda c: -c.score)
-    fit = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind] and _is_usable(c)]
-    if not fit:
+    chosen = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind] and _is_usable(c)]
+    if not chosen:
         return _no_mapping_proposal(source, sample, ran, request), {}
-    chosen = max(fit, key=lambda c: _choice_odds(c, ran, request, source))
-    return _make_proposal(chosen, [c for c in (*fit, *ran) if c is not chosen], request, source)
-
-
-def _choice_odds(
-    candidate: Candidate, ran: Sequence[Candidate], request: Request, source: Source
-) -> float:
-    """How likely a candidate is right, beside the others."""
-    others = [c for c in ran if c is not candidate]
-    return choice_odds(
-        candidate.draft, _list_doubts(candidate, others, request, source), candidate.score
-    )
+    others = [*chosen[1:], *[c for c in ran if c not in chosen]]
+    return _make_proposal(chosen[0], others, request, source)
 
 
 def _late_candidate(
