@@ -107,7 +107,7 @@ def attribute_talk(view: View, path: str, element: str, fields: list[Field]) -> 
                 held.setdefault(text_of(name), []).append(text_of(text))
         spoken = {k for k, v in held.items() if _are_words(v)}
         asked, answered = (_key_of_side(spoken, place) for place in (0, 1))
-        if asked and answered and asked != answered:
+        if asked and answered and not set(held[asked]) & set(held[answered]):
             return _attribute_talk(path, element, (key.inner, value.inner), (asked, answered))
     return None
 
