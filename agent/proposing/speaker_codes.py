@@ -43,7 +43,8 @@ def find_sides(talks: Sequence[Sequence[Turn]]) -> Sides | None:
     follows = sum(max(0, len(talk) - 1) for talk in kept)
     answered = _count_changes(talks, pair) / max(1, follows)
     others = [code for code in counts if code not in pair]
-    if both < _USUAL * len(talks) or answered < _ANSWERED:
+    equal = sum(len({text for _, text, *_ in talk}) == 1 for talk in kept if len(talk) > 1)
+    if both < _USUAL * len(talks) or answered < _ANSWERED or 2 * equal > len(kept):
         return None
     if not all(_stands_aside(code, talks, counts.total()) for code in others):
         return None
