@@ -7,16 +7,19 @@ from collections.abc import Iterable, Sequence
 from ingot.agent.proposing.columns import (
     Column,
     View,
+    has_several,
     is_path_inside,
     list_path,
     outer_names,
     paired_texts,
+    text_of,
     values_at,
 )
 from ingot.agent.proposing.names import name_group, name_strength, spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, has_documents, join_parts
 from ingot.agent.proposing.rules.current_rows import current_rows_condition
+from ingot.agent.proposing.rules.element_filters import keep_elements
 from ingot.agent.proposing.rules.sides import detect_language
 from ingot.agent.proposing.rules.text_copies import (
     bare_words,
@@ -25,6 +28,7 @@ from ingot.agent.proposing.rules.text_copies import (
     is_about_text,
     is_filled_template,
     is_marked_copy,
+    restates,
 )
 from ingot.agent.proposing.rules.typed_blocks import find_typed_blocks
 from ingot.agent.proposing.speakers import TURN_NAMES
@@ -163,8 +167,12 @@ def _belongs_to_text(column: Column, body: Column) -> bool:
         return False
     if _is_described(column) and not _is_described(body):
         return False
-    if _is_made_of_text(column, body):
+    sibling = _numbered_stem(column) and _numbered_stem(column) == _numbered_stem(body)
+    if _is_made_of_text(column, body) or (not sibling and restates(column, body)):
         return False
+    again = column.nested and has_several(column)
+    if again and all(len(set(map(text_of, row))) < 2 for row in column.values):
+        return False  # what is said once of the whole is not said again at each part
     title = column.named("title") >= 0.9 and not column.many and _is_heading_column(column)
     title = title or _is_heading_of(column, body)
     lead = column.named("lead") >= 0.8 and column.words >= 3
@@ -299,6 +307,15 @@ def document_drafts(view: View) -> list[Draft]:
     return sorted((d for d in drafts if d.score > 0.2), key=lambda d: -d.score)
 
 
+def _find_kept_value(view: View, body: Column) -> tuple[Json, list[str], float]:
+    """The body's value without elements that are no text, its paths, and its most confidence."""
+    value, taken = _find_body_value(view, body)
+    if "[*]." not in body.path:
+        return value, taken, 1.0
+    kept, most = keep_elements(view, value, body.path[: body.path.index("[*]") + 3])
+    return kept, taken, most
+
+
 def _find_body_value(view: View, body: Column) -> tuple[Json, list[str]]:
     """The body's value, with the headings of its sections, and the paths it takes."""
     if blocks := find_typed_blocks(view, body.path):
@@ -312,7 +329,9 @@ def _find_body_value(view: View, body: Column) -> tuple[Json, list[str]]:
         c
         for c in view.columns
         if c.path.startswith(element)
+        and c is not body
         and c.named_own("title") >= 0.9
+        and 3 * c.facts.distinct > c.facts.filled  # the type of a section is no heading
         and c.words >= 0.5
         and c.fill > 0.5
         and any(len(set(row)) > 1 for row in c.values)  # one title of the whole heads no section
@@ -348,12 +367,12 @@ def _most_of_parts(body: Column, others: Sequence[Column]) -> float:
 
 
 def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
-    value, taken = _find_body_value(view, body)
+    value, taken, readable = _find_kept_value(view, body)
     prompts = max(body.named("question"), body.named("turns")) >= 0.9 and body.named("body") < 0.9
     free = [c for c in view.columns if c.path not in taken]
     if len(taken) > 1:  # a list has been read with all that belongs to it
         free = [c for c in free if not is_path_inside(c.path, list_path(taken[0]))]
-    free = [c for c in free if not is_marked_copy(c, free)]
+    free = [c for c in free if not is_marked_copy(c, [*free, body])]
     joining = sorted(
         (c for c in free if _belongs_to_text(c, body)), key=lambda c: (-c.chars, c.position)
     )
@@ -381,7 +400,7 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
         score=min(0.97, apart * quality * (0.7 + 0.3 * share)),
         why=f"{body.path} holds running text",
         explicit=not prompts,
-        most=min(most, _most_confidence(view, body), _most_of_parts(body, others)),
+        most=min(most, readable, _most_confidence(view, body), _most_of_parts(body, others)),
         used=used,
         evidence=(
             Evidence(
