@@ -167,7 +167,8 @@ def _belongs_to_text(column: Column, body: Column) -> bool:
         return False
     if _is_described(column) and not _is_described(body):
         return False
-    sibling = _numbered_stem(column) and _numbered_stem(column) == _numbered_stem(body)
+    stem = _numbered_stem(column)
+    sibling = len(spell_name(stem)) > 1 and stem == _numbered_stem(body)
     if _is_made_of_text(column, body) or (not sibling and restates(column, body)):
         return False
     again = column.nested and has_several(column)
@@ -390,6 +391,9 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
     if all(map(_is_announcement, others)) and others and len(body.present) < len(body.texts):
         document["where"] = [{"path": body.path, "min_chars": 1}]
     used = frozenset([*taken, *(c.path for c in parts)])
+    marks: list[Json] = sorted({t.strip() for t in body.present} & set(name_group("null_marks")))
+    if marks and not body.many:
+        document["where"] = [*document.get("where", ()), {"path": body.path, "not_in": marks}]
     good, most = current_rows_condition(view, used)
     if good:
         document["where"] = [*document.get("where", ()), *good]

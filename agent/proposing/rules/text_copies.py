@@ -62,20 +62,21 @@ def restates(column: Column, body: Column) -> bool:
     Much of what they say, beside the words that come in every row, stands in their own body, and
     not in those of other rows.
     """
-    if column.named("title") >= _SAME or column.named("lead") >= _SAME:
+    if column.named("title") >= _SAME:
         return False
+    least = _SAME if column.named("lead") >= _SAME else _RESTATED  # an opening says much again
     both = [(bare_words(a), bare_words(b)) for a, b in paired_texts(column, body)[:100]]
     if len(both) < 3 or column.looks("sentence") < 0.5:
         return False
     again = sorted(shared_share(a, b) for a, b in both)
-    if again[len(again) // 2] > 0.5:
+    if again[len(again) // 2] > max(0.5, least):
         return True
     said = [_telling(a) for a, _ in both]
     usual = {w for w, n in Counter(w for one in said for w in one).items() if 2 * n > len(said)}
     said = [one - usual for one in said]
     told = [_telling(b) for _, b in both]
     own = _median_share(said, told)
-    return own >= _RESTATED and own >= 3 * _median_share(said, [*told[1:], told[0]])
+    return own >= least and own >= 3 * _median_share(said, [*told[1:], told[0]])
 
 
 def _telling(text: str) -> set[str]:
