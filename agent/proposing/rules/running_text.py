@@ -54,6 +54,8 @@ def may_be_text(column: Column) -> bool:
     """Whether a column may be text to read on, by what it holds before what it is called."""
     if column.nature != "text" or column.constant or not _is_written_in_letters(column):
         return False
+    if column.looks("json") > 0.5:
+        return False  # what lies in it is read where it is parsed
     told = column.looks("sentence") >= 0.5 and column.words >= 8 and not _is_keyword_text(column)
     never = max(column.named(kind) for kind in ("rejected", "example", "tools", "author"))
     if told and never < 0.95 and not _is_token_list(column):
@@ -286,7 +288,8 @@ def _language_of(column: Column) -> str | None:
 
 def _is_cut_elsewhere(pieces: Column, columns: Sequence[Column]) -> bool:
     """Whether a list is another column cut in pieces: sentences, lines, segments of a recording."""
-    return pieces.many and any(not c.many and _prefix_share(c, pieces) > 0.8 for c in columns)
+    whole = [c for c in columns if pieces.many and not c.many and _prefix_share(c, pieces) > 0.8]
+    return any(not is_marked_copy(c, [pieces]) for c in whole)
 
 
 def _without_made_texts(columns: Sequence[Column]) -> list[Column]:
