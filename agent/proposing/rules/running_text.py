@@ -19,6 +19,7 @@ from ingot.agent.proposing.names import name_group, name_strength, spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, has_documents, join_parts
 from ingot.agent.proposing.rules.current_rows import current_rows_condition
+from ingot.agent.proposing.rules.cut_texts import find_cut_text
 from ingot.agent.proposing.rules.element_filters import keep_elements
 from ingot.agent.proposing.rules.sides import detect_language
 from ingot.agent.proposing.rules.text_copies import (
@@ -75,8 +76,8 @@ def _is_token_list(column: Column) -> bool:
 
 
 def _is_tag_list(column: Column) -> bool:
-    if not column.many:
-        return False
+    if not column.many or _ended_share(column) > 0.8:
+        return False  # pieces of sentences, such as those in bold, are no tags
     facts = column.facts
     return facts.looks.get("sentence", 0.0) < 0.1 and facts.looks.get("prose", 0.0) < 0.3
 
@@ -91,7 +92,14 @@ def _is_keyword_text(column: Column) -> bool:
 
 def running_text_share(column: Column) -> float:
     """Share of the texts that are sentences or several words."""
-    return max(column.looks("prose"), column.looks("sentence"), column.looks("code"))
+    pieces = _ended_share(column) if column.path.count("[*]") > 1 else 0.0
+    return max(column.looks("prose"), column.looks("sentence"), column.looks("code"), pieces)
+
+
+def _ended_share(column: Column) -> float:
+    """Share of the rows whose texts, put together, have the end of a sentence."""
+    ended = sum(bool(_SENTENCE_END.search(text)) for text in column.present)
+    return ended / max(1, len(column.present))
 
 
 def _is_written_in_letters(column: Column) -> bool:
@@ -387,6 +395,9 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
     whole = sum(_text_weight(c) for c in bodies)
     own = [c for c in bodies if c.path in taken]  # blocks of several types have several
     share = sum(_text_weight(c) for c in own) / whole if whole else 0.0
+    if pieces := find_cut_text(view, body):
+        value, taken = {"concat": list(pieces), "sep": ""}, [*taken, *pieces]
+        parts = [c for c in parts if c is body or c.path not in pieces]
     text: list[Json] = [value if c is body else c.path for c in parts]
     runner = next((c.path for c in bodies if c.path != body.path), None)
     quality = max(map(_body_quality, (body, *own)))

@@ -97,9 +97,18 @@ def is_marked_copy(column: Column, columns: Sequence[Column]) -> bool:
     """Whether a column is the text of another one with more markup around it."""
     level = _markup_level(column)
     plain = [c for c in columns if c is not column and _markup_level(c) < level] if level else []
-    return any(_is_same_text(column, c) for c in plain) or (
-        level == _TAGS and _holds_only(column, plain)
+    if any(_is_same_text(column, c) for c in plain):
+        return True
+    others = [c for c in columns if c is not column]
+    return (level == _TAGS and _holds_only(column, plain)) or (
+        _is_upper(column) and _holds_only(column, others)
     )
+
+
+def _is_upper(column: Column) -> bool:
+    """Whether nearly all texts are in capitals, as in an index for searching."""
+    capital = sum(text.isupper() for text in column.present)
+    return capital > _SAME * len(column.present)
 
 
 def _holds_only(column: Column, plain: Sequence[Column]) -> bool:

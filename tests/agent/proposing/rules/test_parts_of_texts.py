@@ -1,5 +1,6 @@
 """Texts in parts: rows and blocks of which some are no text, and columns that say it again."""
 
+import json
 import random
 from typing import Any
 
@@ -108,3 +109,38 @@ def test_a_table_lies_below_a_key(mapped: Any, pool: Any) -> None:
     outcome = mapped(held, "pt", name="tabel")
     assert outcome.mapping["source"] == {"root": "tabel", "orient": "split"}
     assert outcome.text(3).endswith(pool.document(3))
+
+
+def test_a_text_cut_at_a_width_is_put_together_without_a_break(mapped: Any) -> None:
+    texts = [" ".join(spoken(n, k) for k in range(3)) for n in range(12)]
+    rows = [
+        {
+            "KEY": f"{n:06}",
+            "SUCH": text[:50].upper(),
+            **{f"ZEILE{k:02}": text[k * 80 :][:80] or None for k in range(5)},
+        }
+        for n, text in enumerate(texts)
+    ]
+    assert [record["text"] for record in mapped(rows, "pt").records] == texts
+
+
+def test_the_nodes_of_an_editor_are_read_not_their_json(mapped: Any, pool: Any) -> None:
+    def node(kind: str, *texts: str) -> dict[str, Any]:
+        return {"kind": kind, "nodes": [{"kind": "text", "value": text} for text in texts]}
+
+    bodies = [[node("p", f"{n} {spoken(n, 1)[:-1]} ", "and ", "so on.")] for n in range(12)]
+    rows = [
+        {
+            "title": pool.title(n),
+            "state": json.dumps({"nodes": [node("h2", pool.thing(n)), *body]}),
+            "html": f"<h2>{pool.thing(n)}</h2><p>{n} {spoken(n, 1)[:-1]} <b>and </b>so on.</p>",
+        }
+        for n, body in enumerate(bodies)
+    ]
+    text = f"{pool.title(3)}\n{pool.thing(3)}\n3 {spoken(3, 1)[:-1]} and so on."
+    assert mapped(rows, "pt").text(3) == text
+
+
+def test_a_mark_for_nothing_is_no_text(mapped: Any, pool: Any) -> None:
+    rows = [{"id": n, "text": "\\N" if n % 4 == 1 else pool.document(n)} for n in range(12)]
+    assert len(mapped(rows, "pt").records) == 9
