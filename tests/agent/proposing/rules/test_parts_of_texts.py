@@ -144,3 +144,19 @@ def test_the_nodes_of_an_editor_are_read_not_their_json(mapped: Any, pool: Any) 
 def test_a_mark_for_nothing_is_no_text(mapped: Any, pool: Any) -> None:
     rows = [{"id": n, "text": "\\N" if n % 4 == 1 else pool.document(n)} for n in range(12)]
     assert len(mapped(rows, "pt").records) == 9
+
+
+def test_rows_are_attributes_of_a_thing(mapped: Any, pool: Any) -> None:
+    rows = [
+        {"entity": f"E-{400 + n}", "prop": prop, "val": val}
+        for n in range(12)
+        for prop, val in (
+            ("name", pool.title(n)),
+            ("year", str(1900 + n)),
+            ("colour", ("red", "blue", "green")[n % 3]),
+            ("story", pool.document(n)),
+            ("teaser", pool.document(n)[:30] + "…"),
+        )
+    ]
+    outcome = mapped(shuffled([*rows, {**rows[0], "entity": "E-500"}]), "pt")
+    assert {r["text"] for r in outcome.records} == {pool.document(n) for n in range(12)}
