@@ -207,7 +207,7 @@ def _is_clock(column: Column) -> bool:
 def _order_number(text: str) -> float:
     """A number, or the seconds of a clock time."""
     parts = [parse_finite_number(part.replace(",", ".")) or 0.0 for part in text.split(":")]
-    return sum(part * 60**place for place, part in enumerate(reversed(parts)))
+    return sum(part * 60.0**place for place, part in enumerate(reversed(parts)))
 
 
 def is_single_turn(view: View) -> bool:
