@@ -76,6 +76,13 @@ def parse_finite_number(text: str) -> float | None:
     return value if isfinite(value) else None
 
 
+def start_alike(groups: Sequence[Sequence[float]]) -> bool:
+    """Whether sorted numbers begin anew in every group: near nothing, against where they end."""
+    ends = [one[-1] for one in groups if len(one) > 1]
+    starts = [one[0] for one in groups]
+    return bool(ends) and min(starts) >= 0 and max(starts) <= min(ends) / 2
+
+
 def parse_json_text(text: str) -> Json:
     """The list or object that a text spells, None where it is no JSON or nested too deeply."""
     try:

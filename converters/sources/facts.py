@@ -131,7 +131,8 @@ class RootCandidate:
     @property
     def facts(self) -> MappingDocument:
         """The facts of `source` that read these rows."""
-        return {"orient": self.orient} if self.orient else {"root": self.path}
+        place: MappingDocument = {} if self.orient and self.path == "$" else {"root": self.path}
+        return {**place, "orient": self.orient} if self.orient else place
 
 
 _BLOCK: Final = 8 << 20

@@ -48,12 +48,14 @@ def root_candidates(
     return tuple(_head_candidates(head)) if large else ()
 
 
-def _find_table(value: dict[str, Json], files: int) -> Iterator[tuple[float, RootCandidate]]:
-    """The file as a table, which is best where it is one; many files of lists may be records."""
+def _find_table(
+    value: dict[str, Json], files: int, path: str = "$"
+) -> Iterator[tuple[float, RootCandidate]]:
+    """An object as a table, which is best where it is one; many files of lists may be records."""
     orient, rows = guess_orient(value) or ("", 0)
     if orient and (orient != "list" or files < _FEW_VALUES):
         why = f"a table in the orient {orient}"
-        yield _TABLE_POINTS, RootCandidate(path="$", rows=rows, why=why, orient=orient)
+        yield _TABLE_POINTS, RootCandidate(path=path, rows=rows, why=why, orient=orient)
 
 
 def _head_candidates(head: bytes) -> Iterator[RootCandidate]:
@@ -79,6 +81,8 @@ def _find_roots(
         yield 2.2 - depth * 0.5, RootCandidate(path=path, rows=rows, why=why)
     for key, held in value.items():
         here = (*keys, key)
+        if isinstance(held, dict) and {"columns", "data"} <= held.keys():
+            yield from _find_table(held, 1, join_path(*here))
         if isinstance(held, dict) and depth < _MOST_DEPTH and len(value) < 100:
             yield from _find_roots(held, here, depth + 1)
         if not isinstance(held, list) or not held:

@@ -67,7 +67,7 @@ def row_doubts(
         *turn_doubts(whole, reading, draft),
         _numbered_step_doubt(reading.view, draft),
         _verdict_doubt(reading.view, draft),
-        _option_doubt(reading.view, draft),
+        _option_doubt(reading, draft),
         _schema_doubt(reading.view),
         _shape_doubt(rows, draft),
         _outside_doubt(reading, source),
@@ -138,10 +138,11 @@ def _verdict_doubt(view: View, draft: Draft) -> Doubt:
     return Doubt("verdict", 0.0, "")
 
 
-def _option_doubt(view: View, draft: Draft) -> Doubt:
+def _option_doubt(reading: Reading, draft: Draft) -> Doubt:
     """Options of a question, or its answer key, that the mapping leaves out."""
-    columns = [c for c in view.columns if c.present]
-    found = find_options(view, columns)
+    columns = [c for c in reading.view.columns if c.present]
+    parts = draft.kind == "pt" and "group" in reading.outer  # of a text: rows are no options
+    found = None if parts else find_options(reading.view, columns)
     left = found is not None and not found.paths & draft.used
     return Doubt("options", float(left), "there are options of questions that are not used")
 

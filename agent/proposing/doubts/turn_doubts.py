@@ -15,7 +15,9 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.names import name_strength, speaker_role
 from ingot.agent.proposing.proposal import select_parts, value_strings
-from ingot.agent.proposing.readings import Draft, Reading
+from ingot.agent.proposing.readings import Draft, Reading, has_documents
+from ingot.agent.proposing.rules.row_groups import paged_reading
+from ingot.agent.proposing.rules.typed_blocks import blocks_by_type
 from ingot.agent.proposing.speakers import flag_roles
 from ingot.converters.paths import Mark, compile_path, steps_text
 from ingot.converters.rows import Json, MappingDocument
@@ -40,6 +42,7 @@ def turn_doubts(whole: View, reading: Reading, draft: Draft) -> list[Doubt]:
     return [
         _turn_list_doubt(whole, draft),
         _sequence_doubt(reading, draft),
+        _block_doubt(reading, draft),
         _turn_kind_doubt(whole, draft),
         _turn_order_doubt(whole, draft),
         _link_doubt(whole, draft),
@@ -170,7 +173,19 @@ def _sequence_doubt(reading: Reading, draft: Draft) -> Doubt:
                 return Doubt(
                     "pages", 1.0, f"rows with the same {by.path} are counted by {one.path}"
                 )
-    return Doubt("sequence", 0.0, "")
+    pages = next(paged_reading(reading), None) if columns and draft.kind == "pt" else None
+    return Doubt("pages", 1.0, pages.why) if pages else Doubt("sequence", 0.0, "")
+
+
+def _block_doubt(reading: Reading, draft: Draft) -> Doubt:
+    """Elements that are blocks of several types, such as paragraphs, taken one by one."""
+    blocks = [n.value for n in reading.view.nodes if isinstance(n.value, dict)]
+    own = [path for path in draft.used if not path.startswith("^")]
+    told = [n for n in reading.view.nodes if any(map(text_of, values_at(own[0], n)))] if own else []
+    several = draft.kind == "pt" and len(told) >= 2 * len(reading.rows)
+    typed = bool(reading.view.each) and several and not has_documents(reading.view)
+    found = typed and bool(blocks_by_type(blocks))
+    return Doubt("pages", float(found), f"{reading.view.each} are blocks of several types")
 
 
 def _acts_as_speaker(one: Column, values: Sequence[Sequence[str]], by: Column) -> bool:

@@ -28,6 +28,7 @@ from ingot.agent.proposing.readings import (
     rows_by_shape,
 )
 from ingot.agent.proposing.recsys_data import click_log_hint
+from ingot.agent.proposing.rules.attribute_rows import attribute_drafts
 from ingot.agent.proposing.rules.conversations import conversation_drafts
 from ingot.agent.proposing.rules.metadata import find_meta, mapping_language
 from ingot.agent.proposing.rules.question_answer import question_answer_drafts
@@ -137,6 +138,7 @@ def view_drafts(view: View, modes: Sequence[str]) -> list[Draft]:
     if "pt" in modes:
         found += document_drafts(view)
         found += section_tree_drafts(view)
+        found += attribute_drafts(view)
     return sorted(found, key=lambda d: -d.score)
 
 

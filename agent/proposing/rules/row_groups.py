@@ -1,13 +1,22 @@
 """Gather rows that are single turns into conversations: by a key, and in an order."""
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ingot.agent.proposing.columns import Column, View, outer_names, parse_finite_number
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    outer_names,
+    parse_finite_number,
+    start_alike,
+    text_of,
+)
 from ingot.agent.proposing.names import name_group, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.readings import Reading
+from ingot.agent.proposing.rules.current_rows import current_rows_condition
 from ingot.agent.proposing.rules.text_copies import shared_share
 from ingot.agent.proposing.speaker_codes import MOST_CODES, find_sides
 from ingot.agent.proposing.speakers import flag_roles, roles_of_values
@@ -26,7 +35,7 @@ _IN_TURN = 0.8  # of the rows answer the one before, where nothing else tells a 
 
 def grouped_reading(reading: Reading) -> Iterator[Reading]:
     """Rows that are single turns, gathered into conversations."""
-    yield from _paged_reading(reading)
+    yield from paged_reading(reading)
     by = _find_group_key(reading.view)
     found = (by, _find_order(reading.view, by, list(_group_rows(by).values()))) if by else None
     by, order = found or _find_answering_rows(reading.view) or (None, None)
@@ -51,10 +60,13 @@ def grouped_reading(reading: Reading) -> Iterator[Reading]:
     )
 
 
+_CLOCK = re.compile(r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?")
 _PARTS = 2  # rows of a text at least
 _PARAGRAPH = 120  # words at most
 _SAME = 0.5  # of the pairs of words
 _RARE_VERSIONS = 0.2
+
+
 def _group_rows(by: Column) -> dict[str, list[int]]:
     groups: dict[str, list[int]] = {}
     for place, key in enumerate(by.texts):
@@ -118,7 +130,7 @@ def _row_orders(
 CUT_SHARE = 0.4  # of the texts begin in the middle of a sentence where they are pages
 
 
-def _paged_reading(reading: Reading) -> Iterator[Reading]:
+def paged_reading(reading: Reading) -> Iterator[Reading]:
     """Rows that are pages or paragraphs of texts, gathered in their order."""
     texts = [c for c in reading.view.texts if not c.many and c.words >= 8]
     body = max(texts, key=lambda c: c.chars, default=None)
@@ -131,7 +143,7 @@ def _paged_reading(reading: Reading) -> Iterator[Reading]:
         if by.many or by is body or by.fill < 1 or by.distinct < 2 or often < 1.5 or by.words > 8:
             continue
         groups = _group_rows(by)
-        order = _counting_order(reading.view, groups)
+        order = _counting_order(reading.view, _current_groups(reading.view, body, groups))
         if not cut and not (order and _are_paragraphs(reading.view, body, by, groups)):
             continue
         order = (_restarting_order(reading.view, by) if cut else None) or order
@@ -148,6 +160,17 @@ def _paged_reading(reading: Reading) -> Iterator[Reading]:
             why=f"rows with the same {by.path} are pages of one text, in the order of {order.path}",
         )
         return
+
+
+def _current_groups(view: View, body: Column, groups: dict[str, list[int]]) -> dict[str, list[int]]:
+    """The groups without rows that do not hold now: an old wording has the number of the new."""
+    conditions, _ = current_rows_condition(view, frozenset([body.path]))
+    gone = [
+        (view.column(one["path"]), set(map(text_of, one.get("not_in", ())))) for one in conditions
+    ]
+    bad = {n for c, told in gone if c for n, text in enumerate(c.texts) if text in told}
+    kept = {key: [n for n in group if n not in bad] for key, group in groups.items()}
+    return {key: group for key, group in kept.items() if group}
 
 
 def _are_paragraphs(view: View, body: Column, by: Column, groups: dict[str, list[int]]) -> bool:
@@ -175,17 +198,36 @@ def _are_versions(body: Column, groups: dict[str, list[int]]) -> bool:
 
 
 def _counting_order(view: View, groups: dict[str, list[int]]) -> Column | None:
-    """A number that counts the rows of every group, wherever it begins."""
+    """A number that counts the rows of every group, or measures where in it they stand."""
+    counts, measures = [], []
     for column in view.columns:
-        if not column.numeric or column.many or column.fill < 1:
+        if not (column.numeric or _is_clock(column)) or column.many or column.fill < 1:
             continue
-        numbers = [
-            sorted(parse_finite_number(column.texts[place]) or 0.0 for place in group)
-            for group in groups.values()
-        ]
-        if all(b - a in (1, 2) for one in numbers for a, b in itertools.pairwise(one)):
-            return column
-    return None
+        spelt = [sorted(_order_number(column.texts[n]) for n in one) for one in groups.values()]
+        steps = [b - a for one in spelt for a, b in itertools.pairwise(one)]
+        anew = start_alike(spelt)
+        if all(step in (1, 2) for step in steps):
+            counts.append((anew, column))
+        elif all(step > 0 for step in steps) and anew:
+            measures.append(column)
+    counted = max(counts, key=lambda one: one[0], default=(False, None))[1]
+    return counted or max(measures, key=_order_names, default=None)
+
+
+def _order_names(column: Column) -> float:
+    return max(column.named("order"), column.named("time"))
+
+
+def _is_clock(column: Column) -> bool:
+    """Times of day or positions in a recording that sort as they are spelled."""
+    same = len({len(text) for text in column.present}) == 1
+    return same and all(map(_CLOCK.fullmatch, column.present))
+
+
+def _order_number(text: str) -> float:
+    """A number, or the seconds of a clock time."""
+    parts = [parse_finite_number(part.replace(",", ".")) or 0.0 for part in text.split(":")]
+    return sum(part * 60.0**place for place, part in enumerate(reversed(parts)))
 
 
 def is_single_turn(view: View) -> bool:

@@ -7,16 +7,20 @@ from collections.abc import Iterable, Sequence
 from ingot.agent.proposing.columns import (
     Column,
     View,
+    has_several,
     is_path_inside,
     list_path,
     outer_names,
     paired_texts,
+    text_of,
     values_at,
 )
 from ingot.agent.proposing.names import name_group, name_strength, spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, has_documents, join_parts
 from ingot.agent.proposing.rules.current_rows import current_rows_condition
+from ingot.agent.proposing.rules.cut_texts import find_cut_text
+from ingot.agent.proposing.rules.element_filters import keep_elements
 from ingot.agent.proposing.rules.sides import detect_language
 from ingot.agent.proposing.rules.text_copies import (
     bare_words,
@@ -25,6 +29,7 @@ from ingot.agent.proposing.rules.text_copies import (
     is_about_text,
     is_filled_template,
     is_marked_copy,
+    restates,
 )
 from ingot.agent.proposing.rules.typed_blocks import find_typed_blocks
 from ingot.agent.proposing.speakers import TURN_NAMES
@@ -50,6 +55,8 @@ def may_be_text(column: Column) -> bool:
     """Whether a column may be text to read on, by what it holds before what it is called."""
     if column.nature != "text" or column.constant or not _is_written_in_letters(column):
         return False
+    if column.looks("json") > 0.5:
+        return False  # what lies in it is read where it is parsed
     told = column.looks("sentence") >= 0.5 and column.words >= 8 and not _is_keyword_text(column)
     never = max(column.named(kind) for kind in ("rejected", "example", "tools", "author"))
     if told and never < 0.95 and not _is_token_list(column):
@@ -69,8 +76,8 @@ def _is_token_list(column: Column) -> bool:
 
 
 def _is_tag_list(column: Column) -> bool:
-    if not column.many:
-        return False
+    if not column.many or _ended_share(column) > 0.8:
+        return False  # pieces of sentences, such as those in bold, are no tags
     facts = column.facts
     return facts.looks.get("sentence", 0.0) < 0.1 and facts.looks.get("prose", 0.0) < 0.3
 
@@ -85,7 +92,14 @@ def _is_keyword_text(column: Column) -> bool:
 
 def running_text_share(column: Column) -> float:
     """Share of the texts that are sentences or several words."""
-    return max(column.looks("prose"), column.looks("sentence"), column.looks("code"))
+    pieces = _ended_share(column) if column.path.count("[*]") > 1 else 0.0
+    return max(column.looks("prose"), column.looks("sentence"), column.looks("code"), pieces)
+
+
+def _ended_share(column: Column) -> float:
+    """Share of the rows whose texts, put together, have the end of a sentence."""
+    ended = sum(bool(_SENTENCE_END.search(text)) for text in column.present)
+    return ended / max(1, len(column.present))
 
 
 def _is_written_in_letters(column: Column) -> bool:
@@ -163,8 +177,13 @@ def _belongs_to_text(column: Column, body: Column) -> bool:
         return False
     if _is_described(column) and not _is_described(body):
         return False
-    if _is_made_of_text(column, body):
+    stem = _numbered_stem(column)
+    sibling = len(spell_name(stem)) > 1 and stem == _numbered_stem(body)
+    if _is_made_of_text(column, body) or (not sibling and restates(column, body)):
         return False
+    again = column.nested and has_several(column)
+    if again and all(len(set(map(text_of, row))) < 2 for row in column.values):
+        return False  # what is said once of the whole is not said again at each part
     title = column.named("title") >= 0.9 and not column.many and _is_heading_column(column)
     title = title or _is_heading_of(column, body)
     lead = column.named("lead") >= 0.8 and column.words >= 3
@@ -277,7 +296,8 @@ def _language_of(column: Column) -> str | None:
 
 def _is_cut_elsewhere(pieces: Column, columns: Sequence[Column]) -> bool:
     """Whether a list is another column cut in pieces: sentences, lines, segments of a recording."""
-    return pieces.many and any(not c.many and _prefix_share(c, pieces) > 0.8 for c in columns)
+    whole = [c for c in columns if pieces.many and not c.many and _prefix_share(c, pieces) > 0.8]
+    return any(not is_marked_copy(c, [pieces]) for c in whole)
 
 
 def _without_made_texts(columns: Sequence[Column]) -> list[Column]:
@@ -299,6 +319,15 @@ def document_drafts(view: View) -> list[Draft]:
     return sorted((d for d in drafts if d.score > 0.2), key=lambda d: -d.score)
 
 
+def _find_kept_value(view: View, body: Column) -> tuple[Json, list[str], float]:
+    """The body's value without elements that are no text, its paths, and its most confidence."""
+    value, taken = _find_body_value(view, body)
+    if "[*]." not in body.path:
+        return value, taken, 1.0
+    kept, most = keep_elements(view, value, body.path[: body.path.index("[*]") + 3])
+    return kept, taken, most
+
+
 def _find_body_value(view: View, body: Column) -> tuple[Json, list[str]]:
     """The body's value, with the headings of its sections, and the paths it takes."""
     if blocks := find_typed_blocks(view, body.path):
@@ -312,7 +341,9 @@ def _find_body_value(view: View, body: Column) -> tuple[Json, list[str]]:
         c
         for c in view.columns
         if c.path.startswith(element)
+        and c is not body
         and c.named_own("title") >= 0.9
+        and 3 * c.facts.distinct > c.facts.filled  # the type of a section is no heading
         and c.words >= 0.5
         and c.fill > 0.5
         and any(len(set(row)) > 1 for row in c.values)  # one title of the whole heads no section
@@ -348,12 +379,12 @@ def _most_of_parts(body: Column, others: Sequence[Column]) -> float:
 
 
 def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
-    value, taken = _find_body_value(view, body)
+    value, taken, readable = _find_kept_value(view, body)
     prompts = max(body.named("question"), body.named("turns")) >= 0.9 and body.named("body") < 0.9
     free = [c for c in view.columns if c.path not in taken]
     if len(taken) > 1:  # a list has been read with all that belongs to it
         free = [c for c in free if not is_path_inside(c.path, list_path(taken[0]))]
-    free = [c for c in free if not is_marked_copy(c, free)]
+    free = [c for c in free if not is_marked_copy(c, [*free, body])]
     joining = sorted(
         (c for c in free if _belongs_to_text(c, body)), key=lambda c: (-c.chars, c.position)
     )
@@ -364,6 +395,9 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
     whole = sum(_text_weight(c) for c in bodies)
     own = [c for c in bodies if c.path in taken]  # blocks of several types have several
     share = sum(_text_weight(c) for c in own) / whole if whole else 0.0
+    if pieces := find_cut_text(view, body):
+        value, taken = {"concat": list(pieces), "sep": ""}, [*taken, *pieces]
+        parts = [c for c in parts if c is body or c.path not in pieces]
     text: list[Json] = [value if c is body else c.path for c in parts]
     runner = next((c.path for c in bodies if c.path != body.path), None)
     quality = max(map(_body_quality, (body, *own)))
@@ -371,6 +405,9 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
     if all(map(_is_announcement, others)) and others and len(body.present) < len(body.texts):
         document["where"] = [{"path": body.path, "min_chars": 1}]
     used = frozenset([*taken, *(c.path for c in parts)])
+    marks: list[Json] = sorted({t.strip() for t in body.present} & set(name_group("null_marks")))
+    if marks and not body.many:
+        document["where"] = [*document.get("where", ()), {"path": body.path, "not_in": marks}]
     good, most = current_rows_condition(view, used)
     if good:
         document["where"] = [*document.get("where", ()), *good]
@@ -381,7 +418,7 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
         score=min(0.97, apart * quality * (0.7 + 0.3 * share)),
         why=f"{body.path} holds running text",
         explicit=not prompts,
-        most=min(most, _most_confidence(view, body), _most_of_parts(body, others)),
+        most=min(most, readable, _most_confidence(view, body), _most_of_parts(body, others)),
         used=used,
         evidence=(
             Evidence(

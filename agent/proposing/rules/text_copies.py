@@ -11,13 +11,18 @@ from ingot.agent.proposing.names import left_out_values, name_group, spell_name
 
 _TAG = re.compile(r"<!--.*?-->|</?[a-zA-Z][^<>]*>", re.DOTALL)
 _MARKDOWN = re.compile(r"(?:^|\n)(?:#{1,6}|[*-]) |\*\*|__\w|\]\(|(?<!\w)\*\w")
+_WORDS = re.compile(
+    r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+"
+)
 _SIGNS = re.compile(r"[\W_]+")
 _CUT_MARK = re.compile(r"\S*(?:\.\.\.|…|\[[^\[\]]{0,9}\])\s*$")
 _SITE = re.compile(r"\s[|–—·»-]\s")
 _SAME = 0.8
+_TAGS = 2  # the level of markup in tags
 _CHARS = 20_000  # of a text that are compared
 _START = 200  # characters by which a text is looked for in another one
 _TEMPLATE = 0.4  # of the pairs of words of a text are in most other texts
+_RESTATED = 0.35  # of the words of a summary stand in the body
 _LEAST = 5  # rows, or pairs of words
 
 
@@ -48,22 +53,79 @@ def shared_share(one: str, other: str) -> float:
 
 
 def _word_pairs(text: str) -> set[tuple[str, str]]:
-    words = text.split()
-    return set(pairwise(words))
+    return set(pairwise(_WORDS.findall(text)))
+
+
+def restates(column: Column, body: Column) -> bool:
+    """Whether sentences say what the body says again: a summary, or another wording.
+
+    Much of what they say, beside the words that come in every row, stands in their own body, and
+    not in those of other rows.
+    """
+    if column.named("title") >= _SAME:
+        return False
+    least = _SAME if column.named("lead") >= _SAME else _RESTATED  # an opening says much again
+    both = [(bare_words(a), bare_words(b)) for a, b in paired_texts(column, body)[:100]]
+    if len(both) < 3 or column.looks("sentence") < 0.5:
+        return False
+    again = sorted(shared_share(a, b) for a, b in both)
+    if again[len(again) // 2] > max(0.5, least):
+        return True
+    said = [_telling(a) for a, _ in both]
+    usual = {w for w, n in Counter(w for one in said for w in one).items() if 2 * n > len(said)}
+    said = [one - usual for one in said]
+    told = [_telling(b) for _, b in both]
+    own = _median_share(said, told)
+    return own >= least and own >= 3 * _median_share(said, [*told[1:], told[0]])
+
+
+def _telling(text: str) -> set[str]:
+    """The words of a text that say what it is about; pairs of signs where nothing parts words."""
+    words = _WORDS.findall(text)
+    return {word for word in words if len(word) > 3} | {
+        a + b for a, b in pairwise(words) if len(a) == len(b) == 1 and not a.isascii()
+    }
+
+
+def _median_share(parts: Sequence[set[str]], wholes: Sequence[set[str]]) -> float:
+    both = zip(parts, wholes, strict=True)
+    shares = sorted(len(part & whole) / len(part) for part, whole in both if part)
+    return shares[len(shares) // 2] if shares else 0.0
 
 
 def is_marked_copy(column: Column, columns: Sequence[Column]) -> bool:
     """Whether a column is the text of another one with more markup around it."""
     level = _markup_level(column)
-    return level > 0 and any(
-        _markup_level(c) < level and _is_same_text(column, c) for c in columns if c is not column
+    plain = [c for c in columns if c is not column and _markup_level(c) < level] if level else []
+    if any(_is_same_text(column, c) for c in plain):
+        return True
+    others = [c for c in columns if c is not column]
+    return (level == _TAGS and _holds_only(column, plain)) or (
+        _is_upper(column) and _holds_only(column, others)
     )
+
+
+def _is_upper(column: Column) -> bool:
+    """Whether nearly all texts are in capitals, as in an index for searching."""
+    capital = sum(text.isupper() for text in column.present)
+    return capital > _SAME * len(column.present)
+
+
+def _holds_only(column: Column, plain: Sequence[Column]) -> bool:
+    """Whether a text in tags, however short it is cut, is put together from other columns."""
+    words = [_word_pairs(bare_words(text)) for text in column.texts[:100]]
+    told = [
+        {pair for c in plain if c.texts[n] for pair in _word_pairs(bare_words(c.texts[n]))}
+        for n in range(len(words))
+    ]
+    shares = [len(a & b) / len(a) for a, b in zip(words, told, strict=True) if len(a) > _LEAST]
+    return len(shares) >= 3 and sum(one > _SAME for one in shares) > _SAME * len(shares)
 
 
 def _markup_level(column: Column) -> int:
     """How much markup most texts of a column have: 2 tags, 1 signs as of Markdown, 0 none."""
     texts = column.present[:100]
-    for level, marks in ((2, _TAG), (1, _MARKDOWN)):
+    for level, marks in ((_TAGS, _TAG), (1, _MARKDOWN)):
         if 2 * sum(bool(marks.search(text)) for text in texts) > len(texts):
             return level
     return 0

@@ -59,15 +59,16 @@ def find_typed_blocks(view: View, inside: str) -> TypedBlocks | None:
         return None
     element = inside[: inside.index("[*]") + 3]
     blocks = [v for n in view.nodes[:_ROWS] for v in values_at(element, n) if isinstance(v, dict)]
-    by_type = _blocks_by_type(blocks)
+    by_type = blocks_by_type(blocks)
     places = dict.fromkeys(p for kind, of in by_type.items() for p in _text_places(kind, of))
     found = TypedBlocks(element=element, places=tuple(places))
     several = len(places) > 1 or (places and found.comes_in_pieces(view))
     return found if several else None
 
 
-def _blocks_by_type(blocks: Sequence[Mapping[str, Json]]) -> dict[str, list[Mapping[str, Json]]]:
+def blocks_by_type(blocks: Sequence[Mapping[str, Json]]) -> dict[str, list[Mapping[str, Json]]]:
     """The blocks of each type; {} where no field names one."""
+    known = set(name_group("block_types")) | set(name_group("blocks_of_no_text"))
     for key in blocks[0] if blocks else ():
         values = [block.get(key) for block in blocks]
         names = [value for value in values if isinstance(value, str) and value]
@@ -80,6 +81,7 @@ def _blocks_by_type(blocks: Sequence[Mapping[str, Json]]) -> dict[str, list[Mapp
         told = name_strength(key, "label") or {"component", "type"} & set(
             spell_name(key).split("_")
         )
+        told = told or known & {spell_name(value) for value in parted}
         if told or (_keyed_share(parted) > _NEARLY_ALL):
             return dict(parted)
     return {}
