@@ -52,6 +52,8 @@ _PARTS = 2  # rows of a text at least
 _PARAGRAPH = 120  # words at most
 _SAME = 0.5  # of the pairs of words
 _RARE_VERSIONS = 0.2
+
+
 def _group_rows(by: Column) -> dict[str, list[int]]:
     groups: dict[str, list[int]] = {}
     for place, key in enumerate(by.texts):
