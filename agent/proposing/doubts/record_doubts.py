@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ingot.agent.proposing.columns import Column, View, texts_in, values_at
+from ingot.agent.proposing.columns import Column, View, parse_json_text, texts_in, values_at
 from ingot.agent.proposing.doubts.row_doubts import row_doubts
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.names import speaker_role
@@ -186,6 +186,30 @@ def _text_doubts(records: Sequence[Record]) -> list[Doubt]:
         Doubt("marks", marks, f"{marks:.0%} of the texts hold marks like a speaker's"),
         Doubt("again", again, f"{again:.0%} of the texts were met before"),
     ]
+
+
+_FRAMED = re.compile(r"\[[^\[\]]{4,60}\]|<[^<>]{4,60}>|【[^【】]{2,60}】|\{[^{}\":]{4,60}\}")
+
+
+def masked_share(records: Sequence[Record]) -> float:
+    """Share of what is said that was masked: signs without words, or the same frame each time."""
+    texts = [m["content"].strip() for record in records for m in record.get("messages", ())]
+    framed = [re.sub(r"\d+", "0", text) for text in texts if _FRAMED.fullmatch(text)]
+    again = sum(count for count in Counter(framed).values() if count > 1)
+    masked = again + sum(map(_is_mask, texts))
+    return masked / max(1, len(texts))
+
+
+def _is_wordless(text: str) -> bool:
+    return len(text) > 1 and not re.search(r"\w", text) and len(set(text) - {" "}) == 1
+
+
+def _is_mask(text: str) -> bool:
+    """Whether a text is a mask, or JSON with masks where its texts would stand."""
+    value = parse_json_text(text)
+    held = [one for one in texts_in(value) if one.strip()] if value is not None else []
+    masks = sum(map(_is_wordless, held))
+    return _is_wordless(text) or (masks > 0 and not any(count_words(one) > 2 for one in held))
 
 
 def _marked_share(texts: Sequence[str]) -> float:

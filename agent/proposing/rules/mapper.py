@@ -14,7 +14,11 @@ from ingot.agent.proposing.doubts.confidence import (
     path_evidence,
     score_doubt,
 )
-from ingot.agent.proposing.doubts.record_doubts import find_doubts, other_files_share
+from ingot.agent.proposing.doubts.record_doubts import (
+    find_doubts,
+    masked_share,
+    other_files_share,
+)
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.plain_text import plain_text_readings
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request, value_strings
@@ -239,6 +243,7 @@ def _without_unread_talks(found: list[Candidate]) -> list[Candidate]:
 GATHERED_SCORE = 0.8  # of a draft of rows as turns that leaves no other reading of them
 LEAST_SCORE = {"pt": 0.3, "sft": 0.45}
 MOST_TRIES = 8
+MOST_MASKED = 0.4  # of what is said, where the texts were left out on purpose
 SHOWN_DOUBT = 0.05
 _NAMELESS = 0.7  # of the doubt whether rows are documents, where no name says so
 EXAMPLES = 40  # records that language and doubts are judged by
@@ -254,6 +259,8 @@ def _run_candidate(candidate: Candidate, request: Request) -> Candidate:
     report = check_mapping(
         mapping, sample, source_name=request.source_name or "sample", show=len(sample.rows)
     )
+    if masked_share([record for _, record in report.examples]) > MOST_MASKED:
+        return replace(candidate, score=0.0, report=report)
     if candidate.draft.unknown:
         return replace(candidate, score=candidate.score * _record_share(report), report=report)
     made = report.ok_rows / max(1, report.rows)

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from ingot.agent.proposing.proposal import Request
-from ingot.agent.proposing.rules.mapper import propose_with_doubts
+from ingot.agent.proposing.rules.mapper import propose, propose_with_doubts
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
+
+SIDES = ("user", "assistant", "user", "assistant")
 
 
 def doubts_of(rows: list[Any], folder: Path, mode: str) -> dict[str, float]:
@@ -380,3 +382,19 @@ def test_an_answer_that_an_annotator_wrote_anew_is_doubted(mapped: Any, pool: An
         for n in range(12)
     ]
     assert mapped(rows, "sft").proposal.confidence <= 0.45
+
+
+@pytest.mark.parametrize(
+    "mask", ["XXX", "<text removed, {n} characters>", "[gelöscht {n}]", "----"]
+)
+def test_conversations_whose_texts_were_masked_are_nothing(
+    mask: str, tmp_path: Path, pool: Any
+) -> None:
+    said = mask.replace("XXX", "▒▒▒ ▒▒▒▒▒ ▒▒")
+    rows = [
+        {"log": [{"who": role, "said": said.replace("{n}", str(n + 40))} for role in SIDES]}
+        for n in range(12)
+    ]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = open_source(str(tmp_path / "d.jsonl"))
+    assert propose(source, draw_sample(source), Request(mode="sft")).mapping is None
