@@ -48,6 +48,7 @@ BANDS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.01)
 FOLDS = 10
 PRIOR = 1.0  # what a doubt costs in log-odds before any case was seen
 PULL = 1.0  # how many doubtful cases that is worth
+OLD = 0.5  # what a proposal of an earlier day counts: the rules have changed since
 ROWS = 100_000  # more than any case has
 
 
@@ -89,16 +90,20 @@ def sure(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-(matrix @ weights)))
 
 
-def fit(matrix: np.ndarray, right: np.ndarray, free: int) -> np.ndarray:
-    """Weights by projected Newton-like steps; all but the first `free` cannot be positive."""
+def fit(matrix: np.ndarray, right: np.ndarray, counts: np.ndarray, free: int) -> np.ndarray:
+    """Weights by projected Newton-like steps; all but the first `free` cannot be positive.
+
+    `counts` says how much each row counts.
+    """
     prior = np.full(matrix.shape[1], -PRIOR)
     prior[:free] = 3.0
     weights = prior.copy()
     pull = np.full(matrix.shape[1], PULL)
     pull[:free] = 0.2
-    bound = 0.25 * np.linalg.eigvalsh(matrix.T @ matrix)[-1] + pull.max()
+    bound = 0.25 * np.linalg.eigvalsh(matrix.T @ (counts[:, None] * matrix))[-1] + pull.max()
     for _ in range(20_000):
-        slope = matrix.T @ (sure(matrix, weights) - right) + pull * (weights - prior)
+        wrong_by = counts * (sure(matrix, weights) - right)
+        slope = matrix.T @ wrong_by + pull * (weights - prior)
         step = weights - slope / bound
         step[free:] = np.minimum(step[free:], 0.0)
         if np.abs(step - weights).max() < 1e-7:
@@ -116,7 +121,9 @@ def as_matrix(judged: Sequence[Judged], names: Sequence[str]) -> np.ndarray:
     return np.array(rows, dtype=float)
 
 
-def cross_validate(matrix: np.ndarray, right: np.ndarray, cases: Sequence[str]) -> np.ndarray:
+def cross_validate(
+    matrix: np.ndarray, right: np.ndarray, counts: np.ndarray, cases: Sequence[str]
+) -> np.ndarray:
     """The confidence of every proposal by weights that were fitted without its case."""
     names = sorted(set(cases))
     parts = dict(zip(names, np.random.default_rng(0).permutation(len(names)) % FOLDS, strict=True))
@@ -124,7 +131,7 @@ def cross_validate(matrix: np.ndarray, right: np.ndarray, cases: Sequence[str]) 
     told = np.zeros(len(right))
     for fold in range(FOLDS):
         rest = folds != fold
-        told[~rest] = sure(matrix[~rest], fit(matrix[rest], right[rest], 2))
+        told[~rest] = sure(matrix[~rest], fit(matrix[rest], right[rest], counts[rest], 2))
     return told
 
 
@@ -226,12 +233,13 @@ def main() -> int:
     if args.record:
         record_first_look(judged, args.record)
         return int(not judged)
-    judged += read_first_look()
+    counts = np.array([1.0] * len(judged) + [OLD] * len(earlier := read_first_look()))
+    judged += earlier
     names = sorted({name for one in judged for name in one.doubts})
     matrix, right = as_matrix(judged, names), np.array([float(bool(one.right)) for one in judged])
     told, weights = (
-        cross_validate(matrix, right, [one.case for one in judged]),
-        fit(matrix, right, 2),
+        cross_validate(matrix, right, counts, [one.case for one in judged]),
+        fit(matrix, right, counts, 2),
     )
     console = Console(highlight=False)
     if args.list:
