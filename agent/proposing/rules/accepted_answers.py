@@ -21,6 +21,10 @@ from ingot.converters.rows import Json
 _MOST_KINDS = 6  # values of a column that tells kinds apart
 _FEWEST_WORDS = 2
 _SHARE = 0.9
+_SEVERAL = 3  # rows that show a habit
+_LONGER = 1.5  # times as long as the answers beside it is one that was chosen
+_FALSE = frozenset({"false", "0", "no"})
+_BAD = frozenset({"bad", "gone"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +45,7 @@ class AcceptedAnswer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Answers:
+class Answers:
     """A list of answers: the view of its elements, the row of each, and their texts."""
 
     view: View
@@ -66,15 +70,18 @@ class _Answers:
 
 def find_accepted_answers(view: View) -> list[AcceptedAnswer]:
     """The accepted answers of the lists of a record, those that a name tells first."""
-    found = [one for answers in _list_answers(view) for one in _judge_answers(view, answers)]
+    found = [one for answers in list_answers(view) for one in _judge_answers(view, answers)]
     return sorted(found, key=lambda one: (not one.sure, -answer_strength(one.column)))
 
 
-def _list_answers(view: View) -> Iterator[_Answers]:
-    """Lists of objects of which several stand in a row, each with a text."""
+def list_answers(view: View, element: str = "") -> Iterator[Answers]:
+    """Lists of objects of which several stand in a row, each with a text; or this one only."""
     for facts in view.facts.paths:
         path = facts.path
-        if not (facts.types.get("object") and path.endswith("[*]") and count_wildcards(path) == 1):
+        other = element not in ("", path)
+        if other or not (
+            facts.types.get("object") and path.endswith("[*]") and count_wildcards(path) == 1
+        ):
             continue
         held = [(row, node) for row, top in enumerate(view.nodes) for node in _nodes(path, top)]
         rows = tuple(row for row, _ in held)
@@ -85,7 +92,7 @@ def _list_answers(view: View) -> Iterator[_Answers]:
         texts = [c for c in drop_copies(own) if c.words >= _FEWEST_WORDS]
         body = max(texts, key=lambda c: (answer_strength(c), c.chars), default=None)
         if body and not _are_turns(inner):
-            yield _Answers(view=inner, element=path, rows=rows, body=body)
+            yield Answers(view=inner, element=path, rows=rows, body=body)
 
 
 def _nodes(path: str, top: Node) -> list[Node]:
@@ -101,9 +108,9 @@ def _are_turns(view: View) -> bool:
     return any({"user", "assistant"} <= roles for roles in told)
 
 
-def _judge_answers(view: View, answers: _Answers) -> Iterator[AcceptedAnswer]:
+def _judge_answers(view: View, answers: Answers) -> Iterator[AcceptedAnswer]:
     yield from _looked_up_answers(view, answers)
-    for where, taken, sure in _marked_elements(answers):
+    for where, taken, sure in marked_elements(answers):
         places = answers.places(taken)
         if len(places) >= _SHARE * len(view.nodes) / 2 and _single(places):
             entry = {"each": answers.element, "where": where}
@@ -116,7 +123,7 @@ def _single(places: dict[int, list[int]]) -> bool:
 
 def _make_accepted(
     view: View,
-    answers: _Answers,
+    answers: Answers,
     entry: dict[str, Json],
     content: Json,
     places: dict[int, list[int]],
@@ -139,7 +146,7 @@ def _make_accepted(
     return AcceptedAnswer(column=column, entry=whole, element=answers.element, sure=sure)
 
 
-def _looked_up_answers(view: View, answers: _Answers) -> Iterator[AcceptedAnswer]:
+def _looked_up_answers(view: View, answers: Answers) -> Iterator[AcceptedAnswer]:
     """The answers whose id stands in a column of the row."""
     head = answers.element.removesuffix("[*]")
     outside = [
@@ -150,21 +157,22 @@ def _looked_up_answers(view: View, answers: _Answers) -> Iterator[AcceptedAnswer
             continue
         for column in outside:
             places = _find_pointed(answers, key, column)
-            sure = max(map(column.named, ("chosen", "answer", "good"))) >= 0.5
-            if not places or not (sure or _chooses(answers, places)):
+            named = max(map(column.named, ("chosen", "answer", "good"))) >= 0.5
+            if not places or not (named or _chooses(answers, places)):
                 continue
+            sure = named or _says_more(answers, places)
             found = {"lookup": answers.element, "key": key.path, "of": column.path}
             content: Json = {**found, "take": answers.body.path}
             yield _make_accepted(view, answers, {}, content, places, sure=sure)
 
 
-def _tells_apart(key: Column, answers: _Answers) -> bool:
+def _tells_apart(key: Column, answers: Answers) -> bool:
     """Whether a field is the id of an element: another one in each."""
     foreign = max(key.named_own("foreign_id"), key.named("author"), key.named("time")) >= 0.8
     return key.distinct == len(answers.rows) and not foreign
 
 
-def _find_pointed(answers: _Answers, key: Column, column: Column) -> dict[int, list[int]]:
+def _find_pointed(answers: Answers, key: Column, column: Column) -> dict[int, list[int]]:
     """Per row the element whose key stands in a column; empty where it mostly is no key of one."""
     keys = [(row, repr(held[:1])) for row, held in zip(answers.rows, key.values, strict=True)]
     number = {told: n for n, told in enumerate(keys)}
@@ -173,7 +181,7 @@ def _find_pointed(answers: _Answers, key: Column, column: Column) -> dict[int, l
     return found if len(found) > max(1, _SHARE * len(pointed)) else {}
 
 
-def _chooses(answers: _Answers, places: dict[int, list[int]]) -> bool:
+def _chooses(answers: Answers, places: dict[int, list[int]]) -> bool:
     """Whether what is taken is neither always the first nor always the last element."""
     first = {row: n for n, row in reversed(list(enumerate(answers.rows)))}
     last = {row: n for n, row in enumerate(answers.rows)}
@@ -182,10 +190,21 @@ def _chooses(answers: _Answers, places: dict[int, list[int]]) -> bool:
     return len(several) > 1 and all(False in end for end in ends)
 
 
-def _marked_elements(answers: _Answers) -> Iterator[tuple[list[Json], list[bool], bool]]:
+def _says_more(answers: Answers, places: dict[int, list[int]]) -> bool:
+    """Whether what is taken in several rows is clearly longer than what is left beside it."""
+    taken = {n for numbers in places.values() for n in numbers}
+    chars = [len(text) for text in answers.body.texts]
+    left = [n for n, row in enumerate(answers.rows) if row in places and n not in taken]
+    means = [sum(chars[n] for n in one) / max(1, len(one)) for one in (taken, left)]
+    return len(places) >= _SEVERAL and bool(left) and means[0] >= _LONGER * means[1]
+
+
+def marked_elements(answers: Answers) -> Iterator[tuple[list[Json], list[bool], bool]]:
     """Conditions of the accepted element, which ones they take, and whether words say so."""
     for mark in answers.marks:
         accepted, sure = _accepted_values(mark, answers)
+        if not accepted:
+            accepted, sure = _exclusive_values(mark, answers)
         if not accepted:
             continue
         taken = [bool(held) and held[0] in accepted for held in mark.values]
@@ -196,7 +215,7 @@ def _marked_elements(answers: _Answers) -> Iterator[tuple[list[Json], list[bool]
         yield where, taken, sure
 
 
-def _accepted_values(mark: Column, answers: _Answers) -> tuple[list[Json], bool]:
+def _accepted_values(mark: Column, answers: Answers) -> tuple[list[Json], bool]:
     """The values of a mark that accept an element, and whether the name or the words say so."""
     values = {text_of(held[0]): held[0] for held in mark.values if held and text_of(held[0])}
     if len(values) < 2 or len(values) > _MOST_KINDS:
@@ -211,7 +230,34 @@ def _accepted_values(mark: Column, answers: _Answers) -> tuple[list[Json], bool]
     return good if len(good) < len(values) else [], True
 
 
-def _top_values(mark: Column, answers: _Answers) -> list[Json]:
+def _exclusive_values(mark: Column, answers: Answers) -> tuple[list[Json], bool]:
+    """The value of a mark that one element at most has in each row, wherever that stands."""
+    counts = mark.numeric and not set(mark.present) <= {"0", "1"}
+    if (
+        counts
+        or mark.distinct > _MOST_KINDS
+        or mark.words > _FEWEST_WORDS
+        or verdicts_of(mark) & _BAD
+    ):
+        return [], False
+    found: dict[str, dict[int, list[int]]] = {}
+    for text in set(mark.present) - _FALSE:
+        places = answers.places([text == one for one in mark.texts])
+        enough = 2 * len(places) > len(set(answers.rows))
+        if enough and _single(places) and _chooses(answers, places):
+            found[text] = places
+    value = next((h[0] for h in mark.values if h and text_of(h[0]) in found), None)
+    if len(found) != 1 or value is None:
+        return [], False
+    return [value], _says_more(answers, *found.values())
+
+
+def verdicts_of(mark: Column) -> set[str]:
+    """What the name and the values of a mark say of a row: `good`, `bad`, `gone`."""
+    return {verdict_of(text) for text in (spell_name(mark.name), *set(mark.present))} - {""}
+
+
+def _top_values(mark: Column, answers: Answers) -> list[Json]:
     """The highest number, where every row has one element with it: a share of the points."""
     numbers = [parse_finite_number(text) for text in mark.texts]
     top = max((n for n in numbers if n is not None), default=0.0)
@@ -224,7 +270,7 @@ def _top_values(mark: Column, answers: _Answers) -> list[Json]:
 
 
 def _narrow_to_kind(
-    answers: _Answers, mark: Column, taken: list[bool]
+    answers: Answers, mark: Column, taken: list[bool]
 ) -> tuple[list[Json], list[bool]]:
     """The condition on the kind of the elements that hold the texts: `question`, `type`."""
     kinds = [c for c in answers.marks if c is not mark and 1 < c.distinct <= _MOST_KINDS]

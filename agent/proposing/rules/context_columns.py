@@ -273,6 +273,7 @@ def _stands_between(column: Column, cast: ColumnRoles) -> bool:
     own = (
         not column.nested
         and column.words >= 3
+        and 2 * column.distinct > len(column.present)  # a signature comes again and again
         and (column.looks("prose") > 0.5 or (column.many and _lists_phrases(column)))
     )
     code = language_code(spell_name(column.name).split("_")[-1])

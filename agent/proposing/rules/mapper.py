@@ -38,6 +38,7 @@ from ingot.agent.proposing.rules.metadata import find_meta, mapping_language
 from ingot.agent.proposing.rules.question_answer import question_answer_drafts
 from ingot.agent.proposing.rules.row_groups import grouped_reading, is_single_turn
 from ingot.agent.proposing.rules.running_text import document_drafts
+from ingot.agent.proposing.rules.threads import thread_drafts, thread_readings
 from ingot.agent.proposing.rules.trees import section_tree_drafts, tree_drafts
 from ingot.converters.errors import MappingError, SourceError
 from ingot.converters.mapping.bind import bind
@@ -82,6 +83,7 @@ def source_readings(source: Source, sample: Sample) -> Iterator[Reading]:
         yield one
         yield from parse_json_columns(one)
         yield from grouped_reading(one)
+        yield from thread_readings(one)
         if len(one.sample.rows) > 0:
             yield from element_readings(one)
 
@@ -203,12 +205,14 @@ def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> lis
         if "group" in reading.outer:
             paged = "pages" in reading.why
             drafts = [d for d in drafts if (d.kind == "pt") == paged and not d.pair]
+            threads = thread_drafts(reading.view) if "thread" in reading.why else []
+            drafts = [d for d in threads if d.kind in modes] or drafts
         for best in drafts[:5]:
             draft = replace(best, most=min(best.most, reading.most))
             document = candidate_document(draft, reading, {})
             score = min(0.99, draft.score * reading.factor)
             found.append(Candidate(draft=draft, reading=reading, score=score, document=document))
-    found = _without_unread_talks(found)
+    found = _without_other_answers(_without_unread_talks(found))
     return sorted(found, key=lambda c: (-c.score, -len(c.draft.body)))
 
 
@@ -238,6 +242,20 @@ def _without_unread_talks(found: list[Candidate]) -> list[Candidate]:
         if c.draft.kind != "sft"
         or not (opened & c.draft.used or (not c.reading.outer and c.reading.source in grouped))
     ]
+
+
+def _without_other_answers(found: list[Candidate]) -> list[Candidate]:
+    """The candidates but those that take every answer of a list of which one was accepted."""
+    lists = {
+        content.get("lookup")
+        if isinstance(content := one.get("content"), dict)
+        else one.get("each")
+        for c in found
+        if c.draft.most == 1 and c.draft.pair and not c.reading.outer
+        for one in c.draft.body.get("messages", ())
+        if one.get("role") == "assistant"
+    }
+    return [c for c in found if not c.draft.pair or c.reading.outer.get("each", "") not in lists]
 
 
 GATHERED_SCORE = 0.8  # of a draft of rows as turns that leaves no other reading of them

@@ -37,11 +37,11 @@ def grouped_reading(reading: Reading) -> Iterator[Reading]:
     """Rows that are single turns, gathered into conversations."""
     yield from paged_reading(reading)
     by = _find_group_key(reading.view)
-    found = (by, _find_order(reading.view, by, list(_group_rows(by).values()))) if by else None
+    found = (by, _find_order(reading.view, by, list(group_rows(by).values()))) if by else None
     by, order = found or _find_answering_rows(reading.view) or (None, None)
     if by is None or order is None:
         return
-    groups = _group_rows(by)
+    groups = group_rows(by)
     if order.column is None and not _rows_answer(reading.view, list(groups.values())):
         better = _find_answering_rows(reading.view)
         order = better[1] if better and better[0] is by else order
@@ -67,24 +67,25 @@ _SAME = 0.5  # of the pairs of words
 _RARE_VERSIONS = 0.2
 
 
-def _group_rows(by: Column) -> dict[str, list[int]]:
+def group_rows(by: Column) -> dict[str, list[int]]:
+    """The numbers of the rows under each value of a column."""
     groups: dict[str, list[int]] = {}
     for place, key in enumerate(by.texts):
         groups.setdefault(key, []).append(place)
     return groups
 
 
-def _find_answering_rows(view: View) -> tuple[Column, "_RowOrder"] | None:
+def _find_answering_rows(view: View) -> tuple[Column, "RowOrder"] | None:
     """A key and an order in which the rows answer each other, by what they hold alone."""
     plain = [c for c in view.columns if not c.many and c.fill >= 0.95]
     said, codes = _said_by(view)
-    best: tuple[float, Column, _RowOrder] | None = None
+    best: tuple[float, Column, RowOrder] | None = None
     for by in plain if said and codes else ():
         often = len(by.texts) / max(1, by.distinct)
         few = by.distinct < SEVERAL or often < LEAST_OFTEN
         if by is said or by in codes or few or by.words > 3:
             continue
-        groups = list(_group_rows(by).values())
+        groups = list(group_rows(by).values())
         for order in _row_orders(plain, by, groups):
             answered = _rows_answer(view, [order.sorted(group) for group in groups])
             if answered and (best is None or answered > best[0]):
@@ -118,13 +119,13 @@ def _spoken_weight(column: Column) -> float:
 
 def _row_orders(
     columns: list[Column], by: Column, groups: list[list[int]]
-) -> Iterator["_RowOrder"]:
+) -> Iterator["RowOrder"]:
     """Columns that differ inside all groups and can sort them, those that count first."""
     rows = [column for column in columns if column is not by]
-    able = [c for c in rows if c.numeric or (c.nature == "time" and _is_sortable_time(c))]
+    able = [c for c in rows if c.numeric or (c.nature == "time" and is_sortable_time(c))]
     apart = [c for c in able if all(len({c.texts[n] for n in g}) == len(g) for g in groups)]
     for column in sorted(apart, key=lambda c: c.distinct == len(c.texts)):
-        yield _RowOrder(column, f"in the order of {column.path}")
+        yield RowOrder(column, f"in the order of {column.path}")
 
 
 CUT_SHARE = 0.4  # of the texts begin in the middle of a sentence where they are pages
@@ -142,14 +143,14 @@ def paged_reading(reading: Reading) -> Iterator[Reading]:
         often = len(by.present) / max(1, by.distinct)
         if by.many or by is body or by.fill < 1 or by.distinct < 2 or often < 1.5 or by.words > 8:
             continue
-        groups = _group_rows(by)
+        groups = group_rows(by)
         order = _counting_order(reading.view, _current_groups(reading.view, body, groups))
         if not cut and not (order and _are_paragraphs(reading.view, body, by, groups)):
             continue
         order = (_restarting_order(reading.view, by) if cut else None) or order
         if order is None or order is by:
             continue
-        sorting = _RowOrder(order, "")
+        sorting = RowOrder(order, "")
         rows = [[reading.rows[n] for n in sorting.sorted(group)] for group in groups.values()]
         yield Reading(
             view=View.of(rows),
@@ -272,7 +273,7 @@ def _names_a_talk(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _RowOrder:
+class RowOrder:
     """How the rows of a group follow each other: by a column, or as they stand in the file."""
 
     column: Column | None
@@ -291,16 +292,16 @@ class _RowOrder:
         return sorted(group, key=lambda place: texts[place])
 
 
-def _find_order(view: View, by: Column, groups: list[list[int]]) -> _RowOrder | None:
+def _find_order(view: View, by: Column, groups: list[list[int]]) -> RowOrder | None:
     """The order of the turns; None where nothing tells it, or no column can put them into it."""
     follows = _reply_targets(view, by, groups)
     counted = _restarting_order(view, by)
     named = [
-        _RowOrder(c, f"in the order of {c.path}")
+        RowOrder(c, f"in the order of {c.path}")
         for c in (counted, *_time_order(view, groups))
         if c
     ]
-    as_read = _RowOrder(None, "in the order of the file")
+    as_read = RowOrder(None, "in the order of the file")
     if follows is not None:
         ids = [_id_order(c) for c in view.columns if c.named("id") >= 0.95]
         tried = [*named, as_read, *ids]
@@ -325,10 +326,10 @@ def _speaks_in_turn(view: View, by: Column, groups: list[list[int]]) -> bool:
     return False
 
 
-def _id_order(column: Column) -> _RowOrder:
+def _id_order(column: Column) -> RowOrder:
     """The order of ids; as texts of several lengths they may sort otherwise than as numbers."""
     uneven = not column.numeric and len({len(text) for text in column.present}) > 1
-    return _RowOrder(
+    return RowOrder(
         column, f"in the order of {column.path}", factor=UNEVEN_FACTOR if uneven else 1.0
     )
 
@@ -351,7 +352,7 @@ def _restarting_order(view: View, by: Column) -> Column | None:
 
 def _time_order(view: View, groups: list[list[int]]) -> list[Column]:
     """Points in time that differ inside nearly every group, and sort as they are spelled."""
-    found = [c for c in view.columns if _is_sortable_time(c) and c.fill > 0.95 and not c.many]
+    found = [c for c in view.columns if is_sortable_time(c) and c.fill > 0.95 and not c.many]
     longer = [group for group in groups if len(group) > 1]
     return [
         c
@@ -360,7 +361,7 @@ def _time_order(view: View, groups: list[list[int]]) -> list[Column]:
     ]
 
 
-def _is_sortable_time(column: Column) -> bool:
+def is_sortable_time(column: Column) -> bool:
     """Years first, so that texts sort as times do; or numbers that a name calls a time."""
     if column.numeric:
         return column.named_own("time") >= 0.8
@@ -382,7 +383,7 @@ def _reply_targets(view: View, by: Column, groups: list[list[int]]) -> dict[int,
     return None
 
 
-def _order_agrees(order: _RowOrder, follows: dict[int, int], groups: list[list[int]]) -> bool:
+def _order_agrees(order: RowOrder, follows: dict[int, int], groups: list[list[int]]) -> bool:
     """Whether every row stands right behind the one that it answers."""
     longer = [order.sorted(group) for group in groups if len(group) > 1]
     good = sum(all(follows.get(b) == a for a, b in itertools.pairwise(g)) for g in longer)

@@ -163,3 +163,32 @@ def test_two_answers_of_which_no_name_says_which_counts(mapped: Any, pool: Any) 
         for n in range(12)
     ]
     assert mapped(rows, "sft").proposal.confidence < 0.5
+
+
+def test_one_post_of_a_thread_asks_and_another_one_was_accepted(mapped: Any, pool: Any) -> None:
+    """Posts of all threads in one table, in no order: who asks comes first in time."""
+    posts = []
+    for n in range(12):
+        texts = [pool.question(n), *(one["text"] for one in replies(pool, n, "x", bool))]
+        posts += [
+            {
+                "post": 7 * (12 * place + n) % 97,
+                "t": f"T{n}",
+                "art": "F" if place == 0 else "W",
+                "gut": "" if place == 0 else "ja" if place - 1 == n % 3 else "nein",
+                "txt": text,
+                "am": f"2024-05-{n + 1:02} 1{place}:00",
+            }
+            for place, text in enumerate(texts)
+        ]
+    outcome = mapped(sorted(posts, key=lambda post: post["post"]), "sft")
+    assert pair(pool, 4) in [outcome.turns(n) for n in range(len(outcome.records))]
+    assert len(outcome.records) == 12
+
+
+@pytest.mark.parametrize("mark", [{True: "S", False: "N"}, {True: 1, False: 0}])
+def test_a_mark_without_words_that_one_longer_answer_of_each_row_has(
+    mapped: Any, pool: Any, mark: dict[bool, Any]
+) -> None:
+    rows = [{"ask": pool.question(n), "given": replies(pool, n, "qx", mark.get)} for n in range(12)]
+    assert mapped(rows, "sft").turns(4) == pair(pool, 4)
