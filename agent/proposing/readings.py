@@ -359,5 +359,5 @@ def joined_pieces(view: View, path: str, value: str | None = None) -> Json:
     ]
     cuts = [text for row in rows if len(row) > 1 for text in row[:-1]]
     open_ends = sum(not _PIECE_END.search(text) for text in cuts)
-    streamed = len(cuts) >= 2 and open_ends > 0.5 * len(cuts)
+    streamed = open_ends > 0.5 * len(cuts)
     return {"path": value or path, "sep": ""} if streamed else value or path

@@ -117,9 +117,7 @@ def _spoken_weight(column: Column) -> float:
     return column.chars * column.distinct / max(1, len(column.present))
 
 
-def _row_orders(
-    columns: list[Column], by: Column, groups: list[list[int]]
-) -> Iterator["RowOrder"]:
+def _row_orders(columns: list[Column], by: Column, groups: list[list[int]]) -> Iterator["RowOrder"]:
     """Columns that differ inside all groups and can sort them, those that count first."""
     rows = [column for column in columns if column is not by]
     able = [c for c in rows if c.numeric or (c.nature == "time" and is_sortable_time(c))]
@@ -297,9 +295,7 @@ def _find_order(view: View, by: Column, groups: list[list[int]]) -> RowOrder | N
     follows = _reply_targets(view, by, groups)
     counted = _restarting_order(view, by)
     named = [
-        RowOrder(c, f"in the order of {c.path}")
-        for c in (counted, *_time_order(view, groups))
-        if c
+        RowOrder(c, f"in the order of {c.path}") for c in (counted, *_time_order(view, groups)) if c
     ]
     as_read = RowOrder(None, "in the order of the file")
     if follows is not None:

@@ -102,7 +102,7 @@ def _text_places(kind: str, blocks: Sequence[Mapping[str, Json]]) -> Iterator[st
     own = [f for f in facts if f.distinct > 1 or kind not in f.examples]
     if any(max(f.looks.get(look, 0.0) for look in _ADDRESSES) > 0.5 for f in own):
         return
-    texts = [f for f in facts if _is_text_place(f)]
+    texts = [f for f in own if _is_text_place(f)]
     most = max(map(total_chars, texts), default=0)
     longest = [f.path for f in texts if total_chars(f) == most]
     if longest:
