@@ -232,7 +232,7 @@ def _accepted_values(mark: Column, answers: Answers) -> tuple[list[Json], bool]:
 
 def _exclusive_values(mark: Column, answers: Answers) -> tuple[list[Json], bool]:
     """The value of a mark that one element at most has in each row, wherever that stands."""
-    counts = mark.numeric and not set(mark.present) <= {"0", "1"}
+    counts = mark.numeric and not set(mark.present) <= {"0", "1", "false", "true"}
     if (
         counts
         or mark.distinct > _MOST_KINDS

@@ -186,7 +186,9 @@ def test_one_post_of_a_thread_asks_and_another_one_was_accepted(mapped: Any, poo
     assert len(outcome.records) == 12
 
 
-@pytest.mark.parametrize("mark", [{True: "S", False: "N"}, {True: 1, False: 0}])
+@pytest.mark.parametrize(
+    "mark", [{True: True}, {True: True, False: False}, {True: "S", False: "N"}, {True: 1, False: 0}]
+)
 def test_a_mark_without_words_that_one_longer_answer_of_each_row_has(
     mapped: Any, pool: Any, mark: dict[bool, Any]
 ) -> None:
