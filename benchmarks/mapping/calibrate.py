@@ -48,6 +48,7 @@ BANDS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.01)
 FOLDS = 10
 PRIOR = 1.0  # what a doubt costs in log-odds before any case was seen
 PULL = 1.0  # how many doubtful cases that is worth
+KEEP = 12.0  # and of a weight that was fitted before, to cases that are not all here any more
 OLD = 0.5  # what a proposal of an earlier day counts: the rules have changed since
 ROWS = 100_000  # more than any case has
 
@@ -90,20 +91,33 @@ def sure(matrix: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-(matrix @ weights)))
 
 
-def fit(matrix: np.ndarray, right: np.ndarray, counts: np.ndarray, free: int) -> np.ndarray:
-    """Weights by projected Newton-like steps; all but the first `free` cannot be positive.
+@dataclass(frozen=True, kw_only=True)
+class Prior:
+    """Where the fit starts from: the weights of before, each with how hard it is to move."""
+
+    weights: np.ndarray
+    pull: np.ndarray
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> "Prior":
+        """The weights in use, and a small one for every doubt that has none yet."""
+        known = json.loads(WEIGHTS.read_text(encoding="utf-8"))
+        told = [known["base"]["pt"], known["base"]["sft"]]
+        told += [-known["weights"].get(name, PRIOR) for name in names]
+        pull = [0.2, 0.2, *(KEEP if name in known["weights"] else PULL for name in names)]
+        return cls(weights=np.array(told), pull=np.array(pull))
+
+
+def fit(matrix: np.ndarray, right: np.ndarray, counts: np.ndarray, prior: Prior) -> np.ndarray:
+    """Weights by projected Newton-like steps; no doubt makes surer.
 
     `counts` says how much each row counts.
     """
-    prior = np.full(matrix.shape[1], -PRIOR)
-    prior[:free] = 3.0
-    weights = prior.copy()
-    pull = np.full(matrix.shape[1], PULL)
-    pull[:free] = 0.2
+    weights, pull, free = prior.weights.copy(), prior.pull, 2
     bound = 0.25 * np.linalg.eigvalsh(matrix.T @ (counts[:, None] * matrix))[-1] + pull.max()
     for _ in range(20_000):
         wrong_by = counts * (sure(matrix, weights) - right)
-        slope = matrix.T @ wrong_by + pull * (weights - prior)
+        slope = matrix.T @ wrong_by + pull * (weights - prior.weights)
         step = weights - slope / bound
         step[free:] = np.minimum(step[free:], 0.0)
         if np.abs(step - weights).max() < 1e-7:
@@ -122,7 +136,11 @@ def as_matrix(judged: Sequence[Judged], names: Sequence[str]) -> np.ndarray:
 
 
 def cross_validate(
-    matrix: np.ndarray, right: np.ndarray, counts: np.ndarray, cases: Sequence[str]
+    matrix: np.ndarray,
+    right: np.ndarray,
+    counts: np.ndarray,
+    cases: Sequence[str],
+    prior: Prior,
 ) -> np.ndarray:
     """The confidence of every proposal by weights that were fitted without its case."""
     names = sorted(set(cases))
@@ -131,7 +149,7 @@ def cross_validate(
     told = np.zeros(len(right))
     for fold in range(FOLDS):
         rest = folds != fold
-        told[~rest] = sure(matrix[~rest], fit(matrix[rest], right[rest], counts[rest], 2))
+        told[~rest] = sure(matrix[~rest], fit(matrix[rest], right[rest], counts[rest], prior))
     return told
 
 
@@ -237,9 +255,10 @@ def main() -> int:
     judged += earlier
     names = sorted({name for one in judged for name in one.doubts})
     matrix, right = as_matrix(judged, names), np.array([float(bool(one.right)) for one in judged])
+    prior = Prior.of(names)
     told, weights = (
-        cross_validate(matrix, right, counts, [one.case for one in judged]),
-        fit(matrix, right, counts, 2),
+        cross_validate(matrix, right, counts, [one.case for one in judged], prior),
+        fit(matrix, right, counts, prior),
     )
     console = Console(highlight=False)
     if args.list:

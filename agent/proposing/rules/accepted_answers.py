@@ -133,7 +133,8 @@ def _make_accepted(
     """The accepted answers as a column of the rows."""
     path = f"{answers.element}.{answers.body.path}".replace(".[", "[")
     texts = [
-        [answers.body.values[n][0] for n in places.get(row, ())] for row in range(len(view.nodes))
+        [v for n in places.get(row, ()) for v in answers.body.values[n][:1]]
+        for row in range(len(view.nodes))
     ]
     column = Column(
         path=path,
