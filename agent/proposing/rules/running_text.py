@@ -129,6 +129,7 @@ def is_separated(column: Column) -> bool:
 _MOST_PARTS = 40  # columns that are joined to one text
 _LISTS_LOOKED_AT = 60  # rows
 _UNCLEAR = 0.55  # the most where a part may be another text
+_JSON_SHARE = 0.9
 _CUT = 0.35  # the most that pieces of texts may claim
 _NUMBERED = re.compile(r"(.*?\D)\d+[A-Za-z]?")
 
@@ -312,7 +313,8 @@ def document_drafts(view: View) -> list[Draft]:
     """Drafts for rows that hold a text of their own (not only around them), best first."""
     columns = (*view.columns, *view.deep)
     found = [c for c in columns if may_be_text(c) and not c.path.startswith("^")]
-    found = [c for c in found if not (_is_cut_elsewhere(c, found) or is_marked_copy(c, found))]
+    others = [*found, *(c for c in view.columns if c.looks("json") > _JSON_SHARE)]
+    found = [c for c in found if not (_is_cut_elsewhere(c, found) or is_marked_copy(c, others))]
     found = _without_made_texts(found)
     bodies = sorted(found, key=lambda c: (-_text_weight(c), c.position))[:3]
     drafts = [_document_draft(view, body, bodies) for body in bodies]

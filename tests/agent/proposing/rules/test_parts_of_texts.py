@@ -128,16 +128,17 @@ def test_the_nodes_of_an_editor_are_read_not_their_json(mapped: Any, pool: Any) 
     def node(kind: str, *texts: str) -> dict[str, Any]:
         return {"kind": kind, "nodes": [{"kind": "text", "value": text} for text in texts]}
 
-    bodies = [[node("p", f"{n} {spoken(n, 1)[:-1]} ", "and ", "so on.")] for n in range(12)]
+    said = [f"{n} {spoken(n, 1)} {spoken(n, 2)[:-1]} " for n in range(12)]
+    bodies = [[node("p", said[n], "and ", "so on.")] for n in range(12)]
     rows = [
         {
             "title": pool.title(n),
             "state": json.dumps({"nodes": [node("h2", pool.thing(n)), *body]}),
-            "html": f"<h2>{pool.thing(n)}</h2><p>{n} {spoken(n, 1)[:-1]} <b>and </b>so on.</p>",
+            "html": f"<h2>{pool.thing(n)}</h2><p>{said[n]}<b>and </b>so on.</p>",
         }
         for n, body in enumerate(bodies)
     ]
-    text = f"{pool.title(3)}\n{pool.thing(3)}\n3 {spoken(3, 1)[:-1]} and so on."
+    text = f"{pool.title(3)}\n{pool.thing(3)}\n{said[3]}and so on."
     assert mapped(rows, "pt").text(3) == text
 
 
