@@ -14,10 +14,10 @@ JSON = {
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
         agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
         agent/proposing/doubts/confidence agent/proposing/doubts/record_doubts
-        agent/proposing/names agent/proposing/rules/trees converters/mapping/loss
+        agent/proposing/names agent/proposing/rules/documents/trees converters/mapping/loss
         agent/proposing/doubts/row_doubts agent/proposing/doubts/turn_doubts
-        agent/proposing/rules/multiple_choice
-        agent/proposing/rules/running_text agent/proposing/speakers agent/nodes/propose
+        agent/proposing/rules/answers/multiple_choice
+        agent/proposing/rules/documents/running_text agent/proposing/speakers agent/nodes/propose
         agent/reporting/preview agent/review/golden_rows agent/review/pinning/pin
         agent/review/pinning/row_choice agent/review/pinning/row_extraction
         agent/review/pinning/sample_redaction converters/lake/catalog converters/lake/statistics
@@ -35,12 +35,14 @@ JSON = {
     "parts of mapping documents": """
         agent/chat/group_paths agent/chat/message_lists agent/chat/typed_values
         agent/judging/model_gates agent/proposing/proposal agent/proposing/rules/context_columns
-        agent/proposing/rules/conversations agent/proposing/rules/dialogue
+        agent/proposing/rules/conversations/conversations
+        agent/proposing/rules/conversations/dialogue
         agent/proposing/rules/mapper agent/proposing/rules/metadata
-        agent/proposing/rules/question_answer agent/proposing/rules/sides
-        agent/proposing/rules/first_turns agent/proposing/rules/pairs_and_events
-        agent/proposing/rules/transcripts
-        agent/proposing/rules/turn_contents
+        agent/proposing/rules/answers/question_answer agent/proposing/rules/answers/sides
+        agent/proposing/rules/conversations/first_turns
+        agent/proposing/rules/conversations/pairs_and_events
+        agent/proposing/rules/conversations/transcripts
+        agent/proposing/rules/conversations/turn_contents
         agent/reporting/mapping_words agent/review/diff/change_rules
         agent/review/diff/mapping_changes agent/review/diff/message_changes
         agent/review/diff/normal_form agent/review/diff/part_changes converters/mapping/bind

@@ -19,10 +19,10 @@ from ingot.agent.proposing.doubts.turn_doubts import Doubt, message_lists, turn_
 from ingot.agent.proposing.names import alias_tables
 from ingot.agent.proposing.proposal import select_parts, value_strings
 from ingot.agent.proposing.readings import Draft, Reading
-from ingot.agent.proposing.rules.multiple_choice import find_options
-from ingot.agent.proposing.rules.running_text import joins_documents
-from ingot.agent.proposing.rules.sides import SURE_SHARE, detect_language
-from ingot.agent.proposing.rules.text_copies import is_marked_copy
+from ingot.agent.proposing.rules.answers.multiple_choice import find_options
+from ingot.agent.proposing.rules.answers.sides import SURE_SHARE, detect_language
+from ingot.agent.proposing.rules.documents.running_text import joins_documents
+from ingot.agent.proposing.rules.documents.text_copies import is_marked_copy
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source

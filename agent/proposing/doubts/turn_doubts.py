@@ -16,8 +16,8 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import name_strength, speaker_role
 from ingot.agent.proposing.proposal import select_parts, value_strings
 from ingot.agent.proposing.readings import Draft, Reading, has_documents
-from ingot.agent.proposing.rules.row_groups import paged_reading
-from ingot.agent.proposing.rules.typed_blocks import blocks_by_type
+from ingot.agent.proposing.rules.conversations.row_groups import paged_reading
+from ingot.agent.proposing.rules.documents.typed_blocks import blocks_by_type
 from ingot.agent.proposing.speakers import flag_roles
 from ingot.converters.paths import Mark, compile_path, steps_text
 from ingot.converters.rows import Json, MappingDocument

@@ -12,7 +12,7 @@ from ingot.agent.privacy.redaction import (
 from ingot.agent.proposing.columns import Column, View, list_path, parent_path, text_of
 from ingot.agent.proposing.llm.inventory import role_shares, role_values, short_text
 from ingot.agent.proposing.readings import rows_by_shape
-from ingot.agent.proposing.rules import answer_keys, multiple_choice, sides
+from ingot.agent.proposing.rules.answers import answer_keys, multiple_choice, sides
 from ingot.converters.paths import join_path
 from ingot.converters.rows import Json
 

@@ -21,16 +21,16 @@ from ingot.agent.proposing.names import (
     spell_name,
     verdict_of,
 )
-from ingot.agent.proposing.rules.answer_keys import Options
-from ingot.agent.proposing.rules.copies import containment_share, have_same_words
-from ingot.agent.proposing.rules.passages import Passages
-from ingot.agent.proposing.rules.sides import (
+from ingot.agent.proposing.rules.answers.answer_keys import Options
+from ingot.agent.proposing.rules.answers.sides import (
     SURE_SHARE,
     addresses_bot,
     detect_language,
     judged_partner,
     rival_columns,
 )
+from ingot.agent.proposing.rules.copies import containment_share, have_same_words
+from ingot.agent.proposing.rules.passages import Passages
 from ingot.agent.proposing.speakers import speaking_role
 from ingot.converters.paths import compile_path
 from ingot.converters.rows import Json

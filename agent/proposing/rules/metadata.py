@@ -8,7 +8,7 @@ from typing import Literal
 from ingot.agent.proposing.columns import Column, View, parse_finite_number, text_of
 from ingot.agent.proposing.names import language_code, name_group, spell_name
 from ingot.agent.proposing.proposal import Evidence
-from ingot.agent.proposing.rules.sides import SURE_SHARE, detect_language, languages_differ
+from ingot.agent.proposing.rules.answers.sides import SURE_SHARE, detect_language, languages_differ
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import is_code, is_timestamp, recognize_language

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from ingot.agent.proposing.names import language_code, name_strength, speaker_role
-from ingot.agent.proposing.rules.transcripts import find_wrapping_marks, texts_begin_with_speaker
+from ingot.agent.proposing.rules.conversations.transcripts import (
+    find_wrapping_marks,
+    texts_begin_with_speaker,
+)
 
 SIZE = 50_000
 RUNS = ("a", "A", "1", "_1", " ", "\n", "\n ", "\t", "(", "[", "<|", "#", "*", ":", "f(", ". ")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.proposing.rules.sides import detect_language
+from ingot.agent.proposing.rules.answers.sides import detect_language
 
 
 @pytest.mark.parametrize(

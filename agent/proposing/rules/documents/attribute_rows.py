@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ingot.agent.proposing.columns import Column, View
 from ingot.agent.proposing.readings import Draft
-from ingot.agent.proposing.rules.running_text import document_drafts
+from ingot.agent.proposing.rules.documents.running_text import document_drafts
 from ingot.converters.rows import Json
 
 _MOST_NAMES = 40

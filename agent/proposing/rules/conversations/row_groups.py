@@ -16,8 +16,8 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.names import name_group, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.readings import Reading
-from ingot.agent.proposing.rules.current_rows import current_rows_condition
-from ingot.agent.proposing.rules.text_copies import shared_share
+from ingot.agent.proposing.rules.documents.current_rows import current_rows_condition
+from ingot.agent.proposing.rules.documents.text_copies import shared_share
 from ingot.agent.proposing.speaker_codes import MOST_CODES, find_sides
 from ingot.agent.proposing.speakers import flag_roles, roles_of_values
 from ingot.converters.rows import MappingDocument

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ingot.agent.proposing.columns import Column, View, text_of
 from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.readings import Talk
-from ingot.agent.proposing.rules.turn_contents import turns_of
+from ingot.agent.proposing.rules.conversations.turn_contents import turns_of
 from ingot.converters.rows import Json
 
 

@@ -5,8 +5,12 @@ from dataclasses import replace
 
 from ingot.agent.proposing.columns import Column, View, text_of
 from ingot.agent.proposing.readings import Draft, Reading
-from ingot.agent.proposing.rules.accepted_answers import Answers, list_answers, marked_elements
-from ingot.agent.proposing.rules.row_groups import (
+from ingot.agent.proposing.rules.answers.accepted_answers import (
+    Answers,
+    list_answers,
+    marked_elements,
+)
+from ingot.agent.proposing.rules.conversations.row_groups import (
     LEAST_OFTEN,
     SEVERAL,
     RowOrder,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ingot.agent.proposing.columns import Column, parse_whole_number
 from ingot.agent.proposing.names import alias_tables, truth_of
-from ingot.agent.proposing.rules.sides import SURE_SHARE, detect_language
+from ingot.agent.proposing.rules.answers.sides import SURE_SHARE, detect_language
 from ingot.converters.rows import Json
 
 LETTERS = "ABCDEFGHIJ"

@@ -22,16 +22,15 @@ from ingot.agent.proposing.readings import (
     role_evidence,
     text_weight,
 )
-from ingot.agent.proposing.rules.pairs_and_events import (
+from ingot.agent.proposing.rules.conversations.pairs_and_events import (
     attribute_talk,
     event_talk,
     pair_list_talk,
     step_talk,
     two_key_talk,
 )
-from ingot.agent.proposing.rules.transcripts import texts_begin_with_speaker
-from ingot.agent.proposing.rules.trees import has_branches
-from ingot.agent.proposing.rules.turn_contents import (
+from ingot.agent.proposing.rules.conversations.transcripts import texts_begin_with_speaker
+from ingot.agent.proposing.rules.conversations.turn_contents import (
     find_content,
     find_role_field,
     open_end_share,
@@ -39,6 +38,7 @@ from ingot.agent.proposing.rules.turn_contents import (
     turns_of,
     turns_out_of_turn,
 )
+from ingot.agent.proposing.rules.documents.trees import has_branches
 from ingot.agent.proposing.speaker_codes import MOST_CODES, Sides, find_sides
 from ingot.agent.proposing.speakers import (
     find_speakers,

@@ -15,8 +15,8 @@ from ingot.agent.proposing.columns import (
     values_at,
 )
 from ingot.agent.proposing.names import name_strength, spell_name
-from ingot.agent.proposing.rules.answer_keys import LETTERS, Options, answer_reference
-from ingot.agent.proposing.rules.sides import (
+from ingot.agent.proposing.rules.answers.answer_keys import LETTERS, Options, answer_reference
+from ingot.agent.proposing.rules.answers.sides import (
     may_be_question,
     question_strength,
 )

@@ -17,17 +17,25 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, Talk, joined_pieces, role_evidence
+from ingot.agent.proposing.rules.answers.preference import Verdict, find_verdict
+from ingot.agent.proposing.rules.answers.question_answer import question_answer_drafts
+from ingot.agent.proposing.rules.answers.sides import answer_strength, preferred_list_element
 from ingot.agent.proposing.rules.context_columns import (
     good_rows_condition,
     persona_system_value,
     tools_value,
 )
-from ingot.agent.proposing.rules.dialogue import find_talks
-from ingot.agent.proposing.rules.first_turns import is_below_talk, repeats_talk, with_first_turn
-from ingot.agent.proposing.rules.preference import Verdict, find_verdict
-from ingot.agent.proposing.rules.question_answer import question_answer_drafts
-from ingot.agent.proposing.rules.sides import answer_strength, preferred_list_element
-from ingot.agent.proposing.rules.transcripts import Markers, entry_content, find_markers
+from ingot.agent.proposing.rules.conversations.dialogue import find_talks
+from ingot.agent.proposing.rules.conversations.first_turns import (
+    is_below_talk,
+    repeats_talk,
+    with_first_turn,
+)
+from ingot.agent.proposing.rules.conversations.transcripts import (
+    Markers,
+    entry_content,
+    find_markers,
+)
 from ingot.converters.rows import Json, MappingDocument
 
 CLOSED_SHARE = 0.35  # an answer beside turns that all end open is their end

@@ -18,11 +18,11 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import name_group, name_strength, spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, has_documents, join_parts
-from ingot.agent.proposing.rules.current_rows import current_rows_condition
-from ingot.agent.proposing.rules.cut_texts import find_cut_text
-from ingot.agent.proposing.rules.element_filters import keep_elements
-from ingot.agent.proposing.rules.sides import detect_language
-from ingot.agent.proposing.rules.text_copies import (
+from ingot.agent.proposing.rules.answers.sides import detect_language
+from ingot.agent.proposing.rules.documents.current_rows import current_rows_condition
+from ingot.agent.proposing.rules.documents.cut_texts import find_cut_text
+from ingot.agent.proposing.rules.documents.element_filters import keep_elements
+from ingot.agent.proposing.rules.documents.text_copies import (
     bare_words,
     ends_in_site_name,
     holds_text,
@@ -31,7 +31,7 @@ from ingot.agent.proposing.rules.text_copies import (
     is_marked_copy,
     restates,
 )
-from ingot.agent.proposing.rules.typed_blocks import find_typed_blocks
+from ingot.agent.proposing.rules.documents.typed_blocks import find_typed_blocks
 from ingot.agent.proposing.speakers import TURN_NAMES
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json, MappingDocument

@@ -13,8 +13,11 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, question_answer_messages
-from ingot.agent.proposing.rules.accepted_answers import AcceptedAnswer, find_accepted_answers
-from ingot.agent.proposing.rules.answer_keys import (
+from ingot.agent.proposing.rules.answers.accepted_answers import (
+    AcceptedAnswer,
+    find_accepted_answers,
+)
+from ingot.agent.proposing.rules.answers.answer_keys import (
     Options,
     answer_reference,
     answer_value,
@@ -23,16 +26,7 @@ from ingot.agent.proposing.rules.answer_keys import (
     truth_words,
     void_keys,
 )
-from ingot.agent.proposing.rules.context_columns import (
-    ColumnRoles,
-    good_rows_condition,
-    rationale_column,
-    system_column,
-    tools_value,
-    user_turn_columns,
-)
-from ingot.agent.proposing.rules.copies import drop_copies
-from ingot.agent.proposing.rules.multiple_choice import (
+from ingot.agent.proposing.rules.answers.multiple_choice import (
     are_replies,
     find_lettered_text,
     find_named_choice,
@@ -42,14 +36,13 @@ from ingot.agent.proposing.rules.multiple_choice import (
     option_columns,
     repeats_options,
 )
-from ingot.agent.proposing.rules.passages import Passages, find_passages
-from ingot.agent.proposing.rules.preference import (
+from ingot.agent.proposing.rules.answers.preference import (
     is_only_rated,
     preferred_column,
     rival_answer,
     verdict_columns,
 )
-from ingot.agent.proposing.rules.sides import (
+from ingot.agent.proposing.rules.answers.sides import (
     alternative_answers,
     alternative_stem,
     answer_strength,
@@ -65,7 +58,17 @@ from ingot.agent.proposing.rules.sides import (
     question_strength,
     score_pairs,
 )
-from ingot.agent.proposing.rules.transcripts import find_step_markers
+from ingot.agent.proposing.rules.context_columns import (
+    ColumnRoles,
+    good_rows_condition,
+    rationale_column,
+    system_column,
+    tools_value,
+    user_turn_columns,
+)
+from ingot.agent.proposing.rules.conversations.transcripts import find_step_markers
+from ingot.agent.proposing.rules.copies import drop_copies
+from ingot.agent.proposing.rules.passages import Passages, find_passages
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.profile import profile_values
 

@@ -23,7 +23,7 @@ from ingot.agent.proposing.readings import (
     path_below,
     text_weight,
 )
-from ingot.agent.proposing.rules.transcripts import find_wrapping_marks
+from ingot.agent.proposing.rules.conversations.transcripts import find_wrapping_marks
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ingot.agent.proposing.columns import View, text_of, values_at
 from ingot.agent.proposing.names import name_group, spell_name
 from ingot.agent.proposing.readings import path_below
-from ingot.agent.proposing.rules.current_rows import current_rows_condition
+from ingot.agent.proposing.rules.documents.current_rows import current_rows_condition
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
 

@@ -14,7 +14,7 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import name_strength
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, join_parts
-from ingot.agent.proposing.rules.running_text import is_prose_part
+from ingot.agent.proposing.rules.documents.running_text import is_prose_part
 from ingot.converters.paths import Node, quote_name
 from ingot.converters.rows import Json
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ingot.agent.proposing.columns import Column
 from ingot.agent.proposing.names import spell_name
-from ingot.agent.proposing.rules.sides import PREFERS
+from ingot.agent.proposing.rules.answers.sides import PREFERS
 from ingot.converters.rows import Json
 
 _SIDE_NAMES = (("0", "1"), ("1", "2"), ("a", "b"))

@@ -19,7 +19,7 @@ from ingot.agent.proposing.readings import (
     path_below,
     text_weight,
 )
-from ingot.agent.proposing.rules.pairs_and_events import text_kinds_content
+from ingot.agent.proposing.rules.conversations.pairs_and_events import text_kinds_content
 from ingot.agent.proposing.speakers import roles_of_values
 from ingot.converters.paths import Mark, Names, Node, compile_path, quote_name
 from ingot.converters.rows import Json

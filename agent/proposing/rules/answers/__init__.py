@@ -1,0 +1,1 @@
+"""Questions and answers in columns, lists and options."""

@@ -1,0 +1,237 @@
+"""Candidates: every draft of every reading of a source, as a whole mapping, not yet run."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from ingot.agent.proposing.columns import View, is_path_inside
+from ingot.agent.proposing.plain_text import plain_text_readings
+from ingot.agent.proposing.proposal import value_strings
+from ingot.agent.proposing.readings import (
+    Draft,
+    Reading,
+    element_readings,
+    has_documents,
+    parse_json_columns,
+    plain_reading,
+    rows_by_shape,
+)
+from ingot.agent.proposing.rules.answers.question_answer import question_answer_drafts
+from ingot.agent.proposing.rules.conversations.conversations import conversation_drafts
+from ingot.agent.proposing.rules.conversations.row_groups import grouped_reading, is_single_turn
+from ingot.agent.proposing.rules.conversations.threads import thread_drafts, thread_readings
+from ingot.agent.proposing.rules.documents.attribute_rows import attribute_drafts
+from ingot.agent.proposing.rules.documents.running_text import document_drafts
+from ingot.agent.proposing.rules.documents.trees import section_tree_drafts, tree_drafts
+from ingot.converters.errors import SourceError
+from ingot.converters.mapping.check import CheckReport
+from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.sources import Source
+from ingot.converters.sources.sample import Sample, draw_sample
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A draft in its reading, as a whole mapping, and what it makes of the sample."""
+
+    draft: Draft
+    reading: Reading
+    score: float
+    document: MappingDocument
+    report: CheckReport | None = None
+
+
+GATHERED_SCORE = 0.8  # of a draft of rows as turns that leaves no other reading of them
+_TABLE_ROWS = 10  # rows
+_FEWEST_KEYS = 5  # of an object whose keys are ids
+
+
+def source_readings(source: Source, sample: Sample) -> Iterator[Reading]:
+    """Every way to read the source: its own first, then other roots, each with what follows."""
+    table = bool(source.roots and source.roots[0].orient)
+    few = len(sample.rows) <= 1 or _share_no_keys(sample)
+    single = table or (few and bool(source.roots))
+    facts = source.guessed.to_document()
+    roots = list(_other_root_readings(source, single))
+    tables = not single and any(map(_is_table, roots))
+    unlikely = 0.65 if single or tables else 1.0
+    base = plain_reading(sample, facts, unlikely, "the rows as they are")
+    base, texts = plain_text_readings(source, sample, base)
+    others = (*roots, *texts, *_conversation_files(source, base))
+    for one in (base, *others):
+        yield one
+        yield from parse_json_columns(one)
+        yield from grouped_reading(one)
+        yield from thread_readings(one)
+        if len(one.sample.rows) > 0:
+            yield from element_readings(one)
+
+
+def _share_no_keys(sample: Sample) -> bool:
+    """Whether rows are objects without a key in common: their keys are ids, not fields."""
+    keys = [set(row.value) for row in sample.rows if isinstance(row.value, dict)]
+    several = len(keys) == len(sample.rows) > 1 and min(map(len, keys)) >= _FEWEST_KEYS
+    return several and not any(one & other for one, other in pairwise(keys))
+
+
+def _conversation_files(source: Source, base: Reading) -> Iterator[Reading]:
+    """Files as one row each, where every file is the list of the messages of one conversation."""
+    layouts = {(file.facts.format, file.facts.layout) for file in source.files}
+    if layouts != {("json", "list")} or len(source.files) < 2 or source.spec.root:
+        return
+    if not is_single_turn(base.view):
+        return
+    files = draw_sample(source.with_spec(replace(source.spec, root="$")))
+    facts = {**source.guessed.to_document(), "root": "$"}
+    yield plain_reading(files, facts, 1.0, "a file is a conversation")
+
+
+def _other_root_readings(source: Source, single: bool) -> Iterator[Reading]:
+    others = [one for one in source.roots if one.orient or one.path not in (source.spec.root, "$")]
+    for place, root in enumerate(others[:4]):
+        other = source.with_spec(replace(source.spec, **root.facts))
+        try:
+            sample = draw_sample(other)
+        except SourceError:
+            continue
+        if sample.rows:
+            facts = {**other.guessed.to_document(), **root.facts}
+            factor = (1.0 if single else 0.85) - 0.02 * place
+            why = root.why if root.orient else f"{root.path} holds {root.rows} records"
+            read = plain_reading(sample, facts, factor, why)
+            yield replace(read, factor=1.0) if not single and _is_table(read) else read
+
+
+def _is_table(read: Reading) -> bool:
+    """Whether what lies in each of several files is a table: rows that are whole by themselves.
+
+    Messages of one conversation and paragraphs of one text are not: there the file is the row.
+    """
+    texts = [one for one in read.view.texts if not one.many and one.fill > 0.5]
+    return (
+        len(read.sample.rows) >= _TABLE_ROWS and len(texts) >= 2 and not is_single_turn(read.view)
+    )
+
+
+def view_drafts(view: View, modes: Sequence[str]) -> list[Draft]:
+    """The drafts of one view for the modes that are open, best first."""
+    found: list[Draft] = []
+    if "sft" in modes:
+        found += conversation_drafts(view)
+        found += question_answer_drafts(view)
+        found += tree_drafts(view)
+    if "pt" in modes:
+        found += document_drafts(view)
+        found += section_tree_drafts(view)
+        found += attribute_drafts(view)
+    return sorted(found, key=lambda d: -d.score)
+
+
+def _mixed_shape_drafts(reading: Reading, modes: Sequence[str]) -> Iterator[Draft]:
+    """One alternative per kind of row, where a file mixes several."""
+    parts = rows_by_shape(reading.rows) if not reading.outer else []
+    best: list[Draft] = []
+    for part in parts:
+        found = view_drafts(View.of(part), modes)
+        if not found or found[0].score < 0.6:
+            return
+        best.append(found[0])
+    if not best or len({d.kind for d in best}) > 1:
+        return
+    bodies = list({repr(d.body): d.body for d in best}.values())
+    if len(bodies) > 1:
+        yield Draft(
+            kind=best[0].kind,
+            body={"any_of": bodies},
+            score=min(d.score for d in best),
+            why=f"{len(bodies)} kinds of rows: " + "; ".join(d.why for d in best),
+            pair=any(d.pair for d in best),
+            used=frozenset().union(*(d.used for d in best)),
+            evidence=tuple(e for d in best for e in d.evidence),
+            most=min(d.most for d in best),
+            unknown=frozenset().union(*(d.unknown for d in best)),
+        )
+
+
+def candidate_document(draft: Draft, reading: Reading, meta: dict[str, Json]) -> MappingDocument:
+    """The mapping document of a draft in its reading, facts about the files included."""
+    paths = [*draft.used, *value_strings(draft.body), *value_strings(meta)]
+    source = _needed_facts(reading.source, paths)
+    head: dict[str, Json] = {"version": 2} | ({"source": source} if source else {})
+    return {**head, **reading.outer, **draft.body, "meta": meta}
+
+
+def _needed_facts(source: dict[str, Json], paths: Sequence[str]) -> dict[str, Json]:
+    """The facts of a reading without the parsed strings that no path looks into."""
+    kept = [
+        p for p in source.get("json_fields", ()) if any(is_path_inside(path, p) for path in paths)
+    ]
+    rest = {key: value for key, value in source.items() if key != "json_fields"}
+    return {**rest, "json_fields": kept} if kept else rest
+
+
+def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> list[Candidate]:
+    """Drafts of every reading as mappings, best first, not yet run."""
+    found: list[Candidate] = []
+    for reading in source_readings(source, sample):
+        drafts = view_drafts(reading.view, modes)
+        drafts = sorted([*_mixed_shape_drafts(reading, modes), *drafts], key=lambda d: -d.score)
+        if "each" in reading.outer:
+            lift = 1.2 if has_documents(reading.view) and len(reading.sample.rows) <= 40 else 1.0
+            drafts = [
+                d.times(lift) if d.kind == "pt" else d for d in drafts if d.kind == "pt" or d.pair
+            ]
+        if "group" in reading.outer:
+            paged = "pages" in reading.why
+            drafts = [d for d in drafts if (d.kind == "pt") == paged and not d.pair]
+            threads = thread_drafts(reading.view) if "thread" in reading.why else []
+            drafts = [d for d in threads if d.kind in modes] or drafts
+        for best in drafts[:5]:
+            draft = replace(best, most=min(best.most, reading.most))
+            document = candidate_document(draft, reading, {})
+            score = min(0.99, draft.score * reading.factor)
+            found.append(Candidate(draft=draft, reading=reading, score=score, document=document))
+    found = _without_other_answers(_without_unread_talks(found))
+    return sorted(found, key=lambda c: (-c.score, -len(c.draft.body)))
+
+
+def _without_unread_talks(found: list[Candidate]) -> list[Candidate]:
+    """The candidates but those that take for a text the JSON in which others found messages.
+
+    And those that take rows for whole conversations that others gather into some.
+    """
+    opened = {
+        field
+        for c in found
+        for field in c.document.get("source", {}).get("json_fields", ())
+        for one in c.draft.body.get("messages", ())
+        if is_path_inside(str(one.get("each", "")), field)
+    }
+    grouped = [
+        c.reading.source
+        for c in found
+        if "group" in c.reading.outer
+        and c.draft.kind == "sft"
+        and c.score >= GATHERED_SCORE
+        and (c.reading.factor > 1 or isinstance(c.draft.body["messages"][0]["role"], dict))
+    ]
+    return [
+        c
+        for c in found
+        if c.draft.kind != "sft"
+        or not (opened & c.draft.used or (not c.reading.outer and c.reading.source in grouped))
+    ]
+
+
+def _without_other_answers(found: list[Candidate]) -> list[Candidate]:
+    """The candidates but those that take every answer of a list of which one was accepted."""
+    lists = {
+        content.get("lookup")
+        if isinstance(content := one.get("content"), dict)
+        else one.get("each")
+        for c in found
+        if c.draft.most == 1 and c.draft.pair and not c.reading.outer
+        for one in c.draft.body.get("messages", ())
+        if one.get("role") == "assistant"
+    }
+    return [c for c in found if not c.draft.pair or c.reading.outer.get("each", "") not in lists]

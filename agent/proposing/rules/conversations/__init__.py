@@ -1,0 +1,1 @@
+"""Conversations in lists, rows and texts."""

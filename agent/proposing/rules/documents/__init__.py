@@ -1,0 +1,1 @@
+"""Documents: running text, sections and blocks, and what only repeats them."""
