@@ -10,6 +10,7 @@ from tests.packaging.house import ROOT, modules
 # What the modules that name `Json` read or write; all other values are typed.
 JSON = {
     "values of raw rows, and records made of them": """
+        converters/sources/side_files
         agent/chat/operations agent/judging/trial agent/lake/file_scan agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
         agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
@@ -33,6 +34,16 @@ JSON = {
         converters/sources/sample converters/sources/text_kinds
     """,
     "parts of mapping documents": """
+        agent/proposing/rules/answers/accepted_answers
+        agent/proposing/rules/answers/answer_keys
+        agent/proposing/rules/answers/preference
+        agent/proposing/rules/candidates
+        agent/proposing/rules/conversations/threads
+        agent/proposing/rules/documents/attribute_rows
+        agent/proposing/rules/documents/current_rows
+        agent/proposing/rules/documents/element_filters
+        agent/proposing/rules/documents/typed_blocks
+        agent/proposing/rules/passages
         agent/chat/group_paths agent/chat/message_lists agent/chat/typed_values
         agent/judging/model_gates agent/proposing/proposal agent/proposing/rules/context_columns
         agent/proposing/rules/conversations/conversations
