@@ -204,7 +204,11 @@ def test_a_proposal_edited_by_hand_is_neither_lost_nor_ignored(
 def test_an_unsure_proposal_says_so(tmp_path: Path) -> None:
     # Two texts written for each other under names that say so in no list: a document or a pair?
     file = tmp_path / "unsure.csv"
-    rows = [f"T-{n};The parcel number {n} came open.;We sent parcel {n} again." for n in range(30)]
+    places = ("north", "old town", "harbour", "mill")
+    rows = [
+        f"T-{n};The parcel number {n} came open.;We sent parcel {n} to the {places[n % 4]} again."
+        for n in range(30)
+    ]
     file.write_text("\n".join(["Ticket;Complaint;Remedy", *rows]))
     doubted = ("--yes", "--min-confidence", "0")
     told = json.loads(ingot("run", file, "--out", "o1", *doubted, "--json").stdout)
