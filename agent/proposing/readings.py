@@ -16,7 +16,16 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.names import name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
-from ingot.converters.paths import Key, Mark, Names, Node, RowError, Step, compile_path, steps_text
+from ingot.converters.paths import (
+    Key,
+    Mark,
+    Names,
+    Node,
+    RowError,
+    Step,
+    compile_path,
+    steps_text,
+)
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.formats.row_chunks import parse_fields
 from ingot.converters.sources.profile import PathFacts, pick_evenly, profile_values
@@ -343,7 +352,7 @@ def text_weight(one: Field) -> float:
     return total * (1 + name_strength(one.name, "utterance"))
 
 
-_PIECE_END = re.compile(r"[.!?…。！？:：;；\])）」』\"'”’`}>]\s*$|\n\s*$")
+_PIECE_END = re.compile(r"[.!?…。！？:：;；\])）」』\"'”’`}>]$|\n\s*$")
 
 
 def joined_pieces(view: View, path: str, value: str | None = None) -> Json:

@@ -41,12 +41,17 @@ def _name_tokens(name: str) -> tuple[str, ...]:
     return tuple(re.findall(r"[^\W\d_]+|\d+", spell_name(name)))
 
 
-def differing_words(first: str, second: str) -> tuple[str, str] | None:
-    """The two words in which two names differ, where these number or letter two sides."""
+def _unlike_words(first: str, second: str) -> tuple[str, str] | None:
+    """The two words in which two names differ, where they differ in one only."""
     ours, theirs = _name_tokens(first), _name_tokens(second)
     unlike = [(x, y) for x, y in zip(ours, theirs, strict=False) if x != y]
-    same = len(ours) == len(theirs) > 1 and len(unlike) == 1
-    return unlike[0] if same and unlike[0] in _SIDE_NAMES else None
+    return unlike[0] if len(ours) == len(theirs) > 1 and len(unlike) == 1 else None
+
+
+def differing_words(first: str, second: str) -> tuple[str, str] | None:
+    """The two words in which two names differ, where these number or letter two sides."""
+    unlike = _unlike_words(first, second)
+    return unlike if unlike in _SIDE_NAMES else None
 
 
 def _second_side_values(column: Column, sides: tuple[str, str]) -> tuple[str, ...] | None:
@@ -104,14 +109,19 @@ def _reverse_verdict(verdict: Verdict, rated: tuple[Column, Column] | None) -> V
 
 def find_verdict(columns: Sequence[Column], first: str, second: str) -> Verdict | None:
     """The column that says which of two is better, by the names of the two."""
-    sides = differing_words(first, second)
+    sides = _unlike_words(first, second)
     if sides is None:
         return None
     for column in columns:
-        named = PREFERS.search(spell_name(column.name).replace("_", " "))
-        if not named or column.many or not 1 < column.distinct <= 6 or column.words > 4:
+        if column.many or not 1 < column.distinct <= 6 or column.words > 4:
             continue
-        found = _one_side_verdict(column, sides) or _second_side_values(column, sides)
+        named = PREFERS.search(spell_name(column.name).replace("_", " "))
+        found = None
+        if named and sides in _SIDE_NAMES:
+            found = _one_side_verdict(column, sides)
+        telling = [(first, second)] if sides in _SIDE_NAMES else [(first, second), sides]
+        if named or any({*pair} <= set(column.present) for pair in telling):
+            found = found or _second_side_values(column, sides)
         if found:
             values = tuple(sorted(set(column.present)))
             return _reverse_verdict(
@@ -129,8 +139,9 @@ def verdict_columns(columns: Sequence[Column]) -> list[Column]:
 
 def rival_answer(columns: Sequence[Column], answer: Column) -> Column | None:
     """The other one of two answers, where this is the first."""
-    texts = [c for c in columns if c.text and not c.many and c is not answer]
-    return next((c for c in texts if differing_words(answer.name, c.name)), None)
+    texts = [c for c in columns if c.text and not (c.many or c.nameless or c is answer)]
+    told = (c for c in texts if find_verdict(columns, answer.name, c.name))
+    return next((c for c in texts if differing_words(answer.name, c.name)), next(told, None))
 
 
 def preferred_column(columns: Sequence[Column], answer: Column) -> dict[str, Json] | None:
@@ -142,11 +153,6 @@ def preferred_column(columns: Sequence[Column], answer: Column) -> dict[str, Jso
     return {"concat": [answer.path, other.path], "pick": verdict.pick}
 
 
-def is_only_rated(columns: Sequence[Column], answer: Column) -> bool:
-    """Whether two answers are told apart by numbers alone, which a mapping cannot compare."""
-    other = rival_answer(columns, answer)
-    sides = differing_words(answer.name, other.name) if other else None
-    return (
-        bool(other and sides and _rating_columns(columns, sides))
-        and preferred_column(columns, answer) is None
-    )
+def has_undecided_rival(columns: Sequence[Column], answer: Column) -> bool:
+    """Whether another answer stands beside, and no column says which of the two is better."""
+    return rival_answer(columns, answer) is not None and preferred_column(columns, answer) is None

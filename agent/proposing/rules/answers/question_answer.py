@@ -37,7 +37,7 @@ from ingot.agent.proposing.rules.answers.multiple_choice import (
     repeats_options,
 )
 from ingot.agent.proposing.rules.answers.preference import (
-    is_only_rated,
+    has_undecided_rival,
     preferred_column,
     rival_answer,
     verdict_columns,
@@ -165,16 +165,20 @@ def _is_undecided(
     view: View, columns: Sequence[Column], cast: ColumnRoles, used: frozenset[str]
 ) -> bool:
     """Whether nothing in the rows says that this answer is the right one of several."""
-    if is_only_rated(columns, cast.answer) or _is_one_of_keys(columns, cast):
+    if has_undecided_rival(columns, cast.answer) or _is_one_of_keys(columns, cast):
         return True
     if is_heading(cast.question, cast.answer):
         return True
     if any(_is_equal_answer(c, cast.answer) and c.path not in used for c in columns):
         return True
-    left = any(c.named_own("answer") == 1 and c.path not in used for c in columns)
+    left = [c for c in columns if c.named_own("answer") == 1 and c.path not in used]
     if any(is_rewritten(c, cast.answer) and c.path not in used for c in (*columns, *view.deep)):
         return True
-    if left and cast.answer.named_own("answer") < 0.8 and cast.how is None:
+    told = cast.answer.named_own("answer")
+    if left and told < 0.8 and cast.how is None:
+        return True
+    beside = [c for c in left if outer_names(c.path) == outer_names(cast.answer.path)]
+    if told < 0.5 and cast.how and any(c.nature == cast.answer.nature for c in beside):
         return True
     options = None if cast.options else find_options(view, columns)
     return bool(options and cast.answer.path in options.paths and not alternative_stem(cast.answer))
@@ -265,12 +269,14 @@ def _pair_draft(
     if where:
         body["where"] = where
     unsure = accepted is not None and not accepted.sure
+    told = preferred_column(columns, answer)
+    said = f"the better of {' and '.join(told['concat'])}" if told else answer.path
     raw = _is_json_of_texts(answer) or question.looks("json") > 0.9
     draft = Draft(
         kind="sft",
         body=body,
         score=_cast_score(cast, score + 0.3 * bool(cast.how), _unused_share(columns, used)),
-        why=f"user = {question.path}, assistant = {answer.path}",
+        why=f"user = {question.path}, assistant = {said}",
         pair=True,
         used=used,
         most=UNDECIDED if _is_undecided(view, columns, cast, used) or unsure else 1.0,

@@ -103,7 +103,8 @@ def _spoken_reply(view: View, talk: Talk) -> tuple[Json, str] | None:
         best = max(told, key=lambda c: c.chars, default=None)
         if best:
             first = head.replace("[*]", "[0]")
-            if "[*]" in head and isinstance(whole := joined_pieces(view, best.path), dict):
+            said_once = best.path.count("[*]") == head.count("[*]") > 0
+            if said_once and isinstance(whole := joined_pieces(view, best.path), dict):
                 return whole, best.path  # the pieces of one answer, of which the first says who
             single = sum(len(row) <= 1 for row in best.values) >= 0.9 * len(best.values)
             inner = best.path if single else best.path.replace(head, first, 1)
