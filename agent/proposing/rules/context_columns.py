@@ -56,7 +56,12 @@ def persona_system_value(columns: Sequence[Column]) -> Json:
         if c.nested and c.nature in ("text", "label") and _is_its_list(c)
     ]
     if found:
-        return max(found)[1]
+        best = max(found)[1]
+        whole, _, _ = best.partition("[*].")
+        listed = [one for one in found if one[1].startswith(f"{whole}[*].")]
+        # A text in some rows, the texts of a list in others.
+        both = listed and any(path == whole for _, path in found)
+        return {"any_of": [max(listed)[1], whole]} if both else best
     spoken_to = [c.path for c in columns if _holds_text(c) and addresses_bot(c)]
     if len(spoken_to) == 1:
         return spoken_to[0]

@@ -20,20 +20,21 @@ class Verdict:
 
     Attributes:
         column: where it says so.
-        second: its values that stand for the second side; any other one stands for the first.
+        first: its values that stand for the first side.
+        second: its values that stand for the second side; any other value has no better one.
     """
 
     column: Column
+    first: tuple[str, ...]
     second: tuple[str, ...]
-    values: tuple[str, ...]
 
     @property
     def pick(self) -> Json:
         """The number of the better side, as a value of the mapping."""
-        if set(self.values) == {"0", "1"} and self.second == ("1",):
+        if (self.first, self.second) == (("0",), ("1",)):
             return self.column.path
-        table = {value: int(value in self.second) for value in self.values}
-        return {"path": self.column.path, "map": {**table, "*": 0}}
+        table = {**dict.fromkeys(self.first, 0), **dict.fromkeys(self.second, 1), "*": None}
+        return {"path": self.column.path, "map": table}
 
 
 def _name_tokens(name: str) -> tuple[str, ...]:
@@ -44,6 +45,8 @@ def _name_tokens(name: str) -> tuple[str, ...]:
 def _unlike_words(first: str, second: str) -> tuple[str, str] | None:
     """The two words in which two names differ, where they differ in one only."""
     ours, theirs = _name_tokens(first), _name_tokens(second)
+    if len(ours) == len(theirs) == 1 and not (first + second).isascii():
+        ours, theirs = tuple(*ours), tuple(*theirs)  # a script without spaces: 回答甲, 回答乙
     unlike = [(x, y) for x, y in zip(ours, theirs, strict=False) if x != y]
     return unlike[0] if len(ours) == len(theirs) > 1 and len(unlike) == 1 else None
 
@@ -54,29 +57,36 @@ def differing_words(first: str, second: str) -> tuple[str, str] | None:
     return unlike if unlike in _SIDE_NAMES else None
 
 
-def _second_side_values(column: Column, sides: tuple[str, str]) -> tuple[str, ...] | None:
-    """The values that name the second side, None where the values do not name sides."""
+def _told_by_names(column: Column, sides: tuple[str, str]) -> Verdict | None:
+    """What values that name both sides say.
+
+    Beside values that are the very sides others are a tie, whatever they are called.
+    """
     values = sorted(set(column.present))
-    told: dict[str, int] = {}
+    if values == ["0", "1"]:
+        return Verdict(column=column, first=("0",), second=("1",))
+    told: dict[str, str] = {}
     for value in values:
         words = set(_name_tokens(value))
         if sum(side in words for side in sides) == 1:
-            told[value] = int(sides[1] in words)
-        elif not _TIE.search(value.lower()):
-            break
-    else:
-        return tuple(v for v, side in told.items() if side) if len(set(told.values())) > 1 else None
-    return ("1",) if values == ["0", "1"] else None
+            told[value] = next(side for side in sides if side in words)
+        elif not _TIE.search(value.lower()) and not {*sides} <= {*values}:
+            return None
+    first, second = (tuple(v for v, one in told.items() if one == side) for side in sides)
+    return Verdict(column=column, first=first, second=second) if first and second else None
 
 
-def _one_side_verdict(column: Column, sides: tuple[str, str]) -> tuple[str, ...] | None:
-    """A column that says of one side whether it won: `winner_model_b`."""
+def _told_of_one(column: Column, sides: tuple[str, str]) -> Verdict | None:
+    """What a column says of one side alone, whether it won: `winner_model_b`."""
     words = _name_tokens(column.name)
     if not {*column.present} <= {"0", "1", "true", "false"} or column.distinct != 2:
         return None
     untrue, truth = sorted(set(column.present))
     won = [side in words for side in sides]
-    return None if won[0] == won[1] else (truth if won[1] else untrue,)
+    if won[0] == won[1]:
+        return None
+    first, second = (untrue, truth) if won[1] else (truth, untrue)
+    return Verdict(column=column, first=(first,), second=(second,))
 
 
 def _rating_columns(
@@ -99,12 +109,12 @@ def _reverse_verdict(verdict: Verdict, rated: tuple[Column, Column] | None) -> V
             gap = (float(y) - float(x)) * (-1 if lower else 1)
         except ValueError:
             continue
-        if gap and said in verdict.values:
+        if gap and said in (*verdict.first, *verdict.second):
             agree += (gap > 0) == (said in verdict.second)
             against += (gap > 0) != (said in verdict.second)
     if against <= 3 * agree:
         return verdict
-    return replace(verdict, second=tuple(v for v in verdict.values if v not in verdict.second))
+    return replace(verdict, first=verdict.second, second=verdict.first)
 
 
 def find_verdict(columns: Sequence[Column], first: str, second: str) -> Verdict | None:
@@ -116,17 +126,12 @@ def find_verdict(columns: Sequence[Column], first: str, second: str) -> Verdict 
         if column.many or not 1 < column.distinct <= 6 or column.words > 4:
             continue
         named = PREFERS.search(spell_name(column.name).replace("_", " "))
-        found = None
-        if named and sides in _SIDE_NAMES:
-            found = _one_side_verdict(column, sides)
+        found = _told_of_one(column, sides) if named and sides in _SIDE_NAMES else None
         telling = [(first, second)] if sides in _SIDE_NAMES else [(first, second), sides]
         if named or any({*pair} <= set(column.present) for pair in telling):
-            found = found or _second_side_values(column, sides)
+            found = found or _told_by_names(column, sides)
         if found:
-            values = tuple(sorted(set(column.present)))
-            return _reverse_verdict(
-                Verdict(column=column, second=found, values=values), _rating_columns(columns, sides)
-            )
+            return _reverse_verdict(found, _rating_columns(columns, sides))
     return None
 
 

@@ -17,8 +17,8 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, Talk, joined_pieces, role_evidence
-from ingot.agent.proposing.rules.answers.preference import Verdict, find_verdict
-from ingot.agent.proposing.rules.answers.question_answer import question_answer_drafts
+from ingot.agent.proposing.rules.answers.preference import Verdict, differing_words, find_verdict
+from ingot.agent.proposing.rules.answers.question_answer import UNDECIDED, question_answer_drafts
 from ingot.agent.proposing.rules.answers.sides import answer_strength, preferred_list_element
 from ingot.agent.proposing.rules.context_columns import (
     good_rows_condition,
@@ -360,31 +360,37 @@ def _finish_transcript(
 
 def preferred_conversation_draft(view: View, draft: Draft) -> Draft:
     """A draft of the first of two conversations, widened to the one that a column prefers."""
-    lists = {f.path for f in view.facts.paths if f.types.get("list")}
-    for first in sorted(lists):
+    lists = sorted(f.path for f in view.facts.paths if f.types.get("list"))
+    for first in lists:
         inside = [path for path in draft.used if path.startswith(f"{first}[")]
-        for second in sorted(lists):
+        for second in lists:
             verdict = inside and find_verdict(view.columns, last_name(first), last_name(second))
             if verdict and len(inside) == len(draft.used):
                 return _widen_to_winner(draft, first, second, verdict)
+            beside = not any(path.startswith(f"{second}[") for path in draft.used)
+            if inside and beside and differing_words(last_name(first), last_name(second)):
+                draft = replace(draft, most=min(draft.most, UNDECIDED))
     return draft
 
 
 def _widen_to_winner(draft: Draft, first: str, second: str, verdict: Verdict) -> Draft:
     text = json.dumps(draft.body, ensure_ascii=False)
     other = json.loads(text.replace(f'"{first}[', f'"{second}['))
-    won: list[Json] = [{"path": verdict.column.path, "in": _second_row_values(verdict)}]
-    where = [*won, *other.get("where", ())]
     used = frozenset(path.replace(f"{first}[", f"{second}[", 1) for path in draft.used)
+    bodies = [
+        {**body, "where": [_won(verdict, values), *body.get("where", ())]}
+        for body, values in ((draft.body, verdict.first), (other, verdict.second))
+    ]
     return replace(
         draft,
-        body={"any_of": [{**other, "where": where}, draft.body]},
+        body={"any_of": bodies},
         used=draft.used | used | {verdict.column.path},
         why=f"{draft.why}; {verdict.column.path} says when {second} is better",
     )
 
 
-def _second_row_values(verdict: Verdict) -> list[Json]:
+def _won(verdict: Verdict, values: Sequence[str]) -> dict[str, Json]:
+    """The condition of the rows in which one side won."""
     found = (value for row in verdict.column.values for value in row)
     texts = {json.dumps(v).strip('"') if not isinstance(v, str) else v: v for v in found}
-    return [texts[value] for value in verdict.second if value in texts]
+    return {"path": verdict.column.path, "in": [texts[v] for v in values if v in texts]}

@@ -16,6 +16,9 @@ def find_cut_text(view: View, body: Column) -> list[str]:
     """The paths of the pieces of one text in their order, [] where a column holds a whole one."""
     numbers = {f.path: _number_of(f.path) for f in view.facts.paths}
     stem = numbers.get(body.path, ("", 0))[0]
+    if not stem:  # body, then body_cont1, body_cont2
+        stem = next((s for s, _ in numbers.values() if s.startswith(body.path)), "")
+        numbers[body.path] = (stem, 0)
     held = {f.path for f in view.facts.paths if has_scalars(f) or set(f.types) <= {"null"}}
     family = sorted(
         (p for p in held if stem and numbers[p][0] == stem), key=lambda p: numbers[p][1]
