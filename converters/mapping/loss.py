@@ -17,9 +17,13 @@ _MEDIA_MARK = re.compile(
     r"<\|?(?:image|audio|video|img)(?:_pad|_\d+)?\|?>|!\[[^\]\n]{0,80}\]\([^)\s]+\)"
 )
 _MEDIA_FILE = re.compile(
-    r"^\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|flac|ogg|m4a|mp4|avi|mov|webm|mkv)$",
+    r"^\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|flac|ogg|m4a|mp4|avi|mov|webm|mkv)(?:\?\S*)?$"
+    r"|^data:(?:image|audio|video)/",
     re.IGNORECASE | re.MULTILINE,
 )
+_DECORATION = re.compile(r"avatar|icon|logo|thumb|profile|badge|头像|アイコン", re.IGNORECASE)
+_LONGEST_REFERENCE = 500  # characters of a path or an address; data are cut there
+_CAPTION = 400  # characters of a document that may be nothing but what an image or an audio says
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,7 +33,7 @@ class Loss:
     Attributes:
         silent_files: files of which no sampled row gives a record, with their sampled rows.
         text_chars: characters of the longer texts in the sampled rows, each text once.
-        media_rows: rows of messages that hold an image, audio or video beside their texts, and
+        media_rows: rows that hold an image, audio or video beside their texts, and
             records whose texts name one.
         looked_at: rows among which they were counted.
     """
@@ -61,7 +65,7 @@ def measure_loss(
         (file, count) for file, count in rows.items() if count >= FEWEST_ROWS and not records[file]
     )
     some = list(pick_evenly(examples, _ROWS))
-    media = sum(_holds_media(row) or _names_media(record) for row, record in some)
+    media = sum(_holds_media(row, record) or _names_media(record) for row, record in some)
     return Loss(
         silent_files=silent if any(records.values()) else (),
         text_chars=sum(map(len, {text for value in values for text in _texts(value)})),
@@ -79,14 +83,31 @@ def _texts(value: Json) -> Iterator[str]:
             yield from _texts(inside)
 
 
-def _holds_media(value: Json) -> bool:
-    """Whether a block of a message is an image, an audio or a video, by its type."""
+def _holds_media(value: Json, record: Record) -> bool:
+    """Whether an image, an audio or a video belongs to a conversation or to a short text.
+
+    A block says so by its type; a field by the name of a file, an address or the data.
+    """
+    short = len(record.get("text", "")) < _CAPTION
+    return any(
+        isinstance(one, dict) or (short and _MEDIA_FILE.search(one)) for one in _references(value)
+    )
+
+
+def _references(value: Json, name: str = "") -> Iterator[Json]:
+    """The blocks of a row that are media by their type, and every single word that may name a file."""
     if isinstance(value, dict):
         kind = value.get("type")
         if isinstance(kind, str) and _MEDIA_KINDS.fullmatch(kind) and len(value) > 1:
-            return True
-        return any(_holds_media(inside) for inside in value.values())
-    return isinstance(value, list) and any(_holds_media(inside) for inside in value)
+            yield value
+        for key, inside in value.items():
+            yield from _references(inside, key)
+    elif isinstance(value, list):
+        for inside in value:
+            yield from _references(inside, name)
+    elif isinstance(value, str) and not _DECORATION.search(name):
+        if len(words := value[:_LONGEST_REFERENCE].split(maxsplit=1)) == 1:
+            yield words[0]
 
 
 def _names_media(record: Record) -> bool:

@@ -230,9 +230,19 @@ def _walk_values(values: Sequence[Json]) -> _Walk:
     return walk
 
 
+_GOLDEN = (5**0.5 - 1) / 2
+
+
 def pick_evenly(items: Sequence[T], most: int) -> Sequence[T]:
-    """At most `most` of some items, at even distances."""
-    return items[:: -(-len(items) // most) or 1]
+    """At most `most` of some items, one from each of so many runs of them, the first among them.
+
+    Where in its run follows the golden ratio: at equal distances items that alternate look all
+    the same.
+    """
+    if len(items) <= most:
+        return items
+    places = (int((n + n * _GOLDEN % 1) * len(items) / most) for n in range(most))
+    return [items[place] for place in places]
 
 
 def _example_texts(texts: Sequence[str]) -> tuple[str, ...]:

@@ -30,13 +30,23 @@ def test_every_text_counts_once() -> None:
         ({"parts": [{"type": "image_url", "image_url": {"url": "x"}}]}, "hello", 1),
         ({}, "<image>\nWho is this?", 1),
         ({}, "data/mllm/1.jpg\nWho is this?", 1),
-        ({"image": "scan/1.jpg"}, "Who is this?", 0),
+        ({"image": "scan/1.jpg"}, "Who is this?", 1),
+        ({"images": [{"path": "https://a.example/1.webp?w=80"}]}, "Who is this?", 1),
+        ({"clip": "data:audio/wav;base64,UklG"}, "Who is this?", 1),
+        ({"author": {"avatar_url": "https://a.example/1.png"}}, "Who is this?", 0),
+        ({"text": "It is in scan/1.jpg, I think."}, "Who is this?", 0),
         ({"type": "text"}, "Write an <img> tag as Markdown, please.", 1),
     ],
 )
 def test_images_of_messages_are_seen(row: dict[str, Any], said: str, held: int) -> None:
     record = {"messages": [{"role": "user", "content": said}]}
     assert measure_loss({}, Counter(), [(row, record)], []).media_rows == held
+
+
+@pytest.mark.parametrize(("words", "held"), [(8, 1), (400, 0)])
+def test_a_caption_belongs_to_its_image_an_article_does_not(words: int, held: int) -> None:
+    example = ({"image_url": "https://a.example/1.jpg"}, {"text": "word " * words})
+    assert measure_loss({}, Counter(), [example], []).media_rows == held
 
 
 @pytest.mark.parametrize(
