@@ -49,7 +49,7 @@ def _asking_share(texts: Sequence[str]) -> float:
 
 
 MOST_CONFIDENCE = 0.97
-_MIXED = 0.45  # the most where conversations stand in one text, or thoughts among its pieces
+_MIXED = 0.45  # the most where one text holds what belongs apart, or leaves its answers
 _NO_LANGUAGE, _PROMPTS_ONLY, _LANGUAGE = 0.95, 0.4, 0.3
 _RUNNING_WORDS = 4
 _LOOKED_AT = 2_000  # characters of a text
@@ -75,7 +75,8 @@ def draft_confidence(draft: Draft, doubts: Sequence[Doubt]) -> float:
     odds -= sum(
         fitted["weights"].get(doubt.name, fitted["unseen"]) * doubt.share for doubt in doubts
     )
-    least = {"transcripts": MOST_TRANSCRIPTS, "flagged pieces": 0.0}
+    least = dict.fromkeys(("flagged pieces", "answer key", "rated elements"), 0.0)
+    least["transcripts"] = MOST_TRANSCRIPTS
     mixed = any(one.name in least and one.share > least[one.name] for one in doubts)
     most = min(draft.most, _MIXED) if mixed else draft.most
     return round(min(MOST_CONFIDENCE, most, 1 / (1 + exp(-odds))), 3)

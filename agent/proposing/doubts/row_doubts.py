@@ -12,14 +12,17 @@ from ingot.agent.proposing.columns import (
     Column,
     View,
     last_name,
+    list_path,
     text_of,
     values_at,
 )
 from ingot.agent.proposing.doubts.turn_doubts import Doubt, message_lists, turn_doubts
-from ingot.agent.proposing.names import alias_tables
+from ingot.agent.proposing.names import alias_tables, spell_name
 from ingot.agent.proposing.proposal import select_parts, value_strings
 from ingot.agent.proposing.readings import Draft, Reading
+from ingot.agent.proposing.rules.answers.answer_keys import answer_reference
 from ingot.agent.proposing.rules.answers.multiple_choice import find_options
+from ingot.agent.proposing.rules.answers.preference import RATED
 from ingot.agent.proposing.rules.answers.sides import SURE_SHARE, detect_language
 from ingot.agent.proposing.rules.documents.running_text import joins_documents
 from ingot.agent.proposing.rules.documents.text_copies import is_marked_copy
@@ -67,8 +70,9 @@ def row_doubts(
         *turn_doubts(whole, reading, draft),
         _numbered_step_doubt(reading.view, draft),
         _flagged_piece_doubt(whole, draft),
+        _rated_element_doubt(whole, draft),
         _verdict_doubt(reading.view, draft),
-        _option_doubt(reading, draft),
+        *_option_doubts(reading, draft),
         _schema_doubt(reading.view),
         _shape_doubt(rows, draft),
         _outside_doubt(reading, source),
@@ -131,6 +135,22 @@ def _flagged_piece_doubt(view: View, draft: Draft) -> Doubt:
     return Doubt("flagged pieces", 0.0, "")
 
 
+def _rated_element_doubt(view: View, draft: Draft) -> Doubt:
+    """Elements of a list that are rated one against the other, which the mapping does not read."""
+    read = value_strings(draft.body)
+    entries = [part.value for part in select_parts(draft.body, "messages")]
+    chosen = {str(one["each"]).removesuffix("[*]") for one in entries if one.get("where")}
+    taken = {list_path(path) for path in draft.used if "[*]" in path} - chosen
+    rated = [
+        c
+        for c in view.columns
+        if c.nature == "number" and list_path(c.path) in taken and RATED.search(spell_name(c.name))
+    ]
+    apart = [c.path for c in rated if any(len(set(row)) > 1 for row in c.values)]
+    left = [path for path in apart if path not in read]
+    return Doubt("rated elements", float(bool(left)), f"{', '.join(left)} rates them")
+
+
 _JUDGED = re.compile(
     r"accept|reject|ignor|approv|declin|delet|remov|draft|skip|cancel|fail|error|invalid|expired|spam|"
     r"internal|hidden|redirect|outdated|obsolete|superseded|withdrawn|duplicate|flagged|unsafe|bad|"
@@ -155,13 +175,18 @@ def _verdict_doubt(view: View, draft: Draft) -> Doubt:
     return Doubt("verdict", 0.0, "")
 
 
-def _option_doubt(reading: Reading, draft: Draft) -> Doubt:
-    """Options of a question, or its answer key, that the mapping leaves out."""
+def _option_doubts(reading: Reading, draft: Draft) -> Iterator[Doubt]:
+    """Options of a question that the mapping leaves out, and an answer key beside a document."""
     columns = [c for c in reading.view.columns if c.present]
     parts = draft.kind == "pt" and "group" in reading.outer  # of a text: rows are no options
     found = None if parts else find_options(reading.view, columns)
     left = found is not None and not found.paths & draft.used
-    return Doubt("options", float(left), "there are options of questions that are not used")
+    yield Doubt("options", float(left), "there are options of questions that are not used")
+    lettered = [c for c in columns if c.nature == "letter" and c.named("answer") >= 0.8]
+    numbered = [c for c in columns if found and answer_reference(found, c) not in (None, "text")]
+    keys = [c.path for c in (*lettered, *numbered) if c.distinct > 1 and c.path not in draft.used]
+    beside = draft.kind == "pt" and bool(keys)
+    yield Doubt("answer key", float(beside), f"{', '.join(keys[:3])} answers questions")
 
 
 def _schema_doubt(view: View) -> Doubt:

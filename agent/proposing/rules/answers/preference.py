@@ -11,7 +11,7 @@ from ingot.converters.rows import Json
 
 _SIDE_NAMES = (("0", "1"), ("1", "2"), ("a", "b"))
 _TIE = re.compile(r"tie|draw|both|neither|same|equal|none|null|skip")
-_RATED = re.compile(r"score|rating|votes?|likes|reward|rank")
+RATED = re.compile(r"score|rating|votes?|likes|reward|rank")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ def _rating_columns(
     columns: Sequence[Column], sides: tuple[str, str]
 ) -> tuple[Column, Column] | None:
     """Numbers that rate both sides: `score_A`, `score_B`."""
-    numbers = [c for c in columns if c.nature == "number" and _RATED.search(spell_name(c.name))]
+    numbers = [c for c in columns if c.nature == "number" and RATED.search(spell_name(c.name))]
     pairs = ((a, b) for a in numbers for b in numbers if differing_words(a.name, b.name) == sides)
     return next(pairs, None)
 

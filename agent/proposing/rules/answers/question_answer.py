@@ -73,6 +73,7 @@ from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.profile import profile_values
 
 UNDECIDED = 0.45
+_FAR_LONGER = 2.5  # times the words: the answer may be a short form of it
 MOST_PLACES = 6  # of a list whose elements are fields
 MOST_TEXTS = 24  # columns of text that are looked at in pairs
 
@@ -138,7 +139,7 @@ def _question_parts(cast: ColumnRoles) -> list[Json]:
         parts.insert(sum(c.named("instruction") >= 0.8 for c in cast.before), cast.passages.value)
     parts.append(cast.question.path)
     parts += [c.path for c in cast.after]
-    if cast.options and not are_replies(cast.options):
+    if cast.options and (cast.how == "key" or not are_replies(cast.options)):
         parts.append(cast.options.shown)
     return parts
 
@@ -185,12 +186,14 @@ def _is_undecided(
 
 
 def _is_equal_answer(column: Column, answer: Column) -> bool:
-    """Whether another text is called the answer just as much, and is as long."""
+    """Whether another text is called the answer just as much and is as long, or is far longer."""
     both = (column, answer)
     told = [c.named_own("answer") - c.named("rejected") + c.named("chosen") for c in both]
     beside = outer_names(column.path) == outer_names(answer.path) and not column.many
-    alike = column.text and answer.text and column.fill > 0.5 and 2 * column.words > answer.words
-    return column is not answer and beside and alike and 0.5 <= told[1] <= told[0]
+    if column is answer or not (beside and column.text and column.fill > 0.5) or told[0] < 0.5:
+        return False
+    longer = column.words > _FAR_LONGER * max(answer.words, 1.0) and answer.text
+    return longer or (2 * column.words > answer.words and 0.5 <= told[1] <= told[0])
 
 
 def _is_one_of_keys(columns: Sequence[Column], cast: ColumnRoles) -> bool:
