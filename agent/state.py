@@ -12,7 +12,7 @@ from ingot.agent.proposing.order import Order as Order
 from ingot.agent.proposing.proposal import Attempt, Evidence, Proposal, Turn
 from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
-from ingot.converters.mapping.check import PathCoverage
+from ingot.converters.mapping.check import PathReach
 from ingot.converters.mapping.loss import NO_LOSS, Loss
 from ingot.converters.rows import Json, MappingDocument, NonFinite
 from ingot.converters.sources.facts import LeftOut
@@ -109,7 +109,7 @@ class Check:
     coverage: float
     ragged: int = 0
     failures: dict[str, int]
-    paths: tuple[PathCoverage, ...] = ()
+    paths: tuple[PathReach, ...] = ()
     content: Content = field(default_factory=Content)
     loss: Annotated[Loss, OMIT] = NO_LOSS
     messages: int = 0

@@ -16,7 +16,7 @@ from ingot.agent.proposing.proposal import (
 )
 from ingot.agent.state import Check
 from ingot.converters.json_yaml import shorten_text
-from ingot.converters.mapping.check import PathCoverage
+from ingot.converters.mapping.check import PathReach
 from ingot.converters.rows import Json, MappingDocument
 
 LONGEST = 240  # characters of a part in one line
@@ -267,7 +267,7 @@ def mapping_branches(document: MappingDocument, check: Check | None) -> tuple[Br
     return tuple(branches)
 
 
-def _part_branch(part: MappingPart, paths: Sequence[PathCoverage]) -> Branch:
+def _part_branch(part: MappingPart, paths: Sequence[PathReach]) -> Branch:
     """Draw a part as one line, or with a branch for each of several values that it joins."""
     if part.key == "messages":
         return _message_branch(part, paths)
@@ -276,13 +276,13 @@ def _part_branch(part: MappingPart, paths: Sequence[PathCoverage]) -> Branch:
     return Branch(label=part.key, text=part_text(part), found=_row_count(paths, part.pointer))
 
 
-def _value_branches(part: MappingPart, paths: Sequence[PathCoverage]) -> Iterator[Branch]:
+def _value_branches(part: MappingPart, paths: Sequence[PathReach]) -> Iterator[Branch]:
     for number, one in enumerate(value_parts(part.value)):
         found = _row_count(paths, f"{part.pointer}/{number}")
         yield Branch(label=f"part {number + 1}", text=value_text(one), found=found)
 
 
-def _message_branch(part: MappingPart, paths: Sequence[PathCoverage]) -> Branch:
+def _message_branch(part: MappingPart, paths: Sequence[PathReach]) -> Branch:
     message, number = part.value, int(part.pointer.rpartition("/")[2])
     role, mask = message["role"], message.get("loss_mask")
     content = MappingPart("content", f"{part.pointer}/content", message.get("content"))
@@ -311,7 +311,7 @@ def _message_branch(part: MappingPart, paths: Sequence[PathCoverage]) -> Branch:
     )
 
 
-def _row_count(paths: Sequence[PathCoverage], pointer: str) -> RowCount | None:
+def _row_count(paths: Sequence[PathReach], pointer: str) -> RowCount | None:
     """Count the rows in which what stands at or below a place of the mapping is found.
 
     The children of a tree are in few rows by nature.

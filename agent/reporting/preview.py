@@ -1,4 +1,4 @@
-"""A mapping as people read it: one line per target, coverage per path, rows beside their records.
+"""A mapping as people read it: one line per target, rows of each path, rows beside records.
 
 Everything here is text of unknown origin; the doors that print it take out control characters. What
 identifies people and what opens doors is replaced by placeholders, unless the order says `raw`.
@@ -13,7 +13,7 @@ from ingot.agent.judging.trial import try_out
 from ingot.agent.privacy import hide_secrets, named_secrets, redact_value
 from ingot.agent.reporting.mapping_words import cut_text, describe
 from ingot.agent.state import State
-from ingot.converters.mapping.check import PathCoverage
+from ingot.converters.mapping.check import PathReach
 from ingot.converters.rows import Json
 
 EXAMPLES = 3
@@ -27,11 +27,11 @@ class Preview:
 
     Attributes:
         lines: (target, where it comes from), in the order of the mapping.
-        coverage: "196/200 rows", and the same per path, as (path, pointer, rows).
+        sampled: "196/200 rows", and the same per path, as (path, pointer, rows).
     """
 
     lines: tuple[tuple[str, str], ...]
-    coverage: str
+    sampled: str
     paths: tuple[tuple[str, str, str], ...]
     examples: tuple[tuple[Json, Json], ...]
 
@@ -46,10 +46,10 @@ def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Prev
     show = _unchanged if order.share_values == "raw" else _redact_shown
     return Preview(
         lines=tuple((show(target), show(how)) for target, how in describe(mapping)),
-        coverage=f"{report.ok_rows}/{report.rows} rows",
+        sampled=f"{report.ok_rows}/{report.rows} rows",
         paths=tuple(
             (show(path), pointer, rows)
-            for path, pointer, rows in path_coverage(check.paths if check else ())
+            for path, pointer, rows in path_reach(check.paths if check else ())
         ),
         examples=tuple(
             (
@@ -92,7 +92,7 @@ def _blank_rest(begun: Json, whole: Json) -> Json:
     return begun
 
 
-def path_coverage(paths: Iterable[PathCoverage]) -> Iterator[tuple[str, str, str]]:
+def path_reach(paths: Iterable[PathReach]) -> Iterator[tuple[str, str, str]]:
     """(path, pointer, "196/200 rows, 4 null") for every path of a checked mapping."""
     for one in paths:
         rows = one.resolved + one.null + one.missing

@@ -1,4 +1,4 @@
-"""The report of a run as Markdown: what was decided and why, its coverage, the rows' fate.
+"""The report of a run as Markdown: what was decided and why, its sample, the rows' fate.
 
 Deterministic: no times, no paths of the machine, so that equal runs give equal files. What may
 quote values is redacted.
@@ -13,7 +13,7 @@ from ingot.agent.model.budget import Usage
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Evidence, Proposal
 from ingot.agent.reporting.mapping_words import describe
-from ingot.agent.reporting.preview import path_coverage
+from ingot.agent.reporting.preview import path_reach
 from ingot.agent.state import Change, Check, Opinion, Order, Outcome, Result, State
 from ingot.converters import json_yaml
 from ingot.converters.convert.result import Manifest
@@ -21,6 +21,7 @@ from ingot.converters.errors import Problem
 from ingot.converters.rows import MappingDocument, non_finite_text
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
+_MOST_FILES = 50  # that are listed
 _DECIDED = {
     "pt": "pt: running text for pretraining",
     "sft": "sft: conversations for fine-tuning",
@@ -109,14 +110,18 @@ def _mapping_lines(proposal: Proposal, check: Check | None) -> Iterator[str]:
     yield from markdown_table(("target", "from"), _redact_rows(describe(mapping)))
     if not check:
         return
-    yield from ("", "## Coverage", "")
+    yield from ("", "## Sample", "")
     share = f"{check.coverage:.1%} without an error"
     seen = f"{check.ok_rows}/{check.rows} sampled rows"
-    yield f"{seen} give {check.records} records ({share})."
+    yield from (f"{seen} give {check.records} records ({share}).", "")
+    yield from markdown_table(("path", "place", "found in"), _redact_rows(path_reach(check.paths)))
+    if len(files := check.loss.files) > 1:
+        yield ""
+        rows = [(file, f"{read:,}", f"{made:,}") for file, read, made in files[:_MOST_FILES]]
+        yield from markdown_table(("file", "sampled rows", "records"), _redact_rows(rows))
+        if len(files) > _MOST_FILES:
+            yield from ("", f"{len(files) - _MOST_FILES:,} more files are not listed.")
     yield ""
-    yield from markdown_table(
-        ("path", "place", "found in"), _redact_rows(path_coverage(check.paths))
-    )
     for reason, count in check.failures.items():
         yield f"- {markdown_line(reason)}: {count}"
     for warning in check.warnings:

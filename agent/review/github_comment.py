@@ -224,7 +224,7 @@ def _paths_table(mapping: MappingEntry) -> str:
 
     head = ("target", "path", "found before", "found after")
     table = _limited_table(head, list(found), row)
-    return fold_blocks("Coverage of every path", [table]) if table else ""
+    return fold_blocks("Rows that every path reaches", [table]) if table else ""
 
 
 def _resolved_text(path: PathEntry) -> str:

@@ -45,7 +45,7 @@ MAX_UNREADABLE = 0.3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PathCoverage:
+class PathReach:
     """In how many sampled rows a path gives a value, only null, or nothing."""
 
     path: str
@@ -78,7 +78,7 @@ class CheckReport:
     failures: dict[str, int] = field(default_factory=dict)
     coverage: float = 1.0
     ragged: int = 0
-    paths: tuple[PathCoverage, ...] = ()
+    paths: tuple[PathReach, ...] = ()
     content: Content = field(default_factory=Content)
     messages: int = 0
     dropped: int = 0
@@ -142,7 +142,7 @@ def check_mapping(
         failures=dict(failures.most_common()),
         coverage=coverage,
         ragged=ragged,
-        paths=tuple(_path_coverage(mapping, nodes)),
+        paths=tuple(_path_reach(mapping, nodes)),
         content=content,
         messages=dropped.total(),
         dropped=dropped[True],
@@ -256,10 +256,10 @@ def _inner_nodes(around: Around, node: Node) -> Iterable[Node]:
     return filter(test, elements) if test else elements
 
 
-def _path_coverage(mapping: Mapping, nodes: Sequence[RowNode]) -> Iterator[PathCoverage]:
+def _path_reach(mapping: Mapping, nodes: Sequence[RowNode]) -> Iterator[PathReach]:
     for use in path_uses(mapping):
         states = Counter(_use_state(use, node) for node in nodes)
-        yield PathCoverage(
+        yield PathReach(
             path=_path_text(use),
             pointer=use.pointer,
             need=use.need,

@@ -31,17 +31,24 @@ class Loss:
     """What does not reach the records of a sample.
 
     Attributes:
-        silent_files: files of which no sampled row gives a record, with their sampled rows.
+        files: the files of the sample, with their sampled rows and the records made of these.
         text_chars: characters of the longer texts in the sampled rows, each text once.
         media_rows: rows that hold an image, audio or video beside their texts, and
             records whose texts name one.
         looked_at: rows among which they were counted.
     """
 
-    silent_files: tuple[tuple[str, int], ...] = ()
+    files: tuple[tuple[str, int, int], ...] = ()
     text_chars: int = 0
     media_rows: int = 0
     looked_at: int = 0
+
+    @property
+    def silent_files(self) -> tuple[tuple[str, int], ...]:
+        """Files of which no row gives a record, where others give some, with their rows."""
+        if not any(records for _, _, records in self.files):
+            return ()
+        return tuple((f, rows) for f, rows, made in self.files if rows >= FEWEST_ROWS and not made)
 
 
 NO_LOSS = Loss()
@@ -61,13 +68,10 @@ def measure_loss(
         examples: rows with the record that was made of each.
         values: the sampled rows.
     """
-    silent = tuple(
-        (file, count) for file, count in rows.items() if count >= FEWEST_ROWS and not records[file]
-    )
     some = list(pick_evenly(examples, _ROWS))
     media = sum(_holds_media(row, record) or _names_media(record) for row, record in some)
     return Loss(
-        silent_files=silent if any(records.values()) else (),
+        files=tuple((file, count, records[file]) for file, count in rows.items()),
         text_chars=sum(map(len, {text for value in values for text in _texts(value)})),
         media_rows=media,
         looked_at=len(some),
@@ -95,7 +99,7 @@ def _holds_media(value: Json, record: Record) -> bool:
 
 
 def _references(value: Json, name: str = "") -> Iterator[Json]:
-    """The blocks of a row that are media by their type, and every single word that may name a file."""
+    """The blocks of a row that are media by their type, and single words that may name a file."""
     if isinstance(value, dict):
         kind = value.get("type")
         if isinstance(kind, str) and _MEDIA_KINDS.fullmatch(kind) and len(value) > 1:
@@ -106,8 +110,8 @@ def _references(value: Json, name: str = "") -> Iterator[Json]:
         for inside in value:
             yield from _references(inside, name)
     elif isinstance(value, str) and not _DECORATION.search(name):
-        if len(words := value[:_LONGEST_REFERENCE].split(maxsplit=1)) == 1:
-            yield words[0]
+        words = value[:_LONGEST_REFERENCE].split(maxsplit=1)
+        yield from words if len(words) == 1 else ()
 
 
 def _names_media(record: Record) -> bool:

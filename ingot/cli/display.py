@@ -26,20 +26,20 @@ _RECORDS = ("written", "rejected", "filtered")
 
 
 def show_preview(console: "Console", seen: "Preview") -> None:
-    """Show mapping, coverage per path, and rows with their records."""
+    """Show mapping, the rows of each path, and rows with their records."""
     from ingot.agent.reporting.preview import raw_row_text, record_lines
 
     console.print(plain_text("Mapping", "bold"))
     print_grid(console, seen.lines)
-    show_coverage(console, seen.coverage, seen.paths)
+    show_sample(console, seen.sampled, seen.paths)
     for number, (row, record) in enumerate(seen.examples, start=1):
         console.print(plain_text(f"Row {number}", "bold"))
         print_grid(console, [("before", raw_row_text(row)), *record_lines(record)])
 
 
-def show_coverage(console: "Console", share: str, paths: Iterable[Sequence[str]]) -> None:
+def show_sample(console: "Console", share: str, paths: Iterable[Sequence[str]]) -> None:
     """Show how many rows give records, and in how many each path is found."""
-    console.print(plain_text(f"Coverage {share}", "bold"))
+    console.print(plain_text(f"Sample {share}", "bold"))
     print_grid(console, paths)
 
 
@@ -122,11 +122,15 @@ def show_outcome(console: "Console", outcome: "Outcome") -> None:
 
 
 def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
+    from ingot.agent.reporting.mapping_words import describe
+
     check, result = outcome.check, outcome.result
     if check:
         failures = counts_text(check.failures, count_last=True)
-        share = f"{check.ok_rows}/{check.rows} sampled rows give records"
-        yield "coverage", f"{share} ({failures})" if failures else share
+        share = f"{check.ok_rows}/{check.rows} rows give records"
+        yield "sample", f"{share} ({failures})" if failures else share
+    if outcome.mapping and check:
+        yield from (line for line in describe(outcome.mapping) if line[0] == "where")
     for gate in outcome.gates:
         if gate.state != "pass":
             yield "gate", f"{gate.name}: {gate.figure}, wanted {gate.limit}"

@@ -9,10 +9,10 @@ import pytest
 from ingot.agent.context import Context
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.mapping_words import describe, value_text
-from ingot.agent.reporting.preview import path_coverage, preview, raw_row_text, record_lines
+from ingot.agent.reporting.preview import path_reach, preview, raw_row_text, record_lines
 from ingot.agent.state import Check, Order, State
 from ingot.converters import json_yaml
-from ingot.converters.mapping.check import PathCoverage
+from ingot.converters.mapping.check import PathReach
 from ingot.converters.rows import Json
 
 
@@ -92,9 +92,9 @@ def test_alternatives_are_numbered() -> None:
 
 
 def test_coverage_per_path_names_what_is_absent() -> None:
-    path = PathCoverage(path="a", pointer="/text", need="required", resolved=196, null=3, missing=1)
-    assert list(path_coverage([path])) == [("a", "/text", "196/200 rows, 3 null, 1 missing")]
-    assert list(path_coverage([])) == []
+    path = PathReach(path="a", pointer="/text", need="required", resolved=196, null=3, missing=1)
+    assert list(path_reach([path])) == [("a", "/text", "196/200 rows, 3 null, 1 missing")]
+    assert list(path_reach([])) == []
 
 
 def test_a_row_is_cut_and_keeps_its_keys() -> None:
@@ -151,7 +151,7 @@ def test_secrets_are_shown_only_where_the_order_says_raw(
     file.write_text(json.dumps(row) + "\n")
     mapping = {"version": 2, "text": ["ask", "['bob@example.com']"]}
     order = Order(source=str(file), out=None, share_values=share)
-    path = PathCoverage(
+    path = PathReach(
         path="['bob@example.com']", pointer="/text/1", need="part", resolved=1, null=0, missing=0
     )
     state: State = {

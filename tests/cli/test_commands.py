@@ -326,7 +326,7 @@ def test_map_prints_a_mapping_that_check_and_convert_take(data: Path, tmp_path: 
     assert (tmp_path / "m.json").read_text() == printed
     assert "exists already" in ingot("map", data, "-o", "m.json", code=1).stderr
     ingot("map", data, "-o", "m.json", "--overwrite")
-    assert "Coverage 16/17 rows" in ingot("check", "m.json", data).stdout
+    assert "Sample 16/17 rows" in ingot("check", "m.json", data).stdout
     ran = ingot("convert", "m.json", data, "--out", "out", "--records", "jsonl")
     assert "16 written" in ran.stdout
     assert (tmp_path / "out" / "report.md").exists()
@@ -356,7 +356,7 @@ def test_check_reports_problems_and_fails(data: Path, tmp_path: Path) -> None:
 def test_check_takes_version_1(data: Path, tmp_path: Path) -> None:
     old = tmp_path / "old.json"
     old.write_text(json.dumps({"text": ["question", "answer"], "meta": {"language": "en"}}))
-    assert "Coverage 17/17 rows" in ingot("check", old, data).stdout
+    assert "Sample 17/17 rows" in ingot("check", old, data).stdout
 
 
 def test_convert_goes_on_where_rows_do_not_fit(mapping: Path, tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_failing_golden_rows_fail_and_say_why() -> None:
     bad = {**GOLDEN, "row": {"question": "Why?", "answer": "\u001b[31mNo."}}
     write([GOLDEN, bad], "m.golden.jsonl")
     ran = ingot("check", "m.json", "--golden", code=1)
-    assert "Coverage 30/30 rows" in ran.stdout
+    assert "Sample 30/30 rows" in ran.stdout
     assert "line 2: messages 2 content: expected" in ran.stdout
     assert "\u001b" not in ran.stdout
     assert ran.stderr == "error: m.json: 1 of 2 golden rows fails\n"

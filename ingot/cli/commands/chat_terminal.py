@@ -232,14 +232,14 @@ def _show_mapping(console: Console, reply: Reply, context: Context) -> None:
         console.print(plain_text(f"{decision}: no field is taken"))
         return
     _draw_tree(console, decision, branches)
-    _show_coverage(console, check)
+    _show_sample(console, check)
 
 
-def _show_coverage(console: Console, check: Check | None) -> None:
+def _show_sample(console: Console, check: Check | None) -> None:
     if check:
         badge = _count_badge(RowCount(rows=check.ok_rows, of=check.rows))
         records = f" give {check.records:,} records"
-        console.print(Text.assemble(("Coverage ", "bold"), badge, records))
+        console.print(Text.assemble(("Sample ", "bold"), badge, records))
         display.show_failures(console, check)
 
 
@@ -291,7 +291,7 @@ def _show_changes(console: Console, reply: Reply, context: Context) -> None:
         branches = mapping_branches(now.mapping, now.state.get("check"))
         _draw_tree(console, f"{before.decision} -> {now.decision}", branches)
     _show_effect(console, reply, context)
-    _show_coverage(console, reply.conversation.state.get("check"))
+    _show_sample(console, reply.conversation.state.get("check"))
     _show_problems(console, reply, context)
 
 

@@ -46,7 +46,7 @@ def check(
 ) -> None:
     """Try a mapping on a sample of the data, or on its golden rows.
 
-    Prints the gates, coverage per path, records and problems. The exit code is 1 if there is a
+    Prints the gates, the rows of each path, records and problems. The exit code is 1 if there is a
     problem.
     """
     from ingot.agent.review.pinning.pinned_sample import find_pinned, pinned_folder
