@@ -30,7 +30,6 @@ from ingot.agent.proposing.readings import parse_json_columns, plain_reading
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources import RootCandidate, Source, SourceFile
-from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample, draw_sample
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.text_kinds import count_words, text_looks
@@ -278,10 +277,9 @@ def choose_rows(rows: Sequence[Json], most: int) -> list[int]:
             break
         picked.append(best)
         seen |= left[best]
-    wanted = min(most, _AT_LEAST, len(rows))
+    more = min(most, _AT_LEAST, len(rows)) - len(picked)
     others = [number for number in range(len(rows)) if number not in picked]
-    picked += pick_evenly(others, wanted - len(picked)) if wanted > len(picked) else []
-    return picked
+    return picked + (others[:: -(-len(others) // more)] if more > 0 else [])
 
 
 def _row_features(value: Json, path: str, depth: int) -> Iterator[Feature]:
