@@ -69,11 +69,13 @@ def measure_loss(
         values: the sampled rows.
     """
     some = list(pick_evenly(examples, _ROWS))
-    media = sum(_holds_media(row, record) or _names_media(record) for row, record in some)
+    told = [_holds_media(row, record) or _names_media(record) for row, record in some]
+    if 2 * sum(_is_caption(*example) for example in some) > len(some):  # else short articles
+        told = [one or _is_caption(*example) for one, example in zip(told, some, strict=True)]
     return Loss(
         files=tuple((file, count, records[file]) for file, count in rows.items()),
         text_chars=sum(map(len, {text for value in values for text in _texts(value)})),
-        media_rows=media,
+        media_rows=sum(told),
         looked_at=len(some),
     )
 
@@ -88,14 +90,21 @@ def _texts(value: Json) -> Iterator[str]:
 
 
 def _holds_media(value: Json, record: Record) -> bool:
-    """Whether an image, an audio or a video belongs to a conversation or to a short text.
+    """Whether an image, an audio or a video stands in a row, beside a conversation in any field.
 
     A block says so by its type; a field by the name of a file, an address or the data.
     """
-    short = len(record.get("text", "")) < _CAPTION
+    talks = "messages" in record
     return any(
-        isinstance(one, dict) or (short and _MEDIA_FILE.search(one)) for one in _references(value)
+        isinstance(one, dict) or (talks and _MEDIA_FILE.search(one)) for one in _references(value)
     )
+
+
+def _is_caption(value: Json, record: Record) -> bool:
+    """Whether a short document stands beside an image, an audio or a video."""
+    short = 0 < len(record.get("text", "")) < _CAPTION
+    found = (one for one in _references(value) if isinstance(one, str))
+    return short and any(map(_MEDIA_FILE.search, found))
 
 
 def _references(value: Json, name: str = "") -> Iterator[Json]:
