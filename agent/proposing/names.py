@@ -18,6 +18,9 @@ _TAIL_NUMBER = re.compile(r"_?(?<!\d)\d++$")
 _TAIL_SIDE = re.compile(r"_?(?<!\d)\d++$|_[ab]$")
 _HEAD_NUMBER = re.compile(r"^\d++_")
 
+# How far a name says what a field is (`name_strength`): likely, clearly, in plain words.
+NAMED, CLEAR, PLAIN = 0.8, 0.9, 0.95
+
 
 @lru_cache(maxsize=1)
 def alias_tables() -> dict[str, Json]:

@@ -14,7 +14,7 @@ from ingot.agent.proposing.columns import (
     text_of,
     values_at,
 )
-from ingot.agent.proposing.names import name_strength, speaker_role
+from ingot.agent.proposing.names import CLEAR, PLAIN, name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
 from ingot.converters.paths import (
     Key,
@@ -83,7 +83,7 @@ def parse_json_columns(reading: Reading) -> Iterator[Reading]:
     paths: list[str] = []
     parsed = reading
     for _ in range(_MOST_NESTED):
-        columns = [c for c in json_columns(parsed.view) if c.named("tools") < 0.9]
+        columns = [c for c in json_columns(parsed.view) if c.named("tools") < CLEAR]
         found = [c.path for c in columns if isinstance(_only_step(c.path), Names | Key)]
         if not found:
             break
@@ -143,18 +143,19 @@ def has_documents(view: View) -> bool:
     """Whether elements are documents: with a title or an id each, and a text of some length."""
     texts = [c for c in view.columns if c.text and not c.path.startswith("^")]
     body = max(texts, key=lambda c: c.chars, default=None)
-    chapters = any(c.named("title") >= 0.95 and c.path.startswith("^") for c in view.columns)
+    chapters = any(c.named("title") >= PLAIN and c.path.startswith("^") for c in view.columns)
     if body is None or body.words < 15 or chapters:
         return False
     own = [c for c in view.columns if not c.path.startswith("^") and c is not body and not c.many]
     titled = any(
-        c.named("title") >= 0.9 and c.distinct > 0.5 * len(c.present) and c.fill > 0.8 for c in own
+        c.named("title") >= CLEAR and c.distinct > 0.5 * len(c.present) and c.fill > 0.8
+        for c in own
     )
     marked = any(
         c.fill > 0.9
         and c.distinct == len(c.present)
         and (
-            (c.named("id") >= 0.95 and c.nature in ("hash", "uuid", "mark", "text"))
+            (c.named("id") >= PLAIN and c.nature in ("hash", "uuid", "mark", "text"))
             or c.named("url") == 1
         )
         for c in own

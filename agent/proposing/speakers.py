@@ -16,7 +16,7 @@ from ingot.agent.proposing.columns import (
     text_of,
     values_at,
 )
-from ingot.agent.proposing.names import name_group, name_strength, speaker_role, spell_name
+from ingot.agent.proposing.names import NAMED, name_group, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.readings import Field, Talk, field_sequences, name_sides, role_evidence
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts
@@ -273,7 +273,9 @@ def _parallel_options(view: View, question: Column) -> str | None:
     """A list of lists of options, as many as there are questions."""
     for facts in view.facts.paths:
         outer = facts.path.removesuffix("[*]") or "$"
-        named = facts.path.endswith("[*][*]") and name_strength(last_name(outer), "options") >= 0.8
+        named = (
+            facts.path.endswith("[*][*]") and name_strength(last_name(outer), "options") >= NAMED
+        )
         sizes = [
             (len(values_at(outer, node)), len(q))
             for node, q in zip(view.nodes, question.values, strict=True)
@@ -344,7 +346,7 @@ def _name_stems(found: dict[int, dict[str, Column]]) -> list[str]:
 
 def _columns_in_order(found: dict[int, dict[str, Column]]) -> list[tuple[str, Column]]:
     stems = _name_stems(found)
-    if len(stems) == 1 and (name_strength(stems[0], "turns") >= 0.8 or stems[0] in TURN_NAMES):
+    if len(stems) == 1 and (name_strength(stems[0], "turns") >= NAMED or stems[0] in TURN_NAMES):
         turns = enumerate(sorted(found))
         return [(("user", "assistant")[n % 2], found[k][stems[0]]) for n, k in turns]
     sides = _stem_roles(stems) or _alternating_stems(found, stems)
@@ -370,7 +372,7 @@ def _alternating_stems(
     found: dict[int, dict[str, Column]], stems: list[str]
 ) -> list[tuple[str, str]]:
     """Two stems that mean nothing else and take turns in the columns' order: the first begins."""
-    meant = any(name_strength(stem, slot) >= 0.8 for stem in stems for slot in OTHER_SLOTS)
+    meant = any(name_strength(stem, slot) >= NAMED for stem in stems for slot in OTHER_SLOTS)
     paired = len(stems) == 2 and all(len(turns) == 2 for turns in found.values())
     if meant or not paired or len(found) < 2:
         return []
@@ -422,7 +424,7 @@ def has_other_speakers(view: View, path: str) -> bool:
     lists = [
         c for c in view.columns if said and c.many and c is not said and _have_same_sizes(c, said)
     ]
-    named = [c for c in lists if name_strength(_list_own_name(c), "speaker") >= 0.8]
+    named = [c for c in lists if name_strength(_list_own_name(c), "speaker") >= NAMED]
     talks = [[[text_of(v) for v in row] for row in c.values] for c in named]
     return any(not speakers_alternate(one, nearly=STRICT_SHARE) for one in talks)
 

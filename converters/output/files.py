@@ -71,7 +71,8 @@ def output_errors(where: Path | str) -> Iterator[None]:
     """Translate an operating system error that occurs while `where` is written; refuse a URL."""
     if _URL.search(str(where)):
         hint = "write to a local folder and copy it from there"
-        raise OutputError(str(where), "is a URL, and results are written to local disks only", hint)
+        url = re.sub(r":/(?=[^/])", "://", str(where), count=1)  # a `Path` has one slash
+        raise OutputError(url, "is a URL, and results are written to local disks only", hint)
     try:
         yield
     except OSError as error:

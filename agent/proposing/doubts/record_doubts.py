@@ -10,7 +10,7 @@ from ingot.agent.proposing.doubts.row_doubts import row_doubts
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.readings import Draft, Reading
-from ingot.agent.proposing.rules.documents.text_copies import holds_text
+from ingot.agent.proposing.rules.text_copies import holds_text
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json

@@ -17,7 +17,7 @@ from ingot.agent.proposing.columns import (
     values_at,
 )
 from ingot.agent.proposing.doubts.turn_doubts import Doubt, message_lists, turn_doubts
-from ingot.agent.proposing.names import alias_tables, spell_name
+from ingot.agent.proposing.names import NAMED, alias_tables, spell_name
 from ingot.agent.proposing.proposal import select_parts, value_strings
 from ingot.agent.proposing.readings import Draft, Reading
 from ingot.agent.proposing.rules.answers.answer_keys import answer_reference
@@ -25,7 +25,7 @@ from ingot.agent.proposing.rules.answers.multiple_choice import find_options
 from ingot.agent.proposing.rules.answers.preference import RATED
 from ingot.agent.proposing.rules.answers.sides import SURE_SHARE, detect_language
 from ingot.agent.proposing.rules.documents.running_text import joins_documents
-from ingot.agent.proposing.rules.documents.text_copies import is_marked_copy
+from ingot.agent.proposing.rules.text_copies import is_marked_copy
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
@@ -182,7 +182,7 @@ def _option_doubts(reading: Reading, draft: Draft) -> Iterator[Doubt]:
     found = None if parts else find_options(reading.view, columns)
     left = found is not None and not found.paths & draft.used
     yield Doubt("options", float(left), "there are options of questions that are not used")
-    lettered = [c for c in columns if c.nature == "letter" and c.named("answer") >= 0.8]
+    lettered = [c for c in columns if c.nature == "letter" and c.named("answer") >= NAMED]
     numbered = [c for c in columns if found and answer_reference(found, c) not in (None, "text")]
     keys = [c.path for c in (*lettered, *numbered) if c.distinct > 1 and c.path not in draft.used]
     beside = draft.kind == "pt" and bool(keys)

@@ -13,7 +13,7 @@ from ingot.agent.proposing.columns import (
     texts_in,
     values_at,
 )
-from ingot.agent.proposing.names import name_strength, speaker_role
+from ingot.agent.proposing.names import NAMED, name_strength, speaker_role
 from ingot.agent.proposing.proposal import select_parts, value_strings
 from ingot.agent.proposing.readings import Draft, Reading, has_documents
 from ingot.agent.proposing.rules.conversations.row_groups import paged_reading
@@ -74,7 +74,7 @@ def turn_lists(view: View) -> list[TurnList]:
         if facts.types.get("object", 0) < 2 or not steps or not isinstance(steps[-1], Mark):
             continue
         parent = steps_text(steps[:-1]) or "$"
-        if name_strength(last_name(parent), "options") >= 0.8:
+        if name_strength(last_name(parent), "options") >= NAMED:
             continue
         held = [v for node in view.nodes[:_ROWS] for v in values_at(parent, node)]
         lists = [list(v.values()) if isinstance(v, dict) else v for v in held]
@@ -197,7 +197,7 @@ def _acts_as_speaker(one: Column, values: Sequence[Sequence[str]], by: Column) -
     known = {"user", "assistant"} <= {speaker_role(v) for v in told}
     several = sum(len(set(v)) > 1 for v in values) >= 0.5 * len(values)
     return several and (
-        known or one.named_own("speaker") >= 0.8 or bool(flag_roles(one.name, told))
+        known or one.named_own("speaker") >= NAMED or bool(flag_roles(one.name, told))
     )
 
 

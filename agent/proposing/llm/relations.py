@@ -11,6 +11,7 @@ from ingot.agent.privacy.redaction import (
 )
 from ingot.agent.proposing.columns import Column, View, list_path, parent_path, text_of
 from ingot.agent.proposing.llm.inventory import role_shares, role_values, short_text
+from ingot.agent.proposing.names import CLEAR
 from ingot.agent.proposing.readings import rows_by_shape
 from ingot.agent.proposing.rules.answers import answer_keys, multiple_choice, sides
 from ingot.converters.paths import join_path
@@ -277,7 +278,7 @@ def _condition_lines(columns: Sequence[Column], share: str) -> Iterator[str]:
 
 def _key_lines(columns: Sequence[Column]) -> Iterator[str]:
     """Values that name an element of a list of the same row by its key."""
-    for key in (c for c in columns if c.nested and c.named_own("speaker") < 0.9):
+    for key in (c for c in columns if c.nested and c.named_own("speaker") < CLEAR):
         doubled = any(len(set(row)) < len(row) for row in key.values)
         if doubled or (key.text and key.named("id") < _MOST_ROWS):
             continue

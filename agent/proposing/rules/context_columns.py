@@ -13,6 +13,9 @@ from ingot.agent.proposing.columns import (
     text_of,
 )
 from ingot.agent.proposing.names import (
+    CLEAR,
+    NAMED,
+    PLAIN,
     flags_bad_rows,
     language_code,
     left_out_values,
@@ -29,8 +32,8 @@ from ingot.agent.proposing.rules.answers.sides import (
     judged_partner,
     rival_columns,
 )
-from ingot.agent.proposing.rules.copies import containment_share, have_same_words
 from ingot.agent.proposing.rules.passages import Passages
+from ingot.agent.proposing.rules.text_copies import containment_share, have_same_words
 from ingot.agent.proposing.speakers import speaking_role
 from ingot.converters.paths import compile_path
 from ingot.converters.rows import Json
@@ -73,7 +76,7 @@ def _is_its_list(column: Column) -> bool:
     """Whether the list is called so: `system[*].text`, `system_instruction.parts[*].text`."""
     head = list_path(column.path)
     names = (last_name(head), *outer_names(head))
-    return any(name_strength(name, "system") >= 0.8 for name in names)
+    return any(name_strength(name, "system") >= NAMED for name in names)
 
 
 def _is_same_in_group(column: Column) -> bool:
@@ -116,7 +119,7 @@ def system_column(columns: Sequence[Column], taken: set[str]) -> Column | None:
     found = [
         c
         for c in columns
-        if (c.named("system") >= 0.8 or addresses_bot(c))
+        if (c.named("system") >= NAMED or addresses_bot(c))
         and c.path not in taken
         and c.present
         and not c.numeric
@@ -132,7 +135,7 @@ def rationale_column(columns: Sequence[Column], answer: Column, taken: set[str])
         for c in columns
         if c.path not in taken
         and c.text
-        and c.named("rationale") >= 0.8
+        and c.named("rationale") >= NAMED
         and c.fill > 0.3
         and not rival_columns(c, columns)
     ]
@@ -174,7 +177,7 @@ def _repeated_columns(placed: Sequence[Column], answer: Column) -> set[str]:
     for outer in placed:
         for inner in placed:
             if outer is not inner and inner.words >= 2 and containment_share(outer, inner) > 0.6:
-                filled = outer.named("context") < 0.95 and containment_share(outer, answer) > 0.6
+                filled = outer.named("context") < PLAIN and containment_share(outer, answer) > 0.6
                 found.add(outer.path if filled else inner.path)
     return found
 
@@ -201,39 +204,39 @@ def _names_all_elements(column: Column, question: Column) -> bool:
 
 def _is_plain_text(column: Column) -> bool:
     against = () if left_out_values("", [column.name]) else name_group("slots_of_no_context")
-    plain = all(column.named(kind) < 0.95 or column.named("context") == 1 for kind in against)
+    plain = all(column.named(kind) < PLAIN or column.named("context") == 1 for kind in against)
     return plain and bool(against)  # a note of the staff is said to nobody
 
 
 def _column_place(column: Column, cast: ColumnRoles) -> str | None:
     question = cast.question
-    task = question.named("instruction") < 0.9
-    wording = column.named("instruction") >= 0.8 and column.words >= 2
-    if task and wording and column.named("system") < 0.8:
+    task = question.named("instruction") < CLEAR
+    wording = column.named("instruction") >= NAMED and column.words >= 2
+    if task and wording and column.named("system") < NAMED:
         return "task"
     if column.nature != "text":
         return None
     if (
-        column.named("context") >= 0.8
+        column.named("context") >= NAMED
         and column.words >= 3
         and ((not have_same_words(column, cast.answer) and column.distinct > 1) or column.words > 8)
     ):
         return "context"
-    if column.named("input") >= 0.8 and question.named("input") < 0.8:
+    if column.named("input") >= NAMED and question.named("input") < NAMED:
         return "after"
     if _is_passage(column, cast):
         return "context"
     if _continues_question(column, question) or (
-        column.named("options") >= 0.95 and not cast.options
+        column.named("options") >= PLAIN and not cast.options
     ):
         return "after"
     if _stands_between(column, cast):
         return "after"
     asking = max(question.named("question"), question.named("body"), question.named("lead"))
     if asking >= 0.8 and _is_record_title(column) and column.looks("question") > 0.3:
-        return "title" if question.named("title") < 0.8 else None
+        return "title" if question.named("title") < NAMED else None
     asked = min(question.named("question"), column.named("question")) >= 0.9
-    asked = asked and column.named("title") < 0.8 and column.position > question.position
+    asked = asked and column.named("title") < NAMED and column.position > question.position
     return "after" if asked and judged_partner(column, question) else None
 
 
@@ -251,12 +254,12 @@ def _is_passage(column: Column, cast: ColumnRoles) -> bool:
 def _continues_question(column: Column, question: Column) -> bool:
     """Whether a column says at length what the question is about: the body under its title."""
     follows = max(column.named("lead"), column.named("body"))
-    if question.named("title") >= 0.8 and column.chars > question.chars:
+    if question.named("title") >= NAMED and column.chars > question.chars:
         same = spell_name(column.name).split("_")[0] == spell_name(question.name).split("_")[0]
         if same and max(follows, column.named("question")) >= 0.5:
             return True
-    unsaid = question.named("question") < 0.9 and question.named("instruction") < 0.9
-    if (question.named("title") < 0.9 and not unsaid) or column.nested or column.path[0] == "^":
+    unsaid = question.named("question") < CLEAR and question.named("instruction") < CLEAR
+    if (question.named("title") < CLEAR and not unsaid) or column.nested or column.path[0] == "^":
         return False
     return follows >= 0.8 and column.position > question.position and column.words >= 2
 
@@ -294,15 +297,15 @@ def _in_same_language(column: Column, question: Column) -> bool:
 
 def _is_record_title(column: Column) -> bool:
     """A title of the record itself, also one that says whose it is: `question_title`."""
-    asked = column.named_own("title") >= 0.8 and column.named_own("question") >= 0.5
-    return (column.named("title") >= 0.95 or asked) and not column.path.startswith("^")
+    asked = column.named_own("title") >= NAMED and column.named_own("question") >= 0.5
+    return (column.named("title") >= PLAIN or asked) and not column.path.startswith("^")
 
 
 def tools_value(view: View) -> Json:
     """Tool definitions beside a conversation, as JSON text; None where there are none."""
     for facts in view.facts.paths:
         plain = len(compile_path(facts.path).steps) == 1
-        if plain and name_strength(last_name(facts.path), "tools") >= 0.9:
+        if plain and name_strength(last_name(facts.path), "tools") >= CLEAR:
             if facts.types.get("list") or facts.types.get("object"):
                 return {"path": facts.path, "as": "json"}
             if facts.types.get("string"):
@@ -324,7 +327,7 @@ def good_rows_condition(
         if not known or tuple(outer_names(column.path)) not in beside:
             continue
         truths = column.facts.types.get("boolean", 0) >= 0.9 * len(column.present)
-        if truths and column.distinct == 2 and column.named("good") >= 0.9:
+        if truths and column.distinct == 2 and column.named("good") >= CLEAR:
             found.append({"path": column.path, "in": [True]})
         elif truths and column.distinct == 2 and flags_bad_rows(column.name):
             found.append({"path": column.path, "not_in": [True]})

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ingot.agent.proposing.columns import Column, View, parse_finite_number, text_of
-from ingot.agent.proposing.names import language_code, name_group, spell_name
+from ingot.agent.proposing.names import NAMED, language_code, name_group, spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.rules.answers.sides import SURE_SHARE, detect_language, languages_differ
 from ingot.converters.mapping.rows.executor import Record
@@ -45,7 +45,7 @@ def _score_original_id(column: Column, used: frozenset[str]) -> float:
     least = 0.9 if exact else 0.97
     if _unique_share(column) < least or len(column.present) < 2 or _has_fractions(column):
         return 0.0
-    named = column.named("id") * (0.7 if column.named("foreign_id") >= 0.8 else 1)
+    named = column.named("id") * (0.7 if column.named("foreign_id") >= NAMED else 1)
     shape = {"uuid": 0.35, "hash": 0.3, "url": 0.25, "file": 0.1}.get(column.nature, 0.0)
     if column.nature == "number" and named < 0.5:
         first = 0.3 if column.position == 0 else 0.0
@@ -79,7 +79,7 @@ def _has_fractions(column: Column) -> bool:
 def _score_place(column: Column) -> float:
     """An address or a file name identifies a record where nothing else does."""
     if column.nature == "url":
-        return 0.3 if column.named("url") >= 0.8 and _is_page_url(column) else 0.12
+        return 0.3 if column.named("url") >= NAMED and _is_page_url(column) else 0.12
     return 0.26 if spell_name(column.name) in ("file", "path", "filepath", "file_path") else 0.12
 
 
@@ -186,7 +186,7 @@ def _looks_like_language(text: str) -> bool:
 
 def _score_source(column: Column, used: frozenset[str]) -> float:
     """Where the text comes from: a few short names under a source's name."""
-    if column.path in used or column.named("source") < 0.8 or column.words > 6:
+    if column.path in used or column.named("source") < NAMED or column.words > 6:
         return 0.0
     if column.nature in ("number", "time", "letter", "empty"):
         return 0.0
@@ -206,14 +206,14 @@ def _score_quality(column: Column, used: frozenset[str]) -> float:
     # back again and again, as marks and votes do.
     if column.name == column.path == "score":
         return 0.4 if len(set(numbers)) > 0.8 * len(numbers) and len(used) <= 2 else 0.0
-    if column.named("quality") < 0.8 or column.named("not_quality") >= 1:
+    if column.named("quality") < NAMED or column.named("not_quality") >= 1:
         return 0.0
     return column.named("quality")
 
 
 def _score_token_count(column: Column, used: frozenset[str]) -> float:
     """Whole numbers under a name that says tokens."""
-    if column.path in used or not column.numeric or column.named("token_count") < 0.8:
+    if column.path in used or not column.numeric or column.named("token_count") < NAMED:
         return 0.0
     whole = all(t.isdigit() for t in column.present)
     return column.named("token_count") if whole and column.distinct > 1 else 0.0

@@ -15,7 +15,7 @@ from ingot.agent.proposing.columns import (
     total_chars,
     values_at,
 )
-from ingot.agent.proposing.names import name_strength
+from ingot.agent.proposing.names import NAMED, PLAIN, name_strength
 from ingot.converters.paths import quote_name
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts
@@ -44,7 +44,7 @@ def find_passages(view: View) -> Passages | None:
     for facts in view.facts.paths:
         if facts.path == "$" or "[*]" in facts.path:
             continue
-        if name_strength(last_name(facts.path), "context") < 0.8:
+        if name_strength(last_name(facts.path), "context") < NAMED:
             continue
         below = (f"{facts.path}.", f"{facts.path}[*].")
         if any(_is_selection_flag(f) for f in view.facts.paths if f.path.startswith(below)):
@@ -88,7 +88,7 @@ def _object_passages(view: View, head: str) -> Json:
     """Objects in a list, each with a text and perhaps a title."""
     inside = [f for f in view.facts.paths if f.path.startswith(f"{head}[*].") and f.chars]
     flat = [f for f in inside if f.path.count("[*]") == 1]
-    titles = [f for f in flat if name_strength(last_name(f.path), "title") >= 0.95]
+    titles = [f for f in flat if name_strength(last_name(f.path), "title") >= PLAIN]
     lists = [f for f in inside if f.path.endswith("[*]") and f.path.count("[*]") == 2]
     body = _longest_place([f for f in (*flat, *lists) if f not in titles])
     if body is None or not titles:
@@ -120,7 +120,7 @@ def _parallel_passages(view: View, head: str) -> Json:
         f for f in view.facts.paths if parent_path(f.path.split("[*]", 1)[0]) == head and f.chars
     ]
     lists = [f for f in inside if f.path.endswith("[*]")]
-    title = next((f for f in lists if name_strength(last_name(f.path), "title") >= 0.95), None)
+    title = next((f for f in lists if name_strength(last_name(f.path), "title") >= PLAIN), None)
     body = _longest_place([f for f in lists if f is not title])
     if title is None or body is None:
         return None

@@ -14,7 +14,7 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.names import speaker_role, spell_name, verdict_of
 from ingot.agent.proposing.rules.answers.sides import answer_strength
-from ingot.agent.proposing.rules.copies import drop_copies
+from ingot.agent.proposing.rules.text_copies import drop_copies
 from ingot.converters.paths import Node, RowError, compile_path
 from ingot.converters.rows import Json
 

@@ -14,7 +14,7 @@ from ingot.agent.proposing.columns import (
     total_chars,
     values_at,
 )
-from ingot.agent.proposing.names import name_strength, spell_name
+from ingot.agent.proposing.names import CLEAR, NAMED, PLAIN, name_strength, spell_name
 from ingot.agent.proposing.rules.answers.answer_keys import LETTERS, Options, answer_reference
 from ingot.agent.proposing.rules.answers.sides import (
     may_be_question,
@@ -165,7 +165,7 @@ def _object_options(view: View) -> Options | None:
         if not facts.path.endswith("[*]") or facts.path.count("[*]") != 1:
             continue
         head = list_path(facts.path)
-        named = name_strength(last_name(head), "options") >= 0.8
+        named = name_strength(last_name(head), "options") >= NAMED
         if facts.types.get("object") and (named or _have_letters(view, facts.path)):
             found = _labelled_objects(view, facts.path)
         elif facts.types.get("string") and name_strength(last_name(head), "options") < 1:
@@ -215,7 +215,7 @@ def _row_texts(view: View, path: str) -> tuple[tuple[str, ...], ...]:
 def _parallel_lists(view: View, path: str) -> Options | None:
     """`choices.text` with `choices.label` beside it."""
     stem = parent_path(list_path(path))
-    if stem == "$" or name_strength(last_name(stem), "options") < 0.8:
+    if stem == "$" or name_strength(last_name(stem), "options") < NAMED:
         return None
     for facts in view.facts.paths:
         beside = (
@@ -238,7 +238,7 @@ def find_options(view: View, columns: Sequence[Column]) -> Options | None:
     if objects:
         return objects
     lists = [
-        c for c in columns if c.many and c.named("options") >= 0.8 and c.named("rejected") < 0.8
+        c for c in columns if c.many and c.named("options") >= NAMED and c.named("rejected") < NAMED
     ]
     for column in lists:
         found = _list_options(column)
@@ -249,8 +249,10 @@ def find_options(view: View, columns: Sequence[Column]) -> Options | None:
 
 def numbered_answer_options(columns: Sequence[Column]) -> Options | None:
     """A list called answers that holds options: as many in all rows, a label is their number."""
-    labels = [c for c in columns if c.nature == "number" and c.named("label") >= 0.95]
-    for column in (c for c in columns if c.many and not c.nested and c.named_own("answer") >= 0.9):
+    labels = [c for c in columns if c.nature == "number" and c.named("label") >= PLAIN]
+    for column in (
+        c for c in columns if c.many and not c.nested and c.named_own("answer") >= CLEAR
+    ):
         sizes = {len(row) for row in column.values}
         options = _list_options(column) if len(sizes) == 1 else None
         if options and any(c.distinct > 1 and answer_reference(options, c) for c in labels):
@@ -275,7 +277,7 @@ def find_unnamed_choice(columns: Sequence[Column]) -> tuple[Column, Column, Opti
     those one with the question.
     """
     flat = [c for c in columns if not c.many]
-    if any((_column_letter(c) and len(c.name) == 1) or c.named("options") >= 0.8 for c in flat):
+    if any((_column_letter(c) and len(c.name) == 1) or c.named("options") >= NAMED for c in flat):
         return None
     for answer in (c for c in flat if c.nature == "letter"):
         count = _options_needed(answer)
@@ -284,7 +286,7 @@ def find_unnamed_choice(columns: Sequence[Column]) -> tuple[Column, Column, Opti
             continue
         options, question = before[-count:], before[-count - 1]
         told = all(c.nature in ("text", "label", "number", "mark", "time") for c in options)
-        named = any(c.named("answer") >= 0.9 or c.named("question") >= 0.9 for c in options)
+        named = any(c.named("answer") >= CLEAR or c.named("question") >= CLEAR for c in options)
         if told and not named and question.text and question.words >= 3:
             return question, answer, _columns_options(options)
     return None

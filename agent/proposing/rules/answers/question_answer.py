@@ -11,6 +11,7 @@ from ingot.agent.proposing.columns import (
     outer_names,
     parse_json_text,
 )
+from ingot.agent.proposing.names import NAMED
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, question_answer_messages
 from ingot.agent.proposing.rules.answers.accepted_answers import (
@@ -67,8 +68,8 @@ from ingot.agent.proposing.rules.context_columns import (
     user_turn_columns,
 )
 from ingot.agent.proposing.rules.conversations.transcripts import find_step_markers
-from ingot.agent.proposing.rules.copies import drop_copies
 from ingot.agent.proposing.rules.passages import Passages, find_passages
+from ingot.agent.proposing.rules.text_copies import drop_copies
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.profile import profile_values
 
@@ -136,7 +137,7 @@ def _first_filled(answer: Column) -> Json:
 def _question_parts(cast: ColumnRoles) -> list[Json]:
     parts: list[Json] = [c.path for c in cast.before]
     if cast.passages and cast.passages.value:
-        parts.insert(sum(c.named("instruction") >= 0.8 for c in cast.before), cast.passages.value)
+        parts.insert(sum(c.named("instruction") >= NAMED for c in cast.before), cast.passages.value)
     parts.append(cast.question.path)
     parts += [c.path for c in cast.after]
     if cast.options and (cast.how == "key" or not are_replies(cast.options)):
@@ -221,7 +222,9 @@ def _assign_columns(
     taken = {question.path, answer.path} | (cast.options.paths if cast.options else set())
     if cast.options and cast.how == "key":
         others = other_keys(cast.options, answer, columns)
-        prior = [c for c in others if c.named("rejected") >= 0.8 or answer.named("chosen") >= 0.8]
+        prior = [
+            c for c in others if c.named("rejected") >= NAMED or answer.named("chosen") >= NAMED
+        ]
         cast = replace(cast, provisional=prior[0] if prior else None)
     system = system_column(columns, taken)
     taken |= {system.path} if system else set()

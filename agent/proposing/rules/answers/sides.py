@@ -13,8 +13,15 @@ from ingot.agent.proposing.columns import (
     parse_whole_number,
     text_of,
 )
-from ingot.agent.proposing.names import language_code, name_strength, spell_name
-from ingot.agent.proposing.rules.copies import containment_share, have_same_words
+from ingot.agent.proposing.names import (
+    CLEAR,
+    NAMED,
+    PLAIN,
+    language_code,
+    name_strength,
+    spell_name,
+)
+from ingot.agent.proposing.rules.text_copies import containment_share, have_same_words
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import (
     LANGUAGE_CHARS,
@@ -132,14 +139,16 @@ def answer_strength(column: Column) -> float:
         column.named("rejected"), column.named("example")
     )
     against += 0.4 * column.named("context") * (name < 0.5)
-    against += 0.6 * (column.named("question") >= 0.9 and name < 0.5 and column.looks("code") < 0.5)
+    against += 0.6 * (
+        column.named("question") >= CLEAR and name < 0.5 and column.looks("code") < 0.5
+    )
     return name + code + prose - against - 0.3 * (column.looks("json") > 0.9)
 
 
 def is_tool_path(path: str) -> bool:
     """Whether a path leads into the definitions of tools."""
     names = (last_name(path), *outer_names(path))
-    return any(name_strength(name, "tools") >= 0.8 for name in names)
+    return any(name_strength(name, "tools") >= NAMED for name in names)
 
 
 def may_be_question(column: Column) -> bool:
@@ -162,7 +171,7 @@ def _is_pointer(column: Column, columns: Sequence[Column]) -> bool:
     """A number or a mark that stands for a row of some table, such as the reply to this one."""
     if column.words >= 3:
         return False
-    rows = [c for c in columns if c is not column and c.named("id") >= 0.8 and not c.many]
+    rows = [c for c in columns if c is not column and c.named("id") >= NAMED and not c.many]
     told = any(
         sum(t in set(c.present) for t in column.present) > len(column.present) / 2 for c in rows
     )
@@ -194,9 +203,9 @@ def is_heading(question: Column, answer: Column) -> bool:
     """Whether one text is only the title of the other, a summary or a body: nobody asks."""
     asked = max(question.named(slot) for slot in ("question", "instruction", "input"))
     told = max(answer.named(slot) for slot in ("answer", "chosen"))
-    body = answer.named("body") >= 0.8 and told < 0.8
-    titled = question.named("title") >= 0.8 and question.looks("question") < 0.3
-    return titled and (body or answer.named("lead") >= 0.8) and asked < 0.8
+    body = answer.named("body") >= NAMED and told < 0.8
+    titled = question.named("title") >= NAMED and question.looks("question") < 0.3
+    return titled and (body or answer.named("lead") >= NAMED) and asked < 0.8
 
 
 def _is_bare_label(column: Column, question: Column) -> bool:
@@ -224,7 +233,7 @@ def _is_filled_template(answer: Column, question: Column, replies: Sequence[Colu
     if question.words < 3 or containment_share(answer, question) < 0.8:
         return False
     inside = [c for c in replies if c.path not in (answer.path, question.path) and c.words >= 1]
-    return any(containment_share(answer, c) > 0.8 and c.named("answer") >= 0.8 for c in inside)
+    return any(containment_share(answer, c) > 0.8 and c.named("answer") >= NAMED for c in inside)
 
 
 def _contains_other(outer: Column, inner: Column) -> bool:
@@ -313,7 +322,7 @@ def _is_unnamed_answer(question: Column, answer: Column, replies: Sequence[Colum
     if max(answer.named("answer"), answer.named("chosen")) >= 0.5:
         return False
     return any(
-        c.named("answer") >= 0.95 and c.fill > 0.8 and c.path != question.path for c in replies
+        c.named("answer") >= PLAIN and c.fill > 0.8 and c.path != question.path for c in replies
     )
 
 
@@ -366,7 +375,7 @@ def is_explicit_pair(question: Column, answer: Column) -> bool:
         return question.looks("question") >= 0.6
     asked = max(question.named(slot) for slot in ("question", "instruction", "input"))
     replies = max(answer.named("answer"), answer.named("chosen"))
-    whole = replies >= 0.95 and answer.words >= 5 and question.named("body") >= 0.95
+    whole = replies >= 0.95 and answer.words >= 5 and question.named("body") >= PLAIN
     return (asked >= 0.75 and replies >= 0.7) or whole
 
 

@@ -14,7 +14,13 @@ from ingot.agent.proposing.columns import (
     parent_path,
     values_at,
 )
-from ingot.agent.proposing.names import name_strength, speaker_role
+from ingot.agent.proposing.names import (
+    CLEAR,
+    NAMED,
+    PLAIN,
+    name_strength,
+    speaker_role,
+)
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, Talk, joined_pieces, role_evidence
 from ingot.agent.proposing.rules.answers.preference import Verdict, differing_words, find_verdict
@@ -94,12 +100,12 @@ def _spoken_reply(view: View, talk: Talk) -> tuple[Json, str] | None:
         head = parent_path(facts.path)
         if (
             facts.path.startswith(talk.path)
-            or name_strength(last_name(facts.path), "speaker") < 0.9
+            or name_strength(last_name(facts.path), "speaker") < CLEAR
         ):
             continue
         columns = (*view.columns, *view.deep)
         inside = [c for c in columns if is_path_inside(c.path, head) and c.nature != "empty"]
-        told = [c for c in inside if c.named("utterance") >= 0.8 and c.path != facts.path]
+        told = [c for c in inside if c.named("utterance") >= NAMED and c.path != facts.path]
         best = max(told, key=lambda c: c.chars, default=None)
         if best:
             first = head.replace("[*]", "[0]")
@@ -115,16 +121,16 @@ def _spoken_reply(view: View, talk: Talk) -> tuple[Json, str] | None:
 def _answer_of_list(view: View, path: str) -> tuple[str, str] | None:
     """Of a list of answers the first, of a chosen conversation the last turn; and its column."""
     inside = [c for c in view.columns if c.path.startswith(path) and c.present]
-    told = [c for c in inside if list_path(c.path) == path and c.named_own("answer") >= 0.9]
+    told = [c for c in inside if list_path(c.path) == path and c.named_own("answer") >= CLEAR]
     if told and told[0].text:
         return told[0].path.replace("[*]", "[0]", 1), told[0].path
-    said = [c for c in inside if c.named("utterance") >= 0.8]
+    said = [c for c in inside if c.named("utterance") >= NAMED]
     last = max(said, key=lambda c: c.chars, default=None)
     return (last.path.replace("[*]", "[-1]", 1), last.path) if last else None
 
 
 def _can_end(column: Column, talk: Talk) -> bool:
-    number = column.nature == "number" and column.named("answer") >= 0.95
+    number = column.nature == "number" and column.named("answer") >= PLAIN
     spoken = number or column.nature in ("text", "label", "letter")
     return spoken and not is_below_talk(column, talk) and not column.nested
 
@@ -298,7 +304,7 @@ def _with_pairs_apart(view: View, draft: Draft) -> Draft:
 
 
 def _transcript_columns(view: View) -> Sequence[Column]:
-    texts = [c for c in view.texts if c.named("rejected") < 0.8 and not c.nested]
+    texts = [c for c in view.texts if c.named("rejected") < NAMED and not c.nested]
     return sorted(texts, key=lambda c: -c.chars)[:6]
 
 

@@ -8,10 +8,7 @@ from ingot.agent.proposing.columns import (
     View,
     last_name,
 )
-from ingot.agent.proposing.names import (
-    name_strength,
-    speaker_role,
-)
+from ingot.agent.proposing.names import NAMED, name_strength, speaker_role
 from ingot.agent.proposing.readings import (
     Field,
     Talk,
@@ -300,7 +297,7 @@ def find_talks(view: View) -> list[Talk]:
     found: list[Talk] = []
     for path, element in list_elements(view):
         slots = ("rejected", "example", "options") if path != "$" else ()
-        if any(name_strength(last_name(path), slot) >= 0.8 for slot in slots):
+        if any(name_strength(last_name(path), slot) >= NAMED for slot in slots):
             continue
         fields = element_fields(view, element)
         talk = (

@@ -7,6 +7,8 @@ from itertools import permutations, product
 
 from ingot.agent.proposing.columns import View, last_name, parse_json_text, text_of, values_at
 from ingot.agent.proposing.names import (
+    NAMED,
+    PLAIN,
     left_out_values,
     name_strength,
     speaker_role,
@@ -39,7 +41,7 @@ def step_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk 
         for f in own
         if speaker_role(last_name(f.path)) == "tool" and "[" not in f.path[len(element) :]
     ]
-    thought = [f for f in own if name_strength(last_name(f.path), "rationale") >= 0.95 and f.chars]
+    thought = [f for f in own if name_strength(last_name(f.path), "rationale") >= PLAIN and f.chars]
     acted = [
         f
         for f in own
@@ -272,7 +274,7 @@ def _named_role(name: str) -> str | None:
     role, (asked, answered) = speaker_role(name), name_sides(name)
     if role in _ROLES:
         return role
-    if name_strength(name, "rationale") >= 0.95 or spell_name(name) in _ACTIONS:
+    if name_strength(name, "rationale") >= PLAIN or spell_name(name) in _ACTIONS:
         return "assistant"
     if max(asked, answered) < 0.9:
         return None
@@ -363,7 +365,7 @@ def two_key_talk(view: View, path: str, element: str, fields: list[Field]) -> Ta
     if score < 1.2:
         return None
     system = [
-        f for f in texts if name_strength(f.name, "system") >= 0.8 and f not in (user, assistant)
+        f for f in texts if name_strength(f.name, "system") >= NAMED and f not in (user, assistant)
     ]
     entries = [
         {"each": element, "role": "user", "content": _side_text(view, element, user)},

@@ -14,10 +14,17 @@ from ingot.agent.proposing.columns import (
     start_alike,
     text_of,
 )
-from ingot.agent.proposing.names import name_group, name_strength, speaker_role, spell_name
+from ingot.agent.proposing.names import (
+    NAMED,
+    PLAIN,
+    name_group,
+    name_strength,
+    speaker_role,
+    spell_name,
+)
 from ingot.agent.proposing.readings import Reading
 from ingot.agent.proposing.rules.documents.current_rows import current_rows_condition
-from ingot.agent.proposing.rules.documents.text_copies import shared_share
+from ingot.agent.proposing.rules.text_copies import shared_share
 from ingot.agent.proposing.speaker_codes import MOST_CODES, find_sides
 from ingot.agent.proposing.speakers import flag_roles, roles_of_values
 from ingot.converters.rows import MappingDocument
@@ -174,7 +181,7 @@ def _current_groups(view: View, body: Column, groups: dict[str, list[int]]) -> d
 
 def _are_paragraphs(view: View, body: Column, by: Column, groups: dict[str, list[int]]) -> bool:
     """Whether numbered rows are parts of one text: no titles of their own, and common facts."""
-    own = any(c.named("title") >= 0.8 and c.distinct > 0.5 * len(c.present) for c in view.columns)
+    own = any(c.named("title") >= NAMED and c.distinct > 0.5 * len(c.present) for c in view.columns)
     several = len(by.texts) >= _PARTS * by.distinct and body.words <= _PARAGRAPH
     if own or not several or is_single_turn(view) or _are_versions(body, groups):
         return False
@@ -299,7 +306,7 @@ def _find_order(view: View, by: Column, groups: list[list[int]]) -> RowOrder | N
     ]
     as_read = RowOrder(None, "in the order of the file")
     if follows is not None:
-        ids = [_id_order(c) for c in view.columns if c.named("id") >= 0.95]
+        ids = [_id_order(c) for c in view.columns if c.named("id") >= PLAIN]
         tried = [*named, as_read, *ids]
         return next((one for one in tried if _order_agrees(one, follows, groups)), None)
     if named:
@@ -317,7 +324,7 @@ def _speaks_in_turn(view: View, by: Column, groups: list[list[int]]) -> bool:
         if roles_of_values(column.name, column.facts, said):
             return True
         several = sum(len(set(one)) > 1 for one in said) > 0.8 * len(said)
-        if several and column.named_own("speaker") >= 0.8:
+        if several and column.named_own("speaker") >= NAMED:
             return True
     return False
 
@@ -341,7 +348,7 @@ def _restarting_order(view: View, by: Column) -> Column | None:
         lists = [g for g in groups.values() if len(g) > 1]
         rises = all(len(set(g)) == len(g) for g in lists)
         starts = len({min(g) for g in groups.values()}) <= max(2, 0.2 * len(groups))
-        if lists and rises and (starts or name_strength(column.name, "order") >= 0.8):
+        if lists and rises and (starts or name_strength(column.name, "order") >= NAMED):
             return column
     return None
 
@@ -360,7 +367,7 @@ def _time_order(view: View, groups: list[list[int]]) -> list[Column]:
 def is_sortable_time(column: Column) -> bool:
     """Years first, so that texts sort as times do; or numbers that a name calls a time."""
     if column.numeric:
-        return column.named_own("time") >= 0.8
+        return column.named_own("time") >= NAMED
     return column.nature == "time" and all(text[:4].isdigit() for text in column.present)
 
 

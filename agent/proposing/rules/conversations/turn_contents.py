@@ -6,6 +6,8 @@ from itertools import pairwise
 
 from ingot.agent.proposing.columns import View, last_name, text_of, values_at
 from ingot.agent.proposing.names import (
+    CLEAR,
+    PLAIN,
     alias_tables,
     left_out_values,
     name_strength,
@@ -78,7 +80,7 @@ def find_content(view: View, element: str, fields: list[Field], not_this: str) -
     flat = [(_plain_weight(view, element, f), f.inner) for f in fields if f.inner != not_this]
     best = max(flat, default=(0.0, ""))
     said = any(  # annotations of a text that everybody speaks repeat it, however long they are
-        f.facts.filled > 0.9 * f.facts.places and name_strength(f.name, "utterance") >= 0.9
+        f.facts.filled > 0.9 * f.facts.places and name_strength(f.name, "utterance") >= CLEAR
         for f in fields
         if text_weight(f) > 0
     )
@@ -123,7 +125,7 @@ def mask_field(view: View, element: str, fields: list[Field], role: dict[str, Js
     for one in fields:
         values = {value for value, _ in one.facts.values}
         plain = values and values <= {"true", "false", 0, 1}
-        named = name_strength(one.name, "weight") >= 0.9
+        named = name_strength(one.name, "weight") >= CLEAR
         if plain and named and not _mark_is_users(view, element, one.inner, role):
             return one.inner
     return None
@@ -147,7 +149,7 @@ def with_tool_calls(view: View, element: str, content: str, said: Json) -> Json:
         calls = inner in alias_tables()["assistant_calls"] and facts.types.get("list")
         if calls and facts.items and facts.items.low > 0:
             parts.append({"path": inner, "as": "json"})
-        reasons = quote_name(inner) == inner and name_strength(inner, "rationale") >= 0.95
+        reasons = quote_name(inner) == inner and name_strength(inner, "rationale") >= PLAIN
         if inner and inner != content and reasons and facts.chars:
             parts.insert(0, inner)
     return join_parts(parts)
@@ -222,7 +224,7 @@ def spoken_text(view: View, element: str, content: str, fields: list[Field]) -> 
         for f in view.facts.paths
         if f.path.startswith(f"{path}[*].")
         and f.chars
-        and name_strength(last_name(f.path), "utterance") >= 0.9
+        and name_strength(last_name(f.path), "utterance") >= CLEAR
     ]
     facts = view.facts.get(path)
     if "[*]" in content:

@@ -5,12 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ingot.agent.proposing.columns import Column, View, outer_names
-from ingot.agent.proposing.names import (
-    flags_bad_rows,
-    name_group,
-    spell_name,
-    verdict_of,
-)
+from ingot.agent.proposing.names import NAMED, flags_bad_rows, name_group, spell_name, verdict_of
 from ingot.agent.proposing.rules.context_columns import good_rows_condition
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import count_words
@@ -72,7 +67,7 @@ def _column_condition(view: View, column: Column) -> dict[str, Json]:
     gone = [v for v in values if spell_name(v) in _no_documents()]
     if standing:
         gone += [v for v in values if verdict_of(v) == "gone" and v not in gone]
-    elif column.named("label") < 0.8:
+    elif column.named("label") < NAMED:
         return {}
     if standing and not gone:
         gone = _superseded_values(view, column.texts, values)

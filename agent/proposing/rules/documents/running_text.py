@@ -15,14 +15,22 @@ from ingot.agent.proposing.columns import (
     text_of,
     values_at,
 )
-from ingot.agent.proposing.names import name_group, name_strength, spell_name
+from ingot.agent.proposing.names import (
+    CLEAR,
+    NAMED,
+    PLAIN,
+    name_group,
+    name_strength,
+    spell_name,
+)
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, has_documents, join_parts
 from ingot.agent.proposing.rules.answers.sides import detect_language
 from ingot.agent.proposing.rules.documents.current_rows import current_rows_condition
 from ingot.agent.proposing.rules.documents.cut_texts import find_cut_text
 from ingot.agent.proposing.rules.documents.element_filters import keep_elements
-from ingot.agent.proposing.rules.documents.text_copies import (
+from ingot.agent.proposing.rules.documents.typed_blocks import find_typed_blocks
+from ingot.agent.proposing.rules.text_copies import (
     bare_words,
     ends_in_site_name,
     holds_text,
@@ -31,7 +39,6 @@ from ingot.agent.proposing.rules.documents.text_copies import (
     is_marked_copy,
     restates,
 )
-from ingot.agent.proposing.rules.documents.typed_blocks import find_typed_blocks
 from ingot.agent.proposing.speakers import TURN_NAMES
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json, MappingDocument
@@ -150,7 +157,7 @@ def _prefix_share(body: Column, column: Column) -> float:
     both = paired_texts(body, column)
     if not both:
         return 1.0
-    if column.named("title") >= 0.8:
+    if column.named("title") >= NAMED:
         return sum(bare_words(b).startswith(bare_words(t)) for b, t in both) / len(both)
     return sum(holds_text(b, t) for b, t in both) / len(both)
 
@@ -159,20 +166,20 @@ def is_prose_part(column: Column) -> bool:
     """A title, or running text of the record itself."""
     if not may_be_text(column) or not _is_varied(column):
         return False
-    title = column.named("title") >= 0.9 and _is_heading_column(column)
+    title = column.named("title") >= CLEAR and _is_heading_column(column)
     prose = column.looks("prose") > 0.5 and column.words >= 4 and off_text_strength(column) < 0.8
     return title or (prose and not _names_a_thing(column))
 
 
 def _is_described(column: Column) -> bool:
-    return any(name_strength(name, "metadata") >= 0.95 for name in outer_names(column.path))
+    return any(name_strength(name, "metadata") >= PLAIN for name in outer_names(column.path))
 
 
 def _belongs_to_text(column: Column, body: Column) -> bool:
     """Whether a column belongs into the text: a title, or prose that the body does not hold."""
     if column.path == body.path or not may_be_text(column) or _prefix_share(body, column) > 0.5:
         return False
-    if not _is_varied(column) and column.named("title") < 0.9:
+    if not _is_varied(column) and column.named("title") < CLEAR:
         return False
     if _prefix_share(column, body) > 0.8:
         return False
@@ -185,9 +192,9 @@ def _belongs_to_text(column: Column, body: Column) -> bool:
     again = column.nested and has_several(column)
     if again and all(len(set(map(text_of, row))) < 2 for row in column.values):
         return False  # what is said once of the whole is not said again at each part
-    title = column.named("title") >= 0.9 and not column.many and _is_heading_column(column)
+    title = column.named("title") >= CLEAR and not column.many and _is_heading_column(column)
     title = title or _is_heading_of(column, body)
-    lead = column.named("lead") >= 0.8 and column.words >= 3
+    lead = column.named("lead") >= NAMED and column.words >= 3
     known = max(map(column.named, ("body", "question", "answer", "context")))
     least = 1.5 if column.position == body.position - 1 else 3.5  # a heading is right before it
     own = column.distinct > 0.9 * len(column.present)
@@ -202,7 +209,7 @@ def _is_made_of_text(column: Column, body: Column) -> bool:
     """A preview, a machine's summary, a note, or words that come in every row."""
     about = is_about_text(column, body) and not is_about_text(body, column)
     filled = is_filled_template(column) and not is_filled_template(body)
-    return about or (filled and column.named("title") < 0.8) or ends_in_site_name(column)
+    return about or (filled and column.named("title") < NAMED) or ends_in_site_name(column)
 
 
 def _is_heading_of(column: Column, body: Column) -> bool:
@@ -251,12 +258,12 @@ def _is_heading_column(column: Column) -> bool:
 
 def _is_announcement(column: Column) -> bool:
     """Whether a text only announces another: without that there is nothing to read."""
-    told = column.named("lead") >= 0.8 and column.looks("sentence") < 0.8
-    return column.named("title") >= 0.8 or told or column.words < 6
+    told = column.named("lead") >= NAMED and column.looks("sentence") < 0.8
+    return column.named("title") >= NAMED or told or column.words < 6
 
 
 def _part_order(column: Column, body: Column) -> tuple[int, int]:
-    first = 0 if column.named("title") >= 0.9 else 1 if column.named("opening") >= 0.9 else 2
+    first = 0 if column.named("title") >= CLEAR else 1 if column.named("opening") >= CLEAR else 2
     return 2 if column.path == body.path else first, column.position
 
 
@@ -272,7 +279,7 @@ def _body_quality(body: Column) -> float:
 
 def joins_documents(view: View, taken: Iterable[str]) -> str:
     """The list whose elements are taken as one text though each looks like a document, or ""."""
-    if any(c.named_own("title") >= 0.95 and "[*]" not in c.path for c in view.columns):
+    if any(c.named_own("title") >= PLAIN and "[*]" not in c.path for c in view.columns):
         return ""  # what has a title as a whole has chapters
     heads = {p[: p.rfind("[*]") + 3] for p in taken if "[*]" in p and not p.endswith("[*]")}
     for element in sorted(heads):
@@ -303,7 +310,7 @@ def _is_cut_elsewhere(pieces: Column, columns: Sequence[Column]) -> bool:
 
 def _without_made_texts(columns: Sequence[Column]) -> list[Column]:
     """The columns without summaries and the like, unless nothing of some length is left."""
-    known = [c for c in columns if c.named("body") >= 0.9]
+    known = [c for c in columns if c.named("body") >= CLEAR]
     real = [c for c in columns if c in known or not is_filled_template(c)]
     real = [c for c in real if not is_about_text(c, c)]
     return real if 3 * sum(c.chars for c in real) > sum(c.chars for c in columns) else list(columns)
@@ -344,7 +351,7 @@ def _find_body_value(view: View, body: Column) -> tuple[Json, list[str]]:
         for c in view.columns
         if c.path.startswith(element)
         and c is not body
-        and c.named_own("title") >= 0.9
+        and c.named_own("title") >= CLEAR
         and 3 * c.facts.distinct > c.facts.filled  # the type of a section is no heading
         and c.words >= 0.5
         and c.fill > 0.5
@@ -362,7 +369,7 @@ def _find_body_value(view: View, body: Column) -> tuple[Json, list[str]]:
 def _most_confidence(view: View, body: Column) -> float:
     """The most that a draft may claim: pieces of texts and turns of dialogues are no documents."""
     spoken = spell_name(body.name) in TURN_NAMES
-    turns = spoken and any(c.named_own("speaker") >= 0.8 for c in view.columns)
+    turns = spoken and any(c.named_own("speaker") >= NAMED for c in view.columns)
     return _CUT if turns or (len(view.columns) == 1 and is_separated(body)) else 1.0
 
 
@@ -382,7 +389,7 @@ def _most_of_parts(body: Column, others: Sequence[Column]) -> float:
 
 def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
     value, taken, readable = _find_kept_value(view, body)
-    prompts = max(body.named("question"), body.named("turns")) >= 0.9 and body.named("body") < 0.9
+    prompts = max(body.named("question"), body.named("turns")) >= 0.9 and body.named("body") < CLEAR
     free = [c for c in view.columns if c.path not in taken]
     if len(taken) > 1:  # a list has been read with all that belongs to it
         free = [c for c in free if not is_path_inside(c.path, list_path(taken[0]))]

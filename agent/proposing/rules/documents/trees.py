@@ -11,7 +11,7 @@ from ingot.agent.proposing.columns import (
     total_chars,
     values_at,
 )
-from ingot.agent.proposing.names import name_strength
+from ingot.agent.proposing.names import CLEAR, name_strength
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, join_parts
 from ingot.agent.proposing.rules.documents.running_text import is_prose_part
@@ -90,7 +90,7 @@ def section_tree_drafts(view: View) -> list[Draft]:
     if tree is None:
         return []
     flat = [c for c in view.columns if not c.many and is_prose_part(c)]
-    flat.sort(key=lambda c: (c.named("title") < 0.9, c.position))
+    flat.sort(key=lambda c: (c.named("title") < CLEAR, c.position))
     chars = sum(c.chars for c in flat)
     share = tree.chars / max(1, chars + tree.chars)
     if share < _LEAST_SHARE:
@@ -126,7 +126,7 @@ def section_tree_drafts(view: View) -> list[Draft]:
 
 def _lead_of_all(flat: Sequence[Column], view: View, tree: SectionTree) -> Column | None:
     """A text that every row with sections has; rows without it are no documents."""
-    leads = [c for c in flat if c.named("title") < 0.9 and c.words >= 4]
+    leads = [c for c in flat if c.named("title") < CLEAR and c.words >= 4]
     rows = [Node(node.value) for node in view.nodes[:_ROWS]]
     for lead in leads[:1]:
         both = zip(lead.texts, rows, strict=False)
