@@ -287,7 +287,7 @@ def test_numbers_that_are_not_finite_are_noted_and_lose_no_row() -> None:
     )
     note = "NaN or Infinity was read as null: 67 numbers in 67 rows, the first in nan.jsonl row 1"
     assert ran.exit_code == 0, ran.output
-    assert f"warning   {note}\n" in ran.stdout
+    assert f"warning  {note}\n" in ran.stdout
     assert "200 converted, 0 rejected" in ran.stdout
     report = Path("out/report.md").read_text()
     assert report.count(note) == 2  # of the sample, and of all rows
