@@ -280,6 +280,15 @@ def join_inner_path(element: str, inner: str) -> str:
     return element + inner if inner.startswith("[") else f"{element}.{inner}"
 
 
+def seen_from_element(value: Json) -> Json:
+    """A value of a row as an element of a list in it reads it: a path, or what holds one."""
+    if isinstance(value, str):
+        return join_inner_path("^", value)
+    if isinstance(value, list):
+        return [seen_from_element(one) for one in value]
+    return {**value, "path": seen_from_element(value["path"])} if "path" in value else value
+
+
 def list_elements(view: View) -> Iterator[tuple[str, str]]:
     """Places with several elements: their path, and the path of an element (`[*]` or `.*`)."""
     for facts in view.facts.paths:
