@@ -9,7 +9,7 @@ from ingot.agent.proposing.columns import last_name, text_of, values_at
 from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.speakers import flag_roles
 from ingot.converters.mapping.language import META_KEYS, ROLES
-from ingot.converters.paths import Node
+from ingot.converters.paths import Node, PathSyntaxError
 from ingot.converters.rows import Json, MappingDocument
 
 _KEYS = re.compile(r"(?:^|\s+)(speaker|text|roles)=")
@@ -23,13 +23,13 @@ def parse_message_list(
     """Return the edits that make one message per element: `LIST speaker=F text=F roles=...`."""
     path, *rest = _KEYS.split(text)
     found = dict(zip(rest[::2], map(str.strip, rest[1::2]), strict=True))
-    each, path = path.strip(), path.strip()
+    each = path = _unquote(path)
     if not each or not found.get("text") or len(found) < len(rest) / 2:
         raise ValueSyntaxError("a list, then speaker=FIELD (if there is one) and text=FIELD")
     if " " in each and not any(one.startswith(each) for one in fields):
         raise ValueSyntaxError(f"there is no field {each!r}")
     each = each if each.endswith(("[*]", ".*")) else f"{each}[*]"
-    role = _parse_roles(found.get("roles", ""), found.get("speaker"))
+    role = _parse_roles(found.get("roles", ""), _unquote(found.get("speaker", "")) or None)
     content, where = parse_parts(found["text"]), list[Edit]()
     before: list[Edit] = []
     if layout.get("each") and any(one.startswith(path) for one in fields):
@@ -65,10 +65,10 @@ def _parse_roles(text: str, speaker: str | None) -> Json:
     for name, _, role in pairs:
         if not name or role not in _NAMED:
             raise ValueSyntaxError(f"roles are NAME:ROLE, and ROLE is one of {', '.join(_NAMED)}")
-    return {"path": speaker, "map": [{"value": _name(n), "role": role} for n, _, role in pairs]}
+    return {"path": speaker, "map": [{"value": _unquote(n), "role": role} for n, _, role in pairs]}
 
 
-def _name(text: str) -> str:
+def _unquote(text: str) -> str:
     text = text.strip()
     return text[1:-1] if len(text) > 2 and text[0] == text[-1] == '"' else text
 
@@ -82,7 +82,10 @@ def _with_known_roles(message: MappingDocument, nodes: Sequence[Node]) -> Mappin
     role = message.get("role")
     if not isinstance(role, dict) or role.get("map") != [] or not isinstance(role["path"], str):
         return message
-    names = list(dict.fromkeys(_speakers(message, role["path"], nodes)))
+    try:
+        names = list(dict.fromkeys(_speakers(message, role["path"], nodes)))
+    except PathSyntaxError:  # which the check of the mapping names
+        return message
     if set(names) <= set(ROLES):
         return message
     flags = flag_roles(last_name(role["path"]), names)

@@ -234,11 +234,14 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
         "records hold a text that is an id, an address or masked",
         stop,
     )
-    if "answers" in content.usual:
+    talks = content.transcripts
+    if "answers" not in content.usual:  # documents that all are conversations are meant to be
+        talks = min(talks, content.records - talks)
+    if "answers" in content.usual or talks:
         yield _share_gate(
             "conversations in one text",
-            (content.transcripts, content.records, MOST_TRANSCRIPTS),
-            "records hold a whole conversation in one message",
+            (talks, content.records, MOST_TRANSCRIPTS),
+            "records hold a whole conversation in one text",
             stop,
         )
     if content.timestamps:

@@ -99,16 +99,23 @@ def _column_names(heads: Sequence[str], mark: str, width: int) -> list[str]:
 
 
 def find_books(source: Source, texts: Sequence[str]) -> Literal["yes", "maybe", "no"]:
-    """Whether each of several files is one work or chapter, in paragraphs between blank lines."""
-    if len(source.files) < 2 or len(texts) < 2:
-        return "no"
+    """Whether each file is one work or chapter, in paragraphs between blank lines.
+
+    Headings of chapters say so whatever the files are called; a single file may hold several works.
+    """
     blocks = [_head_blocks(text) for text in texts]
-    prose = sum(map(_are_paragraphs, blocks))
-    names = _name_kind([file.name.rpartition("/")[2].partition(".")[0] for file in source.files])
-    if prose < _SHARE * len(blocks) or names == "parts":
+    stems = [file.name.rpartition("/")[2].partition(".")[0].lower() for file in source.files]
+    splits = any(map(_SPLITS.search, stems))
+    prose, headed, told = (
+        sum(map(holds, blocks)) >= _SHARE * len(blocks)
+        for holds in (_are_paragraphs, _has_chapter, _is_told)
+    )
+    if not blocks or not prose or (splits and not headed):
         return "no"
-    told = sum(_has_title(one) or _has_speech(one) for one in blocks)
-    return "yes" if names == "works" and told >= _SHARE * len(blocks) else "maybe"
+    several, names = len(stems) > 1, _name_kind(stems)
+    if several and told and not splits and (names == "works" or headed):
+        return "yes"
+    return "maybe" if told or (several and names != "parts") else "no"
 
 
 def _head_blocks(text: str) -> list[str]:
@@ -129,24 +136,29 @@ def _are_paragraphs(blocks: Sequence[str]) -> bool:
 
 def _name_kind(stems: Sequence[str]) -> Literal["works", "parts", "unclear"]:
     """Whether names are those of works or chapters, or number the parts of one collection."""
-    if any(_SPLITS.search(stem.lower()) for stem in stems):
-        return "parts"
-    words = [_NO_LETTERS.sub(" ", stem.lower()).strip() for stem in stems]
+    words = [_NO_LETTERS.sub(" ", stem).strip() for stem in stems]
     if all(words) and len(set(words)) > _SHARE * len(words):
         return "works"
     if not any(words):
         return "unclear"
-    return "works" if all(_CHAPTER.search(stem.lower()) for stem in stems) else "parts"
+    return "works" if all(map(_CHAPTER.search, stems)) else "parts"
 
 
-def _has_title(blocks: Sequence[str]) -> bool:
-    """Whether the text begins with a title or a heading: a short line that is no sentence."""
-    first = blocks[0]
-    return len(first) <= _TITLE and "\n" not in first and not _STOPS.search(first)
+def _is_told(blocks: Sequence[str]) -> bool:
+    """Whether a text begins with a title, has chapters, or paragraphs of speech."""
+    speech = sum(one[0] in _OPENING for one in blocks) > _SPEECH * len(blocks)
+    titled = any(_is_short(one) and not _STOPS.search(one) for one in blocks[:1])
+    return speech or titled or _has_chapter(blocks)
 
 
-def _has_speech(blocks: Sequence[str]) -> bool:
-    return sum(one[0] in _OPENING for one in blocks) > _SPEECH * len(blocks)
+def _has_chapter(blocks: Sequence[str]) -> bool:
+    """Whether one of the first blocks is the heading of a chapter."""
+    heads = [one.strip("#*=_ ").lower() for one in blocks[:_HEADS] if _is_short(one)]
+    return any(map(_CHAPTER.match, heads))
+
+
+def _is_short(block: str) -> bool:
+    return len(block) <= _TITLE and "\n" not in block
 
 
 def is_hard_wrapped(texts: Sequence[str]) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ingot.agent.proposing.columns import (
@@ -164,12 +164,29 @@ def has_documents(view: View) -> bool:
 
 
 def rows_by_shape(rows: Sequence[Json]) -> list[list[Json]]:
-    """Rows parted by their keys, where a file mixes records of different kinds; largest first."""
-    kinds: Counter[frozenset[str]] = Counter()
-    for row in rows:
-        if not isinstance(row, dict):
-            return []
-        kinds[frozenset(k for k, v in row.items() if v not in (None, "", []))] += 1
+    """Rows parted by their keys, else by those of the objects in their lists; largest first."""
+    if not all(isinstance(row, dict) for row in rows):
+        return []
+    return _rows_by_keys(rows, _filled_keys) or _rows_by_keys(rows, _keys_in_lists)
+
+
+def _filled_keys(row: dict[str, Json]) -> frozenset[str]:
+    return frozenset(key for key, value in row.items() if value not in (None, "", []))
+
+
+def _keys_in_lists(row: dict[str, Json]) -> frozenset[str]:
+    lists = [(key, one) for key, one in row.items() if isinstance(one, list)]
+    inside = [(key, one) for key, held in lists for one in held if isinstance(one, dict)]
+    return frozenset(f"{key}.{inner}" for key, one in inside for inner in _filled_keys(one))
+
+
+_SMALLEST_PART = 0.02  # of the rows: the coverage that a mapping needs leaves room for fewer
+
+
+def _rows_by_keys(
+    rows: Sequence[dict[str, Json]], keys_of: Callable[[dict[str, Json]], frozenset[str]]
+) -> list[list[Json]]:
+    kinds = Counter(map(keys_of, rows))
     heads: list[frozenset[str]] = []
     for keys, _ in kinds.most_common():
         if keys and not any(len(keys & head) > 0.5 * min(len(keys), len(head)) for head in heads):
@@ -178,9 +195,9 @@ def rows_by_shape(rows: Sequence[Json]) -> list[list[Json]]:
         return []
     parted: dict[frozenset[str], list[Json]] = {head: [] for head in heads}
     for row in rows:
-        keys = frozenset(row) or heads[0]
+        keys = keys_of(row) or heads[0]
         parted[max(heads, key=lambda head: len(keys & head) / len(keys | head))].append(row)
-    large = [part for part in parted.values() if len(part) >= max(2, 0.05 * len(rows))]
+    large = [part for part in parted.values() if len(part) >= max(2, _SMALLEST_PART * len(rows))]
     return large if 2 <= len(large) <= 5 else []
 
 
@@ -279,6 +296,15 @@ def join_inner_path(element: str, inner: str) -> str:
     if inner == "$":
         return element
     return element + inner if inner.startswith("[") else f"{element}.{inner}"
+
+
+def seen_from_element(value: Json) -> Json:
+    """A value of a row as an element of a list in it reads it: a path, or what holds one."""
+    if isinstance(value, str):
+        return join_inner_path("^", value)
+    if isinstance(value, list):
+        return [seen_from_element(one) for one in value]
+    return {**value, "path": seen_from_element(value["path"])} if "path" in value else value
 
 
 def list_elements(view: View) -> Iterator[tuple[str, str]]:

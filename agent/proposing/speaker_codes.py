@@ -46,7 +46,9 @@ def find_sides(talks: Sequence[Sequence[Turn]]) -> Sides | None:
     equal = sum(len({text for _, text, *_ in talk}) == 1 for talk in kept if len(talk) > 1)
     if both < _USUAL * len(talks) or answered < _ANSWERED or 2 * equal > len(kept):
         return None
-    if not all(_stands_aside(code, talks, counts.total()) for code in others):
+    named = {"user", "assistant"} <= set(map(speaker_role, pair))  # no codes: others are somebody
+    turns = 0 if named else counts.total()
+    if not all(_stands_aside(code, talks, turns) for code in others):
         return None
     told = _find_user([talk for talk in kept if talk], pair)
     if told is None:

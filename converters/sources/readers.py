@@ -187,32 +187,37 @@ _UNREAD_KINDS = {
     "a PDF document": "pdf",
     "an Office document": "doc docx xls xlsx ppt pptx odt ods rtf",
     "an HTML page": "html htm",
+    "an ORC file": "orc",
+    "an Avro file": "avro",
 }
 _UNREAD_ENDINGS = {
     ending: kind + UNREAD for kind, endings in _UNREAD_KINDS.items() for ending in endings.split()
 }
 BINARY = "binary data"
-_BINARY_MAGIC = (
-    (b"\x89PNG", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
-    (b"GIF8", "a GIF image"),
-    (b"%PDF", "a PDF document"),
-    (b"\x7fELF", "a program"),
-    (b"MZ", "a program"),
-    (b"\x93NUMPY", "a NumPy array, which is not read"),
-    (b"\x89HDF", "an HDF5 file, which is not read"),
-    (b"SQLite format 3", "an SQLite database, which is not read"),
-    (b"Rar!", "a RAR archive, which is not read: unpack it"),
-    (b"7z\xbc\xaf", "a 7z archive, which is not read: unpack it"),
-    (b"ORC", "an ORC file, which is not read"),
-    (b"Obj\x01", "an Avro file, which is not read"),
-    (b"\x80\x02", "a pickle, which is never read"),
-    (b"\x80\x03", "a pickle, which is never read"),
-    (b"\x80\x04", "a pickle, which is never read"),
-    (b"\x80\x05", "a pickle, which is never read"),
-)
-
-
+# What a file is by its first bytes. A magic of plain letters has a control byte behind it in a file
+# of its format, and none in a text that begins with these letters.
+_MAGIC = [
+    (re.compile(pattern, re.DOTALL), kind)
+    for pattern, kind in (
+        (rb"\x89PNG", "a PNG image"),
+        (rb"\xff\xd8\xff", "a JPEG image"),
+        (rb"GIF8[79]a.{0,5}[\x00-\x08\x0e-\x1f]", "a GIF image"),
+        (rb"\x7fELF", "a program"),
+        (rb"MZ.{0,12}[\x00-\x08\x0e-\x1f]", "a program"),
+        (rb"%PDF-\d", "a PDF document, which is not read"),
+        (rb"PK\x03\x04.{26}\[Content_Types\]\.xml", "an Office document, which is not read"),
+        (rb"PK\x03\x04.{26}mimetypeapplication/epub", "an EPUB book, which is not read"),
+        (rb"PK\x03\x04.{26}mimetypeapplication/vnd", "an Office document, which is not read"),
+        (rb"\x93NUMPY", "a NumPy array, which is not read"),
+        (rb"\x89HDF", "an HDF5 file, which is not read"),
+        (rb"SQLite format 3\x00", "an SQLite database, which is not read"),
+        (rb"Rar!\x1a", "a RAR archive, which is not read: unpack it"),
+        (rb"7z\xbc\xaf", "a 7z archive, which is not read: unpack it"),
+        (rb"ORC.{0,12}[\x00-\x08\x0e-\x1f]", "an ORC file, which is not read"),
+        (rb"Obj\x01", "an Avro file, which is not read"),
+        (rb"\x80[\x02-\x05]", "a pickle, which is never read"),
+    )
+]
 # What is text, and is not read as lines unless `format` says so.
 _MARKUP = [
     (re.compile(pattern, re.IGNORECASE), kind)
@@ -269,9 +274,9 @@ def unread_text(files: Sequence[LeftOut]) -> str:
     return first + (f", and {len(files) - 3:,} more" if len(files) > 3 else "")
 
 
-def describe_binary(head: bytes) -> str:
-    """What a file that is no text is, in words."""
-    return next((kind for magic, kind in _BINARY_MAGIC if head.startswith(magic)), BINARY)
+def describe_magic(head: bytes) -> str | None:
+    """What a file is whose first bytes say that it holds neither rows nor text; None for others."""
+    return next((kind for magic, kind in _MAGIC if magic.match(head)), None)
 
 
 LFS_POINTER = "a Git LFS pointer: the file itself was not fetched"
@@ -341,12 +346,14 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
             return facts
     if isinstance(READERS.get(spec.format or ""), BinaryReader):
         raise SourceError(str(entry.place), f"not a {spec.format} file")
+    if spec.format is None and (kind := describe_magic(seen.head)):
+        return NoData(kind, broken=True)
     encoding = _head_encoding(entry, seen, spec)
     if encoding is None:
         for recognizer in RECOGNIZERS.values():
             if recognizer.binary and recognizer.recognize(seen.head) is not None:
                 return NoData(recognizer.what, broken=True, elsewhere=True)
-        return NoData(describe_binary(seen.head), broken=True)
+        return NoData(describe_magic(seen.head) or BINARY, broken=True)
     return _text_facts(entry, seen, spec, encoding)
 
 

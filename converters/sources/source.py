@@ -13,6 +13,7 @@ from ingot.converters.sources.formats.row_chunks import to_batches
 from ingot.converters.sources.readers import (
     HEAD,
     NoData,
+    describe_magic,
     may_be_data_alone,
     peek_file,
     read_file,
@@ -192,7 +193,7 @@ def inspect_entry(
     """Find out what one file is; an archive is looked into."""
     seen = peek_file(entry, head)
     looked = EntryFiles([], [])
-    if seen.archive is None:
+    if seen.archive is None or describe_magic(seen.head):  # an Office document is a zip file
         try:
             verdict = sniff_file(entry, seen, spec)
         except SourceError as error:

@@ -262,7 +262,7 @@ class Content:
         usual: per side (`text`; `prompts`, `answers`) the most frequent text.
         numbers: per side the records whose text is a list of numbers and nothing else.
         wordless: records that hold a text without words: an id, an address, masked letters.
-        transcripts: conversations of which one message holds a whole conversation.
+        transcripts: records of which one text or message holds a whole conversation.
         timestamps, no_times: records with a `meta.timestamp`, and those where it is no time.
     """
 
@@ -298,10 +298,7 @@ def count_content(records: Sequence[Record]) -> Content:
         usual={side: _most_frequent(texts) for side, texts in sides.items()},
         numbers={side: sum(map(is_numbers, texts)) for side, texts in sides.items()},
         wordless=sum(any(map(is_wordless, _record_texts(record))) for record in records),
-        transcripts=sum(
-            any(is_transcript(one["content"]) for one in record.get("messages", ()))
-            for record in records
-        ),
+        transcripts=sum(any(map(is_transcript, _record_texts(record))) for record in records),
         timestamps=len(stamps),
         no_times=sum(not is_timestamp(stamp) for stamp in stamps),
     )
@@ -324,7 +321,7 @@ def is_wordless(text: str) -> bool:
     return len(letters) >= _MASKED and len(set(letters)) < _FEW_LETTERS
 
 
-MOST_TRANSCRIPTS: Final = 0.02  # of some conversations: with more they have to be cut
+MOST_TRANSCRIPTS: Final = 0.02  # of some records: with more they have to be cut
 _SPEAKER = r"(?:[<\[|#]\W{{0,4}})?(?:{})\W{{0,3}}[:：>\]]"
 _USER, _OTHER = "user|human|用户", "assistant|bot|chatbot|ai|gpt|chatgpt|助手|机器人"
 _TRANSCRIPT = re.compile(

@@ -228,6 +228,10 @@ UNREAD = {
     "inbox": b"From me@x.org Sat Jan  3 01:05:34 2015\nSubject: x\n\nSome text.\n",
     "a.pdf": b"%PDF-1.7\n",
     "a.docx": b"PK\x03\x04",
+    "printable.txt": b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\n" * 9,
+    "report": b"PK\x03\x04" + b"\x14\0" * 13 + b"[Content_Types].xml<?xml version='1.0'?>",
+    "rows": b"Obj\x01\x04\x14avro.codec\x08null\x16avro.schema" + b"Some text. " * 999,
+    "stripes.csv": b"ORC\n\x06\x12\x04\x08" + b"Some text. " * 999 + b"ORC",
 }
 
 
@@ -240,6 +244,16 @@ def test_formats_that_are_not_read_are_refused_by_name(name: str) -> None:
     assert f"no file in it can be read: {name} is a" in said
     Path("in/rows.jsonl").write_bytes(LINES)
     ran = CliRunner().invoke(app, ["map", "in", "--mapper", "rules"])
+    assert json.loads(ran.stdout)["text"] == "body"
+    if name != "a.docx":  # which holds nothing but its name
+        alone = one_line(ends(1, "run", f"in/{name}", "--mapper", "rules", "--yes", "--out", "out"))
+        assert ", which is not read" in alone
+
+
+@pytest.mark.parametrize("first", ["ORC", "MZ", "%PDF", "Rar!", "SQLite format 3"])
+def test_a_text_that_begins_as_a_format_is_named_is_read(first: str) -> None:
+    Path("a.csv").write_text(f"{first},body\n" + "".join(f"1,{row['body']}\n" for row in ROWS))
+    ran = CliRunner().invoke(app, ["map", "a.csv", "--mapper", "rules"])
     assert json.loads(ran.stdout)["text"] == "body"
 
 

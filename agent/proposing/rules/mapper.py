@@ -19,9 +19,7 @@ from ingot.agent.proposing.doubts.record_doubts import (
 )
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
-from ingot.agent.proposing.readings import (
-    Reading,
-)
+from ingot.agent.proposing.readings import Reading, seen_from_element
 from ingot.agent.proposing.recsys_data import click_log_hint
 from ingot.agent.proposing.rules.candidates import (
     Candidate,
@@ -99,13 +97,15 @@ def _find_metadata(
 ) -> tuple[dict[str, Json], dict[str, Json], tuple[Evidence, ...]]:
     found, evidence = find_meta(candidate.reading.view, candidate.draft.used)
     group = "group" in candidate.reading.outer
+    if "each" in candidate.draft.body:
+        found = {key: seen_from_element(one) for key, one in found.items()}
     meta: dict[str, Json] = {}
     if "original_id" in found:
         meta["original_id"] = found["original_id"]
     elif group:
         by = candidate.reading.outer["group"]["by"][0]
         meta["original_id"] = f"[0].{by}"
-    elif _has_row_keys(candidate.reading):
+    elif "each" not in candidate.document and _has_row_keys(candidate.reading):
         meta["original_id"] = "~"
     language, detected, share = mapping_language(
         _example_records(candidate), request.language, found
@@ -127,7 +127,7 @@ def _has_row_keys(reading: Reading) -> bool:
     keys = [row.key for row in reading.sample.rows]
     counted = all(str(key) == str(number) for number, key in enumerate(keys))
     distinct = bool(keys) and all(keys) and len(set(keys)) == len(keys)
-    return distinct and not counted and "each" not in reading.outer
+    return distinct and not counted
 
 
 def _prefer_metadata(chosen: Candidate, others: Sequence[Candidate], request: Request) -> Candidate:

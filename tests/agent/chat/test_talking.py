@@ -230,6 +230,15 @@ def test_a_record_per_message_becomes_a_conversation_again(offline):
     assert len(roles_of(talk)) == 4
 
 
+def test_a_list_in_quotes_is_a_list_and_what_is_no_path_is_a_problem(offline):
+    talk = offline(TALKS)
+    talk('set messages "turns" speaker="who" text=text roles=Ann:user,Bob:assistant')
+    assert (talk.now.mapping["messages"][0]["each"], len(roles_of(talk))) == ("turns[*]", 4)
+    before = talk.now.mapping
+    (problem,) = talk("set messages a..b speaker=who text=text").problems
+    assert (problem.code, talk.now.mapping) == ("bad_path", before)
+
+
 def test_a_misspelt_field_of_a_list_changes_nothing(offline):
     talk = offline(TALKS)
     before = talk.now.mapping

@@ -148,3 +148,14 @@ def test_a_few_rows_that_hold_a_conversation_in_one_text_are_seen(
     gate = told(pair(), rows, mapper=mapper)["conversations in one text"]
     assert (gate.state, gate.figure) == (state, "3/30 (10.0 %)")
     assert told(pair(), ROWS, mapper=mapper)[gate.name].state == "pass"
+
+
+def test_documents_of_which_a_few_are_conversations_need_a_person(told: Any) -> None:
+    marked = "Human: Why did gate {} shut?\n\nAssistant: The wind.\n\nHuman: Was anybody there?"
+    talks = [{"t": marked.format(n)} for n in range(30)]
+    texts = [{"t": f"Gate {n} stands open all year, and nobody minds."} for n in range(27)]
+    name, mapping = "conversations in one text", {"version": 2, "text": "t"}
+    gate = told(mapping, texts + talks[:3])[name]
+    assert (gate.state, gate.figure) == ("person", "3/30 (10.0 %)")
+    assert name not in told(mapping, texts)
+    assert name not in told(mapping, talks)  # who asks for documents gets them

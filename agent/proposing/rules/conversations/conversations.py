@@ -22,7 +22,13 @@ from ingot.agent.proposing.names import (
     speaker_role,
 )
 from ingot.agent.proposing.proposal import Evidence
-from ingot.agent.proposing.readings import Draft, Talk, joined_pieces, role_evidence
+from ingot.agent.proposing.readings import (
+    Draft,
+    Talk,
+    joined_pieces,
+    role_evidence,
+    seen_from_element,
+)
 from ingot.agent.proposing.rules.answers.preference import Verdict, differing_words, find_verdict
 from ingot.agent.proposing.rules.answers.question_answer import UNDECIDED, question_answer_drafts
 from ingot.agent.proposing.rules.answers.sides import answer_strength, preferred_list_element
@@ -300,7 +306,8 @@ def _with_pairs_apart(view: View, draft: Draft) -> Draft:
     if not sizes or sum(sizes) < _MANY_PAIRS * len(sizes):
         return draft
     apart = [{key: value for key, value in one.items() if key != "each"} for one in entries]
-    return replace(draft, body={**draft.body, "each": element, "messages": apart})
+    around = {key: seen_from_element(one) for key, one in draft.body.items()}
+    return replace(draft, body={**around, "each": element, "messages": apart})
 
 
 def _transcript_columns(view: View) -> Sequence[Column]:

@@ -109,7 +109,8 @@ def attribute_talk(view: View, path: str, element: str, fields: list[Field]) -> 
                 held.setdefault(text_of(name), []).append(text_of(text))
         spoken = {k for k, v in held.items() if _are_words(v)}
         asked, answered = (_key_of_side(spoken, place) for place in (0, 1))
-        if asked and answered and not set(held[asked]) & set(held[answered]):
+        speak = speaker_role(asked or "") == "user" and speaker_role(answered or "") == "assistant"
+        if asked and answered and not speak and not set(held[asked]) & set(held[answered]):
             return _attribute_talk(path, element, (key.inner, value.inner), (asked, answered))
     return None
 
@@ -214,7 +215,7 @@ def _possible_roles(role: Json) -> list[Json]:
 
 
 def _kind_entry(element: str, inner: str, kind: _Kind) -> dict[str, Json]:
-    condition: Json = {"path": inner, "in": [kind.value]}
+    condition: Json = {"path": inner, "in": [kind.value] if kind.value else ["", None]}
     content = join_parts(list(kind.texts))
     return {"each": element, "where": [condition], "role": kind.role, "content": content}
 

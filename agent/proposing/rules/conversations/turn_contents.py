@@ -34,8 +34,9 @@ def find_role_field(
     best: tuple[float, Field, dict[str, str | None]] | None = None
     for one in fields:
         told = roles_of_values(one.name, one.facts, field_sequences(view, element, one.inner))
-        if told and (best is None or told[1] > best[0]):
-            best = (told[1], one, told[0])
+        sure = told[1] * one.facts.filled / one.facts.places if told else 0.0
+        if told and (best is None or sure > best[0]):
+            best = (sure, one, told[0])
     return (best[1], best[2], best[0]) if best else None
 
 

@@ -400,6 +400,61 @@ def test_several_kinds_of_rows_are_alternatives(mapped: Any, pool: Any) -> None:
     assert len(outcome.records) == len(rows)
 
 
+def _talk(pool: Any, n: int, keys: tuple[str, str], names: tuple[str, ...]) -> list[Any]:
+    said = (pool.question(n), pool.answer(n), pool.document(n))
+    return [dict(zip(keys, one, strict=True)) for one in zip(names, said, strict=False)]
+
+
+@pytest.mark.parametrize("mode", ["sft", "auto"])
+@pytest.mark.parametrize("share", [2, 10, 30])
+def test_messages_with_other_keys_in_some_rows_are_alternatives(
+    mapped: Any, pool: Any, mode: str, share: int
+) -> None:
+    usual, other = ("role", "content"), ("from", "value")
+    rows = [
+        {"id": n, "messages": _talk(pool, n, usual, ("user", "assistant"))}
+        if n % share
+        else {"id": n, "messages": _talk(pool, n, other, ("human", "gpt"))}
+        for n in range(90)
+    ]
+    outcome = mapped(rows, mode)
+    assert outcome.proposal.decision == "sft"
+    assert [outcome.turns(n) for n in range(90)] == [
+        [("user", pool.question(n)), ("assistant", pool.answer(n))] for n in range(90)
+    ]
+
+
+def test_messages_with_other_keys_beside_them_in_a_row_are_all_said(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "messages": [
+                *_talk(pool, n, ("from", "value"), ("human", "gpt")),
+                *_talk(pool, n + 1, ("role", "content"), ("user", "assistant")),
+            ]
+        }
+        for n in range(12)
+    ]
+    said = [pool.question(1), pool.answer(1), pool.question(2), pool.answer(2)]
+    assert [text for _, text in mapped(rows, "sft").turns(1)] == said
+
+
+@pytest.mark.parametrize("every", [8, 15, 4])
+def test_somebody_who_speaks_now_and_then_is_named_and_never_left_out(
+    mapped: Any, pool: Any, every: int
+) -> None:
+    names = ("user", "assistant", "reviewer")
+    rows = [
+        {"messages": _talk(pool, n, ("role", "content"), names[: 2 + (n % every == 0)])}
+        for n in range(60)
+    ]
+    outcome = mapped(rows, "auto")
+    assert "'reviewer'" in outcome.proposal.reason
+    assert outcome.proposal.confidence < 0.6
+    assert "reviewer" not in outcome.mapping["messages"][0]["role"].get("map", {})
+    notes = json.loads(json.dumps(rows).replace("reviewer", "note"))
+    assert mapped(notes, "auto").proposal.confidence > 0.6
+
+
 def test_prompts_alone_are_no_conversation(mapped: Any, pool: Any) -> None:
     rows = [
         {"id": n, "turns": [pool.question(n), "Rewrite your previous answer as a poem."]}

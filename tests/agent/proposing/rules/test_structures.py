@@ -267,6 +267,20 @@ def test_many_pairs_of_a_file_are_records_of_their_own(mapped: Any, pool: Any) -
     assert len(mapped(rows, "sft").records) == 80
 
 
+def test_pairs_of_a_row_that_are_records_keep_what_stands_around_them(
+    mapped: Any, pool: Any
+) -> None:
+    rows = [
+        {"id": f"r{n}", "system": f"You are the guide of {pool.thing(n)}.",
+         "pairs": [[f"{pool.question(n)} ({k})", pool.answer(n + k)] for k in range(8)]}
+        for n in range(9)
+    ]  # fmt: skip
+    outcome = mapped(rows, "sft")
+    assert (len(outcome.records), outcome.meta["original_id"]) == (72, "^.id")
+    assert outcome.records[8]["system"] == rows[1]["system"]
+    assert outcome.records[8]["meta"]["original_id"] == "r1"
+
+
 def test_a_constant_is_no_language_of_a_mixed_set(mapped: Any, pool: Any) -> None:
     rows = [
         {"question": pool.question_zh(n), "answer": pool.answer_zh(n)}

@@ -96,6 +96,9 @@ def _book(pool: Any, title: str, start: int) -> str:
         ("shelf/Walden (1854).txt", "shelf/Faust I.txt"),
         ("chapter_01.txt", "chapter_02.txt", "chapter_10.txt"),
         ("第1章.txt", "第2章.txt"),
+        ("pg1000.txt", "pg1001.txt", "pg1002.txt"),
+        ("part-00000.txt", "part-00001.txt"),
+        ("01.txt", "02.txt", "03.txt"),
     ],
 )
 def test_books_in_paragraphs_are_whole_texts(
@@ -109,19 +112,22 @@ def test_books_in_paragraphs_are_whole_texts(
 
 
 @pytest.mark.parametrize(
-    ("names", "title"),
+    ("names", "text"),
     [
-        (("books.txt", "kitchen.txt", "music.txt"), False),  # reviews of departments
-        (("01.txt", "02.txt", "03.txt"), True),  # chapters, or parts of a corpus
+        (("books.txt", "kitchen.txt", "music.txt"), "plain"),  # reviews of departments
+        (("01.txt", "02.txt", "03.txt"), "titled"),  # chapters, or parts of a corpus
+        (("pg1000.txt", "pg1001.txt"), "titled"),
+        (("emma.txt",), "book"),  # a work, or several in one file
+        (("emma.txt",), "titled"),
+        (("train.txt", "valid.txt", "test.txt"), "book"),
     ],
 )
 def test_what_may_be_books_is_for_a_person(
-    proposed: Proposed, pool: Any, names: tuple[str, ...], title: bool
+    proposed: Proposed, pool: Any, names: tuple[str, ...], text: str
 ) -> None:
+    heads = {"book": ["# Title", "CHAPTER I"], "titled": ["# Title"], "plain": []}[text]
     files = {
-        name: _book(pool, name, 60 * n)
-        if title
-        else "\n\n".join(_paragraphs(pool, 60 * n, speech=False))
+        name: "\n\n".join([*heads, *_paragraphs(pool, 60 * n, speech=False)])
         for n, name in enumerate(names)
     }
     proposal = proposed(files)
@@ -135,16 +141,17 @@ def test_what_may_be_books_is_for_a_person(
     "names",
     [
         ("corpus.txt",),
-        ("emma.txt",),
         ("part-00000.txt", "part-00001.txt", "part-00002.txt"),
         ("wiki_00.txt", "wiki_01.txt"),
         ("train.txt", "valid.txt", "test.txt"),
     ],
 )
-def test_one_file_and_parts_of_a_corpus_are_read_by_lines(
+def test_documents_on_lines_with_blank_ones_between_are_read_by_lines(
     proposed: Proposed, pool: Any, names: tuple[str, ...]
 ) -> None:
-    proposal = proposed({name: _book(pool, name, 60 * n) for n, name in enumerate(names)})
+    proposal = proposed(
+        {name: "\n\n".join(_paragraphs(pool, 60 * n, speech=False)) for n, name in enumerate(names)}
+    )
     assert not _is_whole(proposal)
     assert proposal.mapping is not None
     assert "source" not in proposal.mapping
