@@ -86,7 +86,12 @@ def summarize_source(source: Source) -> SourceSummary:
 
 def _summarize_unread(source: Source) -> UnreadFiles | None:
     """The files in formats that are not read, beside all that look like data; None without them."""
-    unread = [one for one in source.left_out if unread_format(one.why)]
+    read = {file.name.rpartition(".")[0] for file in source.files}
+    unread = [  # a page beside its own text says nothing more
+        one
+        for one in source.left_out
+        if unread_format(one.why) and one.name.rpartition(".")[0] not in read
+    ]
     if not unread:
         return None
     left = sum(one.bytes for one in unread)

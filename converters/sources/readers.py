@@ -143,8 +143,9 @@ READERS: Final[dict[str, BinaryReader | TextReader]] = {
 }
 
 
+_READ_ME = r"readme|liesmich|lisez-?moi|l[eé]eme|leggimi|leia-?me|leesmij|czytaj.{0,5}|прочти|说明"
 _NOTES = (
-    r"(readme|licen[cs]e|copying|notice|citation|changelog|changes|authors|contributing"
+    rf"({_READ_ME}|licen[cs]e|copying|notice|citation|changelog|changes|authors|contributing"
     r"|contributors)(\..*)?"
 )
 _SIDE_FILE_NAMES = re.compile(

@@ -1,6 +1,7 @@
 """Gates as the commands show them, and data of which nothing is to be converted."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +167,30 @@ def test_the_same_answer_in_all_records_is_for_a_person() -> None:
     told = json.loads(ingot("run", *words, "--yes", "--json", code=3).stdout)
     assert "the mapping trains on the same text in 20/20 (100.0 %) records" in told["why"]
     ingot("run", *words, "--mapping", "out.proposal/mapping.json", "--yes")
+
+
+def test_a_page_beside_its_own_text_is_no_loss() -> None:
+    for n, asked in enumerate(ASKED):
+        text = f"{asked} It is number {n} of the sights of this town.\n"
+        Path(f"in/{n % 2}").mkdir(parents=True, exist_ok=True)
+        Path(f"in/{n % 2}/{n}.txt").write_text(text)
+        Path(f"in/{n % 2}/{n}.html").write_text(f"<!DOCTYPE html><html><p>{text}</p></html>")
+    Path("in/CZYTAJ_MNIE.txt").write_text("These are the sights, one a file.\n")
+    words = ["--mode", "pt", "--mapper", "rules", "--yes", "--json", "--out", "out"]
+    told = json.loads(ingot("run", "in", *words).stdout)
+    assert (told["status"], told["check"]["records"]) == ("done", len(ASKED))
+    assert "unread formats" not in {gate["name"] for gate in told["gates"]}
+
+
+def test_conditions_and_files_are_told() -> None:
+    rows = [{**row, "status": ("published", "draft")[n % 3 == 0]} for n, row in enumerate(pairs())]
+    Path("in").mkdir()
+    for name, part in (("a", rows[:15]), ("b", rows[15:])):
+        Path(f"in/{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
+    said = ingot("run", "in", "--mapper", "rules", "--yes", "--out", "out").stdout
+    assert re.search(
+        r"^sample +13/20 rows give records \(filtered 7\)\nwhere +status is ", said, re.M
+    )
+    report = Path("out/report.md").read_text()
+    assert "| file | sampled rows | records |" in report
+    assert "| a.jsonl | 15 | 10 |" in report
