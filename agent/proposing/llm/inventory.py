@@ -18,14 +18,7 @@ from ingot.agent.privacy.redaction import (
     share_value,
 )
 from ingot.agent.proposing.columns import NO_TEXT, last_name, total_chars, values_at
-from ingot.agent.proposing.names import (
-    CLEAR,
-    NAMED,
-    flags_bad_rows,
-    name_group,
-    name_strength,
-    speaker_role,
-)
+from ingot.agent.proposing.names import flags_bad_rows, name_group, name_strength, speaker_role
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import (
@@ -214,7 +207,7 @@ def _path_kind(facts: PathFacts, roles: dict[str, int]) -> str:
     phrases = facts.distinct > FEW_VALUES or looks.get("word", 0.0) < _OFTEN
     if facts.chars and (looks.get("prose", 0.0) >= _FEW or (phrases and not odd)):
         return "texts"
-    place = odd in _ID_LOOKS or any(name_strength(name, slot) >= NAMED for slot in _PLACES)
+    place = odd in _ID_LOOKS or any(name_strength(name, slot) >= 0.8 for slot in _PLACES)
     if facts.distinct > 1 and place:
         return "ids or times"
     if facts.items or "object" in facts.types:
@@ -315,7 +308,7 @@ def role_values(rows: Sequence[Json], facts: PathFacts) -> dict[str, int] | None
         found = values_at(facts.path, Node(row))
         counts.update(value for value in found if isinstance(value, str) and value.strip())
     known = sum(speaker_role(value) is not None for value in counts)
-    named = name_strength(last_name(facts.path), "speaker") >= CLEAR
+    named = name_strength(last_name(facts.path), "speaker") >= 0.9
     if len(counts) > FEW_VALUES and sum(counts.values()) < _AGAIN * len(counts):
         return None
     few = named and (known or len(counts) <= FEW_VALUES)
