@@ -149,10 +149,14 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opinion:
-    """The rules' proposal beside a model's, and whether both make the same records."""
+    """The rules' proposal beside a model's, and whether both make the same records.
+
+    `unbacked` holds, by gate, what only the model says where they do not.
+    """
 
     agrees: bool
     proposal: Proposal
+    unbacked: Annotated[dict[str, tuple[str, ...]], OMIT] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

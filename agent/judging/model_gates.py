@@ -17,6 +17,7 @@ from ingot.agent.judging.sample_gates import (
     left_out_gates,
     person_gate,
 )
+from ingot.agent.judging.unbacked import UNBACKED
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.names import name_strength, speaker_role, spells_truth
 from ingot.agent.proposing.proposal import (
@@ -26,7 +27,6 @@ from ingot.agent.proposing.proposal import (
     layout_parts,
     message_roles,
     select_parts,
-    value_strings,
 )
 from ingot.agent.state import Check, Gate, State
 from ingot.converters.errors import Problem
@@ -310,38 +310,6 @@ def _field_names(value: Json) -> Iterator[str]:
         yield last[1]
 
 
-# A name whose elements or values are walked: `data` of `data[*]` and `data.*`.
-_WALKED = re.compile(r"([^.\[\]'\"]+)['\"]?\]?(?:\[\*\]|\.\*)")
-
-
-def constant_group_keys(document: MappingDocument, groups: int, rows: int) -> list[str]:
-    """Keys of a `group` that make one row of all sampled rows (three or more)."""
-    group = document.get("group")
-    return [repr(key) for key in group["by"]] if group and groups == 1 and rows > 2 else []
-
-
-def fixed_element_paths(document: MappingDocument) -> list[str]:
-    """Paths that lead from every record to one fixed element of the list that holds them all.
-
-    One row could put its text into all records that way.
-    """
-    layouts = (layout for _, layout in document_layouts(document))
-    return [said for layout in layouts for said in _fixed_elements_of(layout, document)]
-
-
-def _fixed_elements_of(layout: MappingDocument, document: MappingDocument) -> Iterator[str]:
-    each = layout.get("each") or document.get("each") or ""
-    paths = [each] if isinstance(each, str) else each
-    walked = [re.escape(name) for path in paths for name in _WALKED.findall(path)]
-    if not walked:
-        return
-    fixed = re.compile(rf"\^\.(?:[^{{}}]*\.)?(?:{'|'.join(walked)})'?\]?(?:\[(?!\*)|\.(?!\*))")
-    for key in ("text", "messages", "system", "tools"):
-        for text in value_strings(layout.get(key)):
-            if fixed.search(text):
-                yield repr(text)
-
-
 # Name, reason and limit of each gate of `written_gates`.
 _WRITTEN_GATES = (
     ("system text", "the model wrote a system message of its own", "none of the model's own"),
@@ -361,7 +329,6 @@ _WRITTEN_GATES = (
         "the model says by itself what is trained on",
         "assistants, or as the data says",
     ),
-    ("texts of other records", "the model takes a text of one row into every record", "none"),
 )
 
 
@@ -385,7 +352,6 @@ def written_gates(
         _quote_texts(foreign_sources(document, names)),
         swapped_sides(document),
         odd_masks(document),
-        fixed_element_paths(document),
     )
     for (name, why, limit), texts in zip(_WRITTEN_GATES, found, strict=True):
         yield person_gate(name, why, texts, limit)
@@ -411,6 +377,8 @@ def rules_gates(state: State) -> Iterator[Gate]:
     )
     if opinion.agrees:
         return
+    for name, why in UNBACKED.items():
+        yield person_gate(name, why, opinion.unbacked.get(name, ()), "none, or the rules do so too")
     yield person_gate(
         "system texts by their names",
         "the model takes for system texts what is not named so",
@@ -428,14 +396,6 @@ def rules_gates(state: State) -> Iterator[Gate]:
         "the model corrects how the files are read",
         [f"{one.target} {one.choice}" for one in proposal.evidence if one.target in _READING],
         "as the reader takes them, or the records stay the same",
-    )
-    check = state.get("check")
-    groups = check.rows if check else 0
-    yield person_gate(
-        "one group of all rows",
-        "the model makes one record of all rows, by",
-        constant_group_keys(proposal.mapping, groups, state["sample"].rows),
-        "several, or the rules do so too",
     )
 
 

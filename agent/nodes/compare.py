@@ -10,6 +10,7 @@ from dataclasses import replace
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import state_person_reasons
 from ingot.agent.judging.trial import joint_confidence, same_records, try_out
+from ingot.agent.judging.unbacked import Side, unbacked_choices
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.propose import redacted_proposal, rules_turn
 from ingot.agent.proposing.fingerprint import fingerprint
@@ -55,14 +56,18 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
     if rules is None:
         return None
     redacted = redacted_proposal(rules)
-    if rules.mapping is None or not proposal.mapping:
+    if not proposal.mapping:
         return Opinion(agrees=rules.decision == proposal.decision, proposal=redacted)
     try:
-        theirs = try_out(context, order, rules.mapping, where="the rules' mapping")
         ours = try_out(context, order, proposal.mapping, where="the model's mapping")
+        theirs = rules.mapping and try_out(context, order, rules.mapping, where="the rules'")
     except MappingError:
         return Opinion(agrees=False, proposal=redacted)
-    return Opinion(agrees=same_records(ours, theirs), proposal=redacted)
+    if theirs and same_records(ours, theirs):
+        return Opinion(agrees=True, proposal=redacted)
+    second = Side.of(rules.mapping, theirs) if rules.mapping and theirs else None
+    unbacked = unbacked_choices(Side.of(proposal.mapping, ours), second)
+    return Opinion(agrees=False, proposal=redacted, unbacked=unbacked)
 
 
 def _with_opinion(proposal: Proposal, opinion: Opinion | None) -> Proposal:

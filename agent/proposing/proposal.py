@@ -4,6 +4,7 @@
 gives no usable answer costs nothing but its answer: the rules' proposal stands, marked as such.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -81,6 +82,22 @@ def value_strings(value: Json) -> Iterator[str]:
     elif isinstance(value, list | dict):
         for inside in value.values() if isinstance(value, dict) else value:
             yield from value_strings(inside)
+
+
+_HOLE = re.compile(r"\{\{(.*?)\}\}")
+
+
+def value_paths(value: Json) -> Iterator[str]:
+    """The paths that a value takes, those of its parts among them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from value_paths(part)
+    elif isinstance(value, dict):
+        for key in ("path", "concat", "any_of", "tree", "pick"):
+            yield from value_paths(value.get(key))
+        yield from _HOLE.findall(value.get("template", ""))
 
 
 MODES = ("auto", "pt", "sft")

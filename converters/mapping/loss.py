@@ -23,7 +23,7 @@ _MEDIA_FILE = re.compile(
 )
 _DECORATION = re.compile(r"avatar|icon|logo|thumb|profile|badge|头像|アイコン", re.IGNORECASE)
 _LONGEST_REFERENCE = 500  # characters of a path or an address; data are cut there
-_CAPTION = 400  # characters of a document that may be nothing but what an image or an audio says
+_CAPTION = 200  # characters of a document that may be nothing but what an image or an audio says
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,7 +103,10 @@ def _holds_media(value: Json, record: Record) -> bool:
 def _is_caption(value: Json, record: Record) -> bool:
     """Whether a short document stands beside an image, an audio or a video."""
     short = 0 < len(record.get("text", "")) < _CAPTION
-    found = (one for one in _references(value) if isinstance(one, str))
+    flat = (
+        [one for one in value.values() if isinstance(one, str)] if isinstance(value, dict) else []
+    )
+    found = (one for one in _references(flat) if isinstance(one, str))
     return short and any(map(_MEDIA_FILE.search, found))
 
 

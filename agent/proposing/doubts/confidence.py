@@ -12,7 +12,7 @@ from math import exp, log
 
 from ingot.agent.proposing.columns import Column, View, texts_in
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
-from ingot.agent.proposing.proposal import Evidence, select_parts
+from ingot.agent.proposing.proposal import Evidence, select_parts, value_paths
 from ingot.agent.proposing.readings import Draft
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.rows import Json, MappingDocument
@@ -160,30 +160,19 @@ def _document_parts(document: MappingDocument) -> Iterator[tuple[str, str, str]]
         elif part.key == "where":
             yield "where", part.value["path"], ""
         else:
-            yield from ((part.key, path, part.key) for path in _value_paths(part.value))
+            yield from ((part.key, path, part.key) for path in value_paths(part.value))
 
 
 def _message_parts(message: dict[str, Json]) -> Iterator[tuple[str, str, str]]:
     role, each = message["role"], message.get("each")
     target = f"messages.{role}" if isinstance(role, str) else "messages.content"
-    for path in _value_paths(message.get("content")):
+    for path in value_paths(message.get("content")):
         inside = isinstance(each, str) and path != "$"
         yield (
             target,
             f"{each}.{path}" if inside else (path if each is None else str(each)),
             str(role),
         )
-
-
-def _value_paths(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for part in value:
-            yield from _value_paths(part)
-    elif isinstance(value, dict):
-        for key in ("path", "concat", "any_of", "tree", "pick"):
-            yield from _value_paths(value.get(key))
 
 
 def _path_reason(target: str, path: str, role: str, view: View) -> Evidence:

@@ -51,6 +51,12 @@ def _unlike_words(first: str, second: str) -> tuple[str, str] | None:
     return unlike[0] if len(ours) == len(theirs) > 1 and len(unlike) == 1 else None
 
 
+def are_two_sides(first: str, second: str) -> bool:
+    """Whether two names are those of two sides: `reply_a` and `reply_b`, `b` and `a`."""
+    pairs = ((first, second), (second, first))
+    return any(differing_words(a, b) or (a, b) in _SIDE_NAMES for a, b in pairs)
+
+
 def differing_words(first: str, second: str) -> tuple[str, str] | None:
     """The two words in which two names differ, where these number or letter two sides."""
     unlike = _unlike_words(first, second)
