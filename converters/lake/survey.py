@@ -14,7 +14,13 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import LeftOut, SourceSpec
 from ingot.converters.sources.file_groups import group_files, guessed_spec
-from ingot.converters.sources.readers import BINARY, LFS_POINTER, side_file_reason, unread_format
+from ingot.converters.sources.readers import (
+    BINARY,
+    LFS_POINTER,
+    side_file_reason,
+    unread_format,
+    unread_texts,
+)
 from ingot.converters.sources.source import EntryFiles
 from ingot.converters.sources.storage.listing import Entry, Listing, file_stem
 
@@ -189,14 +195,20 @@ def survey_lake(
     there = {one.name for each in files for one in each.looked.files}
     there |= {one.entry.name for one in files}
     names = _Names({file: name for file, name in known.items() if file in there})
+    read = [place for place, held in places.items() if any(one.looked.files for one in held)]
     sets: list[DataSet] = []
     left_out: list[LeftOut] = []
     for place in sorted(places):
-        made = _LakeFolder(root, place, places[place]).sets(names, recognise)
+        notes = any(_is_below(one, place) for one in read)
+        made = _LakeFolder(root, place, places[place], notes=notes).sets(names, recognise)
         sets += made
         if not made:
             left_out += [one for each in places[place] for one in each.looked.left_out]
     return Survey(sets=tuple(sorted(sets, key=lambda one: one.name)), left_out=tuple(left_out))
+
+
+def _is_below(place: str, folder: str) -> bool:
+    return folder in (TOP_FOLDER, place) or place.startswith(f"{folder}/")
 
 
 class _Names:
@@ -228,9 +240,9 @@ class _Names:
 
 
 class _LakeFolder:
-    """The files of one place."""
+    """The files of one place; documents and settings are notes where data lies at or below it."""
 
-    def __init__(self, root: str, place: str, seen: Sequence[SeenFile]) -> None:
+    def __init__(self, root: str, place: str, seen: Sequence[SeenFile], *, notes: bool) -> None:
         self._root, self._place = root.rstrip("/") or root, place
         self._entries = tuple(one.entry for one in seen)
         self._files = [file for one in seen for file in one.looked.files]
@@ -239,6 +251,8 @@ class _LakeFolder:
         endings = {_ending(file.name) for file in self._files}
         for one in (one for each in seen for one in each.looked.left_out):
             (self._faults if _is_lost(one, endings) else self._left_out).append(one)
+        alone = {} if notes else {n.name: n for n in unread_texts(self._left_out, code=False)}
+        self._left_out = [alone.get(one.name, one) for one in self._left_out]
         self._cards = tuple(entry for entry in self._entries if is_card(entry))
 
     def sets(self, names: _Names, recognise: Recognise) -> list[DataSet]:

@@ -175,11 +175,17 @@ _DATA_IN_NOTES = re.compile(
     rf"(?=.*\.(jsonl?|ndjson|jsonlines|csv|tsv|parquet|arrow)(\.(gz|gzip|zst|zstd|bz2|xz))?$){_NOTES}",
     re.IGNORECASE,
 )
-# Texts that are notes beside data, and the data where there is nothing else.
-_TEXT_ENDINGS = {
+# Texts that are notes or tools beside data, and all there is where there is nothing else.
+_DOCUMENTS = {
     **dict.fromkeys(("md", "markdown"), "a Markdown document"),
     "rst": "a reStructuredText document",
+}
+_CODE = "source code"
+_TEXT_ENDINGS = {
+    **dict.fromkeys(_SIDE_FILE_KINDS["script"].split(), _CODE),
+    **_DOCUMENTS,
     **dict.fromkeys(("yaml", "yml"), "a YAML file"),
+    "ipynb": "a Jupyter notebook",
 }
 UNREAD = ", which is not read"
 UNREAD_HINT = "convert these files to JSON, CSV, Parquet, Arrow or text first"
@@ -228,6 +234,7 @@ _MARKUP = [
         (rb"WARC/[\d.]+\s", "a WARC archive"),
         (rb"From \S+ [^\n]*\d{4}\r?\n[\w-]+: ", "a mailbox (mbox)"),
         (rb"\{\\rtf\d", "an RTF document"),
+        (rb'\{\s*"cells"\s*:\s*\[\s*\{[^{}]*"cell_type"\s*:', "a Jupyter notebook"),
     )
 ]
 
@@ -240,9 +247,13 @@ def side_file_reason(name: str) -> str | None:
         return "hidden"
     if _SIDE_FILE_NAMES.fullmatch(base):
         return _SIDE_FILE
-    ending = base.rpartition(".")[2].lower() if "." in base else ""
+    ending = _ending(base)
     kind = _KIND_OF_ENDING.get(ending)
     return _UNREAD_ENDINGS.get(ending) if kind is None else f"auxiliary file ({kind})"
+
+
+def _ending(name: str) -> str:
+    return name.rpartition("/")[2].rpartition(".")[2].lower() if "." in name else ""
 
 
 def may_be_data_alone(name: str) -> bool:
@@ -257,13 +268,14 @@ def unread_format(why: str) -> str:
     return found[1] if found else ""
 
 
-def unread_texts(files: Sequence[LeftOut]) -> list[LeftOut]:
-    """Documents and YAML files that are most of what lies there, as formats that are not read."""
+def unread_texts(files: Sequence[LeftOut], *, code: bool = True) -> list[LeftOut]:
+    """Documents, YAML files and code that are most of what lies there, as formats not read."""
     found = [
-        replace(one, why=f"{_TEXT_ENDINGS[ending]}{UNREAD}")
+        replace(one, why=f"{kind}{UNREAD}")
         for one in files
         if one.why.startswith(f"{_SIDE_FILE} (")
-        and (ending := one.name.rpartition(".")[2].lower()) in _TEXT_ENDINGS
+        and (kind := _TEXT_ENDINGS.get(_ending(one.name)))
+        and (code or kind != _CODE)
     ]
     most = 2 * sum(one.bytes for one in found) > sum(one.bytes for one in files)
     return found if most else []
@@ -392,7 +404,11 @@ def _text_facts(
         lines.pop()
     name = _COMPRESSED_NAME.sub("", entry.name).lower()
     head = TextHead(name=name, data=data, lines=lines, whole=seen.whole, base=base)
-    return _format_facts(head, spec, str(entry.place))
+    facts = _format_facts(head, spec, str(entry.place))
+    named = _TEXT_ENDINGS.get(_ending(name)) if (spec.format or spec.files) is None else None
+    if named and _ending(name) not in _DOCUMENTS and facts.format not in ("json", "jsonl"):
+        return NoData(f"{named}{UNREAD}", broken=True)
+    return facts
 
 
 def _format_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts:

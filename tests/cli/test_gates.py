@@ -149,16 +149,32 @@ def test_most_data_in_another_shape_is_for_a_person() -> None:
     assert "gate      files of another shape: " in ingot("run", *words, *approved).stdout
 
 
-@pytest.mark.parametrize("ending", ["md", "rst", "yaml"])
+@pytest.mark.parametrize("ending", ["md", "rst", "yaml", "ipynb", "py"])
 def test_a_folder_of_documents_that_are_not_read_is_refused(ending: str) -> None:
     Path("in").mkdir()
     Path("in/README.md").write_text("# About\n" * 9)
     Path(f"in/one.{ending}").write_text("\n".join(ASKED))
     ran = ingot("run", "in", "--out", "out", "--mapper", "rules", "--yes", code=1)
-    assert f"no file in it can be read: one.{ending} is a" in ran.stderr
-    Path("in/program.py").write_text("print()\n" * 1000)
+    said = "source code" if ending == "py" else "a"
+    assert f"no file in it can be read: one.{ending} is {said}" in ran.stderr
+    Path("in/photo.png").write_bytes(bytes(10_000))
     ran = ingot("run", "in", "--out", "out", "--mapper", "rules", "--yes")
     assert json.loads(Path("out/manifest.json").read_text())["decision"] == "irrelevant"
+
+
+@pytest.mark.parametrize("ending", ["yaml", "ipynb", "py"])
+def test_a_file_that_is_no_text_is_refused_by_path_unless_the_mapping_says_text(
+    ending: str,
+) -> None:
+    cells = [{"cell_type": "markdown", "source": [asked]} for asked in ASKED]
+    lines = "\n".join(f"- {asked}" for asked in ASKED)
+    Path(f"one.{ending}").write_text(json.dumps({"cells": cells}) if ending == "ipynb" else lines)
+    ran = ingot("run", f"one.{ending}", "--out", "out", "--mapper", "rules", "--yes", code=1)
+    assert ", which is not read" in ran.stderr
+    Path("m.json").write_text('{"version": 2, "source": {"format": "text"}, "text": "text"}')
+    ingot("convert", "m.json", f"one.{ending}", "--out", "out")
+    Path(f"rows.{ending}").write_text("".join(json.dumps(row) + "\n" for row in pairs()))
+    ingot("run", f"rows.{ending}", "--out", "rows", "--mapper", "rules", "--yes")
 
 
 def test_the_same_answer_in_all_records_is_for_a_person() -> None:

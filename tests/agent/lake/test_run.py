@@ -334,6 +334,25 @@ def test_formats_that_are_not_read_are_never_passed_over(tmp_path):
     assert ran(order)[0]["archive"].status == "waiting"
 
 
+def test_a_folder_of_documents_or_settings_alone_has_failed_and_notes_beside_data_are_left_out(
+    tmp_path,
+):
+    root = tmp_path / "lake"
+    lay(root, "talks/en/rows.jsonl", talks(20))
+    for name in ("notes.md", "talks/config.yaml", "tools/load.py", "rules/a.yaml", "guide/a.md"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("- Some words\n" * 20)
+    sets, _, report = ran(order_for(tmp_path))
+    assert {name: one.status for name, one in sets.items()} == {
+        "guide": "failed",
+        "rules": "failed",
+        "talks--en": "converted",
+    }
+    assert sets["rules"].why == "no file in it can be read: rules/a.yaml is a YAML file"
+    assert dict(report.left_out)["talks/config.yaml"] == "auxiliary file (settings)"
+    assert len(report.left_out) == 5
+
+
 def test_names_in_archives_that_are_no_text_end_no_run(tmp_path):
     data = "".join(json.dumps(row) + "\n" for row in talks(12)).encode()
     (tmp_path / "lake" / "talks").mkdir(parents=True)
