@@ -14,7 +14,13 @@ from ingot.agent.judging.unbacked import Side, unbacked_choices
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.propose import redacted_proposal, rules_turn
 from ingot.agent.proposing.fingerprint import fingerprint
-from ingot.agent.proposing.proposal import MODEL, Evidence, Proposal, exhausted_reason
+from ingot.agent.proposing.proposal import (
+    MODEL,
+    SURE_CONFIDENCE,
+    Evidence,
+    Proposal,
+    exhausted_reason,
+)
 from ingot.agent.state import Opinion, State
 from ingot.converters.errors import MappingError
 from ingot.converters.rows import MappingDocument
@@ -85,14 +91,17 @@ def _with_opinion(proposal: Proposal, opinion: Opinion | None) -> Proposal:
 
 
 def _remember_answer(state: State, context: Context) -> None:
-    """Keep a new answer that passed; one that a person has to look at for these rows alone."""
+    """Keep a new answer that passed: for other data of this shape only if sure rules say the same.
+
+    These rows may have talked the model into it.
+    """
     turn, proposal, opinion = state["turn"], state["proposal"], state.get("opinion")
     runs = state.get("check") or not (proposal and proposal.mapping)
     if turn.level and runs and not state["problems"]:
         provenance = {key: one for key, one in turn.provenance.items() if key != "mapper"}
         whoever: State = {**state, "order": replace(state["order"], min_confidence=0.0)}
-        unconfirmed = _card_shown(state) and not (opinion and opinion.agrees)
-        only_here = bool(state_person_reasons(whoever) or unconfirmed)
+        sure = opinion and opinion.agrees and opinion.proposal.confidence >= SURE_CONFIDENCE
+        only_here = bool(state_person_reasons(whoever) or not sure)
         if not only_here:
             provenance.pop("card", None)  # it is not that of the others
         document = {"said": json.loads(turn.said), "provenance": provenance}
