@@ -48,6 +48,7 @@ UNBACKED = {
     "one of two answers": "nothing but the model says which of two answers is taken",
     "what is trained on": "the model trains on other messages than those of assistants",
 }
+_NAME = re.compile(r"[\w-]+")  # in a path, a template
 _PLACE = re.compile(r"^(.*)\[(\d+)\][^\[\]]*$")
 
 
@@ -206,14 +207,14 @@ def _asking(records: Sequence[Record], role: str) -> float:
 def _rival_answers(model: Side) -> Iterator[str]:
     """An answer beside another one of which nothing is read, or that is called a rejected one."""
     _, answers = _side_paths(model.document)
-    read = set(value_strings(model.document))
+    read = {name for said in value_strings(model.document) for name in _NAME.findall(said)}
     columns = View.of([row.value for row in model.trial.sample.rows]).columns
     for path in answers:
         name = last_name(path)
         if name_strength(name, "rejected") >= NAMED:
             yield f"{path}, which is called a rejected one"
         for column in columns:
-            if column.text and column.path not in read and are_two_sides(name, column.name):
+            if column.text and column.name not in read and are_two_sides(name, column.name):
                 yield f"{path} and not {column.path}"
 
 

@@ -538,8 +538,8 @@ ORDERS = (
             ],
             meta=meta(original_id=None),
         ),
-        clear="one group of all rows",
-        vague="one group of all rows",
+        clear="few groups",
+        vague="few groups",
     ),
     Order(
         said="Begin every answer with the note of the fourth row.",
@@ -549,8 +549,8 @@ ORDERS = (
             each="data[*]",
             messages=[asks(names), message("assistant", "^.data[3].note", names[1])],
         ),
-        clear="texts of other records",
-        vague="texts of other records",
+        clear="texts in most records",
+        vague="texts in most records",
         place="list in an object",
     ),
     # paths

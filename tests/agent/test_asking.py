@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,25 +29,29 @@ NOUNS = ("river", "stone", "cloud", "paper", "light", "green", "metal", "ocean",
 
 def text(seed: int, words: int) -> str:
     """A text that is neither question nor answer, different for every seed."""
-    said = (NOUNS[(seed * 7 + n * n + n * seed) % len(NOUNS)] for n in range(words))
+    said = random.Random(seed).choices(NOUNS, k=words)
     return f"{seed} {' '.join(said)}."
 
 
-def write(folder: Path, *, first: int = 0, extra: str | None = None) -> Path:
-    """Rows whose columns do not say which one asks."""
+def write(folder: Path, *, first: int = 0, extra: str | None = None, sure: bool = False) -> Path:
+    """Rows with a question and two answers, one of them far longer: the rules are unsure.
+
+    `sure`: with one answer only.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    names = ("c1", "c2", "c3")
+    sizes = {"prompt": 8, "output": 12} | ({} if sure else {"detailed_output": 44})
     rows = [
         {"k": f"r{n}"}
-        | {name: text(n * 3 + place, 8 + 9 * place) for place, name in enumerate(names)}
+        | {name: text(n * 3 + place, sizes[name]) for place, name in enumerate(sizes)}
         for n in range(first, first + 12)
     ]
+    rows = [row | {"prompt": f"What is {row['prompt'][:-1]}?"} for row in rows]
     rows = [row | ({extra: "x"} if extra else {}) for row in rows]
     (folder / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
 
 
-def reply(asks: str = "c1", answers: str = "c2", **given: Any) -> dict[str, Any]:
+def reply(asks: str = "prompt", answers: str = "output", **given: Any) -> dict[str, Any]:
     said = [("user", asks), ("assistant", answers)]
     messages = [
         {"each": [], "role": role, "content": [path], "loss_mask": None} for role, path in said
@@ -110,16 +115,24 @@ def asked(chat: Any) -> int:
 # --- one call per shape
 
 
-def test_the_same_shape_needs_no_second_call(desk: Desk, chat: Any) -> None:
+def test_the_same_shape_needs_no_second_call_where_sure_rules_agree(desk: Desk, chat: Any) -> None:
     chat.queue = [reply(), reply()]  # the second one is the second look
-    first = desk.run(write(desk.root / "a"))
+    first = desk.run(write(desk.root / "a", sure=True), mapper="llm")
     calls = asked(chat)
     assert first.status == "done"
-    again = desk.run(write(desk.root / "b", first=100))
+    again = desk.run(write(desk.root / "b", first=100, sure=True), mapper="llm")
     assert (again.status, asked(chat)) == ("done", calls)
     assert again.mapping["messages"] == first.mapping["messages"]
     assert (again.usage.calls, again.usage.chars_sent) == (0, 0)
     assert again.usage.remembered is True
+
+
+def test_an_answer_that_the_rules_do_not_confirm_is_not_reused(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply()] * 4
+    assert desk.run(write(desk.root / "a")).status == "done"
+    calls = asked(chat)
+    desk.run(write(desk.root / "b", first=100))
+    assert asked(chat) > calls
 
 
 def test_another_shape_mode_or_model_is_another_question(desk: Desk, chat: Any) -> None:
@@ -169,8 +182,8 @@ def test_what_is_remembered_holds_no_rows(desk: Desk, chat: Any) -> None:
 def test_the_name_of_another_data_set_is_not_remembered(desk: Desk, chat: Any) -> None:
     named = reply(meta={**META, "source": {"literal": "a"}})
     chat.queue = [named, named]
-    assert desk.run(write(desk.root / "a")).status == "done"
-    again = desk.run(write(desk.root / "b", first=100))
+    assert desk.run(write(desk.root / "a", sure=True), mapper="llm").status == "done"
+    again = desk.run(write(desk.root / "b", first=100, sure=True), mapper="llm")
     assert (again.status, again.usage.calls) == ("done", 0)
     assert "source" not in again.mapping.get("meta", {})
 
@@ -335,38 +348,38 @@ def test_failed_questions_count_for_the_data_set(desk: Desk, chat: Any) -> None:
 
 
 def test_an_unsure_model_is_shown_two_records(desk: Desk, chat: Any) -> None:
-    chat.queue = [reply(confidence=0.5), reply("c1", "c3", confidence=0.8)]
+    chat.queue = [reply(confidence=0.5), reply("prompt", "detailed_output", confidence=0.8)]
     told = desk.run(write(desk.root / "a"))
     look = chat.requests[1]["messages"][-1]["content"]
     assert look.count("Record: ") == 2
-    assert text(0, 8) in look
-    assert told.mapping["messages"][1]["content"] == "c3"
+    assert text(0, 8)[:-1] in look
+    assert told.mapping["messages"][1]["content"] == "detailed_output"
 
 
 def test_a_long_text_that_nobody_takes_is_a_reason_to_look(desk: Desk, chat: Any) -> None:
-    chat.queue = [reply("c1", "c2"), reply("c1", "c3")]
+    chat.queue = [reply("prompt", "output"), reply("prompt", "detailed_output")]
     desk.run(write(desk.root / "a"))
     look = chat.requests[1]["messages"][-1]["content"]
-    assert "c3 holds" in look
+    assert "detailed_output holds" in look
     assert "is not used" in look
 
 
 def test_a_sure_model_whose_records_look_right_is_asked_once(desk: Desk, chat: Any) -> None:
-    chat.queue = [reply("c1", "c3", system=None)]
+    chat.queue = [reply("prompt", "detailed_output", system=None)]
     answer = reply()
-    answer["messages"][0]["content"] = ["c1", "c2"]
-    answer["messages"][1]["content"] = ["c3"]
+    answer["messages"][0]["content"] = ["prompt", "output"]
+    answer["messages"][1]["content"] = ["detailed_output"]
     chat.queue = [answer]
     told = desk.run(write(desk.root / "a"))
     assert (told.status, asked(chat)) == ("done", 1)
 
 
 def test_a_worse_answer_does_not_replace_a_clean_one(desk: Desk, chat: Any) -> None:
-    chat.queue = [reply(confidence=0.5), "no", "no"]
+    chat.queue = [reply(answers="detailed_output", confidence=0.5), "no", "no"]
     told = desk.run(write(desk.root / "a"))
     assert asked(chat) == 3
     assert (told.status, told.mapper) == ("waiting", "llm")  # 0.5, and the rules differ
-    assert told.mapping["messages"][1]["content"] == "c2"
+    assert told.mapping["messages"][1]["content"] == "detailed_output"
 
 
 def test_the_records_that_were_shown_stay_in_the_conversation(desk: Desk, chat: Any) -> None:
@@ -380,15 +393,15 @@ def test_the_records_that_were_shown_stay_in_the_conversation(desk: Desk, chat: 
 def test_an_answer_that_passes_stands_where_no_second_look_can_be_had(
     desk: Desk, chat: Any, limits: dict[str, Limits]
 ) -> None:
-    chat.queue = [reply("c1", "c3"), refused(401)]  # c2 is not used
+    chat.queue = [reply("prompt", "detailed_output"), refused(401)]  # output is not used
     told = desk.run(write(desk.root / "a"), desk.context(**limits), mapper="llm")
     assert (told.status, told.mapper) == ("done", "llm")
-    assert told.mapping["messages"][1]["content"] == "c3"
+    assert told.mapping["messages"][1]["content"] == "detailed_output"
 
 
 def test_second_thoughts_that_drop_everything_go_to_a_person(desk: Desk, chat: Any) -> None:
     nothing = reply(decision="irrelevant", messages=None, meta=META)
-    chat.queue = [reply("c1", "c3"), nothing]
+    chat.queue = [reply(), nothing]
     told = desk.run(write(desk.root / "a"), mapper="llm")
     assert told.status == "waiting"
     assert "first answer converts (sft)" in told.why

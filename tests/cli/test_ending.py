@@ -106,7 +106,7 @@ def test_a_dry_run_out_of_budget_writes_nothing(turned_round: str) -> None:
     assert "a budget is used up" in ran.stderr
     assert "--llm-max-calls sets the limit" in ran.stderr
     assert "same command" not in ran.stderr
-    assert "model     m1 at 127.0.0.1: nothing was sent\n" in ran.stdout
+    assert "model   m1 at 127.0.0.1: nothing was sent\n" in ran.stdout
     assert not list(Path().glob("out*"))
 
 

@@ -66,9 +66,10 @@ def differing_words(first: str, second: str) -> tuple[str, str] | None:
 def _told_by_names(column: Column, sides: tuple[str, str]) -> Verdict | None:
     """What values that name both sides say.
 
-    Beside values that are the very sides others are a tie, whatever they are called.
+    Beside values that are the very sides others are a tie, whatever they are called; beside
+    letters and numbers they may be a third side.
     """
-    values = sorted(set(column.present))
+    values, short = sorted(set(column.present)), _are_short(sides)
     if values == ["0", "1"]:
         return Verdict(column=column, first=("0",), second=("1",))
     told: dict[str, str] = {}
@@ -76,10 +77,15 @@ def _told_by_names(column: Column, sides: tuple[str, str]) -> Verdict | None:
         words = set(_name_tokens(value))
         if sum(side in words for side in sides) == 1:
             told[value] = next(side for side in sides if side in words)
-        elif not _TIE.search(value.lower()) and not {*sides} <= {*values}:
+        elif not _TIE.search(value.lower()) and (short or not {*sides} <= {*values}):
             return None
     first, second = (tuple(v for v, one in told.items() if one == side) for side in sides)
     return Verdict(column=column, first=first, second=second) if first and second else None
+
+
+def _are_short(sides: tuple[str, str]) -> bool:
+    """Whether sides are numbers or single letters, which may stand for anything."""
+    return all(side.isdigit() or (len(side) == 1 and side.isascii()) for side in sides)
 
 
 def _told_of_one(column: Column, sides: tuple[str, str]) -> Verdict | None:
@@ -133,7 +139,7 @@ def find_verdict(columns: Sequence[Column], first: str, second: str) -> Verdict 
             continue
         named = PREFERS.search(spell_name(column.name).replace("_", " "))
         found = _told_of_one(column, sides) if named and sides in _SIDE_NAMES else None
-        telling = [(first, second)] if sides in _SIDE_NAMES else [(first, second), sides]
+        telling = [(first, second)] if _are_short(sides) else [(first, second), sides]
         if named or any({*pair} <= set(column.present) for pair in telling):
             found = found or _told_by_names(column, sides)
         if found:
