@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.facts import FileFacts, LeftOut, SourceFile, SourceSpec
-from ingot.converters.sources.formats import arrow, detection
+from ingot.converters.sources.formats import columnar_files, detection
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
 from ingot.converters.sources.formats.detection import FilePeek, TextHead, text_facts
 from ingot.converters.sources.formats.json_documents import read_json_document
@@ -134,8 +134,8 @@ def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
 
 # In the order in which they are tried; lines of text are what is left.
 READERS: Final[dict[str, BinaryReader | TextReader]] = {
-    "parquet": BinaryReader(detection.parquet_file_facts, arrow.parquet_rows),
-    "arrow": BinaryReader(detection.arrow_file_facts, arrow.arrow_rows),
+    "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.parquet_rows),
+    "arrow": BinaryReader(detection.arrow_file_facts, columnar_files.arrow_rows),
     "jsonl": TextReader(detection.lines_facts, _read_lines),
     "json": TextReader(detection.json_facts, _read_json),
     "csv": TextReader(detection.table_facts, _read_csv),
