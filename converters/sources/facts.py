@@ -168,8 +168,8 @@ def unchanged_files(files: Iterable[Entry]) -> Iterator[None]:
     """Check that local files stay what they were listed as, until the block ends.
 
     A file that is rewritten in place with its former size and time has another time of change of
-    its inode. One that is gone was read whole, or its reader says so. Remote files are watched by their readers. Raises SourceError, also in place of what
-    is wrong with the content of a file that changed.
+    its inode. One that is gone was read whole, or its reader says so; remote files are watched by
+    their readers. Raises SourceError, also in place of what is wrong with the content.
     """
     before: dict[str, tuple[str, tuple[int, ...] | None]] = {}
     for file in files:

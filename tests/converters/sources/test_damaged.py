@@ -1,7 +1,9 @@
 """Files that are damaged, that lie about themselves or that change while they are read."""
 
+import gzip
 import io
 import struct
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ from ingot.converters.errors import SourceError
 from ingot.converters.sources import Source, open_source
 
 ROWS = 40
+TEXTS = pa.table({"text": ["What is it?"] * ROWS})
 
 
 def values(source: Source) -> list[object]:
@@ -107,3 +110,58 @@ def test_an_arrow_column_name_that_is_not_text_is_an_error(tmp_path: Path) -> No
     path.write_bytes(ipc_bytes(pa.table({"name": ["x"]})).replace(b"name", b"n\xffme"))
     with pytest.raises(SourceError, match=r"a\.arrow: cannot read its Arrow schema"):
         open_source(str(path))
+
+
+GOOD = b"".join(b'{"question": "What is %d?", "answer": "It is %d."}\n' % (n, n) for n in range(30))
+
+
+def test_a_zero_byte_costs_the_rows_it_stands_in(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(GOOD + b'{"question": "a\0b"}\n' + bytes(500) + b"\n" + GOOD)
+    (tmp_path / "b.txt").write_bytes(b"A line of text.\n" * 30 + b"zero\0byte\n")
+    table = b"".join(b"%d,number %d\n" % (n, n) for n in range(30))
+    (tmp_path / "c.csv").write_bytes(b"id,name\n" + table + b"30,zero\0byte\n")
+    counts = {}
+    for name in ("a.jsonl", "b.txt", "c.csv"):
+        found = list(open_source(str(tmp_path / name)).batches())
+        bad = [one.row for batch in found for one in batch.bad]
+        counts[name] = sum(len(batch.values) for batch in found), bad
+    assert counts == {"a.jsonl": (60, [30, 31]), "b.txt": (30, [30]), "c.csv": (30, [30])}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.arrow", ipc_bytes(TEXTS)[:4] + b"\x00\xff\xff\x7f" + ipc_bytes(TEXTS)[8:], "damaged"),
+        ("a.parquet", bytes(range(256)), "damaged"),
+        ("a.jsonl.gz", gzip.compress(gzip.compress(GOOD)), "a gz file inside another file"),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says_is_an_error(
+    tmp_path: Path, name: str, content: bytes, problem: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SourceError, match=problem):
+        open_source(str(tmp_path / name))
+
+
+def test_an_archive_inside_an_archive_is_named(tmp_path: Path) -> None:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("rows.jsonl", GOOD)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("in.zip", inner.getvalue())
+    (left_out,) = open_source(str(tmp_path)).left_out
+    assert left_out.why == "a zip file inside another file, which is not read: unpack it"
+
+
+@pytest.mark.parametrize(
+    "rest", [b"x\n" + b'"q1","a1"\n"q2","a2"\n' * 30, b"x\n" + b"q,a\n" * 3000]
+)
+def test_a_quote_without_an_end_costs_one_row(tmp_path: Path, rest: bytes) -> None:
+    head = b'"q","a"\n' * 60 if b'"' in rest else b""
+    (tmp_path / "a.csv").write_bytes(b"question,answer\n" + head + b'"unclosed,' + rest)
+    found = list(open_source(str(tmp_path / "a.csv")).batches())
+    assert [one.detail for batch in found for one in batch.bad] == ["a quoted field does not end"]
+    values = [row for batch in found for row in batch.values]
+    assert len(values) == head.count(b"\n") + rest.count(b"\n") - 1
+    assert not any('"' in cell for row in values for cell in row.values())
