@@ -345,12 +345,13 @@ def delimited_rows(
 
 def column_names(cells: Sequence[str]) -> tuple[str, ...]:
     """Names of columns: nameless ones become `c0`, `c1`, ..., repeated ones `a.1`, `a.2`."""
-    names: list[str] = []
+    names: dict[str, int] = {}  # each with the number that its next namesake tries first
     for place, cell in enumerate(cells):
         name = plain = cell if cell.strip() else f"c{place}"
-        number = 0
+        number = names.get(plain, 0)
         while name in names:
             number += 1
             name = f"{plain}.{number}"
-        names.append(name)
+        names[plain] = number
+        names.setdefault(name, 0)
     return tuple(names)
