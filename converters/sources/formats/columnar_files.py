@@ -14,13 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from ingot.converters.errors import translate_read_errors, truncated_error
+from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
 from ingot.converters.sources.formats.arrow import batch_rows, make_lazy_rows
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, RowChunk
 
 BATCH_BYTES = 1 << 20
 _SPOOL_BYTES = 64 << 20  # a file without random access is held in memory up to here, then on disk
+_MOST_FOOTER = 256 << 20
+_DICTIONARY_BYTES = 32 << 20  # of a batch whose rows share a long value
 PARQUET = b"PAR1"
 ARROW_FILE = b"ARROW1"
 ARROW_STREAM = b"\xff\xff\xff\xff"
@@ -47,9 +49,14 @@ def open_parquet(stream: BinaryIO, where: str) -> Iterator[pq.ParquetFile]:
     with open_random_access(stream) as source:
         with translate_read_errors(where):
             size = source.seek(0, 2)
-            source.seek(max(0, size - 4))
-            if size < 12 or source.read(4) != PARQUET:
+            source.seek(max(0, size - 8))
+            end = source.read(8)
+            if size < 12 or end[4:] != PARQUET:
                 raise truncated_error(where, "the Parquet file has no footer")
+            footer = int.from_bytes(end[:4], "little")
+            if footer > min(size - 12, _MOST_FOOTER):
+                problem = f"damaged: its Parquet footer would have {footer:,} bytes"
+                raise SourceError(where, problem, "fetch or copy it again")
             source.seek(0)
         with translate_read_errors(where, "cannot read its Parquet footer"):
             file = pq.ParquetFile(source, pre_buffer=False)  # else all of it is read at once
@@ -66,9 +73,12 @@ def parquet_rows(
     stream: BinaryIO, where: str, groups: Sequence[int] | None = None
 ) -> Iterator[RowChunk]:
     """The rows of a Parquet file, or of some of its row groups. Raises SourceError."""
-    with open_parquet(stream, where) as file:
+    with open_random_access(stream) as source, open_parquet(source, where) as file:
         names = column_names(file.schema_arrow.names)
+        chosen = range(file.num_row_groups) if groups is None else groups
         size = _rows_per_batch(file.metadata)
+        with translate_read_errors(where):
+            size = min([size, *(_rows_by_dictionary(source, file, n, size) for n in chosen)])
         batches = file.iter_batches(batch_size=size, row_groups=groups, use_threads=False)
         yield from _batch_chunks(((batch, False) for batch in batches), names, where)
 
@@ -77,6 +87,49 @@ def _rows_per_batch(metadata: pq.FileMetaData) -> int:
     groups = [metadata.row_group(number) for number in range(min(metadata.num_row_groups, 8))]
     size = sum(group.total_byte_size for group in groups)
     return _rows_that_fit(sum(group.num_rows for group in groups), size)
+
+
+def _rows_by_dictionary(source: BinaryIO, file: pq.ParquetFile, group: int, rows: int) -> int:
+    """How many rows of a group fit into `_DICTIONARY_BYTES`, however often a long value repeats.
+
+    Sizes in a footer are those of the encoded values. Only dictionaries that may matter are read.
+    """
+    facts = file.metadata.row_group(group)
+    chunks = [facts.column(number) for number in range(facts.num_columns)]
+    paths = [
+        one.path_in_schema
+        for one in chunks
+        if one.has_dictionary_page
+        and one.physical_type == "BYTE_ARRAY"
+        and min(rows, facts.num_rows) * one.total_uncompressed_size > _DICTIONARY_BYTES
+    ]
+    if not paths:
+        return rows
+    place = source.tell()
+    probe = pq.ParquetFile(
+        source, metadata=file.metadata, read_dictionary=paths, buffer_size=1 << 16, pre_buffer=False
+    )
+    batch = next(probe.iter_batches(1, row_groups=[group], columns=paths, use_threads=False), None)
+    source.seek(place)
+    longest = [_longest_value(column) for column in batch.columns] if batch else [0]
+    each = max(one.num_values for one in chunks) / max(1, facts.num_rows) * max(longest)
+    return rows if each * rows <= _DICTIONARY_BYTES else max(1, int(_DICTIONARY_BYTES / each))
+
+
+def _longest_value(column: pa.Array) -> int:
+    """The bytes of the longest value in the dictionaries of an array."""
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if types.is_dictionary(kind):
+        return int(pc.max(pc.binary_length(column.dictionary)).as_py() or 0)
+    if types.is_struct(kind):
+        inner = [column.field(number) for number in range(kind.num_fields)]
+    elif types.is_map(kind):
+        inner = [column.keys, column.items]
+    else:
+        inner = [column.values] if types.is_list(kind) or types.is_large_list(kind) else []
+    return max(map(_longest_value, inner), default=0)
 
 
 def _rows_that_fit(rows: int, size: int) -> int:

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import SourceError
@@ -195,3 +196,30 @@ def test_a_folder_that_is_too_deep_is_left_out_or_named(
     assert why == "its path is too long or too deep"
     with pytest.raises(SourceError, match=r"d\.\.\.d.*: its path is too long or too deep"):
         open_source(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.list_(pa.string()), pa.struct({"a": pa.string()})]
+)
+def test_a_long_value_that_a_dictionary_repeats_makes_short_batches(
+    tmp_path: Path, kind: pa.DataType
+) -> None:
+    text = "a" * 1_000_000
+    value = {"a": text} if pa.types.is_struct(kind) else [text] if pa.types.is_list(kind) else text
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": pa.array([value] * 300, kind)}), path, compression="zstd")
+    assert path.stat().st_size < 3_000
+    sizes = [len(batch.values) for batch in open_source(str(path)).batches()]
+    assert sum(sizes) == 300
+    assert max(sizes) <= 33  # of 1 MB: 300 in one batch before
+
+
+def test_a_parquet_footer_that_cannot_be_as_long_as_it_says_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    with path.open("wb") as file:
+        file.write(b"PAR1")
+        file.truncate(1 << 33)
+        file.seek(0, 2)
+        file.write(struct.pack("<I", 0x7FFFFFFF) + b"PAR1")
+    with pytest.raises(SourceError, match="its Parquet footer would have 2,147,483,647 bytes"):
+        open_source(str(path))
