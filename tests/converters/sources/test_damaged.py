@@ -223,3 +223,20 @@ def test_a_parquet_footer_that_cannot_be_as_long_as_it_says_is_not_read(tmp_path
         file.write(struct.pack("<I", 0x7FFFFFFF) + b"PAR1")
     with pytest.raises(SourceError, match="its Parquet footer would have 2,147,483,647 bytes"):
         open_source(str(path))
+
+
+def test_a_zip_member_without_a_name_is_left_out(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a", b"x")
+        archive.writestr("rows.jsonl", GOOD)
+    data = bytearray(out.getvalue())
+    at = data.index(b"PK\x01\x02")
+    struct.pack_into("<H", data, at + 28, 0)  # the name's length: its byte becomes a comment
+    struct.pack_into("<H", data, at + 32, 1)
+    (tmp_path / "a.zip").write_bytes(data)
+    source = open_source(str(tmp_path))
+    assert [(one.name, one.why) for one in source.left_out] == [
+        ("a.zip/(no name)", "it has no name")
+    ]
+    assert len(values(source)) == 30
