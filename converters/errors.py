@@ -201,6 +201,11 @@ def translate_read_errors(where: str, problem: str = "cannot read it") -> Iterat
         raise truncated_error(where) from error
     except ImportError as error:
         raise SourceError(where, error_text(error), "install the package it names") from error
+    except MemoryError as error:
+        hint = "is the file complete? it may give a wrong size for its content"
+        raise SourceError(
+            where, f"{problem}: it asks for more memory than there is", hint
+        ) from error
     except Exception as error:
         if not isinstance(error, (OSError, *_DAMAGE_ERRORS)) and not _is_damage(error):
             raise

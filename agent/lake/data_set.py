@@ -48,7 +48,13 @@ from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import output_errors
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import LeftOut
-from ingot.converters.sources.readers import UNREAD_HINT, unread_format, unread_text
+from ingot.converters.sources.readers import (
+    DAMAGED_HINT,
+    UNREAD_HINT,
+    damaged_text,
+    unread_format,
+    unread_text,
+)
 from ingot.converters.sources.root_candidates import root_candidates
 
 _SHOWN: Final = 20
@@ -163,6 +169,10 @@ def _process_set(task: SetTask, known: SetFacts) -> SetResult:
     if unread and not source.files:
         why = redact(f"no file in it can be read: {unread_text(unread)}")
         return SetResult(facts=replace(known, status="failed", why=why, hint=UNREAD_HINT))
+    filled = [one for one in source.left_out if one.bytes]  # an empty file is told, and no fault
+    if not source.files and (damaged := redact(damaged_text(filled))):
+        why = f"no file in it holds data: {damaged}"
+        return SetResult(facts=replace(known, status="failed", why=why, hint=DAMAGED_HINT))
     if not source.files:
         why = redact(f"no data file: {_first_reasons(source.left_out)}")
         return SetResult(facts=replace(known, decision="irrelevant", why=why))

@@ -18,7 +18,14 @@ from ingot.converters.output.commit import check_destination
 from ingot.converters.output.files import output_errors
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import SourceSpec
-from ingot.converters.sources.readers import UNREAD_HINT, unread_format, unread_text, unread_texts
+from ingot.converters.sources.readers import (
+    DAMAGED_HINT,
+    UNREAD_HINT,
+    damaged_text,
+    unread_format,
+    unread_text,
+    unread_texts,
+)
 
 _SHOWN = 20
 
@@ -105,12 +112,14 @@ def _summarize_unread(source: Source) -> UnreadFiles | None:
 
 
 def _check_formats(source: Source) -> None:
-    """Refuse a folder in which nothing can be read but what is no data; name the formats."""
+    """Refuse a folder of damaged files and formats that are not read; name these."""
     left_out = source.left_out
     unread = [one for one in left_out if unread_format(one.why)] or unread_texts(left_out)
     if unread:
         problem = f"no file in it can be read: {unread_text(unread)}"
         raise SourceError(source.location, problem, UNREAD_HINT)
+    if damaged := redact(damaged_text(left_out)):
+        raise SourceError(source.location, f"no file in it holds data: {damaged}", DAMAGED_HINT)
 
 
 def _no_data_proposal(source: Source) -> Proposal:

@@ -52,7 +52,12 @@ from ingot.converters.records.writers import (
 )
 from ingot.converters.rows import Batch, NonFinite, add_non_finite, count_non_finite
 from ingot.converters.sources import Source, SourceFile
-from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
+from ingot.converters.sources.facts import (
+    absolute_location,
+    hash_input,
+    input_stamp,
+    unchanged_files,
+)
 
 T = TypeVar("T")
 
@@ -347,7 +352,8 @@ def _finish_shard(
     shard = _reuse_former(task, draft)
     if shard is None:
         _clear_draft(draft)
-        shard = _convert_rows(task, draft, tick)
+        with unchanged_files(task.source.files):
+            shard = _convert_rows(task, draft, tick)
     (draft / SHARD_FILE).write_bytes(encode_json(shard))
     sync_tree(draft)
     # Give the shard its name; an equal one of an orphan that was there first is as good.

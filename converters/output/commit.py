@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,6 +27,13 @@ from ingot.converters.output.files import (
 )
 from ingot.converters.rows import Json
 
+_PARTS = {
+    "rows": {"read", "converted", "rejected", "filtered"},
+    "records": {"written", "rejected", "filtered"},
+    "rejects": set[str](),
+    "options": set[str](),
+    "warnings": {"paths", "meta"},
+}
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
@@ -80,13 +88,24 @@ def _has_all_files(folder: Path, manifest: dict[str, Json]) -> bool:
         return False
 
 
+def _has_counts(manifest: dict[str, Json]) -> bool:
+    """Whether the manifest of records holds what everybody reads of it; of others nothing is."""
+    if manifest.get("decision") not in ("pt", "sft", "irrelevant"):
+        return True
+    parts = {name: manifest.get(name) for name in _PARTS}
+    whole = all(
+        isinstance(part, dict) and _PARTS[name] <= part.keys() for name, part in parts.items()
+    )
+    return whole and isinstance(manifest.get("inputs"), list) and "tokens" in manifest
+
+
 def find_finished(folder: Path) -> FinishedResult | None:
     """The finished result in a folder; None if there is none or a file of it is gone or cut.
 
     Files are checked by presence and size; `sha256sum` against the manifest is the thorough check.
     """
     manifest = _own_manifest(folder)
-    if manifest is None or not _has_all_files(folder, manifest):
+    if manifest is None or not _has_counts(manifest) or not _has_all_files(folder, manifest):
         return None
     return FinishedResult(folder=folder, manifest=manifest, run=find_json(folder / RUN) or {})
 
@@ -105,15 +124,19 @@ class _Destination:
         return self.sibling("old")
 
     def stages(self) -> list[Path]:
-        return self._siblings("stage-")
+        """Unfinished runs; a folder with anything else in it is somebody else's."""
+        own = {"work", "result"}
+        found = self._siblings("stage-")
+        return [path for path in found if {one.name for one in path.iterdir()} <= own]
 
     def trash(self) -> list[Path]:
         return self._siblings("trash-")
 
     def _siblings(self, kind: str) -> list[Path]:
         # Not a glob: the name may hold its special characters.
-        start = self.sibling(kind).name
-        return sorted(p for p in self.out.parent.iterdir() if p.name.startswith(start))
+        name = re.compile(re.escape(self.sibling(kind).name) + "[0-9a-f]+")
+        found = (path for path in self.out.parent.iterdir() if name.fullmatch(path.name))
+        return sorted(path for path in found if path.is_dir() and not path.is_symlink())
 
     def discard(self, folder: Path) -> None:
         """Delete a folder so that a half deleted one is never taken for a whole one."""
@@ -164,7 +187,7 @@ def _recover(places: _Destination) -> list[str]:
     """Finish what a crash left between the renames of a replacement, and empty the trash."""
     for gone in places.trash():
         shutil.rmtree(gone, ignore_errors=True)
-    if not places.old.exists():
+    if _own_manifest(places.old) is None:  # nothing, or somebody else's
         return []
     if _own_manifest(places.out) is not None:
         places.discard(places.old)
@@ -237,7 +260,7 @@ def _foreign_files(out: Path) -> list[str]:
     if not isinstance(listed, list):
         return []
     own = {one.get("path") for one in listed if isinstance(one, dict)} | {MANIFEST, RUN}
-    files = (path for path in sorted(out.rglob("*")) if path.is_file())
+    files = (path for path in sorted(out.rglob("*")) if path.is_file() or path.is_symlink())
     return [name for path in files if (name := path.relative_to(out).as_posix()) not in own]
 
 

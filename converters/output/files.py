@@ -28,9 +28,12 @@ HINTS: Final = {
     errno.ENOTDIR: "a part of the path is a file: choose another destination",
     errno.EEXIST: "a part of the path is a file: choose another destination",
     errno.EBUSY: "the destination is a mount point: choose a folder inside it",
+    errno.ELOOP: "a symbolic link stands in place of a file of ingot beside it: remove the link",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 _RETRY_SECONDS: Final = 0.1
+# A link of this name may be somebody's trap: what it leads to would be overwritten.
+_LOCK_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _URL: Final = re.compile(r"(?:^|/)[A-Za-z][\w+.-]+:/")  # also as `Path` spells it: s3:/bucket
 
 
@@ -119,7 +122,9 @@ def whole_file(path: Path, *, exclusive: bool = True) -> Iterator[BinaryIO]:
     """
     kind = "ingot-tmp" if exclusive else f"{uuid4().hex[:8]}.tmp"
     unfinished = path.with_name(f".{path.name}.{kind}")
-    with os.fdopen(os.open(unfinished, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as stream:
+    with os.fdopen(
+        os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b"
+    ) as stream:
         if exclusive and not _try_lock(stream.fileno()):
             problem = "another run is writing it"
             raise OutputError(str(path), problem, "wait for it or choose another file")
@@ -163,7 +168,7 @@ def take_lock(path: Path, *, wait_s: float = 0.0, sign: bool = False) -> int:
     """Take a lock as `hold_lock` does; the lock is held until the descriptor is closed."""
     deadline = time.monotonic() + wait_s
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, _LOCK_FLAGS, 0o644)
         try:
             if _try_lock(descriptor):
                 # The former holder may have removed the file since it was opened here.

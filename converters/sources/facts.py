@@ -1,7 +1,8 @@
 """The files of a source: facts that a mapping states or a reader finds, stamps and hashes."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final, Unpack
@@ -10,7 +11,7 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.json_yaml import UNSTORED
 from ingot.converters.output.files import InputEntry, InputLabels, InputStamp
 from ingot.converters.rows import MappingDocument
-from ingot.converters.sources.storage.listing import Entry
+from ingot.converters.sources.storage.listing import Entry, LocalFile
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,6 +163,50 @@ def input_entry(
     return {**labels, "name": file.name, "bytes": file.bytes, "sha256": digest}
 
 
+@contextmanager
+def unchanged_files(files: Iterable[Entry]) -> Iterator[None]:
+    """Check that local files stay what they were listed as, until the block ends.
+
+    A file that is rewritten in place with its former size and time has another time of change of
+    its inode. One that is gone was read whole, or its reader says so; remote files are watched by
+    their readers. Raises SourceError, also in place of what is wrong with the content.
+    """
+    before: dict[str, tuple[str, tuple[int, ...] | None]] = {}
+    for file in files:
+        place = file.place
+        while (archive := getattr(place, "archive", None)) is not None:
+            place = archive
+        if isinstance(place, LocalFile) and place.path not in before:
+            before[place.path] = file.name, (facts := _file_state(place.path))
+            if place is file.place and facts and facts[:2] != (file.bytes, file.mtime_ns):
+                raise _changed_error(file.name)
+    try:
+        yield
+    except SourceError:
+        _check_same_files(before)
+        raise
+    _check_same_files(before)
+
+
+def _check_same_files(before: dict[str, tuple[str, tuple[int, ...] | None]]) -> None:
+    for path, (name, facts) in before.items():
+        if None not in (facts, now := _file_state(path)) and now != facts:
+            raise _changed_error(name)
+
+
+def _file_state(path: str) -> tuple[int, ...] | None:
+    """Return what tells a file from another one or from another state of it; None if it is gone."""
+    try:
+        facts = Path(path).stat()
+    except OSError:
+        return None
+    return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
+
+
+def _changed_error(name: str) -> SourceError:
+    return SourceError(name, "changed while it was read", "run again when nothing writes to it")
+
+
 def hash_input(file: Entry, stopped: Callable[[], bool] = lambda: False) -> str:
     """Return the SHA-256 of a file as stored, streamed."""
     digest, size = hashlib.sha256(), 0
@@ -170,6 +215,5 @@ def hash_input(file: Entry, stopped: Callable[[], bool] = lambda: False) -> str:
             digest.update(block)
             size += len(block)
     if file.bytes and size != file.bytes and not stopped():
-        problem = f"changed while it was read: {size} bytes now, {file.bytes} before"
-        raise SourceError(file.name, problem, "run again when nothing writes to it")
+        raise _changed_error(file.name)
     return digest.hexdigest()

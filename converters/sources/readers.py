@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.facts import FileFacts, LeftOut, SourceFile, SourceSpec
-from ingot.converters.sources.formats import arrow, detection
+from ingot.converters.sources.formats import columnar_files, detection
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
 from ingot.converters.sources.formats.detection import FilePeek, TextHead, text_facts
 from ingot.converters.sources.formats.json_documents import read_json_document
@@ -134,8 +134,8 @@ def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
 
 # In the order in which they are tried; lines of text are what is left.
 READERS: Final[dict[str, BinaryReader | TextReader]] = {
-    "parquet": BinaryReader(detection.parquet_file_facts, arrow.parquet_rows),
-    "arrow": BinaryReader(detection.arrow_file_facts, arrow.arrow_rows),
+    "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.parquet_rows),
+    "arrow": BinaryReader(detection.arrow_file_facts, columnar_files.arrow_rows),
     "jsonl": TextReader(detection.lines_facts, _read_lines),
     "json": TextReader(detection.json_facts, _read_json),
     "csv": TextReader(detection.table_facts, _read_csv),
@@ -201,6 +201,13 @@ _UNREAD_ENDINGS = {
     ending: kind + UNREAD for kind, endings in _UNREAD_KINDS.items() for ending in endings.split()
 }
 BINARY = "binary data"
+EMPTY = "empty"
+BLANK = ("blank", "blank at its beginning")
+DAMAGED_HINT = "fetch or copy them again, or move them away"
+_DATA_NAME = re.compile(
+    r"\.(jsonl?|ndjson|jsonlines|[ct]sv|tab|psv|txt|zip|tar|tgz|gz|gzip|zst|zstd|bz2|xz)$",
+    re.IGNORECASE,
+)
 # What a file is by its first bytes. A magic of plain letters has a control byte behind it in a file
 # of its format, and none in a text that begins with these letters.
 _MAGIC = [
@@ -281,6 +288,17 @@ def unread_texts(files: Sequence[LeftOut], *, code: bool = True) -> list[LeftOut
     return found if most else []
 
 
+def damaged_text(files: Sequence[LeftOut]) -> str:
+    """The first files that are empty, or named as data and hold none, each with its reason."""
+    found = [
+        f"{one.name}: {one.why}"
+        for one in files
+        if one.why in (EMPTY, *BLANK, LFS_POINTER)
+        or (one.why == BINARY and _DATA_NAME.search(one.name))
+    ]
+    return "; ".join(found[:3]) + (f"; and {len(found) - 3:,} more" if len(found) > 3 else "")
+
+
 def unread_text(files: Sequence[LeftOut]) -> str:
     """The first of some files in formats that are not read, each with its format."""
     first = ", ".join(f"{one.name} is {unread_format(one.why)}" for one in files[:3])
@@ -298,6 +316,7 @@ HEAD = 256 << 10
 LONG_HEAD = 8 << 20  # where the head holds no whole line
 _WINDOWS = 8
 _WINDOW = 64 << 10
+_COLUMNAR_NAME = re.compile(r"\.(parquet|arrow|feather)(\.\w+)?$", re.IGNORECASE)
 _COMPRESSED_NAME = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
 
 
@@ -351,9 +370,11 @@ def _read_windows(raw: BinaryIO, size: int) -> tuple[bytes, ...]:
 def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | NoData:
     """What a file is. `spec` states what is not to be guessed."""
     if not seen.head:
-        return NoData("empty")
+        return NoData(EMPTY)
     if seen.head.startswith(_LFS_MAGIC):
         return NoData(LFS_POINTER, broken=True)
+    if inner := seen.archive or detect_compression(seen.head):
+        return NoData(f"a {inner} file inside another file{UNREAD}: unpack it", broken=True)
     for reader in READERS.values():
         if isinstance(reader, BinaryReader) and (facts := reader.detect(entry, seen)) is not None:
             return facts
@@ -363,11 +384,18 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
         return NoData(kind, broken=True)
     encoding = _head_encoding(entry, seen, spec)
     if encoding is None:
-        for recognizer in RECOGNIZERS.values():
-            if recognizer.binary and recognizer.recognize(seen.head) is not None:
-                return NoData(recognizer.what, broken=True, elsewhere=True)
-        return NoData(describe_magic(seen.head) or BINARY, broken=True)
+        return _binary_verdict(entry, seen)
     return _text_facts(entry, seen, spec, encoding)
+
+
+def _binary_verdict(entry: Entry, seen: FilePeek) -> NoData:
+    for recognizer in RECOGNIZERS.values():
+        if recognizer.binary and recognizer.recognize(seen.head) is not None:
+            return NoData(recognizer.what, broken=True, elsewhere=True)
+    if _COLUMNAR_NAME.search(entry.name):
+        problem = "damaged: it is named as a Parquet or Arrow file and does not begin like one"
+        raise SourceError(str(entry.place), problem, "fetch or copy it again")
+    return NoData(describe_magic(seen.head) or BINARY, broken=True)
 
 
 def _head_encoding(entry: Entry, seen: FilePeek, spec: SourceSpec) -> Encoding | None:
@@ -387,7 +415,7 @@ def _text_facts(
     newline = "\r" if b"\r" in seen.head and b"\n" not in seen.head else "\n"
     data = b"".join(read_utf8_blocks(io.BytesIO(seen.head), entry.name, encoding.name, newline))
     if not data.strip():
-        return NoData("blank") if seen.whole else NoData("blank at its beginning")
+        return NoData(BLANK[0] if seen.whole else BLANK[1])
     for pattern, kind in _MARKUP if spec.format is None else ():
         if pattern.match(data.lstrip()):
             return NoData(f"{kind}{UNREAD}", broken=True)

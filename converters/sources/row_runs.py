@@ -15,7 +15,7 @@ import pyarrow as pa
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import SourceFile, SourceSpec
-from ingot.converters.sources.formats import arrow
+from ingot.converters.sources.formats import columnar_files
 from ingot.converters.sources.formats.arrow import batch_rows
 from ingot.converters.sources.formats.delimited import (
     Dialect,
@@ -218,7 +218,10 @@ def _skip_to_record(file: SourceFile, data: bytes) -> bytes:
 
 def _parquet_runs(file: SourceFile, count: int, chance: random.Random) -> list[RowRun]:
     """Runs that begin with a row group; of a file of few groups they go through whole groups."""
-    with file.place.open() as stream, arrow.open_parquet(stream, str(file.place)) as opened:
+    with (
+        file.place.open() as stream,
+        columnar_files.open_parquet(stream, str(file.place)) as opened,
+    ):
         groups = range(opened.metadata.num_row_groups)
         sizes = [opened.metadata.row_group(number).num_rows for number in groups]
     firsts = [0, *accumulate(sizes)]
@@ -234,7 +237,7 @@ def _parquet_runs(file: SourceFile, count: int, chance: random.Random) -> list[R
 def _group_rows(file: SourceFile, group: int, whole: bool) -> Iterator[RowChunk]:
     left = _MOST_RUN_ROWS
     with file.place.open() as stream:
-        for chunk in arrow.parquet_rows(stream, str(file.place), [group]):
+        for chunk in columnar_files.parquet_rows(stream, str(file.place), [group]):
             if whole:
                 yield chunk
                 continue
@@ -249,7 +252,7 @@ def _arrow_runs(file: SourceFile, count: int, chance: random.Random) -> list[Row
     where = str(file.place)
     with translate_read_errors(where):
         mapped = pa.memory_map(where)
-        is_file = mapped.read(len(arrow.ARROW_FILE)) == arrow.ARROW_FILE
+        is_file = mapped.read(len(columnar_files.ARROW_FILE)) == columnar_files.ARROW_FILE
         mapped.seek(0)
         reader = pa.ipc.open_file(mapped) if is_file else pa.ipc.open_stream(mapped)
         numbers = range(reader.num_record_batches) if is_file else None
@@ -261,6 +264,7 @@ def _arrow_runs(file: SourceFile, count: int, chance: random.Random) -> list[Row
         number = bisect_right(starts, row) - 1
         with translate_read_errors(where):
             piece = batches[number].slice(row - starts[number], _MOST_RUN_ROWS)
+            columnar_files.is_valid_batch(piece, number, where)
             yield RowChunk(values=batch_rows(piece, names)[0])
 
     picked = _pick_evenly(starts[-1], count, chance)

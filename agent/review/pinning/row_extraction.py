@@ -44,7 +44,7 @@ from ingot.agent.review.pinning.sample_redaction import (
 from ingot.converters.errors import translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts
-from ingot.converters.sources.formats.arrow import ARROW_FILE, open_parquet, open_random_access
+from ingot.converters.sources.formats.columnar_files import open_ipc, open_parquet, valid_batches
 from ingot.converters.sources.formats.json_documents import fold_table, read_json_document
 from ingot.converters.sources.formats.json_rows import RowRoot, compile_root
 from ingot.converters.sources.formats.row_chunks import BrokenRow
@@ -91,13 +91,10 @@ def _join_batches(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Tabl
 
 def _arrow_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> tuple[pa.Table, bool]:
     """Return the rows of these numbers, and whether the data is an IPC file, not a stream."""
-    with open_random_access(stream) as source, translate_read_errors(where):
-        is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
-        source.seek(0)
-        reader: Any = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-        count = reader.num_record_batches if is_file else 0
-        batches = map(reader.get_batch, range(count)) if is_file else reader
-        return _join_batches(list(_take_rows(batches, numbers, 0)), reader.schema), is_file
+    with open_ipc(stream, where) as reader, translate_read_errors(where):
+        batches = (batch for batch, _ in valid_batches(reader, where))
+        table = _join_batches(list(_take_rows(batches, numbers, 0)), reader.schema)
+        return table, hasattr(reader, "num_record_batches")
 
 
 def _select_rows(table: pa.Table, numbers: Sequence[int]) -> pa.Table:

@@ -37,6 +37,7 @@ class InputFile:
     path: Path
     bytes: int
     mtime_ns: int  # when it was changed last, nanoseconds since 1970
+    inode: tuple[int, int] = (0, 0)  # its number and when it was changed last
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +102,10 @@ def _stamp_file(name: str, path: Path) -> InputFile:
         facts = path.stat()
     except OSError:  # it has vanished, or is a link to nowhere
         return InputFile(name=name, path=path, bytes=0, mtime_ns=0)
-    return InputFile(name=name, path=path, bytes=facts.st_size, mtime_ns=facts.st_mtime_ns)
+    inode = facts.st_ino, facts.st_ctime_ns
+    return InputFile(
+        name=name, path=path, bytes=facts.st_size, mtime_ns=facts.st_mtime_ns, inode=inode
+    )
 
 
 def open_file(file: InputFile) -> pa.NativeFile:
@@ -287,7 +291,7 @@ def check_same_file(file: InputFile) -> None:
         facts = file.path.stat()
     if not stat.S_ISREG(facts.st_mode):
         raise _read_error(file, "it is no regular file")
-    if (facts.st_size, facts.st_mtime_ns) != (file.bytes, file.mtime_ns):
+    if _stamp_file(file.name, file.path) != file:
         raise SourceError(str(file.path), "changed while it was to be read", "start again")
 
 

@@ -58,6 +58,7 @@ def read_rows(
     check_same_file(file)
     if file.path.suffix == ".jsonl":
         yield from _jsonl_rows(file, layout, batch_size)
+        check_same_file(file)
         return
     with translate_read_errors(file):
         with open_file(file) as source, pq.ParquetFile(source) as parquet:

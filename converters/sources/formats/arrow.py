@@ -7,21 +7,15 @@ JSON has none and they stand for missing values in columnar files.
 
 import datetime as dt
 import math
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
-from typing import Any, BinaryIO, TypeAlias, cast, overload
+from typing import Any, overload
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ingot.converters.errors import translate_read_errors, truncated_error
 from ingot.converters.rows import Json
-from ingot.converters.sources.formats.delimited import column_names
-from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, BrokenRow, RowChunk, row_excerpt
+from ingot.converters.sources.formats.row_chunks import BrokenRow, row_excerpt
 
 ValueConverter = Callable[[Any], Json]
 
@@ -306,19 +300,21 @@ class ArrowRows(Sequence[Json]):
 
 
 def make_lazy_rows(
-    batch: pa.RecordBatch, names: Sequence[str]
+    batch: pa.RecordBatch, names: Sequence[str], *, valid: bool = False
 ) -> tuple[ArrowRows, pa.RecordBatch] | None:
     """The rows of a batch, made when needed, and the batch itself without extension types.
 
-    None where one of them may be broken (a text that is no UTF-8, binary columns), and for views
-    inside other types, of which Arrow cannot yet take rows.
+    A batch that is known to be `valid` is not checked again. None where a row may be broken (a text
+    that is not UTF-8, binary columns), and for views inside other types, of which Arrow cannot yet
+    take rows.
     """
     columns = [storage_array(column) for column in batch.columns]
     if not columns or not all(_is_json_type(column.type) for column in columns):
         return None
     try:
         table = pa.RecordBatch.from_arrays(columns, names=list(names))
-        table.validate(full=True)
+        if not valid:
+            table.validate(full=True)
     except pa.ArrowInvalid:  # texts that are no UTF-8, for one: `batch_rows` says where
         return None
     return ArrowRows(table, names), table
@@ -341,109 +337,3 @@ def _is_json_type(kind: pa.DataType) -> bool:
 
 def _has_unique_names(kind: pa.StructType) -> bool:
     return len({child.name for child in kind}) == len(kind)
-
-
-BATCH_BYTES = 1 << 20
-_SPOOL_BYTES = 64 << 20  # a file without random access is held in memory up to here, then on disk
-PARQUET = b"PAR1"
-ARROW_FILE = b"ARROW1"
-ARROW_STREAM = b"\xff\xff\xff\xff"
-
-_Batches: TypeAlias = Iterator[pa.RecordBatch]
-
-
-@contextmanager
-def open_random_access(stream: BinaryIO) -> Iterator[BinaryIO]:
-    """The stream itself, or an unnamed temporary copy of one that cannot go back."""
-    if stream.seekable():
-        yield stream
-        return
-    with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as copy:
-        shutil.copyfileobj(stream, copy, 1 << 20)
-        copy.seek(0)
-        yield cast(BinaryIO, copy)
-
-
-@contextmanager
-def open_parquet(stream: BinaryIO, where: str) -> Iterator[pq.ParquetFile]:
-    """A Parquet file; the stream stays open. Raises SourceError where it is cut off or damaged."""
-    with open_random_access(stream) as source:
-        with translate_read_errors(where):
-            size = source.seek(0, 2)
-            source.seek(max(0, size - 4))
-            if size < 12 or source.read(4) != PARQUET:
-                raise truncated_error(where, "the Parquet file has no footer")
-            source.seek(0)
-        with translate_read_errors(where, "cannot read its Parquet footer"):
-            file = pq.ParquetFile(source, pre_buffer=False)  # else all of it is read at once
-        yield file
-
-
-def parquet_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], int]:
-    """The column names of a Parquet file and its number of rows. Raises SourceError."""
-    with open_parquet(stream, where) as file:
-        return column_names(file.schema_arrow.names), int(file.metadata.num_rows)
-
-
-def parquet_rows(
-    stream: BinaryIO, where: str, groups: Sequence[int] | None = None
-) -> Iterator[RowChunk]:
-    """The rows of a Parquet file, or of some of its row groups. Raises SourceError."""
-    with open_parquet(stream, where) as file:
-        names = column_names(file.schema_arrow.names)
-        size = _rows_per_batch(file.metadata)
-        batches = file.iter_batches(batch_size=size, row_groups=groups, use_threads=False)
-        yield from _batch_chunks(batches, names, where)
-
-
-def _rows_per_batch(metadata: pq.FileMetaData) -> int:
-    groups = [metadata.row_group(number) for number in range(min(metadata.num_row_groups, 8))]
-    size = sum(group.total_byte_size for group in groups)
-    return _rows_that_fit(sum(group.num_rows for group in groups), size)
-
-
-def _rows_that_fit(rows: int, size: int) -> int:
-    """How many rows have about BATCH_BYTES, where `rows` have `size`; at least 16."""
-    return max(16, min(TABLE_ROWS, BATCH_BYTES * rows // size)) if rows and size else TABLE_ROWS
-
-
-@contextmanager
-def open_arrow(stream: BinaryIO, where: str) -> Iterator[tuple[tuple[str, ...], _Batches]]:
-    """The column names and the batches of an Arrow IPC file or stream. Raises SourceError."""
-    with open_random_access(stream) as source:
-        with translate_read_errors(where, "cannot read its Arrow schema"):
-            is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
-            source.seek(0)
-            reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-        batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
-        yield column_names(reader.schema.names), iter(batches)
-
-
-def arrow_columns(stream: BinaryIO, where: str) -> tuple[str, ...]:
-    """The column names of an Arrow IPC file or stream. Raises SourceError."""
-    with open_arrow(stream, where) as (names, _):
-        return names
-
-
-def arrow_rows(stream: BinaryIO, where: str) -> Iterator[RowChunk]:
-    """The rows of an Arrow IPC file or stream. Raises SourceError."""
-    with open_arrow(stream, where) as (names, batches):
-        yield from _batch_chunks(_slice_batches(batches), names, where)
-
-
-def _slice_batches(batches: _Batches) -> _Batches:
-    for batch in batches:
-        most = _rows_that_fit(batch.num_rows, batch.nbytes)
-        for start in range(0, batch.num_rows, most):
-            yield batch.slice(start, most)
-
-
-def _batch_chunks(batches: _Batches, names: Sequence[str], where: str) -> Iterator[RowChunk]:
-    while True:
-        with translate_read_errors(where):
-            batch = next(batches, None)
-            if batch is None:
-                return
-            lazy = make_lazy_rows(batch, names)
-            values, table = lazy or batch_rows(batch, names)
-        yield RowChunk(values=values, table=table, sound=lazy is not None)

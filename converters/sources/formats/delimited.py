@@ -23,7 +23,7 @@ from ingot.converters.sources.formats.row_chunks import (
     RowChunk,
     row_excerpt,
 )
-from ingot.converters.sources.formats.text import split_line_blocks
+from ingot.converters.sources.formats.text import ZERO_BYTE, split_line_blocks
 
 MAX_LINES = 2_000  # physical lines of one record
 
@@ -71,6 +71,14 @@ def split_line(
             cells.append(line[place:] if end < 0 else line[place:end])
             place = -1 if end < 0 else end + len(delimiter)
     return cells
+
+
+def begins_record(line: str, dialect: Dialect) -> bool:
+    """Whether a line that would end a quoted field at once begins with a quoted field itself."""
+    quote = dialect.quote
+    rest = line[len(quote) :]
+    closes = not rest or rest[0].isspace() or rest.startswith((quote, dialect.delimiter))
+    return line.startswith(quote) and not closes
 
 
 def _take_quoted_text(line: str, place: int, quote: str, field: list[str]) -> int:
@@ -159,6 +167,9 @@ class RecordReader:
             self._give_back(out, pending)
             return
         text = line.text.removesuffix("\r")
+        if begins_record(text, self._dialect):
+            self._give_back(out, pending)
+            return
         cells = split_line(text, self._dialect, self._open)
         if not isinstance(cells, list):
             if text != line.text:
@@ -182,7 +193,9 @@ class RecordReader:
 
 
 def _not_text_row(line: Line) -> BrokenRow:
-    return BrokenRow("bytes that are no text in the file's encoding", row_excerpt(line.text or ""))
+    text = line.text or ""
+    problem = ZERO_BYTE if "\0" in text else "bytes that are no text in the file's encoding"
+    return BrokenRow(problem, row_excerpt(text))
 
 
 class TableReader:
@@ -298,8 +311,11 @@ def _text_blocks(parts: Iterator[bytes]) -> Iterator[str | list[Line]]:
     """Blocks of whole lines: text where all is well, else line by line."""
     for lines in split_line_blocks(parts):
         try:
-            yield b"\n".join(lines).decode()  # type: ignore[arg-type] # None is a TypeError
-        except (UnicodeDecodeError, TypeError):
+            block = b"\n".join(lines).decode()  # type: ignore[arg-type] # None is a TypeError
+            if "\0" in block:
+                raise ValueError(ZERO_BYTE)
+            yield block
+        except (ValueError, TypeError):
             yield [_decode_line(line) for line in lines]
 
 
@@ -307,7 +323,7 @@ def _decode_line(data: bytes | None) -> Line:
     if data is None:
         return Line(None)
     try:
-        return Line(data.decode())
+        return Line(data.decode(), clean=b"\0" not in data)
     except UnicodeDecodeError:
         return Line(data.decode("utf-8", "replace"), clean=False)
 
@@ -329,12 +345,13 @@ def delimited_rows(
 
 def column_names(cells: Sequence[str]) -> tuple[str, ...]:
     """Names of columns: nameless ones become `c0`, `c1`, ..., repeated ones `a.1`, `a.2`."""
-    names: list[str] = []
+    names: dict[str, int] = {}  # each with the number that its next namesake tries first
     for place, cell in enumerate(cells):
         name = plain = cell if cell.strip() else f"c{place}"
-        number = 0
+        number = names.get(plain, 0)
         while name in names:
             number += 1
             name = f"{plain}.{number}"
-        names.append(name)
+        names[plain] = number
+        names.setdefault(name, 0)
     return tuple(names)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceSpec
-from ingot.converters.sources.formats import arrow, dialect
+from ingot.converters.sources.formats import columnar_files, dialect
 from ingot.converters.sources.formats.json_rows import (
     Element,
     compile_root,
@@ -74,9 +74,9 @@ class TextHead:
 
 
 def _is_arrow_head(head: bytes) -> bool:
-    if head.startswith(arrow.ARROW_FILE):
+    if head.startswith(columnar_files.ARROW_FILE):
         return True
-    if not head.startswith(arrow.ARROW_STREAM):
+    if not head.startswith(columnar_files.ARROW_STREAM):
         return False
     try:
         pa.ipc.read_schema(pa.BufferReader(head))
@@ -87,11 +87,11 @@ def _is_arrow_head(head: bytes) -> bool:
 
 def parquet_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
     """Return the facts of a Parquet file. Raises SourceError."""
-    if not seen.head.startswith(arrow.PARQUET):
+    if not seen.head.startswith(columnar_files.PARQUET):
         return None
     where = str(entry.place)
     with entry.place.open() as raw:
-        names, rows = arrow.parquet_facts(open_decompressed(raw, where), where)
+        names, rows = columnar_files.parquet_facts(open_decompressed(raw, where), where)
     shape, codec = frozenset(names), seen.compression
     return FileFacts(format="parquet", compression=codec, columns=names, rows=rows, shape=shape)
 
@@ -102,7 +102,7 @@ def arrow_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
         return None
     where = str(entry.place)
     with entry.place.open() as raw:
-        names = arrow.arrow_columns(open_decompressed(raw, where), where)
+        names = columnar_files.arrow_columns(open_decompressed(raw, where), where)
     shape = frozenset(names)
     return FileFacts(format="arrow", compression=seen.compression, columns=names, shape=shape)
 

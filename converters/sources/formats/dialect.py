@@ -5,10 +5,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ingot.converters.sources.formats.delimited import Dialect, column_names, split_line
+from ingot.converters.sources.formats.delimited import (
+    Dialect,
+    begins_record,
+    column_names,
+    split_line,
+)
 
 RECORDS = 400
 _JUDGED_LINES = 1000
+_FEW_UNCLOSED = 0.01  # of the records: quoted fields without an end are damage, not text
 _MAX_OPEN = 2_000  # lines after which a quoted field counts as one that never ends
 _SINGLE = (",", "\t", ";", "|", "\x01", "^", "~")
 # Signs that may be a delimiter of several characters; quotes and brackets are never in one.
@@ -157,12 +163,19 @@ def _best_quote_trial(
     if plain is None or quoted is None:
         return quoted or plain
     if quoted.share > plain.share or (
-        quoted.share == plain.share and _quotes_close(lines, delimiter)
+        quoted.share >= plain.share - _FEW_UNCLOSED and _quotes_close(lines, delimiter)
     ):
         return quoted
     # Without any evidence: quoting belongs to commas and semicolons, hardly ever to tabs.
-    no_quotes = not any(cell.startswith('"') for record in plain.records for cell in record)
-    return quoted if no_quotes and delimiter in ",;" else plain
+    begun = sum(cell.startswith('"') for record in plain.records for cell in record)
+    few = begun <= _FEW_UNCLOSED * len(plain.records) and not _closes_any(lines, delimiter)
+    return quoted if few and delimiter in ",;" else plain
+
+
+def _closes_any(lines: Sequence[str], delimiter: str) -> bool:
+    """Whether a cell that begins with a quote has another one in its line."""
+    cell = re.compile(rf'(?:^|{re.escape(delimiter)})"[^"]*"')
+    return any(cell.search(line) for line in lines[:_JUDGED_LINES])
 
 
 def _uses_apostrophes(lines: Sequence[str], delimiter: str) -> bool:
@@ -205,7 +218,11 @@ def _head_records(lines: Sequence[str], dialect: Dialect, whole: bool) -> Iterat
     for line in lines:
         if started is None and not line.strip():
             continue
-        cells = split_line(line.removesuffix("\r"), dialect, started)
+        line = line.removesuffix("\r")
+        if started is not None and begins_record(line, dialect):
+            yield ["unfinished"]
+            started, since = None, 0
+        cells = split_line(line, dialect, started)
         since += 1
         if isinstance(cells, list):
             started = None

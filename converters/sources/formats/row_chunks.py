@@ -264,7 +264,7 @@ def _number_batch(name: str, first: int, part: RowChunk) -> Batch:
         values=[values[place] for place in kept],
         keys=None if part.keys is None else [part.keys[place] for place in kept],
         bad=[to_bad_row(first + place, values[place]) for place in broken],
-        table=None if part.table is None else part.table.take(kept),
+        table=None if part.table is None else part.table.take(np.array(kept, dtype=np.int64)),
         non_finite=non_finite,
     )
 

@@ -114,6 +114,7 @@ def split_line_blocks(parts: Iterator[bytes]) -> Iterator[list[bytes | None]]:
 
 
 _NOT_TEXT = "bytes that are no text in the file's encoding"
+ZERO_BYTE = "a zero byte, which is no text: the file is damaged there"
 
 
 def read_text_lines(parts: Iterator[bytes]) -> Iterator[RowChunk]:
@@ -131,6 +132,8 @@ def _text_line_row(line: bytes | None) -> Json:
 
 
 def _decode_text_row(data: bytes) -> Json:
+    if b"\0" in data:
+        return BrokenRow(ZERO_BYTE, row_excerpt(data))
     try:
         return {"text": data.decode()}
     except UnicodeDecodeError as error:
@@ -201,12 +204,23 @@ def detect_encoding(samples: Sequence[bytes], whole: bool) -> Encoding | None:
         if head.startswith(mark):
             return Encoding(name)
     if b"\0" in head:
-        return _detect_utf16(head)
+        kept = _lines_without_zeros(head)
+        if (wide := _detect_utf16(head)) is not None or kept is None:
+            return wide
+        head, samples = kept, [kept, *samples[1:]]
     if not _is_text(head):
         return None
     if _is_utf8(samples, whole):
         return Encoding("utf-8")
     return Encoding(_guess_encoding(_non_ascii_lines(samples)), guessed=True)
+
+
+def _lines_without_zeros(head: bytes) -> bytes | None:
+    """The lines without a zero byte, if these are UTF-8 and nine of ten: the others are damaged."""
+    lines = head.split(b"\n")
+    kept = [line for line in lines if b"\0" not in line]
+    sound = len(kept) >= 0.9 * len(lines) and _decodes(b"\n".join(kept[:-1]), "utf-8")
+    return b"\n".join(kept) if sound else None
 
 
 def _detect_utf16(head: bytes) -> Encoding | None:

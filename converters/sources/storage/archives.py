@@ -256,6 +256,9 @@ def _zip_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
     with entry.place.open() as raw, zipfile.ZipFile(raw) as archive:
         infos = sorted(archive.infolist(), key=lambda info: info.filename)
     for info in infos:
+        if not info.filename:
+            yield "(no name)", "it has no name"
+            continue
         if info.is_dir():
             continue
         if _is_unsafe_name(info.filename):

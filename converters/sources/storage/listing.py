@@ -132,6 +132,14 @@ def _local_entry(name: str, path: Path) -> Entry:
     return Entry(name=name, place=place, bytes=stat.st_size, mtime_ns=stat.st_mtime_ns)
 
 
+_MOST_FOLDERS = 200  # in one another
+_CLOSED = {
+    errno.EACCES: ("no permission to list it", "check its access rights"),
+    errno.EPERM: ("no permission to list it", "check its access rights"),
+    errno.ENAMETOOLONG: ("its path is too long or too deep", "move it up, or leave it out"),
+}
+
+
 def _walk_folder(
     folder: str, prefix: str, above: frozenset[str], closed: list[tuple[str, str]] | None = None
 ) -> Iterator[Entry]:
@@ -140,12 +148,17 @@ def _walk_folder(
     if real in above:
         return
     try:
+        if len(above) >= _MOST_FOLDERS:
+            raise OSError(errno.ENAMETOOLONG, "")
         with os.scandir(folder) as found:
             children = sorted(found, key=lambda child: child.name)
-    except PermissionError:
-        if closed is None or not prefix:
+    except OSError as error:
+        if error.errno not in _CLOSED or not prefix:
             raise
-        closed.append((prefix, "no permission to list it"))
+        if closed is None:
+            shown = folder if len(folder) <= 200 else f"{folder[:100]}...{folder[-80:]}"
+            raise SourceError(shown, *_CLOSED[error.errno]) from error
+        closed.append((prefix, _CLOSED[error.errno][0]))
         return
     for child in children:
         if _ask_entry(child.is_dir):

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from ingot.converters.progress import Progress
 from ingot.converters.records import writers
 from ingot.converters.records.readers import read_records
 from ingot.converters.rows import BadRow, Batch
-from ingot.converters.sources import open_source
+from ingot.converters.sources import Source, open_source
 
 PT = {"version": 2, "text": "text", "meta": {"original_id": "id", "token_count": "count"}}
 SFT = {
@@ -519,7 +519,7 @@ from pathlib import Path
 from ingot.converters.errors import OutputError
 from ingot.converters.convert.job import ConvertOptions, convert
 from ingot.converters.mapping.bind import bind
-from ingot.converters.sources import open_source
+from ingot.converters.sources import Source, open_source
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 source = open_source(sys.argv[1])
 mapping = bind({"version": 2, "text": "text"}, ())
@@ -550,3 +550,23 @@ def test_a_destination_without_room_is_an_output_error(tmp_path: Path, records: 
 
 def test_options_and_results_are_values() -> None:
     assert dataclasses.replace(ConvertOptions(), limit=3) == ConvertOptions(limit=3)
+
+
+@pytest.mark.parametrize("time", ["new", "old"])
+def test_a_file_that_is_rewritten_in_place_while_it_is_read_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, time: str
+) -> None:
+    path = write_rows(tmp_path / "raw.jsonl", pt_rows(5))
+    content, before = path.read_bytes(), path.stat()
+    read = Source.batches
+
+    def read_and_rewrite(source: Source, *files: object) -> Iterator[Batch]:
+        yield from read(source)
+        path.write_bytes(content.replace(b"a", b"b"))
+        if time == "old":
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    monkeypatch.setattr(Source, "batches", read_and_rewrite)
+    with pytest.raises(SourceError, match=r"raw\.jsonl: changed while it was read"):
+        convert(open_source(str(path)), bind(PT, ()), tmp_path / "out", ConvertOptions(workers=1))
+    assert [p.name for p in tmp_path.iterdir()] == ["raw.jsonl"]

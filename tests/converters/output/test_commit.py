@@ -357,3 +357,47 @@ def test_a_folder_takes_the_place_of_another(at_once, tmp_path: Path, monkeypatc
     with pytest.raises(OSError, match="missing"):
         replace_folder(tmp_path / "missing", place, aside=tmp_path / "other")
     assert (place / "name").read_text() == "new"
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / ".out.ingot-lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(OutputError, match="symbolic link"):
+        run(tmp_path / "out")
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", [".out.ingot-stage-abc", ".out.ingot-old", ".out.ingot-trash-x"])
+def test_folders_of_others_that_are_named_like_unfinished_runs_stay(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "mine.txt").write_text("mine")
+    run(tmp_path / "out")
+    assert content(tmp_path / "out") == "one"
+    assert (tmp_path / name / "mine.txt").read_text() == "mine"
+
+
+def test_a_link_inside_a_result_is_not_deleted(tmp_path: Path) -> None:
+    run(tmp_path / "out")
+    (tmp_path / "out/data/link").symlink_to(tmp_path)
+    with pytest.raises(OutputError, match="not part of the result, such as data/link"):
+        run(tmp_path / "out", "two", overwrite=True)
+    assert (tmp_path / "out/data/link").is_symlink()
+
+
+@pytest.mark.parametrize("part", ["rows", "warnings", "inputs", "tokens"])
+def test_a_manifest_of_records_without_a_part_is_a_damaged_result(
+    tmp_path: Path, part: str
+) -> None:
+    counts = {"read": 1, "converted": 1, "written": 1, "rejected": 0, "filtered": 0}
+    whole = {"decision": "pt", "rows": counts, "records": counts, "rejects": {}, "options": {}}
+    whole |= {"warnings": {"paths": {}, "meta": {}}, "inputs": [], "tokens": None}
+    whole |= {"versions": {"ingot": "1"}, "files": []}
+    (tmp_path / "manifest.json").write_text(json.dumps(whole))
+    assert find_finished(tmp_path) is not None
+    if part != "tokens":
+        (tmp_path / "manifest.json").write_text(json.dumps({**whole, part: {}}))
+        assert find_finished(tmp_path) is None
+    (tmp_path / "manifest.json").write_text(json.dumps({k: whole[k] for k in whole if k != part}))
+    assert find_finished(tmp_path) is None

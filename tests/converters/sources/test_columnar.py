@@ -179,7 +179,7 @@ def test_a_folder_that_datasets_saved(tmp_path: Path) -> None:
 
 
 def test_a_source_that_cannot_go_back_is_copied_aside() -> None:
-    from ingot.converters.sources.formats.arrow import parquet_rows
+    from ingot.converters.sources.formats.columnar_files import parquet_rows
 
     class Forward(io.BytesIO):
         def seekable(self) -> bool:

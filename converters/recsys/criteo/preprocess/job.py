@@ -45,7 +45,7 @@ from ingot.converters.recsys.criteo.preprocess.shuffle import (
 )
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
-from ingot.converters.sources.facts import input_entry
+from ingot.converters.sources.facts import input_entry, unchanged_files
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 _ROWS = 2
@@ -161,7 +161,8 @@ class _Run:
         compile_kernels()
         self._clock.start("read")
         before = self._inputs.stamps()
-        self._reading.run()
+        with unchanged_files(part.entry for part in self._inputs.parts):
+            self._reading.run()
         check_unchanged([one["stamp"] for one in self._reading.facts()], before)
         check_unchanged(before, self._inputs.again().stamps())
         self._check_rows()

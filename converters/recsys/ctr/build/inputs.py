@@ -30,7 +30,7 @@ from ingot.converters.recsys.ctr.featuremap import FeatureMap, load, to_document
 from ingot.converters.recsys.ctr.table.table_rows import read_table
 from ingot.converters.sources.facts import hash_input, input_entry, input_stamp
 from ingot.converters.sources.storage.compression import open_decompressed
-from ingot.converters.sources.storage.listing import list_location
+from ingot.converters.sources.storage.listing import Entry, list_location
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,11 +113,7 @@ def _fields(featuremap: FeatureMap, src: int) -> Fields:
 
 def file_stamps(inputs: Inputs) -> list[InputStamp]:
     """Return role, name, size and time of change of every file."""
-    return [
-        input_stamp(entry, role=role)
-        for role, place in inputs.places().items()
-        for entry in list_location(place).entries
-    ]
+    return [input_stamp(entry, role=role) for role, entry in list_files(inputs)]
 
 
 def file_entries(inputs: Inputs, stop: Event | None = None) -> list[InputEntry]:
@@ -125,9 +121,14 @@ def file_entries(inputs: Inputs, stop: Event | None = None) -> list[InputEntry]:
     stopped = stop.is_set if stop else lambda: False
     return [
         input_entry(entry, hash_input(entry, stopped), role=role)
-        for role, place in inputs.places().items()
-        for entry in list_location(place).entries
+        for role, entry in list_files(inputs)
     ]
+
+
+def list_files(inputs: Inputs) -> list[tuple[str, Entry]]:
+    """Return role and entry of every file."""
+    places = inputs.places().items()
+    return [(role, entry) for role, place in places for entry in list_location(place).entries]
 
 
 @contextmanager

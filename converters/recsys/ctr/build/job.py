@@ -36,6 +36,7 @@ from ingot.converters.recsys.ctr.build.inputs import (
     build_identity,
     file_stamps,
     hash_in_background,
+    list_files,
 )
 from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, Spool
 from ingot.converters.recsys.ctr.build.vocabulary import (
@@ -48,6 +49,7 @@ from ingot.converters.recsys.ctr.build.vocabulary import (
 )
 from ingot.converters.recsys.ctr.contract import LABELS, SPLITS, TRAIN, processed_schema
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, dump, to_document
+from ingot.converters.sources.facts import unchanged_files
 
 GROUP_ROWS: Final = 16_384
 GROUPS_PER_FILE: Final = 64
@@ -194,13 +196,15 @@ class _Build:
     def run(self) -> CommittedResult:
         with hash_in_background(self._inputs) as hashes:
             try:
-                self._read()
-                self._check_rows()
-                self._clock.start("rank")
-                self._encode()
-                stats = self._stats()
-                self._clock.start("hash")
-                return self._commit(stats, hashes.result())
+                with unchanged_files(entry for _, entry in list_files(self._inputs)):
+                    self._read()
+                    self._check_rows()
+                    self._clock.start("rank")
+                    self._encode()
+                    stats = self._stats()
+                    self._clock.start("hash")
+                    entries = hashes.result()
+                return self._commit(stats, entries)
             finally:
                 with suppress(OutputError):  # it failed before, and that is told
                     self._files.close()

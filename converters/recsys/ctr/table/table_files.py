@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.recsys.ctr.table.table_cells import Reject
 from ingot.converters.sources import Source, SourceFile, SourceSpec, open_source
-from ingot.converters.sources.formats import arrow
+from ingot.converters.sources.formats import columnar_files
 from ingot.converters.sources.formats.delimited import Dialect, TableReader, column_names
 from ingot.converters.sources.formats.row_chunks import EXCERPT_CHARACTERS, MAX_ROW_BYTES, BrokenRow
 from ingot.converters.sources.formats.text import read_utf8_blocks
@@ -142,7 +142,7 @@ def _columnar_batches(table: TableFile, wanted: Sequence[str]) -> Iterator[pa.Re
     with table.file.place.open() as raw:
         stream = open_decompressed(raw, where)
         if table.file.facts.format == "parquet":
-            with arrow.open_parquet(stream, where) as file:
+            with columnar_files.open_parquet(stream, where) as file:
                 names = file.schema_arrow.names
                 unique = len(set(names)) == len(names)
                 read = file.iter_batches(
@@ -153,8 +153,8 @@ def _columnar_batches(table: TableFile, wanted: Sequence[str]) -> Iterator[pa.Re
                 for batch in _read_each(read, where):
                     yield batch.select([names[p] for p in places] if unique else places)
         else:
-            with arrow.open_arrow(stream, where) as (_, batches):
-                for batch in _read_each(batches, where):
+            with columnar_files.open_arrow(stream, where) as (_, batches):
+                for batch, _ in batches:
                     for start in range(0, len(batch), _ROWS):
                         yield batch.slice(start, _ROWS).select(places)
 

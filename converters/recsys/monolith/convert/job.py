@@ -30,7 +30,12 @@ from ingot.converters.recsys.monolith.streams import (
     standard_input,
 )
 from ingot.converters.recsys.monolith.tables.schema import TableSchema
-from ingot.converters.sources.facts import absolute_location, input_entry, input_stamp
+from ingot.converters.sources.facts import (
+    absolute_location,
+    input_entry,
+    input_stamp,
+    unchanged_files,
+)
 from ingot.converters.sources.storage.listing import Entry
 
 FORMAT: Final = 1
@@ -320,12 +325,13 @@ def _write_folder(
 
     rejects = staged.result / REJECTS
     clock.start("convert")
-    with rejects.open("wb") as rejected, opened:
-        run.write(open_output, run.settings.out_compression or "none", rejected)
-    if not run.counts.rejects:
-        rejects.unlink()
-    clock.start("finish")
-    entries = [input_entry(file) for file in run.inputs.files]
+    with unchanged_files(run.inputs.files):
+        with rejects.open("wb") as rejected, opened:
+            run.write(open_output, run.settings.out_compression or "none", rejected)
+        if not run.counts.rejects:
+            rejects.unlink()
+        clock.start("finish")
+        entries = [input_entry(file) for file in run.inputs.files]
     check_unchanged(_input_stamps(run.inputs), _input_stamps(find_inputs(run.inputs.where)))
     rejects_file = staged.out / REJECTS if run.counts.rejects else None
     result = run.result(str(staged.out), rejects_file, staged.notes)

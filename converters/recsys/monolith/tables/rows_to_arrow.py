@@ -45,7 +45,7 @@ from ingot.converters.recsys.monolith.tables.schema import (
 from ingot.converters.recsys.monolith.wire.format_kernels import read_field, read_varint
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
 from ingot.converters.recsys.monolith.wire.row_assembly import Spans, gather_spans
-from ingot.converters.sources.formats.arrow import open_parquet, open_random_access
+from ingot.converters.sources.formats.columnar_files import open_parquet, open_random_access
 
 ROW_GROUP_ROWS: Final = 65_536
 ROW_GROUP_BYTES: Final = 64 << 20
