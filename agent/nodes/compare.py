@@ -54,7 +54,7 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
     rules = rules_turn(order, context).proposal
     if rules is None:
         return None
-    redacted = redacted_proposal(rules)
+    redacted = redacted_proposal(rules, order, context)
     if rules.mapping is None or not proposal.mapping:
         return Opinion(agrees=rules.decision == proposal.decision, proposal=redacted)
     try:
