@@ -6,7 +6,7 @@ computed from rows that went through it.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -65,9 +65,13 @@ class Door:
 
     def stand_in(self, placeholder: str, secret: str) -> str:
         """`[email]` for the first secret of a kind, `[email b]`, ... for others."""
-        known = self._known.setdefault(placeholder, {})
-        number = known.setdefault(secret, len(known) + 1)
+        number = self.count(placeholder, secret)
         return placeholder if number == 1 else f"{placeholder[:-1]} {_letters(number)}]"
+
+    def count(self, kind: str, secret: str) -> int:
+        """Which secret of its kind it is, from 1."""
+        known = self._known.setdefault(kind, {})
+        return known.setdefault(secret, len(known) + 1)
 
     def text(self, text: str) -> str:
         """A text redacted."""
@@ -157,17 +161,21 @@ def hide_secrets(value: Json, secrets: Mapping[str, str]) -> Json:
 class Replacer:
     """Replaces known texts in others, in one pass over each."""
 
-    def __init__(self, secrets: Mapping[str, str]) -> None:
-        self._secrets = secrets
+    def __init__(
+        self, secrets: Mapping[str, str], shown: Callable[[str, str], str] = lambda kind, _: kind
+    ) -> None:
+        self._secrets, self._shown = secrets, shown
         known = _known_texts(secrets)
         self._pattern = re.compile(known) if known else None
 
     def text(self, text: str) -> str:
         """The text without those that are known."""
-        whole = self._secrets.get(text.strip())
-        if whole or self._pattern is None:
-            return whole or text
-        return self._pattern.sub(lambda found: self._secrets[found[0]], text)
+        whole = text.strip()
+        if kind := self._secrets.get(whole):
+            return self._shown(kind, whole)
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda one: self._shown(self._secrets[one[0]], one[0]), text)
 
     def value(self, value: Json) -> Json:
         """The value without those that are known; itself where there are none."""
