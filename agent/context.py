@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import configured_endpoint
+from ingot.agent.privacy import Door
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.proposal import (
     History,
@@ -97,6 +98,7 @@ class Context:
     _sources: dict[OpenedKey, Source] = field(default_factory=dict)
     _samples: dict[OpenedKey, Sample] = field(default_factory=dict)
     _fields: dict[OpenedKey, tuple[str, ...]] = field(default_factory=dict)
+    _doors: dict[OpenedKey, Door] = field(default_factory=dict)
     _rules: dict[tuple[int, Request], Turn] = field(default_factory=dict)
     _tokenizers: set[str] = field(default_factory=set)
 
@@ -142,6 +144,7 @@ class Context:
         self._sources.clear()
         self._samples.clear()
         self._fields.clear()
+        self._doors.clear()
         self._rules.clear()
 
     def check_tokenizer(self, file: str) -> None:
@@ -174,6 +177,13 @@ class Context:
         if (location, spec) not in self._samples:
             self._samples[location, spec] = draw_sample(self.source(location, spec))
         return self._samples[location, spec]
+
+    def door(self, location: str, spec: SourceSpec = SourceSpec()) -> Door:
+        """What is kept and shown of a source goes through it."""
+        if (location, spec) not in self._doors:
+            rows = [row.value for row in self.sample(location, spec).rows]
+            self._doors[location, spec] = Door("redacted", rows)
+        return self._doors[location, spec]
 
 
 def _model_mapper(asking: "ModelAccess", rules: Mapper, cards: Mapping[str, Card]) -> Mapper:

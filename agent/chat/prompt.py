@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ingot.agent.chat.conversation import MODEL, YOU, Conversation, Utterance
 from ingot.agent.chat.operations import Alternative
 from ingot.agent.model.budget import estimate_tokens
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Door
 from ingot.agent.privacy.redaction import clean_text, cut_middle
 from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
 from ingot.agent.proposing.llm.inventory import Size, render_value
@@ -99,13 +99,14 @@ def build_messages(
     order = conversation.order
     share, task = order.share_values, _task_instructions(order.prompt_tokens)
     left = order.prompt_tokens - estimate_tokens(task) - estimate_tokens(_READY) - _ROUNDING
-    before = list(_earlier_turns(conversation.said))  # each: what was said, what was answered
+    door = Door(share, [row.value for row in sample.rows])
+    before = list(_earlier_turns(conversation.said, door))  # each: what was said, what was answered
     while before and sum(estimate_tokens(text) for _, text in before) > left // 4:
         before = before[2:]
     left -= sum(estimate_tokens(text) for _, text in before)
     shown_examples = examples if share != "none" else ()
     now = _current_message(
-        conversation, words, shown_examples, others, int(left * (1 - _LEAST_DATA))
+        conversation, words, shown_examples, others, door, int(left * (1 - _LEAST_DATA))
     )
     room = left - estimate_tokens(now)
     data = dataset_lines(
@@ -123,13 +124,14 @@ def _current_message(
     words: str,
     examples: Examples,
     others: Sequence[Alternative],
+    door: Door,
     room: int,
 ) -> str:
     made = ""
     for detail in _DETAILS:
-        data = "\n".join(_state_lines(conversation, examples, others, detail))
+        data = "\n".join(_state_lines(conversation, examples, others, door, detail))
         made = load_prompt("chat_turn").render(
-            fence=fence_line(data), data=data, words=_redact_words(words)
+            fence=fence_line(data), data=data, words=_redact_words(words, door)
         )
         if estimate_tokens(made) <= room:
             break
@@ -158,7 +160,7 @@ def _data_block(block: str) -> str:
     return load_prompt("chat_data").render(fence=fence_line(block), data=block)
 
 
-def _earlier_turns(said: Sequence[Utterance]) -> Iterator[tuple[str, str]]:
+def _earlier_turns(said: Sequence[Utterance], door: Door) -> Iterator[tuple[str, str]]:
     """Yield what was said before, turn by turn; the program answered what was a command."""
     kept = [one for one in said if one.who in (YOU, MODEL)][-_REMEMBERED:]
     for place, one in enumerate(kept):
@@ -167,22 +169,23 @@ def _earlier_turns(said: Sequence[Utterance]) -> Iterator[tuple[str, str]]:
         following = kept[place + 1] if place + 1 < len(kept) else None
         answer = following if following and following.who == MODEL else None
         document = {
-            "say": redact(answer.text) if answer else _DONE,
+            "say": door.text(answer.text) if answer else _DONE,
             "edits": list(answer.edits) if answer else [],
         }
-        yield "user", f"The person says: {_redact_words(one.text)}"
+        yield "user", f"The person says: {_redact_words(one.text, door)}"
         yield "assistant", json.dumps(document, ensure_ascii=False)
 
 
-def _redact_words(words: str) -> str:
+def _redact_words(words: str, door: Door) -> str:
     """Return what a person said as it may leave the machine: without secrets, cut."""
-    return cut_middle(clean_text(redact(words)), MOST_WORDS, 0)
+    return cut_middle(clean_text(door.text(words)), MOST_WORDS, 0)
 
 
 def _state_lines(
     conversation: Conversation,
     examples: Examples,
     others: Sequence[Alternative],
+    door: Door,
     detail: _Detail,
 ) -> Iterator[str]:
     state, share = conversation.state, conversation.order.share_values
@@ -193,45 +196,47 @@ def _state_lines(
     shown_mapping = conversation.mapping
     if share == "none":
         shown_mapping = _withhold_values(shown_mapping)
-    yield from _branch_lines(mapping_branches(shown_mapping, check), 1, detail.line)
+    yield from _branch_lines(mapping_branches(shown_mapping, check), 1, detail.line, door)
     if check:
         yield f"{check.ok_rows} of {check.rows} sampled rows give {check.records} records."
         yield from (f"Not converted: {name} {count}" for name, count in check.failures.items())
-    yield from (problem_line(one, share) for one in state.get("problems", ()))
-    yield from _reason_lines(conversation, detail) if share != "none" else ()
+    yield from (problem_line(one, door) for one in state.get("problems", ()))
+    yield from _reason_lines(conversation, detail, door) if share != "none" else ()
     for number, other in enumerate(others[: detail.others], start=1):
-        yield _cut_line(f"Other mapping {number}: {other.title}", detail.line)
+        yield _cut_line(f"Other mapping {number}: {other.title}", detail.line, door)
     for row, record in examples[: detail.examples]:
-        yield f"Row: {render_value(row, detail.size(), share)}"
-        yield f"Record: {render_value(record, detail.size(), share)}"
+        yield f"Row: {render_value(door.value(row), detail.size(), share)}"
+        yield f"Record: {render_value(door.value(record), detail.size(), share)}"
 
 
-def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator[str]:
+def _branch_lines(branches: Sequence[Branch], level: int, most: int, door: Door) -> Iterator[str]:
     for one in branches:
         found = f" (found in {one.found})" if one.found else ""
-        yield "  " * level + _cut_line(f"{one.label}: {one.text}".rstrip(": "), most) + found
-        yield from _branch_lines(one.below, level + 1, most)
+        yield "  " * level + _cut_line(f"{one.label}: {one.text}".rstrip(": "), most, door) + found
+        yield from _branch_lines(one.below, level + 1, most, door)
 
 
-def _reason_lines(conversation: Conversation, detail: _Detail) -> Iterator[str]:
+def _reason_lines(conversation: Conversation, detail: _Detail, door: Door) -> Iterator[str]:
     first = conversation.steps[0]
     proposal = first.state.get("proposal")
     evidence = proposal.evidence[: detail.reasons] if proposal else ()
     if proposal and evidence:
-        yield _cut_line(f"First proposal, by the {first.by}: {proposal.reason}", detail.line)
+        yield _cut_line(f"First proposal, by the {first.by}: {proposal.reason}", detail.line, door)
     for one in evidence:
         other = f"; runner-up {one.runner_up}" if one.runner_up else ""
-        yield _cut_line(f"Why {one.target}: {one.choice}: {one.why}{other}", detail.line)
+        yield _cut_line(f"Why {one.target}: {one.choice}: {one.why}{other}", detail.line, door)
 
 
-def _cut_line(text: str, most: int) -> str:
-    return cut_middle(clean_text(redact(text)).replace("\n", "\\n"), most, 0)
+def _cut_line(text: str, most: int, door: Door) -> str:
+    return cut_middle(clean_text(door.text(text)).replace("\n", "\\n"), most, 0)
 
 
-def correction_message(problems: Sequence[Problem], facts: Profile, *, share: str) -> Message:
+def correction_message(problems: Sequence[Problem], facts: Profile, *, door: Door) -> Message:
     """Say what was wrong with the last answer's edits."""
-    said = [problem_line(one, share) for one in problems]
-    data = "\n".join(["Problems:", *said, "", "Paths:", *nearest_paths(facts, problems, share)])
+    said = [problem_line(one, door) for one in problems]
+    data = "\n".join(
+        ["Problems:", *said, "", "Paths:", *nearest_paths(facts, problems, door.share)]
+    )
     return _chat_message(
         "user", load_prompt("chat_again").render(fence=fence_line(data), data=data)
     )

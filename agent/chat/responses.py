@@ -35,7 +35,7 @@ from ingot.agent.model.budget import Spent, Usage, estimate_cost, estimate_token
 from ingot.agent.model.client import OnText
 from ingot.agent.model.json_text import JsonObject, PartialString, UnreadableReply, only_object
 from ingot.agent.nodes.discover import spec_of_order
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Door, redact
 from ingot.agent.proposing.llm import question
 from ingot.agent.proposing.llm.completion import (
     complete_conditions,
@@ -270,6 +270,7 @@ def _ask_in_turns(
     taken = estimate_cost(tokens, endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
     asking.announce(f"asking {endpoint.model} at {endpoint.host}: {taken} a turn")
     facts = question.shown_inventory(source, sample)
+    door = Door(order.share_values, [row.value for row in sample.rows])
     for left in reversed(range(MOST_ANSWERS)):
         completion = _request_completion(asking, messages, hear)
         answer = _try_reply(completion, conversation, context)
@@ -278,7 +279,7 @@ def _ask_in_turns(
         hear(None)
         if left:
             said = redact(completion.text[:MOST_ANSWER_CHARS])
-            again = prompt.correction_message(answer.problems, facts, share=order.share_values)
+            again = prompt.correction_message(answer.problems, facts, door=door)
             messages += [{"role": "assistant", "content": said}, again]
     return answer
 

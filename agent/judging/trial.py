@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from ingot.agent.context import Context
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Door
 from ingot.agent.proposing.doubts.record_doubts import record_doubts
 from ingot.agent.state import Check, Order
 from ingot.converters.mapping.bind import Mapping, bind, parse
@@ -59,12 +59,13 @@ def state_guesses(document: MappingDocument, source: Source) -> MappingDocument:
     return {**document, "source": facts}
 
 
-def report_facts(report: CheckReport) -> Check:
+def report_facts(report: CheckReport, door: Door | None = None) -> Check:
     """The counts of a report: no rows, no records, warnings and other values without secrets."""
+    door = door or Door("redacted")
     kept = {
         one.name: getattr(report, one.name) for one in fields(Check) if hasattr(report, one.name)
     }
-    return Check(**{**kept, "warnings": tuple(map(redact, (*report.warnings, *report.others)))})
+    return Check(**{**kept, "warnings": tuple(map(door.text, (*report.warnings, *report.others)))})
 
 
 ROWS = 60  # rows that are looked at, with the record made of each

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ingot.agent.judging.trial import Trial
-from ingot.agent.privacy import redact
 from ingot.agent.proposing.columns import View, last_name, values_at
 from ingot.agent.proposing.names import (
     NAMED,
@@ -70,7 +69,7 @@ class Side:
 
 
 def unbacked_choices(model: Side, rules: Side | None) -> dict[str, tuple[str, ...]]:
-    """By the names of the gates, what only the model says; texts are redacted."""
+    """By the names of the gates, what only the model says, as it stands in the data."""
     found = {
         "texts in most records": _repeated_passages(model, rules),
         "rows left out": _rows_left_out(model, rules),
@@ -80,7 +79,7 @@ def unbacked_choices(model: Side, rules: Side | None) -> dict[str, tuple[str, ..
         "one of two answers": _rival_answers(model),
         "what is trained on": _odd_training(model, rules),
     }
-    return {name: told for name, one in found.items() if (told := tuple(map(redact, one)))}
+    return {name: told for name, one in found.items() if (told := tuple(one))}
 
 
 def _repeated_passages(model: Side, rules: Side | None) -> Iterator[str]:

@@ -61,7 +61,7 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
     rules = rules_turn(order, context).proposal
     if rules is None:
         return None
-    redacted = redacted_proposal(rules)
+    redacted = redacted_proposal(rules, order, context)
     if not proposal.mapping:
         return Opinion(agrees=rules.decision == proposal.decision, proposal=redacted)
     try:
@@ -72,7 +72,9 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
     if theirs and same_records(ours, theirs):
         return Opinion(agrees=True, proposal=redacted)
     second = Side.of(rules.mapping, theirs) if rules.mapping and theirs else None
-    unbacked = unbacked_choices(Side.of(proposal.mapping, ours), second)
+    door = context.door(order.source, spec_of_order(order))
+    found = unbacked_choices(Side.of(proposal.mapping, ours), second)
+    unbacked = {gate: tuple(map(door.text, said)) for gate, said in found.items()}
     return Opinion(agrees=False, proposal=redacted, unbacked=unbacked)
 
 

@@ -11,7 +11,7 @@ from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
 from ingot.agent.judging.trial import ROWS, find_signals, try_out
 from ingot.agent.model.budget import Spent, Usage
 from ingot.agent.nodes.discover import spec_of_order
-from ingot.agent.privacy import redact, redact_value
+from ingot.agent.privacy import redact
 from ingot.agent.proposing.cards import card_evidence
 from ingot.agent.proposing.proposal import Evidence, Proposal, Turn, fallback_turn
 from ingot.agent.state import Answer, Order, State, Stopped
@@ -35,7 +35,7 @@ def propose(state: State, context: Context) -> State:
     proposal = _with_card_evidence(turn.proposal, order, context)
     provenance = {**turn.provenance, **_turn_cost(turn, context), "mapper": turn.mapper}
     return {
-        "proposal": redacted_proposal(proposal) if proposal else None,
+        "proposal": redacted_proposal(proposal, order, context) if proposal else None,
         "problems": turn.problems,
         "turn": replace(turn, proposal=None, problems=(), notes=None, provenance=provenance),
         "usage": _total_usage(before, turn, context),
@@ -74,10 +74,11 @@ def _with_card_evidence(
     return replace(proposal, evidence=(*proposal.evidence, *card_evidence(card, proposal, fields)))
 
 
-def redacted_proposal(proposal: Proposal) -> Proposal:
+def redacted_proposal(proposal: Proposal, order: Order, context: Context) -> Proposal:
     """The proposal as the state holds it: what it says of values redacted, its mapping as it is."""
-    evidence = decode(tuple[Evidence, ...], redact_value(encode(proposal)["evidence"]))
-    return replace(proposal, reason=redact(proposal.reason), evidence=evidence)
+    door = context.door(order.source, spec_of_order(order))
+    evidence = decode(tuple[Evidence, ...], door.value(encode(proposal)["evidence"]))
+    return replace(proposal, reason=door.text(proposal.reason), evidence=evidence)
 
 
 def _total_usage(before: Usage | None, turn: Turn, context: Context) -> Usage | None:

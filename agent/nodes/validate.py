@@ -6,8 +6,9 @@ from dataclasses import replace
 from ingot.agent.context import Context
 from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.trial import Trial, report_facts, try_out
+from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.propose import document_decision
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Door, redact
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.state import Change, Order, State
@@ -26,51 +27,40 @@ def validate(state: State, context: Context) -> State:
         return {"check": None}
     where = order.mapping_file or f"the mapping by {proposal.mapper}"
     # A mapper may have said how the files are to be read; a person gets the reader's own error.
+    door = context.door(order.source, spec_of_order(order))
     states_facts = proposal.mapper != "file" and bool(proposal.mapping.get("source"))
     try:
         trial = try_out(context, order, proposal.mapping, where=where)
     except MappingError as error:
         if proposal.mapper == "file":
             raise
-        return _failed_check(error.problems)
+        return _failed_check(error.problems, door)
     except SourceError as error:
         if not states_facts or isinstance(error, StorageError):
             raise
-        return _failed_check([_unreadable_problem(proposal.mapping, error.problem)])
+        return _failed_check([_unreadable_problem(proposal.mapping, error.problem)], door)
     if not trial.report.rows and states_facts:
-        return _failed_check([_unreadable_problem(proposal.mapping, "no row")])
+        return _failed_check([_unreadable_problem(proposal.mapping, "no row")], door)
     document = _with_provenance(trial, proposal, state)
     faults = model_gates.meta_faults(document) if proposal.mapper == "llm" else []
     edited = proposal.mapper == "edited"  # a person who edits a mapping may decide otherwise
     decision = document_decision(document) if edited else proposal.decision
     checked: State = {
-        "check": report_facts(trial.report),
-        "problems": _redacted_problems([*trial.report.problems, *faults]),
+        "check": report_facts(trial.report, door),
+        "problems": tuple(map(door.problem, [*trial.report.problems, *faults])),
         "proposal": replace(proposal, mapping=document, decision=decision),
     }
-    return _add_drift(checked, trial, order) if proposal.mapper == "file" else checked
+    return _add_drift(checked, trial, order, door) if proposal.mapper == "file" else checked
 
 
-def _failed_check(problems: Iterable[Problem]) -> State:
-    return {"check": None, "problems": _redacted_problems(problems)}
+def _failed_check(problems: Iterable[Problem], door: Door) -> State:
+    return {"check": None, "problems": tuple(map(door.problem, problems))}
 
 
 def _unreadable_problem(document: MappingDocument, got: str) -> Problem:
     """That the files cannot be read as the document says."""
     pointer = "/source/root" if "root" in document["source"] else "/source"
     return Problem(pointer, "unreadable", "facts that the files can be read by", got)
-
-
-def _redacted_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    return tuple(
-        replace(
-            one,
-            expected=redact(one.expected),
-            got=redact(one.got),
-            nearest=redact(one.nearest) if one.nearest else one.nearest,
-        )
-        for one in problems
-    )
 
 
 def _with_provenance(trial: Trial, proposal: Proposal, state: State) -> MappingDocument:
@@ -96,7 +86,7 @@ def _with_provenance(trial: Trial, proposal: Proposal, state: State) -> MappingD
 # --- drift
 
 
-def _add_drift(checked: State, trial: Trial, order: Order) -> State:
+def _add_drift(checked: State, trial: Trial, order: Order, door: Door) -> State:
     """The state with what has changed since the mapping was made, where it says for what data."""
     shape, check = drift.stored_shape(order.mapping or {}), checked["check"]
     if shape is None or check is None:
@@ -106,7 +96,7 @@ def _add_drift(checked: State, trial: Trial, order: Order) -> State:
     stopping = [one for one in changes if one.stops and not order.allow_drift]
     if stopping and order.out is not None:
         raise _drift_error(order, changes)
-    problems = _redacted_problems([drift.drift_problem(stopping)]) if stopping else ()
+    problems = [door.problem(drift.drift_problem(stopping))] if stopping else ()
     return {
         **checked,
         "check": replace(check, drift=drift.redacted_changes(changes), changes=len(changes)),

@@ -148,7 +148,10 @@ _AMERICAN = re.compile(
     r"(?:\([2-9]\d\d\)[ .-]?\d{3}[ .-]|([2-9]\d\d)([.-])\d{3}\2)\d{4}(?![0-9A-Za-z]|[.-]\d)"
 )
 _CHINESE = re.compile(
-    rf"{_NUMBER_START}(?:86[ -]?)?(1[3-9]\d[ -]?\d{{4}}[ -]?\d{{4}})(?![0-9A-Za-z_]|[.]\d)"
+    # a number, or a name of who speaks made with it: user13800138000
+    rf"(?:{_NUMBER_START}(?:86[ -]?)?|(?<![A-Za-z])(?i:user|assistant|agent|human|bot|speaker"
+    r"|customer|client|caller|operator|member|guest)[_-]?)"
+    r"(1[3-9]\d[ -]?\d{4}[ -]?\d{4})(?![0-9A-Za-z_]|[.]\d)"
 )
 # With the trunk 0: 010-12345678, 020 7946 0018, 06 12 34 56 78, 0151 23456789, (021) 62345678
 _TRUNK = re.compile(
@@ -181,6 +184,7 @@ _LONGEST_PHONE_NAME = 40
 _PHONE_SPELLING = re.compile(r"\s*\+?[ .()/\d-]{7,30}\s*")
 
 
+@lru_cache(maxsize=4096)
 def is_phone_name(name: str) -> bool:
     """Whether digits under this key are a phone number."""
     return _PHONE_NAME.search(name[-_LONGEST_PHONE_NAME:]) is not None
@@ -198,7 +202,7 @@ def find_phones(text: str) -> Iterator[tuple[int, int]]:
     yield from (match.span() for match in _OTHER_FORMS.finditer(text))
     for match in _CHINESE.finditer(text):
         if _is_valid_number(match[1], "CN"):
-            yield match.span()
+            yield match.span() if match[0][0].isdigit() else match.span(1)
     yield from (match.span() for match in _TRUNK.finditer(text) if _is_national(match[0]))
     for match in _LABELLED.finditer(text):
         if not _DATE.match(match[1]):

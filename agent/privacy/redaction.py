@@ -8,7 +8,7 @@ import json
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ingot.agent.privacy.numbers import (
@@ -195,7 +195,7 @@ def _find_spans(text: str) -> Iterator[tuple[int, int, int, str]]:
 _DEEPEST = 100
 _SCALARS = {type(None): "null", bool: "boolean", int: "integer"}
 _TOO_DEEP = "[nested too deeply]"
-_SECRET, _PHONE = "[secret]", "[phone]"
+SECRET, _PHONE = "[secret]", "[phone]"
 
 
 def redact_value(value: Json) -> Json:
@@ -205,11 +205,11 @@ def redact_value(value: Json) -> Json:
     (`password`, `api_key`) becomes `[secret]`, digits under one named for a phone `[phone]`.
     Keys that become equal are numbered; what lies deeper than 100 levels is left out.
     """
-    return _convert_scalars(value, _redact_scalar, "", _DEEPEST)
+    return convert_scalars(value, redact_scalar)
 
 
-def _convert_scalars(
-    value: Json, convert: Callable[[Json, str], Json], name: str, levels: int
+def convert_scalars(
+    value: Json, convert: Callable[[Json, str], Json], name: str = "", levels: int = _DEEPEST
 ) -> Json:
     """Convert what is neither a list nor an object, given the name that it stands under."""
     if not isinstance(value, (dict, list)):
@@ -217,28 +217,48 @@ def _convert_scalars(
     if not levels:
         return _TOO_DEEP
     if isinstance(value, list):
-        return [_convert_scalars(inner, convert, name, levels - 1) for inner in value]
-    keys = _redacted_keys(value)
+        return [convert_scalars(inner, convert, name, levels - 1) for inner in value]
+    keys, outer = _redacted_keys(value), outer_name(value, name)
     return {
-        keys[key]: _convert_scalars(inner, convert, key, levels - 1) for key, inner in value.items()
+        keys[key]: convert_scalars(inner, convert, inner_name(key, outer), levels - 1)
+        for key, inner in value.items()
     }
 
 
-def _redact_scalar(value: Json, name: str) -> Json:
+_SCHEMA_TYPES = frozenset(("string", "integer", "number", "boolean", "array", "object", "null"))
+
+
+def outer_name(value: dict[str, Json], name: str) -> str:
+    """The name that counts inside an object as well, "" for most: `"password": {"value": "x"}`.
+
+    The JSON schema of a parameter `password` holds none.
+    """
+    kind = value.get("type")
+    schema = isinstance(kind, str) and kind in _SCHEMA_TYPES
+    return "" if schema or not (is_secret_name(name) or is_phone_name(name)) else name
+
+
+def inner_name(key: str, outer: str) -> str:
+    """The name that a value stands under: its key, or the name around it."""
+    return outer if outer and not is_secret_name(key) else key
+
+
+def redact_scalar(value: Json, name: str) -> Json:
+    """Redact what stands under a name."""
     if value is None or isinstance(value, bool) or value == "":
         return value
     text = spell_value(value)
     named = name_placeholder(text, name)
     if named is not None:
         return named
-    found = redact(text)
+    found = redact_ends(text)
     return found if found != text else value
 
 
 def name_placeholder(text: str, name: str) -> str | None:
     """What a text becomes for the name of its key alone, None where that tells nothing."""
     if name and is_secret_name(name):
-        return _SECRET
+        return SECRET
     return _PHONE if name and is_phone_name(name) and is_phone_like(text) else None
 
 
@@ -254,14 +274,15 @@ def _redacted_keys(value: dict[str, Json]) -> dict[str, str]:
     """Key -> key redacted, different where the keys were different."""
     named = {key: redact(key) for key in value}
     taken = {key for key, shown in named.items() if key == shown}
+    numbers: dict[str, int] = {}
     for key, shown in named.items():
         if key == shown:
             continue
-        number, free = 1, shown
+        free, number = shown, numbers.get(shown, 1)
         while free in taken:
             number += 1
             free = f"{shown} {number}"
-        named[key] = free
+        named[key], numbers[shown] = free, number
         taken.add(free)
     return named
 
@@ -271,64 +292,13 @@ def value_shapes(value: Json) -> Json:
 
     Keys are kept, redacted.
     """
-    return _convert_scalars(value, _scalar_shape, "", _DEEPEST)
+    return convert_scalars(value, _scalar_shape)
 
 
 def _scalar_shape(value: Json, name: str) -> str:
     if isinstance(value, str):
         return f"<string {len(value)} chars>"
     return f"<{_SCALARS.get(type(value), 'number')}>"
-
-
-_SHORTEST_SECRET = 4  # characters that are looked for inside other texts
-
-
-def named_secrets(value: Json) -> dict[str, str]:
-    """Text -> placeholder, for every value in rows that `redacted` hides for the key's name."""
-    return dict(_named_in_value(value, "", _DEEPEST))
-
-
-def _named_in_value(value: Json, name: str, levels: int) -> Iterator[tuple[str, str]]:
-    if isinstance(value, (dict, list)):
-        inner = value.items() if isinstance(value, dict) else [(name, one) for one in value]
-        for key, one in inner if levels else ():
-            yield from _named_in_value(one, key, levels - 1)
-    elif value is not None and not isinstance(value, bool):
-        text = spell_value(value).strip()
-        kind = name_placeholder(text, name) if text else None
-        if kind is not None:
-            yield text, kind
-
-
-def hide_secrets(value: Json, secrets: Mapping[str, str]) -> Json:
-    """The value with those texts replaced in all its strings and numbers; keys are kept.
-
-    Short ones are replaced only where they are the whole text.
-    """
-    return _hide_in_value(value, _secret_replacer(secrets)) if secrets else value
-
-
-def _secret_replacer(secrets: Mapping[str, str]) -> Callable[[str], str]:
-    long = sorted((one for one in secrets if len(one) >= _SHORTEST_SECRET), key=len, reverse=True)
-    pattern = re.compile("|".join(map(re.escape, long)) or r"(?!)")
-
-    def replaced(text: str) -> str:
-        whole = secrets.get(text.strip())
-        return whole or pattern.sub(lambda found: secrets[found[0]], text)
-
-    return replaced
-
-
-def _hide_in_value(value: Json, replaced: Callable[[str], str]) -> Json:
-    if isinstance(value, list):
-        return [_hide_in_value(one, replaced) for one in value]
-    if isinstance(value, dict):
-        return {key: _hide_in_value(one, replaced) for key, one in value.items()}
-    if value is None or isinstance(value, bool):
-        return value
-    text = spell_value(value)
-    found = replaced(text)
-    return value if found == text else found
 
 
 MOST_NAME_CHARS = 128
@@ -383,11 +353,24 @@ def display_name(name: str, most: int = MOST_NAME_CHARS) -> str:
     return text if len(text) <= most else f"{text[:most]}{_DOTS}(+{len(text) - most})"
 
 
-def bound_text(text: str) -> str:
-    """The ends of a text that is longer than anything shown, so that redacting it stays cheap.
+def redact_ends(text: str) -> str:
+    """A text redacted; of one longer than anything shown only its ends, the rest is blanked.
 
-    The cut lies far behind what is shown of either end: no half of a secret comes into view.
+    A cut lies far behind what is shown of either end, and private keys are replaced before it.
     """
+    if len(text) <= 2 * _BOUND:
+        return redact(text)
+    whole = _replace_spans(text, [(*span, "private key") for span in find_private_keys(text)])
+    if len(whole) <= 2 * _BOUND:
+        return redact(whole)
+    head, tail = redact(whole[:_BOUND]), redact(whole[-_BOUND:])
+    if head + tail == text[:_BOUND] + text[-_BOUND:]:
+        return text
+    return head + " " * (len(whole) - 2 * _BOUND) + tail
+
+
+def bound_text(text: str) -> str:
+    """The ends of a text that is longer than anything shown, so that cleaning it stays cheap."""
     if len(text) <= 2 * _BOUND:
         return text
     return text[:_BOUND] + "\n" + text[-_BOUND:]
@@ -402,30 +385,21 @@ def cut_middle(text: str, head: int, tail: int, length: int | None = None) -> st
     return f"{text[:head]}{_DOTS}(+{more}){_DOTS}{text[len(text) - tail :]}"
 
 
-_LONGEST_KEY = 2_000  # characters of a key that are looked at, far more than are shown
+_LONGEST_KEY = 2_000  # characters of a path that are looked at, far more than are shown
+PLACED = re.compile(
+    r"\[(?:private key|credentials|jwt|token|secret|email|iban|id number|card|phone|ip)( [a-z]+)?\]"
+)
+_NO_ADDRESS = " (a name with a secret: cannot be addressed)"
 
 
-def share_value(name: str, value: Json, share: str) -> tuple[str, Json]:
-    """A scalar and its key as they may leave; a key can make a secret of its value."""
-    if share == "raw":
-        return name, value
-    pair = {name[:_LONGEST_KEY]: value}
-    made: dict[str, Json] = value_shapes(pair) if share == "none" else redact_value(pair)
-    return next(iter(made.items()))
-
-
-def share_text(name: str, text: str, share: str) -> str:
-    """A text that stands under a key, as it may leave."""
-    return str(share_value(name, text, share)[1])
-
-
-def share_line(line: str, share: str) -> str:
-    """A line about paths, whose names may hold secrets too."""
-    return line if share == "raw" else redact(line)
+def holds_placeholder(text: str) -> bool:
+    """Whether a placeholder of a secret stands in a redacted text."""
+    return PLACED.search(text) is not None
 
 
 def share_path(path: str, share: str) -> str:
     """A path as it can be copied; one that holds a secret cannot, and says so."""
-    plain = display_path(path)
-    told = share_line(plain, share)
-    return plain if told == plain else f"{told} (a name with a secret: cannot be addressed)"
+    if share == "raw":
+        return display_path(path)
+    told = redact(path[:_LONGEST_KEY]) + path[_LONGEST_KEY:]
+    return display_path(told) + (_NO_ADDRESS if told != path or holds_placeholder(told) else "")

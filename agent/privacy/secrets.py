@@ -7,8 +7,8 @@ What opens doors in the URLs of a message; all else of it stays as it is.
 
 import json
 import re
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 from importlib.resources import files
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -35,7 +35,7 @@ _ASSIGNED = re.compile(
     r"(?P<sign>=>|:=|==?|:|是|为|為|>|(?i:\b(?:is|was)\b)|(?<=[ ]))"
     r"[ \t]{0,4}+(?P<open>\\*+[\"'`])?+"
 )
-_BARE = re.compile(r"[!#-&*+./0-9:=?@A-Z^_a-z|~-]{3,200}+")
+_BARE = re.compile(r"[!#-&*+./0-9:=?@A-Z^_a-z|~-]{3,}+")
 _NO_VALUE = re.compile(
     r"[*.#?•-]+|[xX]{3,}|[A-Z]+(?:_[A-Z]+)+"
     r"|\[[a-z ]{2,14}\]|<.*>|\{.*\}|\$\w+|\$[({].*|%\(?\w*\)?s?"
@@ -48,9 +48,15 @@ _LONGEST_VALUE = 400
 _ENDS = re.compile(r"[\n\r\"']")
 
 
+@lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
     """Whether values under this key are secrets whatever they look like."""
     return _KEY.search(name[-_LONGEST_NAME:]) is not None
+
+
+def is_no_value(text: str) -> bool:
+    """Whether a text under the name of a secret says that there is none, or is code."""
+    return _NO_VALUE.fullmatch(text) is not None
 
 
 def find_assignments(text: str) -> Iterator[tuple[int, int]]:
@@ -65,7 +71,7 @@ def find_assignments(text: str) -> Iterator[tuple[int, int]]:
         start = match.end()
         quote = match["open"]
         end = _value_end(text, start, quote) if quote else _unquoted_end(text, start, match["sign"])
-        if end > start and not _NO_VALUE.fullmatch(text[start:end]):
+        if end > start and not is_no_value(text[start:end]):
             done = end
             yield start, end
 
@@ -109,9 +115,32 @@ def find_private_keys(text: str) -> Iterator[tuple[int, int]]:
     begins = list(_BEGIN.finditer(text))
     after = [*(one.start() for one in begins[1:]), len(text)]
     for begin, most in zip(begins, after, strict=False):
-        end = _END.search(text, begin.end(), min(most, begin.end() + _LONGEST_KEY))
-        found = end or _KEY_LINES.match(text, begin.end(), most)
-        yield begin.start(), found.end() if found else begin.end()
+        lines = _KEY_LINES.match(text, begin.end(), most)
+        stop = lines.end() if lines else begin.end()
+        end = _END.search(text, stop, min(most, stop + _LONGEST_KEY))
+        yield begin.start(), end.end() if end else stop
+
+
+# A line of a key alone; the widths of full ones are those of PEM and PGP, with letters of all kinds
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/]*={0,2}|(?:Proc-Type|DEK-Info|Version|Comment): .{1,80}")
+_FULL_LINE = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])(?:.{64}|.{70}|.{76})")
+_SHORTEST_LINE = 16
+
+
+def find_key_lines(texts: Iterable[str]) -> Iterator[str]:
+    """Texts in order, such as lines of a file, that together are the lines of a private key."""
+    run: list[str] = []
+    begun = False
+    for text in (*texts, "."):
+        line = text.strip()
+        if _KEY_LINE.fullmatch(line):
+            run.append(line)
+            continue
+        ended = _END.search(line) is not None
+        if begun or ended or sum(map(bool, map(_FULL_LINE.fullmatch, run))) > 1:
+            least = 1 if begun and ended else _SHORTEST_LINE
+            yield from (one for one in run if len(one) >= least)
+        run, begun = [], not ended and _BEGIN.search(line) is not None
 
 
 def find_jwts(text: str) -> Iterator[tuple[int, int]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ingot.agent.context import Context
 from ingot.agent.judging.trial import try_out
-from ingot.agent.privacy import hide_secrets, named_secrets, redact_value
+from ingot.agent.privacy import Door
 from ingot.agent.reporting.mapping_words import cut_text, describe
 from ingot.agent.state import State
 from ingot.converters.mapping.check import PathReach
@@ -18,7 +18,6 @@ from ingot.converters.rows import Json
 
 EXAMPLES = 3
 _TEXT, _PART, _MESSAGES, _ELEMENTS = 600, 160, 8, 4
-_READ = 4 * _TEXT  # characters of a text in which secrets are looked for, cut at its end or not
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,53 +42,16 @@ def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Prev
     where = f"the {proposal.mapper}" if proposal else "the mapping"
     trial = try_out(context, order, mapping, where=where, show=examples)
     report = trial.report
-    show = _unchanged if order.share_values == "raw" else _redact_shown
+    door = Door(order.share_values, [row.value for row in trial.sample.rows])
     return Preview(
-        lines=tuple((show(target), show(how)) for target, how in describe(mapping)),
+        lines=tuple((door.text(target), door.text(how)) for target, how in describe(mapping)),
         sampled=f"{report.ok_rows}/{report.rows} rows",
         paths=tuple(
-            (show(path), pointer, rows)
+            (door.text(path), pointer, rows)
             for path, pointer, rows in path_reach(check.paths if check else ())
         ),
-        examples=tuple(
-            (
-                show(row),
-                show(record if show is _unchanged else hide_secrets(record, named_secrets(row))),
-            )
-            for row, record in report.examples
-        ),
+        examples=tuple((door.value(row), door.value(record)) for row, record in report.examples),
     )
-
-
-def _unchanged(value: Json) -> Json:
-    return value
-
-
-def _redact_shown(value: Json) -> Json:
-    """The value redacted; of long texts only what may be shown is read, the rest is blanked."""
-    return _blank_rest(redact_value(_cut_beginning(value)), value)
-
-
-def _cut_beginning(value: Json) -> Json:
-    if isinstance(value, str):
-        return value[:_READ]
-    if isinstance(value, list):
-        return [_cut_beginning(one) for one in value]
-    if isinstance(value, dict):
-        return {key: _cut_beginning(one) for key, one in value.items()}
-    return value
-
-
-def _blank_rest(begun: Json, whole: Json) -> Json:
-    """The same as long as it was, since people are told how much is left out."""
-    if isinstance(begun, str) and isinstance(whole, str):
-        return begun + " " * (len(whole) - _READ)
-    if isinstance(begun, list) and isinstance(whole, list):
-        return [_blank_rest(one, other) for one, other in zip(begun, whole, strict=True)]
-    if isinstance(begun, dict) and isinstance(whole, dict):
-        pairs = zip(begun.items(), whole.values(), strict=True)
-        return {key: _blank_rest(one, other) for (key, one), other in pairs}
-    return begun
 
 
 def path_reach(paths: Iterable[PathReach]) -> Iterator[tuple[str, str, str]]:

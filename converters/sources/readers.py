@@ -208,6 +208,7 @@ _DATA_NAME = re.compile(
     r"\.(jsonl?|ndjson|jsonlines|[ct]sv|tab|psv|txt|zip|tar|tgz|gz|gzip|zst|zstd|bz2|xz)$",
     re.IGNORECASE,
 )
+_OFFICE = "an Office document, which is not read"
 # What a file is by its first bytes. A magic of plain letters has a control byte behind it in a file
 # of its format, and none in a text that begins with these letters.
 _MAGIC = [
@@ -216,12 +217,10 @@ _MAGIC = [
         (rb"\x89PNG", "a PNG image"),
         (rb"\xff\xd8\xff", "a JPEG image"),
         (rb"GIF8[79]a.{0,5}[\x00-\x08\x0e-\x1f]", "a GIF image"),
-        (rb"\x7fELF", "a program"),
-        (rb"MZ.{0,12}[\x00-\x08\x0e-\x1f]", "a program"),
+        (rb"\x7fELF|MZ.{0,12}[\x00-\x08\x0e-\x1f]", "a program"),
         (rb"%PDF-\d", "a PDF document, which is not read"),
-        (rb"PK\x03\x04.{26}\[Content_Types\]\.xml", "an Office document, which is not read"),
         (rb"PK\x03\x04.{26}mimetypeapplication/epub", "an EPUB book, which is not read"),
-        (rb"PK\x03\x04.{26}mimetypeapplication/vnd", "an Office document, which is not read"),
+        (rb"PK\x03\x04.{26}(\[Content_Types\]\.xml|mimetypeapplication/vnd)", _OFFICE),
         (rb"\x93NUMPY", "a NumPy array, which is not read"),
         (rb"\x89HDF", "an HDF5 file, which is not read"),
         (rb"SQLite format 3\x00", "an SQLite database, which is not read"),

@@ -20,7 +20,7 @@ _URL = re.compile(r"(?:https?|ftp|s3|hdfs)://\S+|www\.\S+\.\S+", re.IGNORECASE)
 _FILE = re.compile(
     r"(?:[\w.\-]+[/\\])*[\w.\- ]+\.[A-Za-z][A-Za-z0-9]{0,5}|(?:[\w.\-]*[/\\]){2,}\S*"
 )
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.\w+")
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.\w+|\[email(?: [a-z]+)?\]")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _HEX = re.compile(
     r"(?:0x|(?:sha|md|crc|b)\d+[:-])?(?:[0-9a-f]{16,128}|[A-Z2-7]{26,64})", re.IGNORECASE

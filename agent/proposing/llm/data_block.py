@@ -5,16 +5,18 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Door, redact
 from ingot.agent.privacy.redaction import (
     clean_text,
     cut_middle,
     display_name,
     escape_text,
+    name_placeholder,
     share_path,
-    share_text,
 )
+from ingot.agent.privacy.secrets import is_secret_name
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.columns import View
 from ingot.agent.proposing.llm import inventory, markers, relations
@@ -28,8 +30,11 @@ from ingot.agent.proposing.llm.inventory import (
 from ingot.agent.proposing.names import name_strength
 from ingot.agent.proposing.readings import parse_json_columns, plain_reading
 from ingot.converters.errors import SourceError
+from ingot.converters.paths import Node
 from ingot.converters.rows import Json
 from ingot.converters.sources import RootCandidate, Source, SourceFile
+from ingot.converters.sources.facts import FileFacts
+from ingot.converters.sources.formats.delimited import Dialect, OpenRecord, split_line
 from ingot.converters.sources.sample import Sample, draw_sample
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.text_kinds import count_words, text_looks
@@ -81,17 +86,73 @@ _VALUE = re.compile(r"\w+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeenFiles:
-    """What is read of the files once: a beginning, and roots with a row (None = unreadable)."""
+    """What is read of the files once: a beginning, and roots with a row (None = unreadable).
 
-    beginning: str
+    The beginning of a table is apart by records: how one is spelled, and its cells by column.
+    """
+
+    beginning: tuple[tuple[str, list[Json]], ...]
     roots: tuple[tuple[RootCandidate, Json], ...]
+    facts: FileFacts
+
+    @property
+    def rows(self) -> list[Json]:
+        """The rows that were seen."""
+        cells = [cell for _, named in self.beginning for cell in named]
+        return [*cells, *(row for _, row in self.roots)]
+
+    def through(self, door: Door) -> "SeenFiles":
+        """The same redacted."""
+        if door.share == "raw":
+            return self
+        roots = tuple((root, door.value(row)) for root, row in self.roots)
+        if door.share == "none":  # of the beginning only its signs are shown
+            return replace(self, roots=roots)
+        shown = (_hide_cells(text, cells, self.facts) for text, cells in self.beginning)
+        return replace(self, beginning=tuple((door.text(one), []) for one in shown), roots=roots)
 
 
 def look_at_files(source: Source, root: str | None, most: int) -> SeenFiles:
     """Read what is told of the files beside the sample; at most `most` other roots."""
     first = source.files[0]
     raw = _read_beginning(first) if first.facts.format in ("csv", "text") else ""
-    return SeenFiles(beginning=raw, roots=_find_other_roots(source, root, most))
+    made = _table_records(raw, first.facts) if first.facts.format == "csv" else [(raw, [])]
+    roots = _find_other_roots(source, root, most)
+    return SeenFiles(beginning=tuple(made), roots=roots, facts=first.facts)
+
+
+def _table_records(beginning: str, facts: FileFacts) -> Iterator[tuple[str, list[Json]]]:
+    """The records of a table; the last one may be cut off."""
+    dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
+    held: list[str] = []
+    cells: list[str] | OpenRecord | None = None
+    for line in beginning.splitlines():
+        held.append(line)
+        cells = split_line(line, dialect, cells if isinstance(cells, OpenRecord) else None)
+        if not isinstance(cells, OpenRecord):
+            yield "\n".join(held), _name_cells(cells, facts)
+            held = []
+    if isinstance(cells, OpenRecord):
+        yield "\n".join(held), _name_cells([*cells.cells, "".join(cells.field)], facts)
+
+
+def _name_cells(cells: Sequence[str], facts: FileFacts) -> list[Json]:
+    """Every cell under its column; one that is in excess may be any column's."""
+    excess = next(filter(is_secret_name, facts.columns), "")
+    named = zip_longest(facts.columns[: len(cells)], cells, fillvalue=excess)
+    return [{name: cell} for name, cell in named if cell != name]
+
+
+def _hide_cells(text: str, cells: Sequence[Json], facts: FileFacts) -> str:
+    """A record without what the names of its columns make a secret."""
+    quote, shown, done = facts.quote, "", 0
+    for name, cell in (pair for one in cells for pair in one.items()):
+        said = cell.replace(quote, quote * 2) if quote else cell
+        start = text.find(said, done)
+        if start >= 0:
+            shown += text[done:start] + (name_placeholder(cell, name) or said)
+            done = start + len(said)
+    return shown + text[done:]
 
 
 def file_lines(
@@ -100,8 +161,9 @@ def file_lines(
     """The files, how they were read, the beginning as it lies there, and other roots."""
     told = [_file_names(source, size), *_left_out_lines(source), _format_lines(source, root, share)]
     doubtful = bool(source.guessed.to_document()) or size.words
-    if seen.beginning and size.lines and doubtful:
-        told += ["Raw beginning of the first file:", *_raw_lines(seen.beginning, size, share)]
+    beginning = "\n".join(text for text, _ in seen.beginning)
+    if beginning and size.lines and doubtful:
+        told += ["Raw beginning of the first file:", *_raw_lines(beginning, size, share)]
     return told + _other_root_lines(source, seen, size, share)
 
 
@@ -164,9 +226,7 @@ def _raw_lines(beginning: str, size: Size, share: str) -> list[str]:
     found = [line for line in beginning.splitlines() if line.strip()][: size.lines]
     if share == "none":
         return ["| " + cut_middle(clean_text(_VALUE.sub("x", line)), head, tail) for line in found]
-    return [
-        "| " + cut_middle(clean_text(share_text("", line, share)), head, tail) for line in found
-    ]
+    return ["| " + cut_middle(clean_text(line), head, tail) for line in found]
 
 
 def _read_beginning(file: SourceFile) -> str:
@@ -237,6 +297,13 @@ class ShownData:
     def rows(self) -> list[Json]:
         """The rows."""
         return [node.value for node in self.view.nodes]
+
+    def through(self, door: Door) -> "ShownData":
+        """The same made of redacted rows; itself where there is nothing to redact."""
+        nodes = [Node(door.value(one.value), one.key) for one in self.view.nodes]
+        key = door.text(self.key) if self.key is not None else None
+        same = all(a.value == b.value for a, b in zip(nodes, self.view.nodes, strict=True))
+        return replace(self, view=self.view if same else View.over(nodes), key=key)
 
 
 def read_data(source: Source, sample: Sample) -> ShownData:
@@ -318,12 +385,14 @@ def dataset_lines(
 
 
 def _fitting_block(one: ShownData, share: str, fits: Callable[[str], bool], *, small: bool) -> str:
+    sizes = size_ladder(small=small)
+    seen = look_at_files(one.source, one.root, sizes[0].roots)
+    door = Door(share, [*one.rows, *seen.rows])
+    one, seen = one.through(door), seen.through(door)
     rows = one.rows
     computed = markers.marker_lines(one.view, share)
     computed += relations.relation_lines(rows, one.view, share)
-    sizes = size_ladder(small=small)
     picked = choose_rows(rows, sizes[0].rows)
-    seen = look_at_files(one.source, one.root, sizes[0].roots)
     block = ""
     for size in sizes:
         telling = [rows[number] for number in sorted(picked[: size.rows])]
@@ -365,7 +434,7 @@ def _inventory_heading(one: ShownData, size: Size) -> str:
 def _key_lines(one: ShownData, share: str) -> list[str]:
     if one.key is None:
         return []
-    told = "" if share == "none" else f'; of the first "{display_name(redact(one.key))}"'
+    told = "" if share == "none" else f'; of the first "{display_name(one.key)}"'
     return [f"Rows have a key or file name of their own: path ~{told}"]
 
 

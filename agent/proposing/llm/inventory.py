@@ -14,8 +14,7 @@ from ingot.agent.privacy.redaction import (
     display_name,
     escape_hidden,
     share_path,
-    share_text,
-    share_value,
+    value_shapes,
 )
 from ingot.agent.proposing.columns import NO_TEXT, last_name, total_chars, values_at
 from ingot.agent.proposing.names import flags_bad_rows, name_group, name_strength, speaker_role
@@ -100,19 +99,18 @@ def cut_value(
     size: Size,
     share: str,
     around: tuple[frozenset[str], ...] = (),
-    name: str = "",
 ) -> Json:
-    """Cut a value to its shape, without secrets; with share `none` nothing of it is left."""
+    """Cut a redacted value to its shape; with share `none` nothing of it is left."""
     if isinstance(value, dict | list) and len(around) >= MOST_DEPTH:
         return f"(+{len(value)} inside)"
     if isinstance(value, list):
         most = size.elements + (not any(isinstance(one, dict | list) for one in value))
         inside = (*around, frozenset[str]())
-        kept = [cut_value(one, size, share, inside, name) for one in value[:most]]
+        kept = [cut_value(one, size, share, inside) for one in value[:most]]
         return [*kept, f"(+{len(value) - most} more)"] if len(value) > most else kept
     if isinstance(value, dict):
         return _cut_fields(value, size, share, around)
-    return _shown_scalar(name, value, size, share)
+    return _shown_scalar(value, size, share)
 
 
 def _cut_fields(
@@ -124,9 +122,7 @@ def _cut_fields(
     data = keys_are_data_in(value)
     most = size.elements if data else MOST_KEYS
     made = {
-        _shown_key(key, number, share, data=data): cut_value(
-            inside, size, share, (*around, keys), key
-        )
+        _shown_key(key, number, share, data=data): cut_value(inside, size, share, (*around, keys))
         for number, (key, inside) in enumerate([*value.items()][:most], 1)
     }
     return made | ({"...": f"(+{len(value) - most} keys)"} if len(value) > most else {})
@@ -135,8 +131,7 @@ def _cut_fields(
 def _shown_key(key: str, number: int, share: str, *, data: bool) -> str:
     if data and share == "none":
         return f"<key {number}>"
-    name, _ = share_value(key, None, share)
-    return name if len(name) <= MOST_NAME_CHARS else display_name(name)
+    return key if len(key) <= MOST_NAME_CHARS else display_name(key)
 
 
 def _nesting_depth(value: Json, keys: frozenset[str]) -> int:
@@ -146,13 +141,12 @@ def _nesting_depth(value: Json, keys: frozenset[str]) -> int:
     return deepest + (isinstance(value, dict) and frozenset(value) == keys)
 
 
-def _shown_scalar(name: str, value: Json, size: Size, share: str) -> Json:
-    if not isinstance(value, str):
-        return share_value(name, value, share)[1]
+def _shown_scalar(value: Json, size: Size, share: str) -> Json:
     if share == "none":
-        return f"<string {len(value)} chars>"
-    told = clean_text(share_text(name, bound_text(value), share))
-    return cut_middle(told, size.head, size.tail, len(value))
+        return value_shapes(value)
+    if not isinstance(value, str):
+        return value
+    return cut_middle(clean_text(bound_text(value)), size.head, size.tail, len(value))
 
 
 _ROLE_VALUES = 40  # different values of a field that says who speaks
@@ -160,6 +154,7 @@ _ROLE_CHARS = 40
 _AGAIN = 3  # times that each of many speakers speaks
 _SHORT = 60
 _LABELS = 5  # different values of a label that are told however little room there is
+LONG_NUMBER = re.compile(r"\d\D?\d\D?\d\D?\d")
 _EVERY = "every value: "
 _SHOWN_LOOKS = name_group("shown_looks")
 _FORMS = ("code", "question", "sentence", "prose", "word")
@@ -237,7 +232,8 @@ def _is_measure(facts: PathFacts, roles: dict[str, dict[str, int]]) -> bool:
 
 def _ranges_line(measures: Sequence[PathFacts], size: Size, share: str) -> list[str]:
     told = [
-        f"{share_path(one.path, share)} {one.numbers.low:.3g}..{one.numbers.high:.3g}"
+        share_path(one.path, share)
+        + (f" {one.numbers.low:.3g}..{one.numbers.high:.3g}" if share != "none" else "")
         for one in measures
         if one.numbers
     ]
@@ -281,7 +277,7 @@ def _fixed_line(fixed: Sequence[PathFacts], size: Size, share: str) -> list[str]
         return []
     told = [share_path(one.path, share) for one in fixed]
     if share != "none" and size.values:
-        values = (_value_text(one, one.values[0][0], share) for one in fixed)
+        values = (_value_text(one, one.values[0][0]) for one in fixed)
         told = [f"{path} = {value}" for path, value in zip(told, values, strict=True)]
     most = size.paths if size.words else size.paths // 2
     return ["the same in all rows: " + "; ".join(_first_names(told, most))]
@@ -332,7 +328,7 @@ def _path_line(
     values = _value_notes(facts, kind, roles, size, share)
     every = bool(values) and values[0].startswith(_EVERY)
     parts = [*_type_notes(facts, size), *_fill_notes(facts, size)]
-    parts += [*_size_notes(facts, size, counted=every), *values]
+    parts += [*_size_notes(facts, size, share, counted=every), *values]
     parts += [] if roles else _look_notes(facts, size)
     parts += [facts.note] if facts.note else []
     return f"{share_path(facts.path, share)}: " + "; ".join(parts)
@@ -356,13 +352,13 @@ def _fill_notes(facts: PathFacts, size: Size) -> list[str]:
     return [f"filled {facts.filled} of {whole} ({', '.join(told)})"]
 
 
-def _size_notes(facts: PathFacts, size: Size, *, counted: bool) -> list[str]:
+def _size_notes(facts: PathFacts, size: Size, share: str, *, counted: bool) -> list[str]:
     parts = []
     if facts.items:
         parts.append(f"{_spread_text(facts.items, size)} elements")
     if facts.chars:
         parts.append(f"{_spread_text(facts.chars, size)} chars")
-    if facts.numbers:
+    if facts.numbers and share != "none":
         parts.append(f"{facts.numbers.low:g}..{facts.numbers.high:g}")
     if facts.distinct > 1 and not counted:
         parts.append("all different" if facts.unique else f"{facts.distinct} different")
@@ -377,14 +373,19 @@ def _spread_text(spread: Spread, size: Size) -> str:
     return f"{spread.low:g}-{f'{spread.middle:g}-' if size.words else ''}{spread.high:g}"
 
 
-def role_shares(name: str, counts: Counter[str], share: str, most: int = _ROLE_VALUES) -> str:
+def role_shares(counts: Counter[str], share: str, most: int = _ROLE_VALUES) -> str:
     """Who speaks, with shares; with nothing shared only the known spellings of a role."""
-    told = {v: n for v, n in counts.items() if share != "none" or speaker_role(v) is not None}
+    told = {v: n for v, n in counts.items() if share != "none" or _is_plain_role(v)}
     first = Counter(told).most_common(most)
-    parts = [f'"{short_text(name, v, share)}"{_share_note(n, counts.total())}' for v, n in first]
+    parts = [f'"{short_text(v)}"{_share_note(n, counts.total())}' for v, n in first]
     parts += [f"+{len(told) - len(first)}"] if len(told) > len(first) else []
     hidden = len(counts) - len(told)
     return ", ".join([*parts, *([f"+{hidden} withheld"] if hidden else [])])
+
+
+def _is_plain_role(text: str) -> bool:
+    """Whether a text is the name of a role, without a number that says who that is."""
+    return speaker_role(text) is not None and not LONG_NUMBER.search(text)
 
 
 def _share_note(count: int, whole: int) -> str:
@@ -397,7 +398,7 @@ def _value_notes(
 ) -> list[str]:
     """Values with their shares: of speakers and few labels all, of ids and numbers all or none."""
     if roles:
-        return [_EVERY + role_shares(last_name(facts.path), Counter(roles), share)]
+        return [_EVERY + role_shares(Counter(roles), share)]
     label = kind in ("texts", "labels", "flags", "constants")
     most = max(size.values, _LABELS) if label else size.values
     if len(facts.values) > most:
@@ -405,7 +406,7 @@ def _value_notes(
     if facts.unique or share == "none":
         return []
     shown = [
-        _value_text(facts, value, share) + _share_note(count, facts.filled)
+        _value_text(facts, value) + _share_note(count, facts.filled)
         for value, count in facts.values
         if len(str(value)) <= _SHORT
     ][:most]
@@ -414,18 +415,17 @@ def _value_notes(
     return [("values " if more else _EVERY) + ", ".join([*shown, *ends])] if shown else []
 
 
-def _value_text(facts: PathFacts, value: Json, share: str) -> str:
+def _value_text(facts: PathFacts, value: Json) -> str:
     if not isinstance(value, str):
-        return str(share_value(last_name(facts.path), value, share)[1])
+        return str(value)
     if facts.types.get("boolean") and not facts.types.get("string"):
         return value  # as JSON spells it, since conditions compare by type
-    return f'"{short_text(last_name(facts.path), value, share)}"'
+    return f'"{short_text(value)}"'
 
 
-def short_text(name: str, text: str, share: str) -> str:
-    """A value in one short line; with nothing shared only known spellings of roles come here."""
-    told = text if share == "none" else clean_text(share_text(name, bound_text(text), share))
-    return cut_middle(told.replace("\n", "\\n"), 30, 10)
+def short_text(text: str) -> str:
+    """A redacted value in one short line."""
+    return cut_middle(clean_text(bound_text(text)).replace("\n", "\\n"), 30, 10)
 
 
 def _look_notes(facts: PathFacts, size: Size) -> list[str]:

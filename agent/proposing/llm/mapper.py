@@ -15,7 +15,7 @@ from ingot.agent.model import client
 from ingot.agent.model.budget import Ledger, Limits, Price, estimate_cost, estimate_tokens
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Door, redact
 from ingot.agent.privacy.redaction import clean_text
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.fingerprint import fingerprint
@@ -213,17 +213,14 @@ def conversation_messages(
     if not said:
         return messages
     facts = question.shown_inventory(source, sample)
+    door = Door(request.share, [row.value for row in sample.rows])
     for attempt in said:
         messages.append({"role": "assistant", "content": attempt.said or "{}"})
         if attempt.signals is None:
-            messages.append(
-                question.correction_message(attempt.problems, facts, share=request.share)
-            )
+            messages.append(question.correction_message(attempt.problems, facts, door=door))
         else:
-            signals = [redact(one) for one in attempt.signals]
-            messages.append(
-                question.record_check_message(attempt.records, signals, share=request.share)
-            )
+            signals = attempt.signals
+            messages.append(question.record_check_message(attempt.records, signals, door=door))
     return messages
 
 

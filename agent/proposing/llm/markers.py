@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ingot.agent.privacy import redact
-from ingot.agent.privacy.redaction import clean_text, cut_middle, share_path, share_text
+from ingot.agent.privacy.redaction import clean_text, cut_middle, holds_placeholder, share_path
 from ingot.agent.proposing.columns import Column, View
+from ingot.agent.proposing.llm.inventory import LONG_NUMBER
 from ingot.agent.proposing.names import speaker_role
 
 _TEXTS = 100  # of a column that are looked at
@@ -48,21 +48,22 @@ def marker_lines(view: View, share: str) -> list[str]:
     found = []
     for column in (*view.columns, *view.deep):
         present = (v for row in column.values for v in row[:20] if isinstance(v, str) and v.strip())
-        plain = [text[:_SNIFFED] for text in islice(present, _TEXTS)]
-        texts = [redact(text) for text in plain] if share == "redacted" else plain
+        texts = [text[:_SNIFFED] for text in islice(present, _TEXTS)]
         if len(texts) < 2 or not column.text:
             continue
         # What stands for a secret is no mark of the text.
-        marks = [m for m in _find_marks(texts) if any(m.spelling in text for text in plain)]
+        marks = _find_marks(texts)
+        if share != "raw":
+            marks = [mark for mark in marks if not holds_placeholder(mark.spelling)]
         if not any(mark.role for mark in marks) and column.words < _WORDS:
             continue
         if len(marks) == 1 and max(marks[0].begins, marks[0].ends) < _FIXED * marks[0].texts:
             marks = []
-        told = [_mark_text(mark, len(texts)) for mark in marks if share != "none" or mark.role]
+        if share == "none":
+            marks = [m for m in marks if m.role and not LONG_NUMBER.search(m.spelling)]
+        told = [_mark_text(mark, len(texts)) for mark in marks]
         told += _speaker_order(column, [mark for mark in marks if mark.role])
-        told += _shared_edges(
-            column.name, texts, share, known=[mark.spelling.strip() for mark in marks]
-        )
+        told += _shared_edges(texts, share, known=[mark.spelling.strip() for mark in marks])
         if told:
             found.append(f"marks in {share_path(column.path, share)}: " + "; ".join(told))
     return found
@@ -129,9 +130,7 @@ def _speaker_order(column: Column, marks: Sequence[_Mark]) -> list[str]:
     return lines
 
 
-def _shared_edges(
-    name: str, texts: Sequence[str], share: str, known: Sequence[str]
-) -> Iterator[str]:
+def _shared_edges(texts: Sequence[str], share: str, known: Sequence[str]) -> Iterator[str]:
     json_like = sum(text.lstrip()[:1] in "[{" for text in texts) > _OFTEN * len(texts)
     if share == "none" or len(set(texts)) < 2 or json_like:
         return
@@ -143,8 +142,8 @@ def _shared_edges(
         plain = fixed if word == "begin" else fixed[::-1]
         telling = any(c.isalnum() for c in plain) and len(plain) > _LEAST
         if telling and not any(plain.strip() in one for one in known):
-            told = clean_text(share_text(name, plain, share))
-            yield f"{count} of {len(texts)} {word} with {_quote_text(cut_middle(told, _MOST, 20))}"
+            told = cut_middle(clean_text(plain), _MOST, 20)
+            yield f"{count} of {len(texts)} {word} with {_quote_text(told)}"
 
 
 def _common_beginning(texts: Sequence[str]) -> str:

@@ -18,8 +18,8 @@ from functools import cache
 from importlib import resources
 
 from ingot.agent.model.budget import estimate_tokens
-from ingot.agent.privacy import redact
-from ingot.agent.privacy.redaction import clean_text, cut_middle, display_path
+from ingot.agent.privacy import Door
+from ingot.agent.privacy.redaction import clean_text, cut_middle, share_path
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.columns import is_path_inside, values_at
 from ingot.agent.proposing.llm.data_block import ShownData, dataset_lines, read_data
@@ -89,33 +89,45 @@ def opening_messages(
 
 
 def correction_message(
-    problems: Sequence[Problem], facts: Profile, *, share: str = "redacted"
+    problems: Sequence[Problem],
+    facts: Profile,
+    *,
+    share: str = "redacted",
+    door: Door | None = None,
 ) -> Message:
     """What was wrong with the last answer, at most five problems, and the paths that there are."""
-    said = [problem_line(one, share) for one in problems[:MOST_PROBLEMS]]
-    data = "\n".join(["Problems:", *said, "", "Paths:", *nearest_paths(facts, problems, share)])
+    door = door or Door(share)
+    said = [problem_line(one, door) for one in problems[:MOST_PROBLEMS]]
+    paths = nearest_paths(facts, problems, door.share)
+    data = "\n".join(["Problems:", *said, "", "Paths:", *paths])
     return _fenced_message("correction", data)
 
 
 def nearest_paths(facts: Profile, problems: Sequence[Problem], share: str) -> list[str]:
     """The paths of the inventory; of many those that are spelt most like what was wrong."""
-    paths = [display_path(one.path) for one in facts.paths]
-    if share != "raw":
-        paths = [redact(path) for path in paths]
+    paths = [share_path(one.path, share) for one in facts.paths]
     near = _most_similar(paths, problems)
     more = [f"(+{len(paths) - len(near)} paths)"] if len(paths) > len(near) else []
     return [*near, *more]
 
 
 def record_check_message(
-    records: Sequence[tuple[Json, Json]], signals: Sequence[str], *, share: str = "redacted"
+    records: Sequence[tuple[Json, Json]],
+    signals: Sequence[str],
+    *,
+    share: str = "redacted",
+    door: Door | None = None,
 ) -> Message:
-    """The question whether records are right, beside the rows they were made of."""
+    """The question whether records are right, beside the rows they were made of.
+
+    The door knows the rows of the sample; without one the rows that are shown.
+    """
+    door = door or Door(share, [row for row, _ in records])
     parts = []
     for row, record in records:
-        parts += [f"Row: {render_value(row, _RECORD_SIZE, share)}"]
-        parts += [f"Record: {render_value(record, _RECORD_SIZE, share)}", ""]
-    noticed = [f"- {_problem_text(one)}" for one in signals] or ["- nothing"]
+        parts += [f"Row: {render_value(door.value(row), _RECORD_SIZE, door.share)}"]
+        parts += [f"Record: {render_value(door.value(record), _RECORD_SIZE, door.share)}", ""]
+    noticed = [f"- {_problem_text(door.text(one))}" for one in signals] or ["- nothing"]
     data = "\n".join(["Noticed:", *noticed, "", *parts]).strip()
     return _fenced_message("second_look", data)
 
@@ -260,17 +272,19 @@ def _fenced_message(prompt: str, data: str) -> Message:
     return {"role": "user", "content": content}
 
 
-def problem_line(one: Problem, share: str) -> str:
+def problem_line(one: Problem, door: Door) -> str:
     """One problem as a line; with `none` what was found is left out, since it may be a value."""
-    if share == "none":
+    text = str(one)
+    if door.share == "none":
         near = f"; nearest: {one.nearest}" if one.nearest else ""
-        return f"- {_problem_text(f'{one.pointer}: {one.code}: expected {one.expected}{near}')}"
-    text = clean_text(str(one)) if share == "raw" else _problem_text(str(one))
-    return f"- {cut_middle(text, _MOST_CHARS, 0)}"
+        text = f"{one.pointer}: {one.code}: expected {one.expected}{near}"
+    if door.share == "raw":
+        return f"- {cut_middle(clean_text(text), _MOST_CHARS, 0)}"
+    return f"- {_problem_text(door.text(text))}"
 
 
 def _problem_text(text: str) -> str:
-    return cut_middle(clean_text(redact(text)).replace("\n", "\\n"), _MOST_CHARS, 0)
+    return cut_middle(clean_text(text).replace("\n", "\\n"), _MOST_CHARS, 0)
 
 
 def _most_similar(paths: Sequence[str], problems: Sequence[Problem]) -> list[str]:

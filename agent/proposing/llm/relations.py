@@ -5,10 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, islice, pairwise
 from typing import TypeVar
 
-from ingot.agent.privacy.redaction import (
-    display_path,
-    share_line,
-)
+from ingot.agent.privacy.redaction import display_path
 from ingot.agent.proposing.columns import Column, View, list_path, parent_path, text_of
 from ingot.agent.proposing.llm.inventory import role_shares, role_values, short_text
 from ingot.agent.proposing.names import CLEAR
@@ -59,7 +56,7 @@ def _speaker_lines(rows: Sequence[Json], view: View, share: str) -> Iterator[str
             continue
         strict = sum(_alternates(talk) for talk in talks)
         ends = (Counter(t[0] for t in talks), Counter(t[-1] for t in talks))
-        begin, end = (role_shares(column.name, count, share, 4) for count in ends)
+        begin, end = (role_shares(count, share, 4) for count in ends)
         yield (
             f"{display_path(column.path)}: neighbours differ "
             f"{_share_phrase(strict, len(talks))} lists; first {begin}; last {end}"
@@ -148,7 +145,7 @@ def relation_lines(rows: Sequence[Json], view: View, share: str) -> list[str]:
         *_even_length_lines(columns),
         *_language_lines(columns),
     ]
-    return list(dict.fromkeys(share_line(line, share) for line in found))
+    return list(dict.fromkeys(found))
 
 
 def _option_lines(view: View, columns: Sequence[Column]) -> Iterator[str]:
@@ -265,7 +262,7 @@ def _condition_lines(columns: Sequence[Column], share: str) -> Iterator[str]:
         for label in few:
             pairs = {(a, bool(b.strip())) for a, b in zip(label.texts, part.texts, strict=True)}
             if len(dict(pairs)) == len(pairs) and len(label.present) > 6:
-                values = [short_text(label.name, a, share) for a, filled in sorted(pairs) if filled]
+                values = [short_text(a) for a, filled in sorted(pairs) if filled]
                 told = '" or "'.join(values)
                 told = f'filled where {_shown_path(label)} is "{told}"'
                 if share == "none":

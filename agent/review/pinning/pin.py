@@ -158,7 +158,8 @@ def pin_sample(
         problem = "a pinned sample holds values, and none are to be shared"
         raise OutputError(str(folder), problem, "leave it out, or: --share-values redacted")
     check_free(folder, overwrite=overwrite)
-    hiding, counts = SampleRedactor(share, keep), start_counts()
+    hiding = SampleRedactor(share, keep, [row.value for row in sample.rows])
+    counts = start_counts()
     names = list(dict.fromkeys([r.file for r in sample.rows] + [b.file for b in sample.bad]))
     by_name = {file.name: file for file in source.files}
     tasks = [

@@ -8,11 +8,12 @@ its spelling.
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ingot.agent.privacy import redact
-from ingot.agent.privacy.redaction import name_placeholder, spell_value
+from ingot.agent.privacy import Door, redact
+from ingot.agent.privacy.door import Replacer
+from ingot.agent.privacy.redaction import inner_name, name_placeholder, outer_name, spell_value
 from ingot.agent.privacy.secrets import is_secret_name
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
@@ -226,17 +227,22 @@ class NotRedactableError(ValueError):
 class SampleRedactor:
     """Redacts the values of one pinned sample."""
 
-    def __init__(self, share: str, keep: Collection[str] = ()) -> None:
+    def __init__(self, share: str, keep: Collection[str] = (), rows: Iterable[Json] = ()) -> None:
         self.off = share == "raw"
         self._keep = _ROLES.union(keep)
-        self._known: dict[str, dict[str, int]] = {}
+        self._door = Door(share, rows)
+        secrets = {k: v for k, v in self._door.secrets.items() if k not in self._keep}
+        self._known = Replacer(secrets, self._door.stand_in)
 
     def value(self, value: Json, name: str = "") -> Json:
         """Redact a value."""
         if self.off:
             return value
         if isinstance(value, dict):
-            hidden = {self.text(k): self.value(inner, k) for k, inner in value.items()}
+            outer = outer_name(value, name)
+            hidden = {
+                self.text(k): self.value(one, inner_name(k, outer)) for k, one in value.items()
+            }
             if len(hidden) < len(value):
                 raise NotRedactableError
             return hidden
@@ -254,24 +260,25 @@ class SampleRedactor:
             return text
         if kind := name_placeholder(text, name):
             kept = text in self._keep and redact(text) == text
-            return text if kept else self._stand_in(kind, text)
+            return text if kept else self._door.stand_in(kind, text)
         if text.lstrip()[:1] in ("{", "["):
             try:
                 return self._json(text, parse_json(text.encode()), name)
             except (JsonTextError, UnicodeEncodeError):
                 pass
-        found = redact(text)
-        if found != text and _PLACEHOLDER.fullmatch(found):
-            return self._stand_in(found, text)
+        known = self._known.text(text)
+        found = redact(known)
+        if found != known and _PLACEHOLDER.fullmatch(found):
+            return self._door.stand_in(found, text)
         return found
 
     def spelled(self, text: str) -> str:
         """Redact a text that cannot be parsed as a whole."""
-        return text if self.off else redact(text)
+        return text if self.off else redact(self._known.text(text))
 
     def finds(self, text: str) -> bool:
         """Check whether there is anything to redact in a text as it is spelled."""
-        return not self.off and redact(text) != text
+        return self.spelled(text) != text
 
     def _json(self, text: str, inner: Json, name: str) -> str:
         hidden = self.value(inner, name)
@@ -281,27 +288,9 @@ class SampleRedactor:
 
     def _number(self, number: Json, name: str) -> Json:
         text = spell_value(number)
-        if not name_placeholder(text, name) and redact(text) == text:
+        if not name_placeholder(text, name) and self.spelled(text) == text:
             return number
-        return type(number)(self._count("number", text))
-
-    def _stand_in(self, placeholder: str, secret: str) -> str:
-        """Return `[email]` for the first secret of a kind, `[email b]`, ... for others."""
-        number = self._count(placeholder, secret)
-        return placeholder if number == 1 else f"{placeholder[:-1]} {_letters(number)}]"
-
-    def _count(self, kind: str, secret: str) -> int:
-        known = self._known.setdefault(kind, {})
-        return known.setdefault(secret, len(known) + 1)
-
-
-def _letters(number: int) -> str:
-    """Return `a` to `z`, `aa`, ...: digits would look like a secret again."""
-    text = ""
-    while number:
-        number, place = divmod(number - 1, 26)
-        text = chr(ord("a") + place) + text
-    return text
+        return type(number)(self._door.count("number", text))
 
 
 def named_values(document: Json) -> frozenset[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ingot.agent.privacy import Door
 from ingot.agent.proposing.llm.data_block import (
     are_data_like_names,
     best_root,
@@ -21,7 +22,8 @@ PEOPLE = "1,Ann likes the old river,jo@mail.example.com\n2,Bob likes the new bri
 def told(file: Path, share: str = "redacted") -> str:
     source = open_source(str(file))
     root = best_root(source)
-    return "\n".join(file_lines(source, look_at_files(source, root, 4), SIZE, share, root))
+    seen = look_at_files(source, root, 4)
+    return "\n".join(file_lines(source, seen.through(Door(share)), SIZE, share, root))
 
 
 def test_a_table_with_its_guesses_and_raw_lines(tmp_path: Path) -> None:

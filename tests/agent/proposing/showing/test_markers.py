@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.privacy import Door
 from ingot.agent.proposing.columns import View
 from ingot.agent.proposing.llm.markers import marker_lines
 
@@ -14,7 +15,8 @@ TALK = (
 
 
 def told(texts: list[Any], share: str = "redacted") -> str:
-    return "\n".join(marker_lines(View.of([{"t": text} for text in texts]), share))
+    rows = [Door(share).value({"t": text}) for text in texts]
+    return "\n".join(marker_lines(View.of(rows), share))
 
 
 def test_speakers_of_a_transcript_as_they_are_spelt() -> None:

@@ -2,27 +2,78 @@
 
 import pytest
 
-from ingot.agent.privacy.redaction import share_line, share_path, share_text, share_value
+from ingot.agent.privacy import Door
+from ingot.agent.privacy.redaction import share_path
 
 MAIL = "jo@mail.example.com"
 
 
-@pytest.mark.parametrize(
-    ("share", "told"),
-    [("raw", ("k", MAIL)), ("redacted", ("k", "[email]")), ("none", ("k", "<string 19 chars>"))],
-)
-def test_values(share: str, told: tuple[str, str]) -> None:
-    assert share_value("k", MAIL, share) == told
-
-
-def test_a_name_makes_a_secret_of_a_text() -> None:
-    assert "hunter2" not in share_text("password", "hunter2 hunter2", "redacted")
-    assert share_text("title", "hunter2 hunter2", "redacted") == "hunter2 hunter2"
-
-
 @pytest.mark.parametrize("share", ["redacted", "none"])
 def test_names_with_secrets(share: str) -> None:
-    assert share_line(f"{MAIL} equals b", share) == "[email] equals b"
     assert "cannot be addressed" in share_path(f"['{MAIL}']", share)
+    assert "cannot be addressed" in share_path("['[email]']", share)
     assert share_path("a.b[*]", share) == "a.b[*]"
     assert share_path(f"['{MAIL}']", "raw") == f"['{MAIL}']"
+
+
+def test_a_name_is_redacted_before_it_is_cut() -> None:
+    assert "jo@m" not in share_path(f"['{'k ' * 62}{MAIL}']", "redacted")
+
+
+def test_a_door_that_is_open_changes_nothing() -> None:
+    row = {"password": "blackbird", "mail": MAIL}
+    assert Door("raw", [row]).value(row) == row
+    assert Door("raw", [row]).text(MAIL) == MAIL
+
+
+def test_different_secrets_stay_different() -> None:
+    door = Door("redacted")
+    rows = [{"by": f"{who}@mail.example.com"} for who in ("ann", "bob", "ann")]
+    assert [row["by"] for row in door.value(rows)] == ["[email]", "[email b]", "[email]"]
+
+
+def test_what_a_name_makes_a_secret_is_one_in_every_other_column() -> None:
+    rows = [
+        {"password": "blackbird-7", "note": "x"},
+        {"note": 'say blackbird-7, or {"pwd": "x"} {', "log": '{"api_key": "kingfisher2"}'},
+        {"note": "kingfisher2", "n": 4711, "passcode": 4711},
+    ]
+    shown = str(Door("redacted", rows).value(rows))
+    assert not [one for one in ("blackbird", "kingfisher", "4711") if one in shown]
+
+
+def test_an_object_under_the_name_of_a_secret_is_one_but_its_schema_is_not() -> None:
+    door = Door("redacted")
+    assert door.value({"password": {"value": "x1"}})["password"] == {"value": "[secret]"}
+    schema = {"password": {"type": "string", "description": "At least 8 characters."}}
+    assert door.value(schema) == schema
+
+
+LINE = "MIIEpAIBAAKCAQEA7bq3Zc9Qe1vYt0Jm5uKfWn2xRr8sLd4hGp6oTyUiAaSdFgHj"
+PEM = ["-----BEGIN RSA PRIVATE KEY-----", LINE, "shortend==", "-----END RSA PRIVATE KEY-----"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"lines": PEM}],
+        [{"text": line} for line in ("before it", *PEM, "after it")],
+        [{"text": line} for line in (LINE, LINE.swapcase(), "after it")],  # its ends unseen
+    ],
+)
+def test_lines_of_a_private_key_are_known_by_their_neighbours(rows) -> None:
+    shown = str(Door("redacted", rows).value(rows))
+    assert not [one for one in ("MIIE", "miie", "shortend") if one in shown]
+
+
+def test_words_are_no_lines_of_a_key() -> None:
+    rows = [{"text": word} for word in ("river", "mill", "boat", LINE, "bridge")]
+    assert Door("redacted", rows).value(rows) == rows
+
+
+def test_a_long_key_is_found_before_its_text_is_cut() -> None:
+    body = "\n".join(f"{n:064d}" for n in range(800))
+    key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
+    shown = Door("redacted").value({"t": "a " * 15_000 + key + " b" * 300})["t"]
+    assert "0799" not in shown
+    assert shown.rstrip().endswith("b b")

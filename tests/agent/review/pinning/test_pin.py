@@ -747,3 +747,15 @@ def test_a_text_that_holds_json_is_written_anew_only_where_something_was_hidden(
     redactor = SampleRedactor("redacted")
     assert redactor.text('{"a":1,  "b":"c"}') == '{"a":1,  "b":"c"}'
     assert redactor.text('{"a":1,  "b":"bob@example.com"}') == '{"a": 1, "b": "[email]"}'
+
+
+def test_what_is_secret_by_its_neighbours_is_not_pinned(tmp_path: Path) -> None:
+    line = "MIIEpAIBAAKCAQEA7bq3Zc9Qe1vYt0Jm5uKfWn2xRr8sLd4hGp6oTyUiAaSdFgHj"
+    key = ["-----BEGIN PRIVATE KEY-----", line, "-----END PRIVATE KEY-----"]
+    words = ("blackbird-1", "goldfinch-2")
+    rows = [{"password": {"value": word}, "q": f"What opens {word}?", "key": key} for word in words]
+    (tmp_path / "a.jsonl").write_bytes(as_jsonl(rows))
+    pinned = values(reopened(pinned_from(tmp_path / "a.jsonl", tmp_path)[2])[1])
+    assert [row["password"]["value"] for row in pinned] == ["[secret]", "[secret b]"]
+    assert [row["q"] for row in pinned] == ["What opens [secret]?", "What opens [secret b]?"]
+    assert line not in str(pinned)

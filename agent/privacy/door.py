@@ -1,0 +1,211 @@
+"""The door: what leaves the machine, or is kept beside results, goes through it.
+
+It knows the secrets of one data set: what stands under the name of a secret is one in every other
+column too, and so are the lines of a private key that are rows or elements of a list. Evidence is
+computed from rows that went through it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+
+from ingot.agent.privacy.redaction import (
+    PLACED,
+    SECRET,
+    convert_scalars,
+    inner_name,
+    name_placeholder,
+    outer_name,
+    redact_ends,
+    redact_scalar,
+    spell_value,
+)
+from ingot.agent.privacy.secrets import find_assignments, find_key_lines, is_no_value
+from ingot.converters.errors import Problem
+from ingot.converters.rows import Json
+from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_json
+
+_DEEPEST = 100
+_KEY_MARK = "[private key]"
+_SHORTEST_SECRET = 4  # characters that are looked for inside other texts
+_SHORT_SECRET = 8  # characters under which a secret is looked for as a word
+_BRANCHES = 3  # characters by which secrets are told apart
+
+
+class Door:
+    """Takes values of one data set, gives what may be shown of them; with `raw` all."""
+
+    def __init__(self, share: str, rows: Iterable[Json] = ()) -> None:
+        self.share = share
+        self._rows = list(rows)
+        self._known: dict[str, dict[str, int]] = {}
+
+    @cached_property
+    def secrets(self) -> dict[str, str]:
+        """Text -> placeholder, of what the data set's names and neighbours make a secret."""
+        return {} if self.share == "raw" else named_secrets(self._rows)
+
+    @cached_property
+    def _replaced(self) -> "Replacer":
+        return Replacer(self.secrets)
+
+    def value(self, value: Json) -> Json:
+        """A value redacted, its keys too."""
+        if self.share == "raw":
+            return value
+        return convert_scalars(value, self._scalar)
+
+    def _scalar(self, value: Json, name: str) -> Json:
+        shown = redact_scalar(self._replaced.value(value), name)
+        if shown != value and isinstance(shown, str) and PLACED.fullmatch(shown):
+            return self.stand_in(shown, spell_value(value))
+        return shown
+
+    def stand_in(self, placeholder: str, secret: str) -> str:
+        """`[email]` for the first secret of a kind, `[email b]`, ... for others."""
+        number = self.count(placeholder, secret)
+        return placeholder if number == 1 else f"{placeholder[:-1]} {_letters(number)}]"
+
+    def count(self, kind: str, secret: str) -> int:
+        """Which secret of its kind it is, from 1."""
+        known = self._known.setdefault(kind, {})
+        return known.setdefault(secret, len(known) + 1)
+
+    def text(self, text: str) -> str:
+        """A text redacted."""
+        return text if self.share == "raw" else redact_ends(self._replaced.text(text))
+
+    def problem(self, one: Problem) -> Problem:
+        """A problem without the secrets that it quotes."""
+        nearest = self.text(one.nearest) if one.nearest else one.nearest
+        return replace(
+            one, expected=self.text(one.expected), got=self.text(one.got), nearest=nearest
+        )
+
+
+def _letters(number: int) -> str:
+    """Return `a` to `z`, `aa`, ...: digits would look like a secret again."""
+    text = ""
+    while number:
+        number, place = divmod(number - 1, 26)
+        text = chr(ord("a") + place) + text
+    return text
+
+
+def named_secrets(value: Json) -> dict[str, str]:
+    """Text -> placeholder, for what `redact_value` hides for a key's name, and lines of keys."""
+    lines = dict.fromkeys(_key_lines(value, _DEEPEST), _KEY_MARK)
+    return lines | dict(_named_in_value(value, "", _DEEPEST))
+
+
+def _named_in_value(value: Json, name: str, levels: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        outer = outer_name(value, name)
+        for key, one in value.items() if levels else ():
+            yield from _named_in_value(one, inner_name(key, outer), levels - 1)
+    elif isinstance(value, list):
+        for one in value if levels else ():
+            yield from _named_in_value(one, name, levels - 1)
+    elif value is not None and not isinstance(value, bool):
+        text = spell_value(value).strip()
+        kind = name_placeholder(text, name) if text else None
+        if kind is not None and not is_no_value(text):
+            yield text, kind
+        elif kind is None and isinstance(value, str) and levels:
+            yield from _named_in_text(text, levels - 1)
+
+
+def _named_in_text(text: str, levels: int) -> Iterator[tuple[str, str]]:
+    """What a text names a secret, as JSON or as `password=...`; no everyday words."""
+    if text[:1] in ("{", "["):
+        with suppress(JsonTextError):
+            yield from _named_in_value(parse_json(text.encode("utf-8", "replace")), "", levels)
+    for start, end in find_assignments(text):
+        if end - start >= _SHORT_SECRET and any(map(str.isdigit, text[start:end])):
+            yield text[start:end], SECRET
+
+
+def _key_lines(value: Json, levels: int) -> Iterator[str]:
+    """Lines of private keys among the texts of a list, or of one column of its elements."""
+    if not isinstance(value, (dict, list)) or not levels:
+        return
+    if isinstance(value, list):
+        columns: dict[str, list[str]] = {}
+        for one in value:
+            for path, text in _leaves(one, "", levels):
+                columns.setdefault(path, []).append(text)
+        for texts in columns.values():
+            yield from find_key_lines(texts)
+    for one in value.values() if isinstance(value, dict) else value:
+        yield from _key_lines(one, levels - 1)
+
+
+def _leaves(value: Json, path: str, levels: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict) and levels:
+        for key, one in value.items():
+            yield from _leaves(one, f"{path}\0{key}", levels - 1)
+
+
+def hide_secrets(value: Json, secrets: Mapping[str, str]) -> Json:
+    """The value with those texts replaced in all its strings and numbers; keys are kept.
+
+    Short ones are replaced only where they are the whole text, or a word of it.
+    """
+    return Replacer(secrets).value(value)
+
+
+class Replacer:
+    """Replaces known texts in others, in one pass over each."""
+
+    def __init__(
+        self, secrets: Mapping[str, str], shown: Callable[[str, str], str] = lambda kind, _: kind
+    ) -> None:
+        self._secrets, self._shown = secrets, shown
+        known = _known_texts(secrets)
+        self._pattern = re.compile(known) if known else None
+
+    def text(self, text: str) -> str:
+        """The text without those that are known."""
+        whole = text.strip()
+        if kind := self._secrets.get(whole):
+            return self._shown(kind, whole)
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda one: self._shown(self._secrets[one[0]], one[0]), text)
+
+    def value(self, value: Json) -> Json:
+        """The value without those that are known; itself where there are none."""
+        if isinstance(value, list):
+            return [self.value(one) for one in value] if self._secrets else value
+        if isinstance(value, dict):
+            return {k: self.value(one) for k, one in value.items()} if self._secrets else value
+        if value is None or isinstance(value, bool):
+            return value
+        text = spell_value(value)
+        found = self.text(text)
+        return value if found == text else found
+
+
+def _known_texts(texts: Iterable[str]) -> str:
+    """A pattern of texts, the longest first; short ones only where they are words."""
+    words = sorted(texts, key=len, reverse=True)
+    long = [word for word in words if len(word) >= _SHORT_SECRET]
+    short = [word for word in words if _SHORTEST_SECRET <= len(word) < _SHORT_SECRET]
+    word = rf"(?<![A-Za-z0-9])(?:{_branched(short, _BRANCHES)})(?![A-Za-z0-9])"
+    return "|".join([*([_branched(long, _BRANCHES)] if long else []), *([word] if short else [])])
+
+
+def _branched(words: list[str], levels: int) -> str:
+    """A pattern of words that are told apart by their first characters, which is fast."""
+    if not levels or len(words) == 1:
+        return "|".join(map(re.escape, words))
+    parts: dict[str, list[str]] = {}
+    for word in words:
+        parts.setdefault(word[0], []).append(word[1:])
+    return "|".join(
+        f"{re.escape(first)}(?:{_branched(rest, levels - 1)})" for first, rest in parts.items()
+    )
