@@ -35,7 +35,7 @@ from ingot.converters.lake import corpus
 from ingot.converters.lake.catalog import SetFacts, Split, encodable_value, write_catalog
 from ingot.converters.lake.duplicates import Duplicates, find_or_recall
 from ingot.converters.lake.page import render_lake_page
-from ingot.converters.lake.record_hashes import ALL, WIDTH
+from ingot.converters.lake.record_hashes import ALL, HASHES_HEADER, WIDTH
 from ingot.converters.lake.survey import DataSet, Survey, group_by_reason
 from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import LockedError, output_errors, take_lock, write_file
@@ -229,7 +229,9 @@ def _is_due(order: LakeOrder, one: DataSet, kept: KnownSet | None) -> bool:
         return True
     if kept.facts.status == "converted":
         hashes = order.hashes(one.name)  # there, as far as their size tells
-        if not hashes.is_file() or hashes.stat().st_size < WIDTH * kept.facts.figures.records:
+        if not hashes.is_file() or hashes.stat().st_size != (
+            HASHES_HEADER + WIDTH * kept.facts.figures.records
+        ):
             return True
     return bool(kept.facts.result) and find_finished(order.result(one.name)) is None
 

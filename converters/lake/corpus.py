@@ -230,7 +230,8 @@ class _Corpus:
     def _check_hashes(self, known: Hashes, found: Hashes) -> None:
         if not np.array_equal(known, found):
             problem = "its hashes belong to other records"
-            raise ConversionError(str(self.result.folder), problem, "measure the result again")
+            hint = "delete `.ingot-lake/hashes` and run again: it is made anew"
+            raise ConversionError(str(self.result.folder), problem, hint)
 
     def _dropped(self, start: int, count: int) -> NDArray[np.bool_]:
         if self.drops is None:

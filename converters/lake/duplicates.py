@@ -30,7 +30,14 @@ from numpy.typing import NDArray
 from ingot import __version__
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import decode, encode, load_json
-from ingot.converters.lake.record_hashes import WIDTH, Hashes, hash_heads, hash_tails, write_header
+from ingot.converters.lake.record_hashes import (
+    HASHES_HEADER,
+    WIDTH,
+    Hashes,
+    hash_heads,
+    hash_tails,
+    write_header,
+)
 from ingot.converters.output.files import encode_json, output_errors, whole_file, write_file
 
 BLOCK: Final = 1 << 20  # records read at a time
@@ -105,10 +112,12 @@ def _work_folder(folder: Path | None) -> Iterator[Path]:
 
 def open_hashes(file: Path) -> Hashes:
     """The hashes of a file, mapped: array (n, 16) of bytes."""
-    hint = "measure the result again"
+    hint = "delete this file and run again: it is made anew"
     try:
         # An empty array cannot be mapped.
-        hashed: Hashes = np.load(file, mmap_mode="r" if file.stat().st_size > 128 else None)
+        hashed: Hashes = np.load(
+            file, mmap_mode="r" if file.stat().st_size > HASHES_HEADER else None
+        )
     except (OSError, ValueError, EOFError) as error:
         raise ConversionError(str(file), f"cannot be read as hashes: {error}", hint) from error
     if hashed.dtype != np.uint8 or hashed.ndim != 2 or hashed.shape[1] != WIDTH:

@@ -38,6 +38,7 @@ from ingot.converters.records.readers import kind_of_schema
 from ingot.converters.records.schema import RecordKind
 
 WIDTH: Final = 16
+HASHES_HEADER: Final = 128  # bytes before the hashes in a file of NumPy
 Hashes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint64]
 

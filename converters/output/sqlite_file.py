@@ -28,6 +28,11 @@ def database_error(file: Path, error: OSError | sqlite3.Error) -> OutputError:
     """The error in words, with what to do about it."""
     said = getattr(error, "strerror", None) or str(error)
     hint = disk_full_hint(error) or "set INGOT_HOME to a folder that you may write to"
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    ):
+        hint = "the file is damaged: move it away and run again"
     return OutputError(str(file), f"cannot be used: {said}", hint)
 
 

@@ -358,6 +358,7 @@ _REFUSALS: Final = (  # what a template can raise by what it does
     AttributeError,
     LookupError,
     MemoryError,
+    NameError,  # jinja2 writes an infinite number into its code as a name
     RuntimeError,  # RecursionError among them
     TypeError,
     ValueError,

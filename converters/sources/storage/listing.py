@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Protocol
 import orjson
 
 from ingot.converters.errors import SourceError, redact_urls, translate_read_errors
+from ingot.converters.json_yaml import shorten_text
 from ingot.converters.rows import Json
 from ingot.converters.sources.storage.remote import (
     FIRST_RETRIES,
@@ -156,8 +157,7 @@ def _walk_folder(
         if error.errno not in _CLOSED or not prefix:
             raise
         if closed is None:
-            shown = folder if len(folder) <= 200 else f"{folder[:100]}...{folder[-80:]}"
-            raise SourceError(shown, *_CLOSED[error.errno]) from error
+            raise SourceError(shorten_text(folder, 200), *_CLOSED[error.errno]) from error
         closed.append((prefix, _CLOSED[error.errno][0]))
         return
     for child in children:

@@ -4,6 +4,7 @@ import pytest
 
 from ingot.converters.errors import OutputError
 from ingot.converters.output.files import whole_file
+from ingot.converters.output.sqlite_file import open_database
 
 
 def test_it_appears_at_the_end(tmp_path):
@@ -42,3 +43,9 @@ def test_two_do_not_write_one_file(tmp_path):
         with pytest.raises(OutputError, match="another run is writing it"), whole_file(path):
             pass
     assert path.read_bytes() == b"first"
+
+
+def test_a_damaged_database_is_not_taken_for_a_missing_right(tmp_path):
+    (tmp_path / "runs.sqlite").write_bytes(b"no database" * 500)
+    with pytest.raises(OutputError, match="damaged: move it away"):
+        open_database(tmp_path / "runs.sqlite")

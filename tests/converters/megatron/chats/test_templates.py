@@ -505,3 +505,7 @@ def test_builtin_ones_bend_nothing(name: str, given: dict[str, str]) -> None:
 )
 def test_builtin_texts(name: str, text: str) -> None:
     assert load_template(name, tokenizer()).render(CHAT, system="S").text == text
+
+
+def test_an_infinite_number_ends_one_rendering() -> None:
+    assert "name 'inf' is not defined" in refused("{{ 1e999999999 }}", CHAT[:1])
