@@ -1,7 +1,7 @@
 """Take one data set of a lake from its files to its facts, in a process of its own."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from ingot.agent.lake.lake_order import SETS, LakeOrder
 from ingot.agent.lake.shared_model import LakeLedger, PostponedError, SharedModel
 from ingot.agent.model.cache import Store
 from ingot.agent.nodes.convert import convert_mapping
+from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.report import run_outcome
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.cards import find_card
@@ -323,7 +324,7 @@ def _settled_facts(
         rejects=manifest["rejects"],
         tokens=tokens.get("tokens"),
         sequences=tokens.get("sequences"),
-        figures=measure_records(done.folder, lake.hashes(name), redact),
+        figures=measure_records(done.folder, lake.hashes(name), _shown_text(order, context)),
         mapping=None,
         mapping_file=None,
         result=f"{SETS}/{name}",
@@ -333,6 +334,13 @@ def _settled_facts(
     mapping, file = load_json(done.folder / MAPPING), _relative_name(lake.mapping(name), lake.out)
     facts = replace(facts, status="converted", mapping=mapping, mapping_file=file)
     return _pin_rows(task, facts, mapping, context) if lake.pin else facts
+
+
+def _shown_text(order: Order, context: Context) -> Callable[[str], str]:
+    """How texts of records are shown on the page; where no value is shared by their lengths."""
+    if order.share_values == "none":
+        return lambda text: f"<string {len(text)} chars>"
+    return context.door(order.source, spec_of_order(order)).text
 
 
 def _pin_rows(

@@ -12,7 +12,7 @@ from ingot.agent.nodes.discover import discover, sample, spec_of_order
 from ingot.agent.nodes.propose import propose
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.validate import validate
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Door
 from ingot.agent.reporting.report import report_text
 from ingot.agent.state import Order, Result, Review, State, Written
 from ingot.converters.convert import job
@@ -33,15 +33,21 @@ def convert(state: State, context: Context) -> State:
         already_done=done.already_done,
         manifest=decode(Written, done.manifest),
         notes=done.notes,
-        first_rejects=tuple(map(redact, done.first_rejects)),
+        first_rejects=tuple(map(_door(order, context).text, done.first_rejects)),
     )
     return {"result": result}
 
 
+def _door(order: Order, context: Context) -> Door:
+    return context.door(order.source, spec_of_order(order))
+
+
 def _convert_source(state: State, order: Order, context: Context) -> job.Result:
     def extra_files(manifest: Manifest, rejects: Sequence[str]) -> dict[str, bytes]:
-        return {"report.md": report_text(state, manifest, [*map(redact, rejects)]).encode()}
+        shown = [*map(door.text, rejects)]
+        return {"report.md": report_text(state, manifest, shown, door).encode()}
 
+    door = _door(order, context)
     out, options = Path(order.out or ""), conversion_options(order)
     usage, proposal = state.get("usage"), state["proposal"]
     extra_run = {"model": encode(usage) if usage else None}
@@ -64,7 +70,7 @@ def _convert_source(state: State, order: Order, context: Context) -> job.Result:
             extra_run=extra_run,
         )
     except ConversionError as error:  # quotes the first rejected rows
-        raise ConversionError(error.where, redact(error.problem), error.hint) from error
+        raise ConversionError(error.where, door.text(error.problem), error.hint) from error
 
 
 def conversion_options(order: Order) -> ConvertOptions:

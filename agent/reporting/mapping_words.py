@@ -4,10 +4,12 @@ Nothing is redacted here: whoever shows the words does that.
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ingot.agent.privacy import Door
 from ingot.agent.proposing.proposal import (
     MappingPart,
     document_layouts,
@@ -32,6 +34,23 @@ def describe(document: MappingDocument) -> Iterator[tuple[str, str]]:
         for part in layout_parts(layout):
             target, source = _target_and_source(part)
             yield f"alternative {number}: {target}" if number else target, source
+
+
+def mapping_door(document: Json) -> Door:
+    """A door that knows what a mapping itself names beside the name of a secret."""
+    return Door("redacted", list(_named_values(document)))
+
+
+def _named_values(value: Json) -> Iterator[Json]:
+    """The values of the data that conditions and tables of a mapping name, by their field."""
+    if isinstance(value, dict):
+        named = [*(value[key] for key in ("in", "not_in", "equals") if key in value)]
+        named += [[*value["map"]]] if isinstance(value.get("map"), dict) else []
+        if isinstance(value.get("path"), str) and named:
+            yield {re.split(r"[.\[]", value["path"])[-1]: named}
+        value = [*value.values()]
+    for one in value if isinstance(value, list) else ():
+        yield from _named_values(one)
 
 
 def _target_and_source(part: MappingPart) -> tuple[str, str]:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ingot.agent.judging.policy import gates_of_state
 from ingot.agent.model.budget import Usage
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Door, redact
 from ingot.agent.proposing.proposal import Evidence, Proposal
-from ingot.agent.reporting.mapping_words import describe
+from ingot.agent.reporting.mapping_words import describe, mapping_door
 from ingot.agent.reporting.preview import path_reach
 from ingot.agent.state import Change, Check, Opinion, Order, Outcome, Result, State
 from ingot.converters import json_yaml
@@ -30,17 +30,20 @@ _DECIDED = {
 }
 
 
-def proposal_text(state: State) -> str:
+def proposal_text(state: State, door: Door | None = None) -> str:
     """The proposal for a reviewer, without rows."""
-    return "\n".join(_proposal_lines(state)) + "\n"
+    return "\n".join(_proposal_lines(state, door or Door("redacted"))) + "\n"
 
 
-def report_text(state: State, manifest: Manifest, rejects: Sequence[str]) -> str:
+def report_text(
+    state: State, manifest: Manifest, rejects: Sequence[str], door: Door | None = None
+) -> str:
     """The proposal and what its conversion gave."""
-    return "\n".join([*_proposal_lines(state), *_result_lines(manifest, rejects)]) + "\n"
+    lines = _proposal_lines(state, door or Door("redacted"))
+    return "\n".join([*lines, *_result_lines(manifest, rejects)]) + "\n"
 
 
-def _proposal_lines(state: State) -> Iterator[str]:
+def _proposal_lines(state: State, door: Door) -> Iterator[str]:
     proposal = state.get("proposal")
     yield f"# {markdown_line(state['source'].name)}"
     yield ""
@@ -53,8 +56,8 @@ def _proposal_lines(state: State) -> Iterator[str]:
     yield from _problem_lines(state.get("problems", ()))
     yield from _gate_lines(state)
     if proposal is not None:
-        yield from _mapping_lines(proposal, state.get("check"))
-        yield from _opinion_lines(state.get("opinion"))
+        yield from _mapping_lines(proposal, state.get("check"), door)
+        yield from _opinion_lines(state.get("opinion"), door)
         yield from _evidence_lines(proposal.evidence)
     yield from _source_lines(state)
     yield from _usage_lines(state.get("usage"))
@@ -102,23 +105,27 @@ def _drift_lines(changes: Sequence[Change]) -> Iterator[str]:
     yield from markdown_table(("path", "change", "before", "after", "stops a run"), rows)
 
 
-def _mapping_lines(proposal: Proposal, check: Check | None) -> Iterator[str]:
+def _mapping_lines(proposal: Proposal, check: Check | None, door: Door) -> Iterator[str]:
     mapping = proposal.mapping
     if not mapping or json_yaml.violations("mapping", mapping):  # a person may have edited it so
         return
     yield from ("", "## Mapping", "")
-    yield from markdown_table(("target", "from"), _redact_rows(describe(mapping)))
+    yield from markdown_table(
+        ("target", "from"), _redact_rows(describe(mapping), mapping_door(mapping), door)
+    )
     if not check:
         return
     yield from ("", "## Sample", "")
     share = f"{check.coverage:.1%} without an error"
     seen = f"{check.ok_rows}/{check.rows} sampled rows"
     yield from (f"{seen} give {check.records} records ({share}).", "")
-    yield from markdown_table(("path", "place", "found in"), _redact_rows(path_reach(check.paths)))
+    yield from markdown_table(
+        ("path", "place", "found in"), _redact_rows(path_reach(check.paths), door)
+    )
     if len(files := check.loss.files) > 1:
         yield ""
         rows = [(file, f"{read:,}", f"{made:,}") for file, read, made in files[:_MOST_FILES]]
-        yield from markdown_table(("file", "sampled rows", "records"), _redact_rows(rows))
+        yield from markdown_table(("file", "sampled rows", "records"), _redact_rows(rows, door))
         if len(files) > _MOST_FILES:
             yield from ("", f"{len(files) - _MOST_FILES:,} more files are not listed.")
     yield ""
@@ -128,12 +135,21 @@ def _mapping_lines(proposal: Proposal, check: Check | None) -> Iterator[str]:
         yield f"- warning: {markdown_line(warning)}"
 
 
-def _redact_rows(rows: Iterable[Sequence[str]]) -> Iterator[list[str]]:
+def _mapping_table(mapping: MappingDocument, door: Door) -> Iterator[str]:
+    rows = _redact_rows(describe(mapping), mapping_door(mapping), door)
+    yield from markdown_table(("target", "from"), rows)
+
+
+def _redact_rows(rows: Iterable[Sequence[str]], *doors: Door) -> Iterator[list[str]]:
     """Cells without secrets: speakers that a mapping names may be addresses."""
-    return ([redact(cell) for cell in row] for row in rows)
+    for row in rows:
+        cells = [*row]
+        for door in doors:
+            cells = [*map(door.text, cells)]
+        yield cells
 
 
-def _opinion_lines(opinion: Opinion | None) -> Iterator[str]:
+def _opinion_lines(opinion: Opinion | None, door: Door) -> Iterator[str]:
     """The rules' proposal beside a model's that makes other records."""
     if not opinion or opinion.agrees:
         return
@@ -144,7 +160,10 @@ def _opinion_lines(opinion: Opinion | None) -> Iterator[str]:
     yield markdown_line(redact(other.reason))
     if other.mapping:
         yield from ("", "As alternative.json:", "")
-        yield from markdown_table(("target", "from"), _redact_rows(describe(other.mapping)))
+        yield from markdown_table(
+            ("target", "from"),
+            _redact_rows(describe(other.mapping), mapping_door(other.mapping), door),
+        )
 
 
 def _evidence_lines(evidence: Sequence[Evidence]) -> Iterator[str]:

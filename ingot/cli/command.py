@@ -167,11 +167,18 @@ def _usage_errors() -> Iterator[None]:
 
 
 def _error_parts(error: IngotError) -> tuple[str, list[str]]:
-    """Return the error, and below it what can be done where that takes several lines."""
-    hint = getattr(error, "hint", "")
-    if "\n" not in hint:
-        return str(error), []
-    return str(type(error)(error.args[0], error.args[1])), hint.split("\n")
+    """Return the error, and below it what can be done where that takes several lines.
+
+    What it says of the data is redacted; the place is what the user typed.
+    """
+    from ingot.agent.privacy import redact
+
+    text, hint = str(error), getattr(error, "hint", "")
+    ways = hint.split("\n") if "\n" in hint else []
+    if ways:
+        text = str(type(error)(error.args[0], error.args[1]))
+    said = text.removeprefix(getattr(error, "where", ""))
+    return text.removesuffix(said) + redact(said), [redact(way) for way in ways]
 
 
 Function = Callable[..., None]

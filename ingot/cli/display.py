@@ -86,12 +86,13 @@ def show_review_reasons(console: "Console", gates: "Iterable[Gate]") -> None:
 def show_rules_proposal(console: "Console", proposal: "Proposal") -> None:
     """Show what the rules propose instead of a model's proposal."""
     from ingot.agent.privacy import redact
-    from ingot.agent.reporting.mapping_words import describe
+    from ingot.agent.reporting.mapping_words import describe, mapping_door
 
     heading = f"The rules propose something else: {redact(summary_line(proposal))}"
     console.print(plain_text(heading, "bold"))
     if proposal.mapping:
-        print_grid(console, [[redact(cell) for cell in row] for row in describe(proposal.mapping)])
+        hidden = mapping_door(proposal.mapping).text
+        print_grid(console, [[hidden(cell) for cell in row] for row in describe(proposal.mapping)])
 
 
 def show_drift(console: "Console", check: "Check | None") -> None:
@@ -122,7 +123,7 @@ def show_outcome(console: "Console", outcome: "Outcome") -> None:
 
 
 def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
-    from ingot.agent.reporting.mapping_words import describe
+    from ingot.agent.reporting.mapping_words import describe, mapping_door
 
     check, result = outcome.check, outcome.result
     if check:
@@ -130,7 +131,8 @@ def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
         share = f"{check.ok_rows}/{check.rows} rows give records"
         yield "sample", f"{share} ({failures})" if failures else share
     if outcome.mapping and check:
-        yield from (line for line in describe(outcome.mapping) if line[0] == "where")
+        hidden = mapping_door(outcome.mapping).text
+        yield from ((a, hidden(b)) for a, b in describe(outcome.mapping) if a == "where")
     for gate in outcome.gates:
         if gate.state != "pass":
             yield "gate", f"{gate.name}: {gate.figure}, wanted {gate.limit}"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from ingot.agent.privacy import redact_value
 from ingot.cli.app import app
 
 PROMPT = ("--mapper", "llm", "--model", "x", "--base-url", "http://127.0.0.1:9/v1", "--show-prompt")
@@ -107,3 +108,37 @@ def test_numbers_have_no_range_where_no_value_is_shared(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text(lines([row(n, n=431_000 + n) for n in range(24)]))
     ran = CliRunner().invoke(app, ["map", str(tmp_path), *PROMPT, "--share-values", "none"])
     assert "431" not in ran.output
+
+
+def test_a_named_secret_is_no_id_and_stands_in_no_report(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.jsonl").write_text(lines([row(n, api_key=NAMED[n]) for n in range(24)]))
+    ran = CliRunner().invoke(app, ["map", "s.jsonl"])
+    assert "original_id" not in json.loads(ran.stdout).get("meta", {})
+    mapping = json.loads(ran.stdout)
+    mapping["where"] = [{"path": "api_key", "not_in": NAMED[:1]}]
+    (tmp_path / "m.json").write_text(json.dumps(mapping))
+    words = ("run", "s.jsonl", "--out", "o", "--mapping", "m.json")
+    waits = CliRunner().invoke(app, [*words])
+    CliRunner().invoke(app, [*words, "--yes"])
+    shown = waits.output + (tmp_path / "o.proposal" / "report.md").read_text()
+    assert "is not '" in shown
+    assert "blackbird" not in shown + (tmp_path / "o" / "report.md").read_text()
+
+
+def test_an_error_holds_no_secret_but_what_was_typed(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text(json.dumps({"a": [row(n) for n in range(24)]}))
+    mapping = {"version": 2, "source": {"root": "['jo@mail.example.com'][*]"}, "text": "answer"}
+    (tmp_path / "m.json").write_text(json.dumps(mapping))
+    ran = CliRunner().invoke(app, ["check", str(tmp_path / "m.json"), str(tmp_path / "s.json")])
+    assert ran.exit_code
+    assert "[email]" in ran.output
+    assert "jo@mail" not in ran.output
+
+
+def test_many_keys_that_are_addresses_are_numbered_in_linear_time() -> None:
+    many = {f"p{n}@mail.example.com": n for n in range(20_000)}
+    shown = redact_value(many)
+    assert len(shown) == len(many)
+    assert list(shown)[-1] == "[email] 20000"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from ingot.agent.privacy.secrets import is_secret_name
 from ingot.agent.proposing.columns import Column, View, parse_finite_number, text_of
 from ingot.agent.proposing.names import NAMED, language_code, name_group, spell_name
 from ingot.agent.proposing.proposal import Evidence
@@ -34,7 +35,7 @@ def _unique_share(column: Column) -> float:
 
 def _score_original_id(column: Column, used: frozenset[str]) -> float:
     """An id names the record: different in every row, short, no running text, nobody else's id."""
-    if column.path in used or column.nature == "time":
+    if column.path in used or column.nature == "time" or is_secret_name(column.name):
         return 0.0
     if column.named("foreign_id") >= 1 or column.words > 12 or "boolean" in column.facts.types:
         return 0.0

@@ -129,16 +129,24 @@ def translate_remote_errors(url: str) -> Iterator[None]:
         raise
     except Exception as error:
         with translate_read_errors(redact_urls(url), "cannot open it"):
-            raise _translate_error(redact_urls(url), underlying_error(error)) from error
+            raise _translate_error(url, underlying_error(error)) from error
 
 
-def _translate_error(where: str, error: BaseException) -> BaseException:
-    """What an error of a storage is to ingot; what `translate_read_errors` knows stays as it is."""
+def _translate_error(url: str, error: BaseException) -> BaseException:
+    """What an error of a storage is to ingot; what `translate_read_errors` knows stays as it is.
+
+    Libraries take the user and password of some URLs for parts of a path, and quote them.
+    """
+    where = redact_urls(url)
     if isinstance(error, _FINAL_ERRORS):
         return error
     if _http_status(error) in (401, 403):
         return SourceError(where, "no permission to read it", "check the credentials")
-    return StorageError(where, f"cannot be reached: {redact_urls(error_text(error))}", HINT)
+    said = redact_urls(error_text(error))
+    user, _, _ = url.partition("://")[2].partition("/")[0].rpartition("@")
+    for part in filter(None, user.split(":")):
+        said = said.replace(part, "***")
+    return StorageError(where, f"cannot be reached: {said}", HINT)
 
 
 FIRST_BLOCK: Final = 128 << 10  # a small file, or the first glance at a long one

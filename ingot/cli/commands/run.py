@@ -303,6 +303,7 @@ def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
 
 def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
     from ingot.agent.judging.policy import gates_of_state
+    from ingot.agent.privacy import redact
     from ingot.agent.reporting.preview import path_reach
 
     console = stdout_console() if on_stdout else stderr_console()
@@ -313,5 +314,6 @@ def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
         display.show_evidence(console, proposal)
         if check:
             share = f"{check.ok_rows}/{check.rows} rows"
-            display.show_sample(console, share, path_reach(check.paths))
+            found = ((redact(path), *more) for path, *more in path_reach(check.paths))
+            display.show_sample(console, share, found)
             display.show_gates(console, gates_of_state(state))
