@@ -28,7 +28,7 @@ _STEMS = (
     *("pass", "pwd", "secret", "key", "token", "str", "kennwort", "contrase", "senha"),
     *("пароль", "密码", "密碼", "口令", "パスワード", "비밀번호"),
 )
-_KEY = re.compile(rf"{_BOUNDARY}(?i:{_SECRET_NAMES})\Z")
+_KEY = re.compile(rf"{_BOUNDARY}(?i:{_SECRET_NAMES})(?:[_-]?\d{{1,3}})?\Z")
 _LONGEST_NAME = 40
 _ASSIGNED = re.compile(
     rf"(?<!</){_BOUNDARY}(?i:{_SECRET_NAMES})(?:\\*+[\"'`])?+\]?+[ \t]{{0,4}}+"

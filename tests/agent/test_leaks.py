@@ -123,7 +123,7 @@ def test_a_named_secret_is_no_id_and_stands_in_no_report(tmp_path: Path, monkeyp
     waits = CliRunner().invoke(app, [*words])
     CliRunner().invoke(app, [*words, "--yes"])
     shown = waits.output + (tmp_path / "o.proposal" / "report.md").read_text()
-    assert r"api\_key" in shown
+    assert "is not '" in shown
     assert "blackbird" not in shown + (tmp_path / "o" / "report.md").read_text()
 
 

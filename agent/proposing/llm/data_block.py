@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from ingot.agent.privacy import Door, redact
 from ingot.agent.privacy.redaction import (
@@ -86,10 +86,7 @@ _VALUE = re.compile(r"\w+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeenFiles:
-    """What is read of the files once: a beginning, and roots with a row (None = unreadable).
-
-    The beginning of a table is apart by records: how one is spelled, and its cells by column.
-    """
+    """A beginning as records (spelling, cells), and roots with a row (None = unreadable)."""
 
     beginning: tuple[tuple[str, list[Json]], ...]
     roots: tuple[tuple[RootCandidate, Json], ...]
@@ -98,8 +95,7 @@ class SeenFiles:
     @property
     def rows(self) -> list[Json]:
         """The rows that were seen."""
-        cells = [cell for _, named in self.beginning for cell in named]
-        return [*cells, *(row for _, row in self.roots)]
+        return [*chain(*(cells for _, cells in self.beginning)), *(row for _, row in self.roots)]
 
     def through(self, door: Door) -> "SeenFiles":
         """The same redacted."""

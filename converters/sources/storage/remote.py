@@ -35,14 +35,8 @@ _GROWTH = 3
 _LONGEST_WAIT = 15
 TRANSIENT_STATUSES = (408, 425, 429)  # of the statuses that say that the request is wrong
 
-_FINAL_ERRORS = (
-    FileNotFoundError,
-    PermissionError,
-    IsADirectoryError,
-    NotADirectoryError,
-    ValueError,
-    ImportError,
-)
+_NO_FILE = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+_FINAL_ERRORS = (*_NO_FILE, ValueError, ImportError)
 
 
 def silence_timeout() -> float:
@@ -133,20 +127,15 @@ def translate_remote_errors(url: str) -> Iterator[None]:
 
 
 def _translate_error(url: str, error: BaseException) -> BaseException:
-    """What an error of a storage is to ingot; what `translate_read_errors` knows stays as it is.
-
-    Libraries take the user and password of some URLs for parts of a path, and quote them.
-    """
-    where = redact_urls(url)
+    """What an error of a storage is to ingot, without the user and password that it may quote."""
     if isinstance(error, _FINAL_ERRORS):
         return error
     if _http_status(error) in (401, 403):
-        return SourceError(where, "no permission to read it", "check the credentials")
+        return SourceError(redact_urls(url), "no permission to read it", "check the credentials")
     said = redact_urls(error_text(error))
-    user, _, _ = url.partition("://")[2].partition("/")[0].rpartition("@")
-    for part in filter(None, user.split(":")):
+    for part in filter(None, (urlsplit(url).username, urlsplit(url).password)):
         said = said.replace(part, "***")
-    return StorageError(where, f"cannot be reached: {said}", HINT)
+    return StorageError(redact_urls(url), f"cannot be reached: {said}", HINT)
 
 
 FIRST_BLOCK: Final = 128 << 10  # a small file, or the first glance at a long one

@@ -34,7 +34,7 @@ def test_different_secrets_stay_different() -> None:
 
 def test_what_a_name_makes_a_secret_is_one_in_every_other_column() -> None:
     rows = [
-        {"password": "blackbird-7", "note": "x"},
+        {"password2": "blackbird-7", "note": "x"},
         {"note": 'say blackbird-7, or {"pwd": "x"} {', "log": '{"api_key": "kingfisher2"}'},
         {"note": "kingfisher2", "n": 4711, "passcode": 4711},
     ]
