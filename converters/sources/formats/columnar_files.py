@@ -75,11 +75,7 @@ def parquet_rows(
     """The rows of a Parquet file, or of some of its row groups. Raises SourceError."""
     with open_random_access(stream) as source, open_parquet(source, where) as file:
         names = column_names(file.schema_arrow.names)
-        chosen = range(file.num_row_groups) if groups is None else groups
-        size = _rows_per_batch(file.metadata)
-        with translate_read_errors(where):
-            size = min([size, *(_rows_by_dictionary(source, file, n, size) for n in chosen)])
-        batches = file.iter_batches(batch_size=size, row_groups=groups, use_threads=False)
+        batches = _parquet_batches(source, file, where, groups)
         yield from _batch_chunks(((batch, False) for batch in batches), names, where)
 
 
@@ -89,22 +85,44 @@ def _rows_per_batch(metadata: pq.FileMetaData) -> int:
     return _rows_that_fit(sum(group.num_rows for group in groups), size)
 
 
-def _rows_by_dictionary(source: BinaryIO, file: pq.ParquetFile, group: int, rows: int) -> int:
-    """How many rows of a group fit into `_DICTIONARY_BYTES`, however often a long value repeats.
+def _parquet_batches(
+    source: BinaryIO, file: pq.ParquetFile, where: str, groups: Sequence[int] | None
+) -> Iterator[pa.RecordBatch]:
+    """The batches of row groups, cut shorter in those groups that may grow when decoded."""
+    size = _rows_per_batch(file.metadata)
+    chosen = range(file.num_row_groups) if groups is None else groups
+    if not any(_long_dictionaries(file, group, size) for group in chosen):
+        yield from file.iter_batches(batch_size=size, row_groups=groups, use_threads=False)
+        return
+    for group in chosen:
+        with translate_read_errors(where):
+            rows = _rows_by_dictionary(source, file, group, size)
+        yield from file.iter_batches(batch_size=rows, row_groups=[group], use_threads=False)
 
-    Sizes in a footer are those of the encoded values. Only dictionaries that may matter are read.
-    """
+
+def _long_dictionaries(file: pq.ParquetFile, group: int, rows: int) -> list[str]:
+    """The columns of a group whose values may need more than `_DICTIONARY_BYTES` in a batch."""
     facts = file.metadata.row_group(group)
     chunks = [facts.column(number) for number in range(facts.num_columns)]
-    paths = [
+    return [
         one.path_in_schema
         for one in chunks
         if one.has_dictionary_page
         and one.physical_type == "BYTE_ARRAY"
         and min(rows, facts.num_rows) * one.total_uncompressed_size > _DICTIONARY_BYTES
     ]
+
+
+def _rows_by_dictionary(source: BinaryIO, file: pq.ParquetFile, group: int, rows: int) -> int:
+    """How many rows of a group fit into `_DICTIONARY_BYTES`, however often a long value repeats.
+
+    Sizes in a footer are those of the encoded values. Only dictionaries that may matter are read.
+    """
+    paths = _long_dictionaries(file, group, rows)
     if not paths:
         return rows
+    facts = file.metadata.row_group(group)
+    chunks = [facts.column(number) for number in range(facts.num_columns)]
     place = source.tell()
     probe = pq.ParquetFile(
         source, metadata=file.metadata, read_dictionary=paths, buffer_size=1 << 16, pre_buffer=False
