@@ -156,7 +156,7 @@ class Opinion:
 
     agrees: bool
     proposal: Proposal
-    unbacked: Annotated[dict[str, tuple[str, ...]], OMIT] = field(default_factory=dict)
+    unbacked: Annotated[dict[str, tuple[str, ...]] | None, OMIT] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

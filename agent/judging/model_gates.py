@@ -378,7 +378,9 @@ def rules_gates(state: State) -> Iterator[Gate]:
     if opinion.agrees:
         return
     for name, why in UNBACKED.items():
-        yield person_gate(name, why, opinion.unbacked.get(name, ()), "none, or the rules do so too")
+        yield person_gate(
+            name, why, (opinion.unbacked or {}).get(name, ()), "none, or the rules do so too"
+        )
     yield person_gate(
         "system texts by their names",
         "the model takes for system texts what is not named so",

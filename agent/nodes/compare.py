@@ -75,7 +75,7 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
     door = context.door(order.source, spec_of_order(order))
     found = unbacked_choices(Side.of(proposal.mapping, ours), second)
     unbacked = {gate: tuple(map(door.text, said)) for gate, said in found.items()}
-    return Opinion(agrees=False, proposal=redacted, unbacked=unbacked)
+    return Opinion(agrees=False, proposal=redacted, unbacked=unbacked or None)
 
 
 def _with_opinion(proposal: Proposal, opinion: Opinion | None) -> Proposal:

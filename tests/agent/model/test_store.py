@@ -128,7 +128,7 @@ def test_a_text_that_is_no_utf8_is_not_remembered(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / CACHE_FILE).write_bytes(b"no database " * 100)
-    with pytest.raises(OutputError, match=r"cannot be used.*INGOT_HOME"):
+    with pytest.raises(OutputError, match=r"cannot be used.*the file is damaged"):
         Store(tmp_path).level(ENDPOINT)
 
 
