@@ -118,7 +118,8 @@ def _rows_left_out(model: Side, rules: Side | None) -> Iterator[str]:
 
 def _names_bad_rows(condition: MappingDocument) -> bool:
     """Whether a condition is about deleted, rejected or accepted rows, by its field or values."""
-    name = last_name(condition["path"])
+    path = condition["path"]
+    name = last_name(path if isinstance(path, str) else path.get("take", ""))  # of a lookup
     values = [*condition.get("in", ()), *condition.get("not_in", ())]
     named = flags_bad_rows(name) or bool(verdict_of(name))
     truth = all(isinstance(value, bool) for value in values)

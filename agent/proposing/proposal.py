@@ -97,7 +97,7 @@ def value_paths(value: Json) -> Iterator[str]:
     elif isinstance(value, dict):
         for key in ("path", "concat", "any_of", "tree", "pick"):
             yield from value_paths(value.get(key))
-        yield from _HOLE.findall(value.get("template", ""))
+        yield from map(str.strip, _HOLE.findall(value.get("template", "")))
 
 
 MODES = ("auto", "pt", "sft")

@@ -100,10 +100,18 @@ def test_a_constant_that_the_rules_take_as_well(told: Any) -> None:
         ({"path": "f1", "max_chars": 50}, True),
         ({"path": "status", "not_in": ["deleted"]}, False),
         ({"path": "is_deleted", "in": [False]}, False),
+        (
+            {
+                "path": {"lookup": "l[*]", "key": "i", "of": "i", "take": "is_deleted"},
+                "in": [False],
+            },
+            False,
+        ),
     ],
 )
 def test_rows_that_do_not_call_themselves_bad(told: Any, condition: Any, found: bool) -> None:
-    data = rows(k=["a", "b"], status=["open", "deleted"], is_deleted=[True, False])
+    data = rows(k=["a", "b"], status=["open", "deleted"], is_deleted=[True, False], i=[1])
+    data = [row | {"l": [{"i": 1, "is_deleted": row["is_deleted"]}]} for row in data]
     model = chat(where=[condition])
     assert ("rows left out" in told(data, model)) is found
     assert "rows left out" not in told(data, model, chat(assistant="f1", where=[condition]))
