@@ -19,7 +19,13 @@ from ingot.agent.judging.sample_gates import (
 )
 from ingot.agent.judging.unbacked import UNBACKED
 from ingot.agent.privacy import redact
-from ingot.agent.proposing.names import name_strength, speaker_role, spells_truth
+from ingot.agent.proposing.names import (
+    known_words,
+    name_strength,
+    speaker_role,
+    spell_name,
+    spells_truth,
+)
 from ingot.agent.proposing.proposal import (
     MODEL,
     Proposal,
@@ -27,6 +33,7 @@ from ingot.agent.proposing.proposal import (
     layout_parts,
     message_roles,
     select_parts,
+    value_paths,
 )
 from ingot.agent.state import Check, Gate, State
 from ingot.converters.errors import Problem
@@ -72,6 +79,7 @@ class FixedText:
     pieces: tuple[str, ...]
     alone: bool
     trained: bool
+    known: bool
 
 
 def system_texts(document: MappingDocument) -> list[FixedText]:
@@ -99,11 +107,19 @@ def _fixed_texts(document: MappingDocument) -> Iterator[FixedText]:
                 pieces=pieces,
                 alone=constant_text(value) is not None,
                 trained="text" in roles or "assistant" in roles,
+                known=_has_known_words(pieces, value),
             )
 
 
+def _has_known_words(pieces: Sequence[str], value: Json) -> bool:
+    """Whether fixed pieces have no words but those of the value's fields and of the tables."""
+    named = {word for path in value_paths(value) for word in spell_name(path).split("_")}
+    said = {word for piece in pieces for word in spell_name(piece).split("_") if len(word) > 1}
+    return not {word for word in said if not word.isdigit()} - named - known_words()
+
+
 def _is_only_labels(one: FixedText) -> bool:
-    headed = not one.trained or all(map(_HEADING.fullmatch, one.pieces))
+    headed = not one.trained or (one.known and all(map(_HEADING.fullmatch, one.pieces)))
     return is_label(one.pieces) and headed and not one.alone
 
 
@@ -375,12 +391,12 @@ def rules_gates(state: State) -> Iterator[Gate]:
         foreign_languages(proposal.mapping, known),
         "the texts' language",
     )
+    for name, why in UNBACKED.items():
+        if name in (opinion.unbacked or {}) or not opinion.agrees:
+            found = (opinion.unbacked or {}).get(name, ())
+            yield person_gate(name, why, found, "none, or the rules do so too")
     if opinion.agrees:
         return
-    for name, why in UNBACKED.items():
-        yield person_gate(
-            name, why, (opinion.unbacked or {}).get(name, ()), "none, or the rules do so too"
-        )
     yield person_gate(
         "system texts by their names",
         "the model takes for system texts what is not named so",

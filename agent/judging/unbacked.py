@@ -9,46 +9,63 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+from ingot.agent.judging.taken_texts import (
+    WORDS,
+    Taken,
+    is_prose,
+    other_texts,
+    rows_without_record,
+    texts_left_out,
+    texts_taken_twice,
+    words_of,
+)
 from ingot.agent.judging.trial import Trial
-from ingot.agent.proposing.columns import View, last_name, values_at
+from ingot.agent.proposing.columns import View, last_name
 from ingot.agent.proposing.names import (
     NAMED,
     flags_bad_rows,
     name_strength,
     speaker_role,
     spell_name,
+    truth_of,
     verdict_of,
 )
 from ingot.agent.proposing.proposal import message_roles, select_parts, value_paths, value_strings
 from ingot.agent.proposing.rules.answers.preference import are_two_sides
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
-from ingot.converters.paths import PathSyntaxError
-from ingot.converters.rows import MappingDocument
+from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.text_kinds import is_question
 
 _RECORDS = 200  # that are compared
 _RUN = 8  # words that make a passage; fewer come again in the texts of one kind
 _LINE = 3  # words of a line: fewer are a label
-_MOST = 0.5  # of the records
+_MOST, _OFTEN = 0.5, 0.1  # of the records: that hold any, that hold the same
+_MANY = 0.25  # of the records, with the question in the answer
 _FEWEST = 3  # records
 _MORE_QUESTIONS = 0.3  # share by which users ask more often than assistants
 _FEW_GROUPS = 5  # rows of a group where a model makes groups and the rules make none
-_WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 # What is wrong with each, by the name of its gate.
 UNBACKED = {
+    "texts from outside": "the model takes texts from outside a record",
     "texts in most records": "the model brings the same words into most records",
     "rows left out": "the model's conditions leave out",
-    "turns left out": "the model leaves out",
-    "few groups": "the model makes large groups",
+    "texts left out": "the model takes a part of the texts",
+    "texts taken twice": "the model takes texts more than once",
+    "objects as text": "the model takes whole objects for text",
+    "groups without order": "the model makes groups of rows",
     "sides without evidence": "nothing but the model says who asks and who answers",
-    "one of two answers": "nothing but the model says which of two answers is taken",
+    "one of two answers": "nothing but the model says which answer is taken",
     "what is trained on": "the model trains on other messages than those of assistants",
 }
 _NAME = re.compile(r"[\w-]+")  # in a path, a template
-_PLACE = re.compile(r"^(.*)\[(\d+)\][^\[\]]*$")
+_UP = re.compile(r"(?:\^\.?)+")
+_PLACES = re.compile(r"\[[^\]]*\]")
+_MARKUP = re.compile(r"<[^<>]{0,99}>")
+_ONE_PLACE = re.compile(r"(.*)\[(-?\d+)\]([^\[\]]*)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,30 +85,80 @@ class Side:
         return cls(document=document, trial=trial, records=pick_evenly(records, _RECORDS))
 
 
-def unbacked_choices(model: Side, rules: Side | None) -> dict[str, tuple[str, ...]]:
-    """By the names of the gates, what only the model says, as it stands in the data."""
+def unbacked_choices(
+    model: Side, rules: Side | None, *, same_texts: bool = False
+) -> dict[str, tuple[str, ...]]:
+    """By the names of the gates, what only the model says, as it stands in the data.
+
+    Where the texts are the same only what is trained on can differ.
+    """
+    trained = tuple(_odd_training(model, rules))
+    if same_texts:
+        return {"what is trained on": trained} if trained else {}
+    taken, theirs = Taken.of(model.trial), Taken.of(rules.trial) if rules else None
     found = {
+        "texts from outside": _outside_texts(model),
         "texts in most records": _repeated_passages(model, rules),
-        "rows left out": _rows_left_out(model, rules),
-        "turns left out": _turns_left_out(model),
-        "few groups": _few_groups(model, rules),
-        "sides without evidence": _unproved_sides(model, rules),
-        "one of two answers": _rival_answers(model),
-        "what is trained on": _odd_training(model, rules),
+        "rows left out": _rows_left_out(model, rules, rows_without_record(taken, theirs)),
+        "texts left out": chain(texts_left_out(taken, theirs), _places_left_out(model, taken)),
+        "texts taken twice": chain(texts_taken_twice(taken, theirs), _echoes(model, rules)),
+        "objects as text": _objects_as_text(model),
+        "groups without order": _odd_groups(model, rules),
+        "sides without evidence": chain(_unproved_sides(model, rules), _odd_speakers(model, rules)),
+        "one of two answers": chain(
+            _rival_answers(model),
+            _odd_picks(model, rules),
+            _odd_places(model, rules),
+            other_texts(taken, theirs),
+        ),
+        "what is trained on": trained,
     }
     return {name: told for name, one in found.items() if (told := tuple(one))}
 
 
+def _outside_texts(model: Side) -> Iterator[str]:
+    """Names of keys and files, and what lies around the records of a single document."""
+    each = model.document.get("each")
+    whole = len(model.trial.sample.rows) == 1 and len(model.records) > 1
+    if whole and isinstance(each, list):
+        yield f"{' and '.join(each)} in step"
+    for value, inner in _text_values(model.document):
+        depth = sum(map(_count_names, (each, inner) if isinstance(each, str) else ()))
+        for said in value_strings(value):
+            up = _UP.match(said)
+            around = whole and depth and up and up[0].count("^") >= depth
+            if said in ("@file", "~") or said.endswith(".~") or around:
+                yield said
+
+
+def _text_values(document: MappingDocument) -> Iterator[tuple[Json, Json]]:
+    """The values that give texts, each with the list that its message walks."""
+    for part in select_parts(document, "messages", "text", "system", "tools"):
+        if part.key == "messages":
+            yield part.value["content"], part.value.get("each")
+        else:
+            yield part.value, None
+
+
+def _count_names(path: Json) -> int:
+    """How many objects a path goes down."""
+    first = path[0] if isinstance(path, list) else path or ""
+    return sum(step not in ("", "^") for step in _PLACES.sub("", first).split("."))
+
+
 def _repeated_passages(model: Side, rules: Side | None) -> Iterator[str]:
-    """A passage or a line that most records hold, and those of the rules do not."""
-    known = _common_passages(rules.records) if rules else frozenset()
-    yield from sorted(_common_passages(model.records) - known, key=len)[-1:]
+    """Passages and lines that come again, which those of the rules do not hold so often."""
+    known = _repeated(rules.records) if rules else frozenset()
+    again = _repeated(model.records) - known
+    held = [found for record in model.records if (found := _passages(record) & again)]
+    if len(held) > max(_FEWEST - 1, _MOST * len(model.records)):
+        yield max(again, key=lambda said: (len(said), said))
 
 
-def _common_passages(records: Sequence[Record]) -> frozenset[str]:
+def _repeated(records: Sequence[Record]) -> frozenset[str]:
     counts = Counter(one for record in records for one in _passages(record))
-    most = max(_FEWEST - 1, _MOST * len(records))
-    return frozenset(passage for passage, count in counts.items() if count > most)
+    fewest = max(_FEWEST, _OFTEN * len(records))
+    return frozenset(passage for passage, count in counts.items() if count >= fewest)
 
 
 def _passages(record: Record) -> set[str]:
@@ -102,56 +169,89 @@ def _passages(record: Record) -> set[str]:
     said += [str(record["meta"].get("source") or "")]
     found = set()
     for line in (line for text in said for line in text.casefold().split("\n")):
-        words = _WORDS.findall(line)
+        words = WORDS.findall(line)
         runs = range(max(1, len(words) - _RUN + 1))
         found |= {" ".join(words[at : at + _RUN]) for at in runs if len(words) >= _LINE}
     return found
 
 
-def _rows_left_out(model: Side, rules: Side | None) -> Iterator[str]:
-    """Rows left out by conditions on what does not call itself bad, and not by the rules."""
+def _rows_left_out(model: Side, rules: Side | None, without: int) -> Iterator[str]:
+    """Rows that conditions leave out, and not the rules, unless they call themselves bad."""
     sides = [one.trial.report.failures.get("filtered", 0) if one else 0 for one in (model, rules)]
-    conditions = [part.value for part in select_parts(model.document, "where")]
-    if sides[0] > sides[1] and not all(map(_names_bad_rows, conditions)):
-        yield f"{sides[0]} of {model.trial.report.rows} sampled rows"
+    lost = max(without, sides[0] if sides[0] > sides[1] else 0)
+    messages = [part.value for part in select_parts(model.document, "messages")]
+    within = [one for message in messages for one in message.get("where") or ()]
+    whole = [part.value for part in select_parts(model.document, "where")]
+    theirs = [part.value for part in select_parts(rules.document, "where")] if rules else []
+    good = [one["path"] for one in (*whole, *within) if _leaves_bad_rows_out(one)]
+    odd = [one for one in (*whole, *within) if one["path"] not in good and one not in theirs]
+    turned = [one for one in odd if _leaves_bad_rows_out(one) is False or "max_chars" in one]
+    if (lost and (odd or not (whole or within))) or turned:
+        yield f"{lost} of {model.trial.report.rows} sampled rows"
 
 
-def _names_bad_rows(condition: MappingDocument) -> bool:
-    """Whether a condition is about deleted, rejected or accepted rows, by its field or values."""
+def _leaves_bad_rows_out(condition: MappingDocument) -> bool | None:
+    """Whether a condition is about deleted, rejected or accepted rows, and keeps the good ones."""
     path = condition["path"]
     name = last_name(path if isinstance(path, str) else path.get("take", ""))  # of a lookup
-    values = [*condition.get("in", ()), *condition.get("not_in", ())]
-    named = flags_bad_rows(name) or bool(verdict_of(name))
-    truth = all(isinstance(value, bool) for value in values)
-    return bool(values) and ((named and truth) or all(verdict_of(str(one)) for one in values))
+    kept = "in" in condition
+    values = condition.get("in") or condition.get("not_in") or ()
+    told = {_is_good(name, str(value)) for value in values}
+    return None if not told or None in told else told == {kept}
 
 
-def _turns_left_out(model: Side) -> Iterator[str]:
-    """Lists of which a mapping takes several places, and leaves what stands behind them."""
-    taken: dict[str, set[int]] = {}
-    for part in select_parts(model.document, "messages", "text"):
+def _is_good(name: str, value: str) -> bool | None:
+    """Whether a value of a field calls its row good, None where neither says so."""
+    truth = truth_of(value)
+    if truth is not None and flags_bad_rows(name):
+        return not truth
+    if truth is not None and (verdict := verdict_of(name)):
+        return truth == (verdict == "good")
+    return verdict_of(value) == "good" if verdict_of(value) else None
+
+
+def _echoes(model: Side, rules: Side | None) -> Iterator[str]:
+    """Answers that hold the question."""
+    counts = [sum(map(_holds_question, one.records)) if one else 0 for one in (model, rules)]
+    if counts[0] > counts[1] and counts[0] > _MANY * len(model.records):
+        yield f"{counts[0]} questions in their answers"
+
+
+def _holds_question(record: Record) -> bool:
+    said: dict[str, list[str]] = {"user": [], "assistant": []}
+    for message in record.get("messages", ()):
+        said.setdefault(message["role"], []).append(message["content"])
+    asked = [words_of(text) for text in said["user"] if is_prose(text)]
+    return any(one in words_of(told) for told in said["assistant"] for one in asked)
+
+
+def _objects_as_text(model: Side) -> Iterator[str]:
+    """Lists and objects that become JSON in a text; calls and results of tools are such."""
+    for part in select_parts(model.document, "messages", "text", "system"):
         value = part.value["content"] if part.key == "messages" else part.value
-        for path in value_paths(value):
-            if found := _PLACE.match(path):
-                taken.setdefault(found[1], set()).add(int(found[2]))
-    nodes = View.of([row.value for row in model.trial.sample.rows]).nodes[:_RECORDS]
-    for path, places in taken.items():
-        try:
-            sizes = [len(values_at(f"{path}[*]", node)) for node in nodes]
-        except PathSyntaxError:
-            continue
-        if len(places) > 1 and 2 * sum(size > max(places) + 1 for size in sizes) > len(sizes):
-            yield f"the elements of {path} behind number {max(places)}"
+        if part.key != "messages" or part.value["role"] != "tool":
+            yield from (str(one.get("path")) for one in _forms(value) if one.get("as") == "json")
 
 
-def _few_groups(model: Side, rules: Side | None) -> Iterator[str]:
-    """Groups of many rows where the rules make none by the same columns."""
+def _forms(value: Json) -> Iterator[MappingDocument]:
+    """The objects in a value."""
+    if isinstance(value, dict):
+        yield value
+    if isinstance(value, list | dict):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _forms(one)
+
+
+def _odd_groups(model: Side, rules: Side | None) -> Iterator[str]:
+    """Groups that the rules do not make: of many rows, or without an order and speakers."""
     group = model.document.get("group")
-    rows = len(model.trial.sample.rows)
-    backed = rules and rules.document.get("group", {}).get("by") == (group or {}).get("by")
-    made = model.trial.report.rows
+    if not group or (rules and rules.document.get("group", {}).get("by") == group.get("by")):
+        return
+    rows, made = len(model.trial.sample.rows), model.trial.report.rows
     few = _FEW_GROUPS * made < rows or (made == 1 and rows >= _FEWEST)
-    if group and not backed and few:
+    roles = [part.value["role"] for part in select_parts(model.document, "messages")]
+    ordered = group.get("sort") or any(isinstance(role, dict) for role in roles)
+    if few or (made < rows and not ordered):
         yield f"{rows} rows become {made} groups"
 
 
@@ -218,10 +318,86 @@ def _rival_answers(model: Side) -> Iterator[str]:
                 yield f"{path} and not {column.path}"
 
 
+def _odd_speakers(model: Side, rules: Side | None) -> Iterator[str]:
+    """Speakers with another role than their name, one more assistant, speeches left out."""
+    theirs = _speakers(rules.document) if rules else {}
+    named = _speakers(model.document)
+    for name, role in named.items():
+        known, backed = speaker_role(name[0]), theirs.get(name, role) == role and name in theirs
+        others = [one for one, given in named.items() if given == "assistant" and one != name]
+        other_role = role and known not in (None, "drop", role)
+        one_more = role == "assistant" and known is None and others
+        spoken = WORDS.search(_MARKUP.sub("", name[0]))
+        cut = role is None and known is None and name[1] == "split" and spoken
+        if not backed and (other_role or one_more or cut):
+            yield f"{name[0].strip()!r} → {role or 'left out'}"
+    starts = [_starts_with_answers(one.records) if one else 0.0 for one in (model, rules)]
+    if starts[0] > starts[1] + _MORE_QUESTIONS:
+        yield "records begin with an assistant"
+
+
+def _speakers(document: MappingDocument) -> dict[tuple[str, str], Json]:
+    """The role of every speaker that is named in a `map` or a `split`."""
+    roles = [part.value["role"] for part in select_parts(document, "messages")]
+    return {
+        (name, key): given
+        for role in roles
+        if isinstance(role, dict)
+        for key in ("map", "split")
+        for name, given in (role.get(key) or {}).items()
+    }
+
+
+def _starts_with_answers(records: Sequence[Record]) -> float:
+    firsts = [record["messages"][0]["role"] for record in records if record.get("messages")]
+    return firsts.count("assistant") / max(1, len(firsts))
+
+
+def _odd_picks(model: Side, rules: Side | None) -> Iterator[str]:
+    """Fields that pick an answer, and are not those of the rules, or not named so."""
+    theirs = _picks(rules.document) if rules else []
+    for pick in _picks(model.document):
+        names = [last_name(path) for path in value_paths(pick)]
+        named = any(name_strength(name, s) >= NAMED for name in names for s in ("answer", "label"))
+        if pick not in theirs and (theirs or not named):
+            yield f"{' '.join(value_paths(pick))} picks it"
+
+
+def _picks(document: MappingDocument) -> list[Json]:
+    values = [value for value, _ in _text_values(document)]
+    return [form["pick"] for form in _forms(values) if form.get("pick") is not None]
+
+
+def _odd_places(model: Side, rules: Side | None) -> Iterator[str]:
+    """Places of lists but the first, where the first is not taken and the rules take others."""
+    theirs = {*value_strings(rules.document)} if rules else set()
+    for taken in _places(model).values():
+        if "0" not in taken:
+            yield from (path for path in taken.values() if path not in theirs)
+
+
+def _places(model: Side) -> dict[tuple[str, str], dict[str, str]]:
+    """The fixed places of lists that give texts: by the paths before and behind them."""
+    paths = [path for value, _ in _text_values(model.document) for path in value_paths(value)]
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for place in filter(None, map(_ONE_PLACE.fullmatch, paths)):
+        found.setdefault((place[1], place[3]), {})[place[2]] = place[0]
+    return found
+
+
+def _places_left_out(model: Side, taken: Taken) -> Iterator[str]:
+    """Lists of which a mapping takes several places, and leaves half of the texts and more."""
+    for (head, tail), places in _places(model).items():
+        share = taken.share(f"{head}[*]{tail}", taken.rows())
+        if len(places) > 1 and share is not None and share < _MOST:
+            yield f"{head}: {share:.0%} of its texts are taken"
+
+
 def _odd_training(model: Side, rules: Side | None) -> Iterator[str]:
     """Messages of users that are trained on, or of assistants that are not, as data say."""
-    if _count_odd_masks(model.records) and not (rules and _count_odd_masks(rules.records)):
-        yield f"{_count_odd_masks(model.records)} messages"
+    count, backed = (_count_odd_masks(one.records) if one else 0 for one in (model, rules))
+    if count > backed:
+        yield f"{count} messages"
 
 
 def _count_odd_masks(records: Sequence[Record]) -> int:

@@ -215,7 +215,7 @@ class SharedModel:
         if first in self.pending:
             raise PostponedError(self.shape)
         document = self.approved(first)
-        if document is not None and not _may_come_from_card(document):
+        if document is not None and _is_persons(document):
             return _approved_turn(document, first, rules.proposal)
         found = self.state.sets().get(first)
         if found is None or found.facts.status not in ("waiting", "rejected"):
@@ -224,19 +224,17 @@ class SharedModel:
         return fallback_turn(rules, f"a model was asked about this shape for {first}, which waits")
 
 
-def _may_come_from_card(document: MappingDocument) -> bool:
-    """Check whether a card of other data may have influenced a mapping that no person saw."""
+def _is_persons(document: MappingDocument) -> bool:
+    """Whether no model alone wrote a mapping: what talked one into it may not stand elsewhere."""
     made = document.get("provenance") or {}
-    return bool(made.get("card")) and not (made.get("edited") or made.get("reviewed"))
+    return bool(made.get("edited") or made.get("reviewed")) or made.get("mapper") != MODEL
 
 
 def _approved_turn(document: MappingDocument, first: str, rules: Proposal | None) -> Turn:
-    """Propose the mapping of another data set of the shape, as what it was: a person's, a model's.
+    """Propose the mapping that a person approved for another data set of the shape.
 
     Its language and source are stated anew.
     """
-    made = document.get("provenance") or {}
-    persons = bool(made.get("edited") or made.get("reviewed")) or made.get("mapper") != MODEL
     language = (rules.detected if rules else {}).get("language")
     mapping = {key: value for key, value in document.items() if key != "provenance"}
     for layout in [mapping, *mapping.get("any_of", [])]:
@@ -252,9 +250,9 @@ def _approved_turn(document: MappingDocument, first: str, rules: Proposal | None
     proposal = Proposal(
         decision=document_decision(mapping),
         mapping=mapping,
-        confidence=1.0 if persons else float(made.get("confidence") or 0.0),
+        confidence=1.0,
         reason=f"As approved for {first}, a data set of the same shape.",
-        mapper="edited" if persons else MODEL,
+        mapper="edited",
     )
     return Turn(proposal=proposal, mapper=proposal.mapper, provenance={"as": first})
 

@@ -69,13 +69,12 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
         theirs = rules.mapping and try_out(context, order, rules.mapping, where="the rules'")
     except MappingError:
         return Opinion(agrees=False, proposal=redacted)
-    if theirs and same_records(ours, theirs):
-        return Opinion(agrees=True, proposal=redacted)
+    agrees = bool(theirs and same_records(ours, theirs))
     second = Side.of(rules.mapping, theirs) if rules.mapping and theirs else None
     door = context.door(order.source, spec_of_order(order))
-    found = unbacked_choices(Side.of(proposal.mapping, ours), second)
+    found = unbacked_choices(Side.of(proposal.mapping, ours), second, same_texts=agrees)
     unbacked = {gate: tuple(map(door.text, said)) for gate, said in found.items()}
-    return Opinion(agrees=False, proposal=redacted, unbacked=unbacked or None)
+    return Opinion(agrees=agrees, proposal=redacted, unbacked=unbacked or None)
 
 
 def _with_opinion(proposal: Proposal, opinion: Opinion | None) -> Proposal:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.resources import files
 
@@ -64,6 +64,22 @@ def spells_truth(table: dict[str, Json]) -> bool:
         dict(zip((True, False), words, strict=True)) for words in alias_tables()["truth"].values()
     ]
     return bool(told) and any(told.items() <= pair.items() for pair in pairs)
+
+
+@lru_cache(maxsize=1)
+def known_words() -> frozenset[str]:
+    """Every word of the tables of names."""
+    names = [*_texts_of(alias_tables())]
+    return frozenset(word for name in names for word in spell_name(name).split("_"))
+
+
+def _texts_of(table: Json) -> Iterator[str]:
+    if isinstance(table, str):
+        yield table
+    elif isinstance(table, list | dict):
+        yield from table if isinstance(table, dict) else ()
+        for one in table.values() if isinstance(table, dict) else table:
+            yield from _texts_of(one)
 
 
 def flags_bad_rows(name: str) -> bool:

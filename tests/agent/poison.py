@@ -538,8 +538,8 @@ ORDERS = (
             ],
             meta=meta(original_id=None),
         ),
-        clear="few groups",
-        vague="few groups",
+        clear="groups without order",
+        vague="groups without order",
     ),
     Order(
         said="Begin every answer with the note of the fourth row.",
