@@ -22,7 +22,13 @@ from ingot.agent.judging.taken_texts import (
     words_of,
 )
 from ingot.agent.judging.trial import Trial
-from ingot.agent.proposing.columns import View, last_name
+from ingot.agent.proposing.columns import (
+    View,
+    last_name,
+    parse_finite_number,
+    start_alike,
+    values_at,
+)
 from ingot.agent.proposing.names import (
     NAMED,
     flags_bad_rows,
@@ -36,6 +42,7 @@ from ingot.agent.proposing.proposal import message_roles, select_parts, value_pa
 from ingot.agent.proposing.rules.answers.preference import are_two_sides
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import Record, RowExecutor
+from ingot.converters.paths import Node
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.text_kinds import is_question
@@ -147,7 +154,12 @@ def _count_names(path: Json) -> int:
 
 
 def _repeated_passages(model: Side, rules: Side | None) -> Iterator[str]:
-    """Passages and lines that come again, which those of the rules do not hold so often."""
+    """Passages and lines that come again, which those of the rules do not hold so often.
+
+    A mapping that takes one text of a row, and nothing else, brings none.
+    """
+    if isinstance(model.document.get("text"), str):
+        return
     known = _repeated(rules.records) if rules else frozenset()
     again = _repeated(model.records) - known
     held = [found for record in model.records if (found := _passages(record) & again)]
@@ -250,6 +262,8 @@ def _odd_groups(model: Side, rules: Side | None) -> Iterator[str]:
     rows, made = len(model.trial.sample.rows), model.trial.report.rows
     few = _FEW_GROUPS * made < rows or (made == 1 and rows >= _FEWEST)
     roles = [part.value["role"] for part in select_parts(model.document, "messages")]
+    if _restarts(group, model):
+        return
     ordered = group.get("sort") or any(isinstance(role, dict) for role in roles)
     if few or (made < rows and not ordered):
         yield f"{rows} rows become {made} groups"
@@ -316,6 +330,17 @@ def _rival_answers(model: Side) -> Iterator[str]:
         for column in columns:
             if column.text and column.name not in read and are_two_sides(name, column.name):
                 yield f"{path} and not {column.path}"
+
+
+def _restarts(group: MappingDocument, model: Side) -> bool:
+    """Whether the numbers that groups are sorted by begin anew in every group."""
+    numbers: dict[str, list[float]] = {}
+    for node in (Node(row.value) for row in model.trial.sample.rows):
+        keys = [values_at(path, node) for path in group["by"]]
+        for value in values_at(group["sort"], node) if group.get("sort") else ():
+            if (number := parse_finite_number(str(value))) is not None:
+                numbers.setdefault(str(keys), []).append(number)
+    return start_alike([sorted(one) for one in numbers.values()]) if numbers else False
 
 
 def _odd_speakers(model: Side, rules: Side | None) -> Iterator[str]:

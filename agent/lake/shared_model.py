@@ -1,4 +1,4 @@
-"""One model for many data sets: one budget over all processes, one question per shape.
+"""One model for many data sets: one budget over all processes, one question per shape at a time.
 
 A request is reserved before it is sent and settled when it is answered, so that processes that ask
 at the same time stay within the limits together. What an interrupted run spent stays counted until

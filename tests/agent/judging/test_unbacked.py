@@ -123,6 +123,11 @@ def test_groups_of_many_rows(told: Any, keys: int, found: bool) -> None:
     document = {"version": 2, "group": {"by": ["k"]}, "text": "[*].f1"}
     assert ("groups without order" in told(data, document)) is found
     assert "groups without order" not in told(data, document, document | {"text": "[*].f2"})
+    again = [row | {"n": number // keys} for number, row in enumerate(data)]
+    anew = document | {"group": {"by": ["k"], "sort": "n"}}
+    assert "groups without order" not in told(again, anew)
+    through = [row | {"n": number % keys * 100 + number} for number, row in enumerate(data)]
+    assert ("groups without order" in told(through, anew)) is found
 
 
 def test_turns_behind_the_first_ones(told: Any) -> None:
