@@ -21,7 +21,7 @@ from ingot.agent.judging.taken_texts import (
     texts_taken_twice,
     words_of,
 )
-from ingot.agent.judging.trial import Trial
+from ingot.agent.judging.trial import Trial, record_texts
 from ingot.agent.proposing.columns import (
     View,
     last_name,
@@ -223,10 +223,17 @@ def _is_good(name: str, value: str) -> bool | None:
 
 
 def _echoes(model: Side, rules: Side | None) -> Iterator[str]:
-    """Answers that hold the question."""
+    """Answers that hold the question, and records that stand twice."""
     counts = [sum(map(_holds_question, one.records)) if one else 0 for one in (model, rules)]
     if counts[0] > counts[1] and counts[0] > _MANY * len(model.records):
         yield f"{counts[0]} questions in their answers"
+    copies = [_count_copies(one.records) if one else 0 for one in (model, rules)]
+    if copies[0] > copies[1] and copies[0] > _OFTEN * len(model.records):
+        yield f"{copies[0]} records that are copies of another"
+
+
+def _count_copies(records: Sequence[Record]) -> int:
+    return len(records) - len({tuple(record_texts(record)) for record in records})
 
 
 def _holds_question(record: Record) -> bool:
