@@ -25,7 +25,7 @@ import ingot
 Matcher = Callable[[int, Callable[[int], bool]], bool]
 Node = tuple[Any, Any]
 _CUT = 12  # the most that a bounded repeat repeats, where steps are counted
-_USES = frozenset("search match fullmatch sub subn split findall finditer".split())
+_USES = frozenset(["search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"])
 _REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
 _SINGLE = (op.LITERAL, op.NOT_LITERAL, op.IN, op.ANY)
 _WIDE = [*"aZ10 \t\n-_.,:@%/\\'\"`()[]{}<>|#*=+&?;!~^$\x00", "é", "漢", "：", "。"]
@@ -47,7 +47,7 @@ class Pattern(NamedTuple):
     uses: frozenset[str]
 
 
-class TooManySteps(Exception):
+class TooManyStepsError(Exception):
     """More steps than the measure allows."""
 
 
@@ -189,7 +189,7 @@ class Steps:
     def _step(self, steps: int = 1) -> None:
         self._count += steps
         if self._count > self._most:
-            raise TooManySteps
+            raise TooManyStepsError
 
     def _sequence(self, tree: list[Node]) -> Matcher:
         parts = [self._node(kind, value) for kind, value in tree]
@@ -241,9 +241,7 @@ class Steps:
             def once_more() -> bool:
                 if done >= most:
                     return False
-                return inner(
-                    at, lambda i: (i > at or done < least) and turn(done + 1, i, goes_on)
-                )
+                return inner(at, lambda i: (i > at or done < least) and turn(done + 1, i, goes_on))
 
             if kind is op.MIN_REPEAT:
                 return (done >= least and goes_on(at)) or once_more()
@@ -291,7 +289,7 @@ class Steps:
 
     def _branch(self, ways: list[Matcher]) -> Matcher:
         def run(at: int, goes_on: Callable[[int], bool]) -> bool:
-            for way in ways:  # noqa: SIM110 - no generator: it would lie on the stack of C
+            for way in ways:
                 self._step()
                 if way(at, goes_on):
                     return True

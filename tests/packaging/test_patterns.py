@@ -9,14 +9,40 @@ import pytest
 from tests.packaging.patterns import (
     Pattern,
     Steps,
-    TooManySteps,
+    TooManyStepsError,
     may_grow,
     parsed,
     product_patterns,
     slow_texts,
 )
 
-PATTERNS = [one for one in product_patterns() if may_grow(parsed(one.compiled))]
+# Patterns that are given short texts only, and how short these are.
+SHORT = {
+    "agent.judging.model_gates._HEADING": "a label of at most 60 characters",
+    "converters.paths line 170": "a misspelled path of at most 300 characters",
+    "converters.paths line 171": "a misspelled path of at most 300 characters",
+    "converters.sources.storage.listing._UNFINISHED": "the name of a file",
+    "converters.sources.text_kinds._FILE": "a text of at most 300 characters",
+    "converters.sources.text_kinds._EMAIL": "a text of at most 300 characters",
+}
+# Patterns that stand in a list or a table, and how they are applied; others are searched for.
+APPLIED = {
+    "converters.sources.readers._MARKUP": "match",
+    "converters.sources.recognizers.aliccp._KINDS": "match",
+    "converters.sources.text_kinds._TIME": "fullmatch",
+}
+
+
+def _growing() -> Iterator[Pattern]:
+    for one in product_patterns():
+        name = one.place.removeprefix("ingot.")
+        if name not in SHORT and may_grow(parsed(one.compiled)):
+            yield one._replace(
+                place=name, uses=frozenset([APPLIED[name]]) if name in APPLIED else one.uses
+            )
+
+
+PATTERNS = list(_growing())
 GROWTH = 2.8  # of the steps where the text is twice as long: 2 is linear, 4 is the square
 LITTLE = 8  # steps for a character that need no look
 
@@ -36,7 +62,7 @@ def slowest(one: Pattern, size: int, seed: int, samples: int) -> str:
     for short, long in slow_texts(tree, size, f"{one.place} {seed}", samples):
         try:
             fast, slow = steps.count(short, one.uses), steps.count(long, one.uses)
-        except TooManySteps:
+        except TooManyStepsError:
             return f"{one.place}: endless on {short[:40]!r}...{short[-8:]!r}"
         if slow > LITTLE * len(long) and slow > GROWTH * fast:
             return f"{one.place}: {fast}, {slow} steps on {short[:40]!r}...{short[-8:]!r}"
@@ -65,15 +91,15 @@ def test_the_count_of_steps_tells_slow_patterns_from_others(pattern: str, grows:
 
 def test_patterns_are_found() -> None:
     assert len(PATTERNS) > 90
-    assert {"ingot.agent.privacy.secrets._JWT"} <= {one.place for one in PATTERNS}
+    assert "agent.privacy.secrets._JWT" in {one.place for one in PATTERNS}
 
 
-@pytest.mark.parametrize("one", PATTERNS, ids=[one.place.removeprefix("ingot.") for one in PATTERNS])
+@pytest.mark.parametrize("one", PATTERNS, ids=[one.place for one in PATTERNS])
 def test_a_pattern_takes_linear_steps(one: Pattern) -> None:
     assert not slowest(one, 80, 0, 3)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("one", PATTERNS, ids=[one.place.removeprefix("ingot.") for one in PATTERNS])
+@pytest.mark.parametrize("one", PATTERNS, ids=[one.place for one in PATTERNS])
 def test_a_pattern_takes_linear_steps_on_many_texts(one: Pattern) -> None:
     assert not [found for seed in range(5) if (found := slowest(one, 200, seed, 20))]
