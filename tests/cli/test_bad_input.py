@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -305,3 +306,13 @@ def test_numbers_that_are_not_finite_are_noted_and_lose_no_row() -> None:
     assert "200 converted, 0 rejected" in ran.stdout
     report = Path("out/report.md").read_text()
     assert report.count(note) == 2  # of the sample, and of all rows
+
+
+def test_a_name_that_is_no_text_is_no_mistake_of_the_report() -> None:
+    folder = Path("odd")
+    folder.mkdir()
+    (folder / os.fsdecode(b"two\xff.jsonl")).write_bytes(LINES)
+    (folder / "good.jsonl").write_bytes(LINES)
+    ran = CliRunner().invoke(app, ["run", "odd", "--out", "result", "--yes"])
+    assert ran.exit_code == 0, ran.output
+    assert "two\\udcff.jsonl" in Path("result/report.md").read_text("utf-8")
