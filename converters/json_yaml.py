@@ -161,8 +161,8 @@ def _yaml_loader() -> Any:  # noqa: ANN401
                 seen.add(key.value)
             return super().construct_mapping(node, deep)
 
-    for kind in ("int", "float"):
-        Loader.add_constructor(f"tag:yaml.org,2002:{kind}", _construct_number)
+    Loader.add_constructor("tag:yaml.org,2002:int", _construct_number)
+    Loader.add_constructor("tag:yaml.org,2002:float", _construct_number)
     return Loader
 
 

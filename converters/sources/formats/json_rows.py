@@ -231,9 +231,10 @@ def _key_before(text: bytes, place: int) -> str | None:
 
 def _decode_key(quoted: bytes) -> str | None:
     try:
-        return orjson.loads(quoted)
+        key: str = orjson.loads(quoted)
     except orjson.JSONDecodeError:
         return None
+    return key
 
 
 def read_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Iterator[list[Element]]:
