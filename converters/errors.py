@@ -224,11 +224,13 @@ def truncated_error(where: str, detail: str = "the compressed data ends too earl
     return SourceError(where, f"cut off: {detail}", "fetch or copy the file again")
 
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
+_URL = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z0-9+.-]++://[^\s'\"<>]+")
 _USER = re.compile(r"://[^/?#\s]*@")
+_NAMED = "(?:sig|token|secret|key|pass|pwd|auth|cred|session|amz|goog)"
+_PLAIN = rf"[?&;](?:(?!{_NAMED})[^=&;#])*+"
+# What is no secret is taken too, as far as its name: so no part of a URL is read twice.
 _SECRET = re.compile(
-    r"([?&;][^=&;#]*(?:sig|sign|token|secret|key|pass|pwd|auth|cred|session|amz|goog)[^=&;#]*=)[^&;#]*",
-    re.IGNORECASE,
+    rf"({_PLAIN}{_NAMED}[^=&;#]*+=)[^&;#]*|{_PLAIN}(?:{_NAMED}[^=&;#]*+)?", re.IGNORECASE
 )
 
 
@@ -237,4 +239,8 @@ def redact_urls(text: str) -> str:
 
     The user of `hdfs://user@host` goes too: what stands before an `@` may be a key.
     """
-    return _URL.sub(lambda found: _SECRET.sub(r"\1***", _USER.sub("://***@", found[0])), text)
+    return _URL.sub(lambda url: _SECRET.sub(_hide_value, _USER.sub("://***@", url[0])), text)
+
+
+def _hide_value(found: re.Match[str]) -> str:
+    return f"{found[1]}***" if found[1] else found[0]

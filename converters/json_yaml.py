@@ -114,6 +114,7 @@ def _json_pointer(steps: Iterable[str | int]) -> str:
 
 
 _YAML_LEVELS = 32  # levels
+_YAML_DIGITS = 400  # characters of a number
 
 
 def read_yaml(text: str) -> Any:  # noqa: ANN401
@@ -160,7 +161,15 @@ def _yaml_loader() -> Any:  # noqa: ANN401
                 seen.add(key.value)
             return super().construct_mapping(node, deep)
 
+    Loader.add_constructor("tag:yaml.org,2002:int", _construct_number)
+    Loader.add_constructor("tag:yaml.org,2002:float", _construct_number)
     return Loader
+
+
+def _construct_number(loader: Any, node: Any) -> Any:  # noqa: ANN401
+    if len(node.value) > _YAML_DIGITS:  # one of base 60 takes the square of its length
+        raise _refused("a number is too long", node.start_mark)
+    return getattr(loader, f"construct_yaml_{node.tag.rpartition(':')[2]}")(node)
 
 
 def _refused(why: str, mark: Any) -> Exception:  # noqa: ANN401

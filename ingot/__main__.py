@@ -1,10 +1,13 @@
 """`python -m ingot`, and the entry points of the commands `ingot` and `parquet2mbt`."""
 
+import io
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line; ends the process with an exit code."""
+    _speak_utf8()
     try:
         from ingot.cli.app import app
 
@@ -15,12 +18,22 @@ def main() -> None:
 
 def parquet2mbt() -> None:
     """Run `ingot tokens build` under its other name."""
+    _speak_utf8()
     try:
         from ingot.cli.app import TOKENS
 
         TOKENS["build"].load("parquet2mbt")(prog_name="parquet2mbt")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _speak_utf8() -> None:
+    """Names of files are UTF-8 in every locale, and every console takes every letter."""
+    if sys.getfilesystemencoding() != "utf-8":  # Python knows it by its start only
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@ comes from the first row (`[0]`). What cannot be rewritten stays, and its proble
 import re
 from collections.abc import Callable
 
+from ingot.converters.mapping.language import split_template
 from ingot.converters.rows import Json, MappingDocument
 
 _EVERY, _FIRST = "[*]", "[0]"
-_PLACEHOLDER = re.compile(r"\{\{(.+?)\}\}")
 _AT = re.compile(r"\[(?:\*|0)\](?:\.|(?=\[)|$)")
 _Rewrite = Callable[[str], str]
 
@@ -171,7 +171,7 @@ def _rewrite_value(value: Json, rewrite: _Rewrite) -> Json:
         if key in value:
             made[key] = _rewrite_value(value[key], rewrite)
     if "template" in value:
-        made["template"] = _PLACEHOLDER.sub(
-            lambda found: f"{{{{{rewrite(found[1])}}}}}", value["template"]
-        )
+        pieces = split_template(value["template"])
+        pieces[1::2] = [f"{{{{{rewrite(path)}}}}}" for path in pieces[1::2]]
+        made["template"] = "".join(pieces)
     return made

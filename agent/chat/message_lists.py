@@ -12,7 +12,7 @@ from ingot.converters.mapping.language import META_KEYS, ROLES
 from ingot.converters.paths import Node, PathSyntaxError
 from ingot.converters.rows import Json, MappingDocument
 
-_KEYS = re.compile(r"(?:^|\s+)(speaker|text|roles)=")
+_KEYS = re.compile(r"(?:^|(?<!\s)\s++)(speaker|text|roles)=")
 _IN_TURN = ["user", "assistant"]
 _NAMED = (*ROLES, "drop")
 

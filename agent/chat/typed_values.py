@@ -5,14 +5,13 @@ separated by commas; `...` is what is there already; a text in double quotes is 
 """
 
 import json
-import re
 from collections.abc import Iterator
 
 from ingot.converters.mapping.bind import ISO_639_1
+from ingot.converters.mapping.language import split_template
 from ingot.converters.rows import Json
 
 _OPENING = {"[": "]", "{": "}"}
-_PLACEHOLDER = re.compile(r"\{\{(.+?)\}\}")
 NOTHING = ("none", "nothing", "-")
 
 
@@ -39,7 +38,7 @@ def _parse_part(text: str) -> Json:
 
 def _parse_template(text: str) -> Json:
     """Return a template; one whose fields are all below the same list is filled per element."""
-    places = _PLACEHOLDER.findall(text)
+    places = split_template(text)[1::2]
     lists = {place.rpartition("[*].")[0] for place in places if "[*]." in place}
     if len(places) < 2 or len(lists) != 1 or not all("[*]." in place for place in places):
         return {"template": text, "each": []}

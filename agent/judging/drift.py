@@ -24,7 +24,7 @@ _CHANCE = 0.012
 _HALVINGS = 12
 _MOST_WEIGHT = 500
 NO_TYPES: frozenset[str] = frozenset()
-_STEP = re.compile(r"\['(?:[^'\\]|\\.)*'\]|\[[^\]]*\]|\.?[^.\[\]]+")
+_STEP = re.compile(r"\['(?:[^'\\]|\\.)*+'\]|\[[^\]]*+\]?|\.?[^.\[\]]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -38,6 +38,7 @@ from ingot.agent.proposing.proposal import (
 from ingot.agent.state import Check, Gate, State
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import ISO_639_1
+from ingot.converters.mapping.language import split_template
 from ingot.converters.rows import Json, MappingDocument
 
 Where = Literal["system", "text"]
@@ -49,14 +50,13 @@ _LABELS_WORDS = 15  # of all labels of one value together
 MOST_NAME = 128  # characters of a literal source or language
 _SINGLE = ("original_id", "timestamp", "token_count", "quality_score")
 
-_HOLE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _WORD = re.compile(r"\w+")
 _SUSPICIOUS = re.compile(
     r"""
-    https?:// | \bwww\. | \b[a-z0-9-]+\.(?:com|net|org|io|ai|dev|cn|ru)\b              # an address
+    https?:// | \bwww\. | (?<![a-z0-9_-])[a-z0-9-]++\.(?:com|net|org|io|ai|dev|cn|ru)\b  # address
     | <\|.{1,40}?\|> | \[/?INST\] | <</?SYS>> | </?s> | <(?:start|end)_of_turn>        # a marker
-    | ^\W*(?:user|human|assistant|system|ai|bot|chatgpt|gpt|tool|function
+    | (?:\A|(?<!\W)[^\w\n]*+\n)\W*+(?:user|human|assistant|system|ai|bot|chatgpt|gpt|tool|function
         |用户|人类|助手|系统|机器人)\s*[:：>]                                           # a speaker
     | \b(?:ignore|disregard|forget|override|pretend|reveal|never|always|do\s+not|don't
         |you\s+(?:are|must|should|will|shall|have)|act\s+as|from\s+now\s+on
@@ -119,8 +119,9 @@ def _has_known_words(pieces: Sequence[str], value: Json) -> bool:
 
 
 def _is_only_labels(one: FixedText) -> bool:
-    headed = not one.trained or (one.known and all(map(_HEADING.fullmatch, one.pieces)))
-    return is_label(one.pieces) and headed and not one.alone
+    if one.alone or not is_label(one.pieces):
+        return False
+    return not one.trained or (one.known and all(map(_HEADING.fullmatch, one.pieces)))
 
 
 def is_label(pieces: Sequence[str]) -> bool:
@@ -147,7 +148,7 @@ def _text_pieces(value: Json) -> Iterator[str]:
     elif isinstance(value, dict):
         if "literal" in value:
             yield str(value["literal"])
-        yield from _HOLE.split(value.get("template") or "")
+        yield from split_template(value.get("template") or "")[::2]
         yield value.get("sep") or ""
         for table in (value.get("replace") or {}, value.get("map") or {}):
             if not spells_truth(table):
@@ -171,7 +172,7 @@ def constant_text(value: Json) -> str | None:
     if "concat" in value:
         return constant_text(value["concat"])
     template = value.get("template")
-    return template if template is not None and not _HOLE.search(template) else None
+    return template if template is not None and len(split_template(template)) == 1 else None
 
 
 def meta_faults(document: MappingDocument) -> list[Problem]:
@@ -216,7 +217,7 @@ def _fold_name(name: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKC", name).casefold() if c.isalnum())
 
 
-_LAST = re.compile(r"([^.\[\]'\"]+)['\"]?\]?(?:\[\*\])*$")
+_LAST = re.compile(r"(?<![^.\[\]'\"])(?!\*\])([^.\[\]'\"]++)['\"]?+\]?+(?:\[\*\])*+$")
 _OPPOSITE = (("user", "assistant"), ("assistant", "user"))
 # Names and slots of fields that are the other side's.
 _OTHER_FIELDS = {

@@ -20,7 +20,7 @@ Rank = Callable[[JsonObject], int]
 _MOST_TRIES = 300
 LONGEST_REPLY = 256 << 10  # characters; no mapping is longer
 _THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
-_FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\r?\n?(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"```[a-zA-Z]*+[ \t]*+\r?+\n?+(.*?)```", re.DOTALL)
 _ANSWER = re.compile(r"[{,]\s*[\"'“”]?(?:decision|messages)[\"'“”]?\s*:")
 
 

@@ -45,7 +45,8 @@ def _door(order: Order, context: Context) -> Door:
 def _convert_source(state: State, order: Order, context: Context) -> job.Result:
     def extra_files(manifest: Manifest, rejects: Sequence[str]) -> dict[str, bytes]:
         shown = [*map(door.text, rejects)]
-        return {"report.md": report_text(state, manifest, shown, door).encode()}
+        report = report_text(state, manifest, shown, door)
+        return {"report.md": report.encode(errors="backslashreplace")}  # names of files are bytes
 
     door = _door(order, context)
     out, options = Path(order.out or ""), conversion_options(order)

@@ -181,7 +181,7 @@ _PHONE_NAME = re.compile(
     r"|whatsapp)(?:[ _-]?(?i:number|num|no|nr))?s?|(?:电话|電話|手机|手機|联系方式)(?:号码?)?)\Z"
 )
 _LONGEST_PHONE_NAME = 40
-_PHONE_SPELLING = re.compile(r"\s*\+?[ .()/\d-]{7,30}\s*")
+_PHONE_SPELLING = re.compile(r"\+?[ .()/\d-]{7,30}")
 
 
 @lru_cache(maxsize=4096)
@@ -192,7 +192,8 @@ def is_phone_name(name: str) -> bool:
 
 def is_phone_like(text: str) -> bool:
     """Whether a value is spelled as a phone number is: 7 to 15 digits and what stands between."""
-    return bool(_PHONE_SPELLING.fullmatch(text)) and 7 <= sum(map(str.isdigit, text)) <= 15
+    spelled = _PHONE_SPELLING.fullmatch(text.strip())
+    return bool(spelled) and 7 <= sum(map(str.isdigit, text)) <= 15
 
 
 def find_phones(text: str) -> Iterator[tuple[int, int]]:

@@ -11,7 +11,7 @@ from ingot.converters.rows import Json
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BREAK = re.compile(r"[\W_]+")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_LATIN_TAIL = re.compile(r"[a-z]{2,}$")
+_LATIN_TAIL = re.compile(r"(?<![a-z])[a-z]{2,}+$")
 _VAGUE = ("text", "content", "str", "string", "body", "value", "raw")
 _LONGEST = 200  # characters of a name: what is longer is a text and means nothing
 _TAIL_NUMBER = re.compile(r"_?(?<!\d)\d++$")

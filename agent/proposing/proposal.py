@@ -4,7 +4,6 @@
 gives no usable answer costs nothing but its answer: the rules' proposal stands, marked as such.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +11,7 @@ from typing import Annotated, NamedTuple
 
 from ingot.converters.errors import IngotError, ModelError, Problem
 from ingot.converters.json_yaml import OMIT, UNSTORED
+from ingot.converters.mapping.language import split_template
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
@@ -84,9 +84,6 @@ def value_strings(value: Json) -> Iterator[str]:
             yield from value_strings(inside)
 
 
-_HOLE = re.compile(r"\{\{(.*?)\}\}")
-
-
 def value_paths(value: Json) -> Iterator[str]:
     """The paths that a value takes, those of its parts among them."""
     if isinstance(value, str):
@@ -97,7 +94,7 @@ def value_paths(value: Json) -> Iterator[str]:
     elif isinstance(value, dict):
         for key in ("path", "concat", "any_of", "tree", "pick"):
             yield from value_paths(value.get(key))
-        yield from map(str.strip, _HOLE.findall(value.get("template", "")))
+        yield from map(str.strip, split_template(value.get("template", ""))[1::2])
 
 
 MODES = ("auto", "pt", "sft")

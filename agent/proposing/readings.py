@@ -379,7 +379,7 @@ def text_weight(one: Field) -> float:
     return total * (1 + name_strength(one.name, "utterance"))
 
 
-_PIECE_END = re.compile(r"[.!?…。！？:：;；\])）」』\"'”’`}>]$|\n\s*$")
+_PIECE_END = re.compile(r"[.!?…。！？:：;；\])）」』\"'”’`}>]$|\n[^\S\n]*\Z")
 
 
 def joined_pieces(view: View, path: str, value: str | None = None) -> Json:

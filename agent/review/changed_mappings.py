@@ -293,7 +293,7 @@ def _with_sidecar_changes(one: ChangedMapping, base: Side, head: Side) -> Change
 
 # --- the lines of a mapping's file
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 
 
 def pointer_lines(text: str) -> dict[str, int]:

@@ -159,7 +159,7 @@ def _bytes_column(values: npt.NDArray[np.uint8] | Numbers) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
 
 
-_PART = re.compile(r"([a-z0-9_-]{1,50})=([0-9]*\.?[0-9]+)", re.ASCII)
+_PART = re.compile(r"([a-z0-9_-]{1,50})=((?:[0-9]*\.)?[0-9]+)", re.ASCII)
 _LONGEST: Final = 40  # digits of a fraction
 _TOLERANCE: Final = Fraction(1, 10**9)
 _HINT: Final = "such as train=0.98,valid=0.02"

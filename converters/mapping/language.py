@@ -317,3 +317,12 @@ def to_document(mapping: Mapping) -> MappingDocument:
     if not mapping.any_of and mapping.kind == "irrelevant":
         document["text"] = None
     return document | _drop_none({"provenance": mapping.provenance})
+
+
+def split_template(text: str) -> list[str]:
+    """Cut a template: fixed text and what stands in {{ }} by turns, a fixed text first and last."""
+    pieces, at = [], 0
+    while (start := text.find("{{", at)) >= 0 and (end := text.find("}}", start + 3)) >= 0:
+        pieces += [text[at:start], text[start + 2 : end]]
+        at = end + 2
+    return [*pieces, text[at:]]

@@ -14,7 +14,7 @@ _ROWS = 60  # rows whose texts are looked at
 _RUNNING = 20  # characters of a text that may be worth training on
 _MEDIA_KINDS = re.compile(r"(?:input_)?(?:image|audio|video)(?:_url|_file)?")
 _MEDIA_MARK = re.compile(
-    r"<\|?(?:image|audio|video|img)(?:_pad|_\d+)?\|?>|!\[[^\]\n]{0,80}\]\([^)\s]+\)"
+    r"<\|?(?:image|audio|video|img)(?:_pad|_\d+)?\|?>|!\[[^\]\n]{0,80}\]\((?:(?!!\[[^\]\n]{0,80}\]\()[^)\s])++\)"
 )
 _MEDIA_FILE = re.compile(
     r"^\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|flac|ogg|m4a|mp4|avi|mov|webm|mkv)(?:\?\S*)?$"

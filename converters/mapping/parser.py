@@ -34,6 +34,7 @@ from ingot.converters.mapping.language import (
     Tree,
     Value,
     ValueKind,
+    split_template,
 )
 from ingot.converters.paths import MAX_STEPS, Path
 from ingot.converters.rows import Json, MappingDocument
@@ -46,7 +47,6 @@ LiteralRule = Callable[[str, str, str], Value | Problem]
 _FORMS: tuple[ValueKind, ...] = ("path", "concat", "any_of", "template", "tree", "literal")
 _TREE_KEYS = ("text", "children", "depth")
 _LABEL = re.compile(r"[^A-Za-z0-9]*[Aa10][^A-Za-z0-9]*")
-_PLACEHOLDER = re.compile(r"\{\{(.+?)\}\}", re.DOTALL)
 _SOURCE_KEYS = ("files", "format", "encoding", "delimiter", "quote", "columns", "root", "orient")
 _CONDITIONS: tuple[Operator, ...] = ("in", "not_in", "min_chars", "max_chars")
 _VARIANT_KEYS = ("each", "where", "text", "messages", "system", "tools", "meta")
@@ -128,7 +128,7 @@ class Parser(DocumentReader):
         text = self._text(document, pointer)
         if text is None:
             return None
-        pieces = _PLACEHOLDER.split(text)
+        pieces = split_template(text)
         if len(pieces) == 1 or any("{{" in p or "}}" in p for p in pieces):
             self.fail(pointer, "a template with balanced {{path}} placeholders", document)
             return None

@@ -76,7 +76,7 @@ _ASKING_CJK = re.compile(
 )
 _SENTENCE = re.compile(r"[.!?。！？…؟।][\"'”’」』)）]?(?:\s|$)|[，。；、！？]")
 _CODE = re.compile(
-    r"^\s*(?:def |class |import |from \S+ import|function |public |private |#include|package "
+    r"^[^\S\n]*+(?:def |class |import |from \S+ import|function |public |private |#include|package "
     r"|const |let |var |func |fn |SELECT |<\?php|using |if __name__|return |@\w+\()"
     r"|[;{}]\s*$|=>|==|\):\s*$|</\w+>|(?<!\w)\w++\([\w, =.\"'\[\]]*\)\s*$",
     re.MULTILINE,
@@ -237,7 +237,7 @@ def recognize_language(text: str) -> str | None:
 
 
 # Eight numbers and nothing else are no sentence; a short answer to a sum is fewer.
-_NUMBERS = re.compile(r"\s*[\[({]?\s*[0-9]+(?:[\s,;|]+[0-9]+){7,}[\s,;|]*[\])}]?\s*")
+_NUMBERS = re.compile(r"\s*+[\[({]?\s*+[0-9]++(?:[\s,;|]++[0-9]++){7,}+[\s,;|]*+[\])}]?\s*+")
 _NUMBERS_CHARS = (
     4000  # characters of a text that are looked at; a longer list of numbers begins as one
 )

@@ -3,7 +3,10 @@
 import gzip
 import json
 import math
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -305,3 +308,34 @@ def test_numbers_that_are_not_finite_are_noted_and_lose_no_row() -> None:
     assert "200 converted, 0 rejected" in ran.stdout
     report = Path("out/report.md").read_text()
     assert report.count(note) == 2  # of the sample, and of all rows
+
+
+def test_a_name_that_is_no_text_is_no_mistake_of_the_report() -> None:
+    folder = Path("odd")
+    folder.mkdir()
+    (folder / os.fsdecode(b"two\xff.jsonl")).write_bytes(LINES)
+    (folder / "good.jsonl").write_bytes(LINES)
+    ran = CliRunner().invoke(app, ["run", "odd", "--out", "result", "--yes"])
+    assert ran.exit_code == 0, ran.output
+    assert "two\\udcff.jsonl" in Path("result/report.md").read_text("utf-8")
+
+
+def test_results_and_consoles_of_every_locale() -> None:
+    name = "s\u00e4tze.jsonl"
+    Path(name).write_bytes(LINES + '{"body": "\u6f22\u5b57 und mehr davon"}\n'.encode())
+    ends(0, "convert", "mapping.json", name, "--out", "here")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for out, more in {"ascii": {"PYTHONIOENCODING": "ascii"}, "c": {}}.items():
+        for words in (
+            ["convert", "mapping.json", name, "--out", out],
+            ["check", "mapping.json", name],
+        ):
+            said = subprocess.run(
+                [sys.executable, "-m", "ingot", *words],
+                env={**os.environ, **plain, **more},
+                capture_output=True,
+                check=True,
+            )
+            assert b"Traceback" not in said.stderr
+        made, here = (Path(one, "manifest.json").read_bytes() for one in (out, "here"))
+        assert made == here

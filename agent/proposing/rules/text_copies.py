@@ -9,14 +9,14 @@ from itertools import pairwise
 from ingot.agent.proposing.columns import Column, outer_names, paired_texts
 from ingot.agent.proposing.names import left_out_values, name_group, spell_name
 
-_TAG = re.compile(r"<!--.*?-->|</?[a-zA-Z][^<>]*>", re.DOTALL)
+_TAG = re.compile(r"<!--.*?(?:-->|\Z)|</?[a-zA-Z][^<>]*>", re.DOTALL)
 _MARKDOWN = re.compile(r"(?:^|\n)(?:#{1,6}|[*-]) |\*\*|__\w|\]\(|(?<!\w)\*\w")
 _WORDS = re.compile(
     r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+"
 )
 _SIGNS = re.compile(r"[\W_]+")
-_CUT_MARK = re.compile(r"\S*(?:\.\.\.|…|\[[^\[\]]{0,9}\])\s*$")
-_DOTS = re.compile(r"\s*(?:…|\.{2,3}|\[\.{3}\])$")
+_CUT_MARK = re.compile(r"(?<!\S)\S*(?:\.\.\.|…|\[[^\[\]]{0,9}\])\s*+$")
+_DOTS = re.compile(r"(?<!\s)\s*+(?:…|\.{2,3}|\[\.{3}\])$")
 _ENDED = re.compile(r"[.!?。！？:：]$")
 _SITE = re.compile(r"\s[|–—·»-]\s")
 _SAME = 0.8

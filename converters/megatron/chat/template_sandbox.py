@@ -129,6 +129,11 @@ abs attr capitalize count d default dictsort e escape first float groupby int it
 lower map max min reject rejectattr reverse safe select selectattr sort string striptags title trim
 truncate unique upper urlencode wordcount
 """
+# Python takes the product of both lengths for these, with no look at the time in between.
+_SEARCHES_BACK: Final = frozenset(
+    ["lstrip", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "strip"]
+)
+_MOST_SOUGHT: Final = 64
 _SHOWN: Final = (str, int, float, list, tuple, dict, Undefined, type(None))
 
 
@@ -203,7 +208,7 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
 
     def _filters(self) -> dict[str, Any]:
         offered = {name: filters.FILTERS[name] for name in _FILTERS.split()}
-        own = {"indent": self._indent, "join": self._join, "replace": self._replace}
+        own = {"indent": self._indent, "join": self._join, "replace": self._replace, "trim": _trim}
         limited = {name: self._limited(one) for name, one in (offered | own).items()}
         return limited | {
             "tojson": self._limited(_to_json),
@@ -217,9 +222,15 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         @functools.wraps(function)
         def call(*args: TemplateValue, **kwargs: TemplateValue) -> TemplateValue:
             self.running.limits.check_time()
-            return self.running.limits.check_size(function(*args, **kwargs))
+            made = self.running.limits.check_size(function(*args, **kwargs))
+            return self._watched(made) if isinstance(made, Iterator) else made
 
         return call
+
+    def _watched(self, elements: Iterator[TemplateValue]) -> Iterator[TemplateValue]:
+        for one in elements:
+            self.running.limits.check_time()
+            yield one
 
     def _generate(
         self,
@@ -322,10 +333,22 @@ def _check_method(limits: RenderingLimits, text: str, name: str, args: tuple[Any
         limits.expect(len(text) * len(args[0]))
     elif name == "join":
         raise SecurityError("join takes a list")
+    elif name in _SEARCHES_BACK:
+        _check_sought(args)
+
+
+def _check_sought(args: tuple[Any, ...]) -> None:
+    if any(isinstance(one, str) and len(one) > _MOST_SOUGHT for one in args):
+        raise SecurityError(f"at most {_MOST_SOUGHT} characters are looked for from the end")
 
 
 def _check_replace(limits: RenderingLimits, text: str, old: str, new: str) -> None:
     limits.expect(len(text) + text.count(old) * len(new))
+
+
+def _trim(value: TemplateValue, chars: str | None = None) -> str:
+    _check_sought((chars,))
+    return filters.do_trim(value, chars)
 
 
 def _raise_template_error(message: str) -> None:

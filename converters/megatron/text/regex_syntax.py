@@ -8,7 +8,7 @@ from typing import Final
 
 MAX_POSITIONS: Final = 512
 
-_COUNT: Final = re.compile(r"\{(\d*)(,?)(\d*)\}")
+_COUNT: Final = re.compile(r"\{(\d*+)(,?)(\d*+)\}")
 _CLASS_ESCAPE: Final = re.compile(
     r"\\(?:[pP]\{\^?[A-Za-z_ ]+\}|[sSdDwWhH]|x\{[0-9A-Fa-f]+\}|x[0-7][0-9A-Fa-f]|u[0-9A-Fa-f]{4}"
     r"|[rntfv]|[^A-Za-z0-9])"

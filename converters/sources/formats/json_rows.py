@@ -90,8 +90,9 @@ _KINDS = bytes(
     {34: _QUOTE, 91: _OPEN, 123: _OPEN, 93: _CLOSE, 125: _CLOSE, 44: _COMMA}.get(byte, 0)
     for byte in range(256)
 )
-_KEY = re.compile(rb'\s*("(?:[^"\\]|\\.)*")\s*:', re.DOTALL)
-_KEY_BEFORE = re.compile(rb'("(?:[^"\\]|\\.)*")\s*:\s*$', re.DOTALL)
+_KEY = re.compile(rb'\s*("(?:[^"\\]|\\.)*+")\s*:', re.DOTALL)
+# Read backwards: a quote belongs to the key where an odd number of backslashes stands before it.
+_KEY_BEFORE = re.compile(rb'\s*+:\s*+("(?:[^"]|"(?=(?:\\\\)*+\\(?!\\)))*+")')
 _KEY_BYTES = 4096  # how far before a bracket its key may begin
 _SPACE = b" \t\r\n"
 
@@ -224,14 +225,16 @@ def top_level_containers(data: bytes) -> list[tuple[str, bool]]:
 
 
 def _key_before(text: bytes, place: int) -> str | None:
-    return _decode_key(_KEY_BEFORE.search(text, max(0, place - _KEY_BYTES), place))
+    before = _KEY_BEFORE.match(text[max(0, place - _KEY_BYTES) : place][::-1])
+    return _decode_key(before[1][::-1]) if before else None
 
 
-def _decode_key(match: re.Match[bytes] | None) -> str | None:
+def _decode_key(quoted: bytes) -> str | None:
     try:
-        return orjson.loads(match[1]) if match else None
+        key: str = orjson.loads(quoted)
     except orjson.JSONDecodeError:
         return None
+    return key
 
 
 def read_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Iterator[list[Element]]:
@@ -330,7 +333,7 @@ class _ElementCutter:
 
     def _element(self, piece: bytes) -> Element:
         match = _KEY.match(piece)
-        key = _decode_key(match)
+        key = _decode_key(match[1]) if match else None
         if match is None or key is None:
             return Element(b"", fault=BrokenRow("no key before the value", row_excerpt(piece)))
         return Element(piece[match.end() :], key)

@@ -338,7 +338,7 @@ def _compile_glob(pattern: str) -> re.Pattern[str]:
     )
 
 
-_GLOB_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]]+\]|.", re.DOTALL)
+_GLOB_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]]{1,256}\]|.", re.DOTALL)
 _GLOB_REGEX = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 

@@ -35,7 +35,7 @@ _NUMBERED_NAME = re.compile(
 _OPTION_STEM = re.compile(r"option|choice|opt|op|ans|ending|选项|sol|alternative|distract|mc")
 _OPTIONS_END = 2_000  # characters at the end of a question in which its options stand
 _INSIDE = re.compile(
-    r"(?:^|\n|\s|\\n)[(（]?[AaＡ][)）.．、:：].*?(?:^|\n|\s|\\n)[(（]?[BbＢ][)）.．、:：]",
+    r"(?>.*?(?:^|\s|\\n)[(（]?[AaＡ][)）.．、:：]).*?(?:\s|\\n)[(（]?[BbＢ][)）.．、:：]",
     re.DOTALL,
 )
 
@@ -43,7 +43,7 @@ _INSIDE = re.compile(
 def has_inline_options(texts: Sequence[str]) -> bool:
     """Whether most texts already hold lettered options."""
     filled = [text for text in texts if text.strip()]
-    held = sum(bool(_INSIDE.search(text[-_OPTIONS_END:])) for text in filled)
+    held = sum(bool(_INSIDE.match(text[-_OPTIONS_END:])) for text in filled)
     return bool(filled) and held > 0.6 * len(filled)
 
 

@@ -255,6 +255,11 @@ HOSTILE = {
     "{% set n.y = [n.y, n.y] %}{% endfor %}{{ n.x == n.y }}",
     "macro in a loop": "{% macro f() %}{% endmacro %}{% for i in range(99999) %}"
     "{% for j in range(99999) %}{{ f() }}{% endfor %}{% endfor %}",
+    "lazy": "{% set n = namespace(x=range(99999)) %}{% for i in range(90) %}"
+    "{% set n.x = n.x | map(attribute='a', default=1) %}{% endfor %}{{ n.x | list | length }}",
+    "strip": "{% set x = 'a' * 9999999 %}{{ x.strip('b' * 9999999 ~ 'a') }}",
+    "trim": "{% set x = 'a' * 9999999 %}{{ x | trim('b' * 9999999 ~ 'a') }}",
+    "rsplit": "{% set x = 'a' * 2222222 %}{{ (x ~ x ~ x).rsplit(x ~ 'b' ~ x) | length }}",
     "slices": "{% set x = 'a' * 9999999 %}{% for i in range(99999) %}{% set y = x[1:] %}"
     "{% endfor %}",
 }

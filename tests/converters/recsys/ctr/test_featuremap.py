@@ -350,6 +350,7 @@ TRAPS = {
     "nothing": ("", "expected keys and values, got NoneType"),
     "control": (LINE + "# \x00", "no YAML: unacceptable character"),
     "half a character": (LINE.replace("field: a", r'field: "\ud800"'), "whole characters"),
+    "number of base 60": ("x: " + "1:" * 300_000 + "1\n", "a number is too long"),
     "nested": ("[" * 300_000, "nested too deep"),
     "nested keys": ("{a: " * 75_000, "nested too deep"),
     "number as key": (LINE + "1: 2\n", "1 was unexpected"),
