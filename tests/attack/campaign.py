@@ -11,7 +11,6 @@ whatever else comes of it is a finding. The second command repeats one case with
 import argparse
 import json
 import os
-import random
 import resource
 import selectors
 import shutil
@@ -28,8 +27,9 @@ from typing import Any
 
 import psutil
 
-from tests.attack.kinds import KINDS, Kind
+from tests.attack.kinds import Kind, damage, sound_case, source_kinds
 
+KINDS = {kind.name: kind for kind in source_kinds()}
 CASES = 100_000
 BLOCK = 100  # cases of a worker; then another one begins
 CPU_SECONDS, WALL_SECONDS = 20.0, 150.0  # of one case: a guard against hangs, no measurement
@@ -37,20 +37,9 @@ MAKING_SECONDS = 600.0
 ADDRESS_SPACE, MORE_MEMORY, LARGEST_FILE = 12 << 30, 1 << 30, 1 << 30
 
 
-def damage(kind: Kind, base: Path, folder: Path, dice: random.Random) -> str:
-    """Copy the sound input of a kind and damage one file of it; gives its name."""
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(base, folder)
-    files = sorted({path for glob in kind.damaged for path in folder.glob(glob)})
-    path = dice.choice(files)
-    path.write_bytes(dice.choice(kind.mutations)(path.read_bytes(), dice))
-    return path.name
-
-
 def run_case(kind: Kind, base: Path, folder: Path, seed: int, number: int) -> str:
     """Damage and check; gives how it ended. Raises whatever else than an allowed end came of it."""
-    name = damage(kind, base, folder, random.Random(f"{kind.name}:{seed}:{number}"))
-    return kind.check(folder, name, number)
+    return kind.check(damage(kind, base, folder, f"{kind.name}:{seed}:{number}"))
 
 
 @dataclass
@@ -132,7 +121,7 @@ class Campaign:
                 base.mkdir(parents=True)
                 kind.make(base)
                 shutil.copytree(base, self.folder / "sound" / kind.name)
-                end = kind.check(self.folder / "sound" / kind.name, "", 0)
+                end = kind.check(sound_case(self.folder / "sound" / kind.name))
                 code = 0 if end == kind.sound else print(kind.name, end, file=sys.stderr) or 1  # noqa: T201
             except BaseException:  # noqa: BLE001 - the process ends here
                 traceback.print_exc()
@@ -159,7 +148,9 @@ class Campaign:
         """What a worker does: cases, each told when it begins and when it has ended."""
         _limit()
         folder = self.folder / f"worker-{os.getpid()}"
-        block.kind.check(shutil.copytree(self._base(block.kind), folder), "", 0)  # loads modules
+        block.kind.check(
+            sound_case(shutil.copytree(self._base(block.kind), folder))
+        )
         top = _peak()
         for number in range(block.first, block.last):
             _tell(pipe, {"begin": number})
@@ -265,7 +256,7 @@ def repeat(case: str, keep: Path | None) -> str:
         base.mkdir()
         kind.make(base)
         if keep is not None:
-            damage(kind, base, keep, random.Random(f"{name}:{int(seed)}:{int(number)}"))
+            damage(kind, base, keep, f"{name}:{int(seed)}:{int(number)}")
         return run_case(kind, base, Path(folder) / "case", int(seed), int(number))
 
 
