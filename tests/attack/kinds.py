@@ -54,7 +54,7 @@ class Kind:
     damaged: tuple[str, ...] = ()  # globs of files; none: the check makes its input by the dice
     mutations: tuple[Mutation, ...] = (mutate_bytes,)
     weight: int = 3
-    sound: str = "whole"
+    sound: str = "whole"  # how the sound input ends; empty: any way
 
 
 def run_ingot(
@@ -75,7 +75,8 @@ def run_ingot(
     return ran.exit_code, ran.stdout
 
 
-def _check_named(error: IngotError, case: Case) -> None:
+def check_named(error: IngotError, case: Case) -> None:
+    """An error names the damaged file or its folder."""
     names = (case.name, case.folder.name)
     assert any(name in str(error) for name in names), f"names no file: {error}"
 
@@ -99,7 +100,7 @@ def check_rows(case: Case, *, kind: str) -> str:
         source = open_source(str(path))
         rows, bad = _read_rows(source)
     except IngotError as error:
-        _check_named(error, case)
+        check_named(error, case)
         _check_converted(case, path, kind, None)
         return "error"
     sample = draw_sample(source)
@@ -115,12 +116,14 @@ def _check_converted(case: Case, path: Path, kind: str, rows: int | None) -> Non
     if case.name and case.number % CONVERTED_EVERY:
         return
     document = {"version": 2, "text": MAPPINGS.get(kind, "answer")}
-    out = case.folder / "out"
+    out, stopped = case.folder / "out", None
     try:
         done = convert(open_source(str(path)), bind(document, ()), out, ConvertOptions(workers=1))
     except IngotError as error:
+        stopped = error
+    if stopped:
         assert not out.exists()
-        assert rows is None or not isinstance(error, SourceError), f"read before: {error}"
+        assert rows is None or not isinstance(stopped, SourceError), f"read before: {stopped}"
         return
     counts = done.manifest["rows"]
     assert rows == counts["read"], f"{rows} rows were read, {counts} converted"
@@ -206,7 +209,8 @@ def damage(kind: Kind, base: Path, folder: Path, seed: str) -> Case:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(base, folder)
     number = int(seed.rpartition(":")[2])
-    files = sorted({path for glob in kind.damaged for path in folder.glob(glob)})
+    found = {path for glob in kind.damaged for path in folder.glob(glob)}
+    files = sorted(path for path in found if path.is_file() and path.stat().st_size)
     if not files:
         return Case(folder, "", number, dice)
     path = dice.choice(files)
