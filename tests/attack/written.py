@@ -274,9 +274,9 @@ def _kind(
     *commands: Command,
     **more: Any,
 ) -> Kind:
-    check = m.pop("check", partial(check_commands, commands=list(commands)))
+    check = more.pop("check", partial(check_commands, commands=list(commands)))
     both = (mutate_bytes, mutate_inside)
-    return Kind(name=name, make=make, check=check, damaged=damaged, **{"mutations": both, **m})
+    return Kind(name=name, make=make, check=check, damaged=damaged, **{"mutations": both, **more})
 
 
 def written_kinds() -> list[Kind]:
