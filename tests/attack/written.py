@@ -205,11 +205,13 @@ def _make_lake(folder: Path) -> None:
     for name in ("one", "two"):
         (folder / "lake" / name).mkdir(parents=True)
         (folder / "lake" / name / "s.jsonl").write_bytes(lines(ROWS))
+    (folder / "root").write_text(str(folder / "lake"))  # a lake's folder is for one root
     _made(folder, *_lake(folder))
 
 
 def _lake(folder: Path) -> list[str | Path]:
-    words: list[str | Path] = ["lake", "run", folder / "lake", "--out", folder / "l", "--yes"]
+    root = (folder / "root").read_text()
+    words: list[str | Path] = ["lake", "run", root, "--out", folder / "l", "--yes"]
     return [*words, "--jobs", "1", "--dedup", "exact", "--mapper", "rules"]
 
 
