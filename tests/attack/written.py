@@ -334,9 +334,9 @@ def written_kinds() -> list[Kind]:
                 (),
                 check=partial(check_monolith, check=name),
                 sound="",
-                weight=6,
+                weight=weight,
             )
-            for name in checks
+            for name, weight in checks.items()
         ),
         _kind("mapping", _make_mapping, ("m.json",), _convert, _check_mapping, weight=2),
         _kind(
