@@ -114,7 +114,7 @@ class Scene:
 
     def kill(self, *more: str) -> bool:
         """Start a run and kill it, or all its processes; False if it was done before."""
-        way, wait = self.dice.choice("tttwwc"), self.dice.uniform(0.03, 1.0) * self.seconds
+        way, wait = self.dice.choice("ttwwwc"), self.dice.uniform(0.03, 1.0) * self.seconds
         group = self.dice.random() < 0.5
         globs = {"w": STAGED, "c": self.job.last}.get(way, ())
         if way != "t":
