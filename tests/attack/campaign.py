@@ -32,7 +32,7 @@ from tests.attack.written import written_kinds
 
 KINDS = {kind.name: kind for kind in (*source_kinds(), *written_kinds())}
 CASES = 100_000
-BLOCK = 100  # cases of a worker; then another one begins
+BLOCK = 250  # cases of a worker; then another one begins
 CPU_SECONDS, WALL_SECONDS = 20.0, 150.0  # of one case: a guard against hangs, no measurement
 MAKING_SECONDS = 600.0
 ADDRESS_SPACE, MORE_MEMORY, LARGEST_FILE = 12 << 30, 1 << 30, 1 << 30

@@ -198,7 +198,7 @@ def source_kinds() -> list[Kind]:
             check=partial(check_rows, kind=name),
             damaged=(file,),
             mutations=both if name.startswith(CONTAINERS) else (mutate_bytes,),
-            weight=5 if name.startswith(("parquet", "arrow")) else 3,
+            weight=15 if name.startswith(("parquet", "arrow")) else 9,
         )
         for name, (file, _) in FILES.items()
     ]

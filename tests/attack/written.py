@@ -289,7 +289,7 @@ def _kind(
 
 def written_kinds() -> list[Kind]:
     """A kind for every format that is read back, and for what a run is told by files."""
-    checks = {"_check": 24, "_check_compressed": 8, "_check_converted": 8}
+    checks = {"_check": 60, "_check_compressed": 20, "_check_converted": 10}
     return [
         _kind("tokens", _make_tokens, ("x.bin", "x.idx", "x.meta.json"), check=check_tokens),
         _kind("token_input", _make_tokens, ("raw/*",), _build, weight=1),
