@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.attack.raw_data import sentence
-from tests.converters.megatron.test_kill_tokens import write_chats, write_texts
+from tests.converters.megatron.test_ended_builds import write_chats, write_texts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TOKENIZER = str(EXAMPLES / "tokenizer/tokenizer.json")
