@@ -59,9 +59,8 @@ def test_a_page_makes_nothing_of_them(count: int) -> None:
         page = render_lake_page(
             [pages.hostile(text) for text in texts], title=texts[0], told={"dedup": texts[0]}
         )
-        for mark in ("<script", "</script", "<img", "<svg", "<!--", "<iframe", "<style"):
+        for mark in (b"<script", b"</script", b"<img", b"<svg", b"<!--", b"<iframe", b"<style"):
             assert page.lower().count(mark) == harmless.lower().count(mark), (mark, texts)
-        page.encode()
 
 
 @pytest.mark.parametrize("count", COUNTS)

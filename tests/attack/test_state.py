@@ -1,4 +1,4 @@
-"""Two runs into one folder, and state that is locked, corrupt or deleted: clean ends, whole results."""
+"""Two runs into one folder; state that is locked, damaged or deleted: clean ends, whole results."""
 
 import os
 import random
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.attack.kills import tree
-from tests.attack.raw_data import ROWS, lines
+from tests.attack.raw_data import lines, sentence
 
 SEED = int(os.environ.get("ATTACK_SEED", "1"))
 RUN = ("run", "raw", "--out", "o", "--yes")
@@ -27,7 +27,8 @@ class Place:
         self.folder = folder
         for name in ("raw", "lake/one", "lake/two"):
             (folder / name).mkdir(parents=True)
-            (folder / name / "s.jsonl").write_bytes(lines(ROWS) * 40)
+            rows = [{"question": f"What is {n}?", "answer": sentence(n)} for n in range(2000)]
+            (folder / name / "s.jsonl").write_bytes(lines(rows))
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
