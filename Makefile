@@ -5,6 +5,9 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(she
 	$(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
 VENV ?= .venv
 PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist worksteal
+# How much of 100,000 damaged inputs and 300 kills `test-attack` runs, and the seed of both.
+ATTACK_SHARE ?= 0.1
+ATTACK_SEED ?= 1
 # The trainers' own environments, about 2 GB each.
 PEERS ?= .peers
 
@@ -19,7 +22,7 @@ TORCHREC := torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0
 # Where nothing may be cached, the tests are compiled anew by every process of theirs: some ten seconds each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-more test-long test-peers studio review-picture lake-picture lint format types imports check protos graph clean
+.PHONY: help demo test test-more test-long test-attack test-peers studio review-picture lake-picture lint format types imports check protos graph clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -32,10 +35,13 @@ test: $(VENV)/.dev.stamp ## the test suite: a few minutes on two cores
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-more: $(VENV)/.dev.stamp ## what CI runs besides: the wheel, the served graph, slower properties
-	$(BIN)/python -m pytest $(PYTEST_ARGS) --all-examples -m "(more or hypothesis) and not long"
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --all-examples -m "(more or hypothesis) and not long and not attack"
 
-test-long: $(VENV)/.dev.stamp ## kills, fuzz and big inputs
+test-long: $(VENV)/.dev.stamp ## big inputs and long comparisons
 	$(BIN)/python -m pytest -m long
+
+test-attack: $(VENV)/.dev.stamp ## damaged inputs and kills: a tenth; ATTACK_SHARE=1 for all, ATTACK_SEED=n
+	ATTACK_SHARE=$(ATTACK_SHARE) ATTACK_SEED=$(ATTACK_SEED) $(BIN)/python -m pytest -n 2 -rP -m attack
 
 test-peers: $(VENV)/.dev.stamp ## exports read by the trainers themselves, in environments under PEERS
 	INGOT_PEERS=$(abspath $(PEERS)) $(BIN)/python -m pytest -m long tests/converters/export/test_peers.py

@@ -392,7 +392,7 @@ class _Meter:
         """Count a finished shard."""
         self.done += 1
         self.rows += shard["rows"]["read"]
-        self.records += shard["records"]["written"]
+        self.records += shard["records"].get("written", 0)  # a shard may have no row
         self.tick(0, 0)
         return shard
 

@@ -20,6 +20,7 @@ from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.chat.templates import load_template
 from ingot.converters.megatron.engines.engine import Engine, open_reference
 from ingot.converters.megatron.indexed_dataset import (
+    WRITTEN_CODES,
     IndexedDataSet,
     IntegerArray,
     index_paths,
@@ -236,6 +237,7 @@ def open_source(data: IndexedDataSet, folder: Path, loaded: "TokenizerFile") -> 
     where, meta = str(index_paths(data.prefix)[2]), data.meta
     try:
         options = BuildOptions.from_document(meta["options"])
+        _check_facts(meta)
         layout = InputLayout(kind=meta["kind"], columns=tuple(meta["columns"]))
         rules = DocumentRules.from_options(
             options,
@@ -356,6 +358,13 @@ def check_tokens(data: IndexedDataSet, largest_id: int) -> None:
                 problem = f"{name} {some[at]} at token {place + at:,}, the largest is {most}"
                 hint = "build the tokens again, or name the tokenizer they are from"
                 raise ConversionError(str(index_paths(prefix)[0]), problem, hint)
+
+
+def _check_facts(meta: dict[str, Any]) -> None:
+    """Raise TypeError where the type or the ids that were added are none."""
+    ids = [*meta["bos"], *meta["eos"], 0 if meta["eod_id"] is None else meta["eod_id"]]
+    if meta["dtype"] not in WRITTEN_CODES or any(type(one) is not int or one < 0 for one in ids):
+        raise TypeError(f"dtype {meta['dtype']!r:.40}, ids {ids!r:.80}")
 
 
 def _check_tokenizer(data: IndexedDataSet, loaded: "TokenizerFile") -> None:

@@ -79,7 +79,7 @@ def test_names_links_and_pipes_do_no_harm(rows, tmp_path):
     assert b"\x1b" not in page
 
 
-@pytest.mark.long
+@pytest.mark.attack
 def test_mappings_reach_no_file_of_others(rows, tmp_path):
     root, out = tmp_path / "lake", tmp_path / "out"
     put(root / "one" / "a.jsonl", rows())
@@ -98,7 +98,7 @@ def test_mappings_reach_no_file_of_others(rows, tmp_path):
         assert told == {"converted": 1, "failed": 1}, broken[:20]
 
 
-@pytest.mark.long
+@pytest.mark.attack
 @pytest.mark.skipif(os.geteuid() == 0 and not Path("/usr/bin/setpriv").exists(), reason="as root")
 def test_what_may_not_be_read_stops_nothing_else(rows, tmp_path):
     root, out = tmp_path / "lake", tmp_path / "out"
@@ -118,7 +118,7 @@ def test_what_may_not_be_read_stops_nothing_else(rows, tmp_path):
     assert "shut" in done.stdout.decode()
 
 
-@pytest.mark.long
+@pytest.mark.attack
 def test_sets_that_have_changed_places_come_to_an_end(rows, tmp_path):
     """Each was asked about the shape that the other has now, and no answer is remembered."""
     special, served = script("special"), script("served")

@@ -101,9 +101,9 @@ def asked_in_vain(model: Any, kills: list[float]) -> list[tuple[str, float]]:
     return again
 
 
-@pytest.mark.long
+@pytest.mark.attack
 def test_kills_at_random_moments_change_nothing(lake, model, tmp_path):
-    chance = random.Random(int(os.environ.get("INGOT_KILL_SEED", "11")))
+    chance = random.Random(int(os.environ.get("ATTACK_SEED", "11")))
     most = int(os.environ.get("INGOT_KILLS", "12"))
     whole = tmp_path / "whole"
     whole.mkdir()

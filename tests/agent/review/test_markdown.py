@@ -361,7 +361,7 @@ def many(count: int, text: str = "reason", **given: Any) -> dict[str, Any]:
 
 LIMITS = (8_192, 10_000, 20_000, COMMENT_LIMIT)
 COUNTS = [(limit, count) for count in (1, 2, 40) for limit in LIMITS]
-MANY = [pytest.param(limit, 500, marks=pytest.mark.long) for limit in LIMITS[1:3]]
+MANY = [pytest.param(limit, 500, marks=pytest.mark.attack) for limit in LIMITS[1:3]]
 
 
 @pytest.mark.parametrize("text", ["reason", "中文" * 300, "`" * 300, "@a " * 200])

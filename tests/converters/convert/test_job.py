@@ -400,6 +400,16 @@ def test_where_everything_is_filtered_the_result_is_empty_and_no_error(tmp_path:
     assert list((tmp_path / "out/records").iterdir()) == []
 
 
+@pytest.mark.usefixtures("small_shards")
+def test_a_shard_may_have_no_row(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "a.csv").write_text("id,text,n\n1,a,2\n")
+    (raw / "b.csv").write_text("id,text,n\n")
+    manifest = run(raw, tmp_path / "out").manifest
+    assert (manifest["rows"]["read"], manifest["records"]["written"]) == (1, 1)
+
+
 def test_where_every_row_is_rejected_nothing_is_committed(tmp_path: Path) -> None:
     write_rows(tmp_path / "raw.jsonl", [*pt_rows(3), "{"])
     with pytest.raises(ConversionError) as caught:

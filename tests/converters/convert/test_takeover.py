@@ -5,11 +5,7 @@ import math
 import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import tarfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -316,57 +312,3 @@ def test_a_file_without_stamp_gives_no_key(raw: Path) -> None:
     assert shard_key(source, source.files[:1])
     assert shard_key(source, bare) is None
     assert shard_key(source, [replace(bare[0], etag="x")])
-
-
-DRIVER = """
-import sys
-from pathlib import Path
-from ingot.converters import job
-from ingot.converters.mapping import bind
-from ingot.converters.sources import open_source
-if __name__ == "__main__":
-    job.SHARD_BYTES = 1
-    options = job.ConvertOptions(overwrite=True, workers=2)
-    print("ready", flush=True)
-    job.convert(open_source(sys.argv[1]), bind({"version": 2, "text": "text"}, ()),
-                Path(sys.argv[2]), options)
-"""
-
-
-@pytest.mark.long
-def test_killed_while_it_takes_over(tmp_path: Path) -> None:
-    rng = random.Random(4)
-    (tmp_path / "raw").mkdir()
-    for number in range(60):
-        lines = "".join(f'{{"text": "text {rng.random()}"}}\n' for _ in range(300))
-        (tmp_path / f"raw/{number:02}.jsonl").write_text(lines)
-    (tmp_path / "driver.py").write_text(DRIVER)
-
-    def started(out: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, str(tmp_path / "driver.py")]
-        process = subprocess.Popen(
-            [*command, str(tmp_path / "raw"), str(tmp_path / out)], stdout=subprocess.PIPE
-        )
-        assert process.stdout
-        assert process.stdout.readline()
-        return process
-
-    def finished(out: str) -> dict[str, bytes]:
-        with started(out) as process:
-            assert process.wait() == 0
-        return tree(tmp_path / out)
-
-    old = finished("old")
-    (tmp_path / "raw/30.jsonl").write_text('{"text": "changed"}\n')
-    (tmp_path / "raw/10.jsonl").unlink()
-    begun = time.monotonic()
-    new, seconds = finished("new"), time.monotonic() - begun
-    for _ in range(5):
-        shutil.rmtree(tmp_path / "out", ignore_errors=True)
-        shutil.copytree(tmp_path / "old", tmp_path / "out")
-        for _ in range(3):
-            with started("out") as process:
-                time.sleep(rng.uniform(0, seconds))
-                process.send_signal(signal.SIGKILL)
-            assert tree(tmp_path / "out") in (old, new)
-        assert finished("out") == new

@@ -189,6 +189,8 @@ def edited(prefix: Path, **facts: Any) -> Path:
         ({"options": "gone"}, "does not say how the data set was built"),
         ({"options": {"min_chars": 9, "max_chars": 1}}, "`min_chars` is above `max_chars`"),
         ({"kind": "sft"}, "does not say how"),
+        ({"dtype": "uint1v"}, "does not say how"),
+        ({"bos": ["x"]}, "does not say how"),
         ({"tokenizer": {"sha256": "00"}}, "built with another tokenizer"),
     ],
 )

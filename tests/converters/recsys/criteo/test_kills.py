@@ -3,14 +3,11 @@ bytes of a run that nobody disturbed, and leaves nothing else behind.
 """
 
 import json
-import random
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +49,6 @@ class Scene:
         self.check()
         return int(told)
 
-    @cached_property
-    def seconds(self) -> float:
-        """That a whole run takes."""
-        started = time.monotonic()
-        self.start().communicate()
-        passed = time.monotonic() - started
-        self.check()
-        return passed
-
     def check(self) -> None:
         """What the next run makes of it; the destination is empty afterwards."""
         before = tree(self.out) if self.out.exists() else self.expected
@@ -82,7 +70,7 @@ class Scene:
         return "begun"
 
 
-@pytest.mark.long
+@pytest.mark.attack
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_killed_at_any_change(quick: Path, way: dict[str, Any]) -> None:
     """At a change of every kind, thirty spread over the run, some of them twice."""
@@ -100,28 +88,3 @@ def test_killed_at_any_change(quick: Path, way: dict[str, Any]) -> None:
         scene.check()
     print(dict(cuts))  # noqa: T201 - where the cuts fell, shown with `-rP`
     assert {"begun", "read", "column"} <= cuts.keys()
-
-
-@pytest.mark.long
-def test_fifty_kills(tmp_path: Path) -> None:
-    """At random moments of runs of some seconds."""
-    moments, cuts = random.Random(7), Counter[str]()
-    scenes = [
-        Scene(folder, 5_000, block_bytes=1 << 18, bucket_rows=1000, threads=2, **way)
-        for number, way in enumerate(WAYS)
-        if (folder := tmp_path / str(number)).mkdir() is None
-    ]
-    for number in range(120):
-        scene = scenes[number % len(scenes)]
-        moment = moments.uniform(0.3, 1) * scene.seconds
-        process = scene.start()
-        time.sleep(moment)
-        process.kill()
-        process.communicate()
-        cuts[scene.reached() if process.returncode else "ended"] += 1
-        scene.check()
-        if cuts.total() - cuts["ended"] == 50:
-            break
-    print(dict(cuts))  # noqa: T201
-    assert cuts.total() - cuts["ended"] == 50
-    assert cuts["nothing"] < 25

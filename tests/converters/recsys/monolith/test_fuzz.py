@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.monolith.contract import DEADBEEF
@@ -58,7 +57,7 @@ from tests.converters.recsys.monolith.wire.comparing import (
     found,
 )
 
-QUICK, LONG = 800, 100_000
+QUICK = 800
 WARM: Final = 100
 SLOW: Final = 30.0  # seconds of a stream of a few hundred bytes
 MAKERS = {"example": example, "examplebatch": batch, "instance": instance}
@@ -403,22 +402,3 @@ def test_damaged_compressed_streams_end_in_rows_or_in_an_error():
 
 def test_damaged_streams_are_converted_or_told_to_the_last_row():
     _run(_check_converted, range(QUICK // 10))
-
-
-@pytest.mark.long
-def test_very_many_damaged_streams_are_converted_or_told_to_the_last_row(record_property):
-    ends = _run(_check_converted, range(QUICK, QUICK + LONG // 20))
-    record_property("ends", dict(ends))
-
-
-@pytest.mark.long
-def test_very_many_damaged_streams_are_read_to_the_last_byte(record_property):
-    ends = _run(_check, range(QUICK, QUICK + LONG))
-    record_property("ends", dict(ends))
-    assert ends["rows"] > LONG / 3
-
-
-@pytest.mark.long
-def test_very_many_damaged_compressed_streams_end_in_rows_or_in_an_error(record_property):
-    ends = _run(_check_compressed, range(QUICK, QUICK + LONG // 5))
-    record_property("ends", dict(ends))
