@@ -18,7 +18,7 @@ from pyarrow import types
 
 from ingot.converters.columnar.checks import is_valid_batch
 from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
-from ingot.converters.output.worker_pool import Inbox, Send
+from ingot.converters.output.worker_pool import NOTHING, Inbox, Send
 
 PARQUET: Final = b"PAR1"
 _MOST_FOOTER: Final = 256 << 20
@@ -72,9 +72,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class SentBatch:
-    """A batch as an Arrow stream, and whether each of its values fits to its type."""
+    """A batch: the bytes of its Arrow stream, and whether each value fits to its type."""
 
-    data: bytes
+    size: int
     valid: bool
 
 
@@ -86,7 +86,8 @@ class WantedBytes:
     size: int
 
 
-Reply: TypeAlias = Facts | SentBatch | WantedBytes | Exception | None
+# What is sent, and the bytes behind it.
+Reply: TypeAlias = tuple[Facts | SentBatch | Exception | None, memoryview]
 
 
 def decode_files(inbox: Inbox, send: Send) -> int:
@@ -99,22 +100,22 @@ def decode_files(inbox: Inbox, send: Send) -> int:
         if isinstance(asked, CloseFile):
             decoder.close()
         else:
-            send(_reply(decoder, asked))
+            send(*_reply(decoder, asked))
     return 0
 
 
 def _reply(decoder: "_Decoder", asked: object) -> Reply:
     try:
         if isinstance(asked, OpenFile):
-            return decoder.open(asked)
+            return decoder.open(asked), NOTHING
         if isinstance(asked, ReadRows):
             decoder.read(asked)
         return decoder.next_batch()
     except SourceError as error:
-        return error
+        return error, NOTHING
     except Exception as error:  # noqa: BLE001 - the parent raises it
         error.add_note(traceback.format_exc())
-        return error
+        return error, NOTHING
 
 
 class _AskedFile(io.RawIOBase):
@@ -152,7 +153,7 @@ class _Decoder:
         self._items, self._send = items, send
         self._source: Any = None
         self._where = ""
-        self._batches: Iterator[SentBatch] = iter(())
+        self._batches: Iterator[Reply] = iter(())
 
     def open(self, asked: OpenFile) -> Facts:
         """Open another file."""
@@ -186,9 +187,9 @@ class _Decoder:
         """Begin to read rows."""
         self._batches = self._sent_batches(asked)
 
-    def next_batch(self) -> SentBatch | None:
+    def next_batch(self) -> Reply:
         """The batch that follows, None behind the last."""
-        return next(self._batches, None)
+        return next(self._batches, (None, NOTHING))
 
     def close(self) -> None:
         """Let go of the file and of the memory."""
@@ -199,7 +200,7 @@ class _Decoder:
             self._source = None
             pa.default_memory_pool().release_unused()
 
-    def _sent_batches(self, asked: ReadRows) -> Iterator[SentBatch]:
+    def _sent_batches(self, asked: ReadRows) -> Iterator[Reply]:
         batches = self._decoded_batches(asked)
         number = 0
         while True:
@@ -213,8 +214,8 @@ class _Decoder:
                 most = max(most, -(-batch.num_rows // _MOST_PARTS))
             for start in range(0, batch.num_rows, most):
                 with translate_read_errors(self._where):
-                    sent = SentBatch(_stream_bytes(batch.slice(start, most)), valid)
-                yield sent
+                    data = _stream_bytes(batch.slice(start, most))
+                yield SentBatch(len(data), valid), data
             number += 1
 
     def _decoded_batches(self, asked: ReadRows) -> Iterator[pa.RecordBatch]:
@@ -301,14 +302,13 @@ def _check_footer(source: Any, asked: OpenFile) -> None:  # noqa: ANN401 - of Ar
     source.seek(0)
 
 
-def _stream_bytes(batch: pa.RecordBatch) -> bytes:
+def _stream_bytes(batch: pa.RecordBatch) -> memoryview:
     """A batch as an Arrow stream; the file's own metadata may be long, and stay."""
     batch = batch.replace_schema_metadata(None)
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, batch.schema) as writer:
         writer.write_batch(batch)
-    data: bytes = out.getvalue().to_pybytes()
-    return data
+    return memoryview(out.getvalue())
 
 
 def _longest_value(column: pa.Array) -> int:

@@ -83,21 +83,18 @@ class ParquetFile:
         self.schema, self.columns, self.groups = facts.schema, facts.columns, facts.groups
 
     def batches(
-        self,
-        rows: int,
-        groups: Sequence[int] | None = None,
-        columns: Sequence[str] | None = None,
+        self, rows: int, groups: Sequence[int] | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[ValidBatch]:
         """Checked batches of at most so many rows; from the second on, one is decoded ahead.
 
         They are read one after another: who asks again gives up those asked for before.
         """
         self._settle()
-        reply: SentBatch | None = self._ask(ReadRows(rows, groups, columns))
-        while reply is not None:
-            yield pa.ipc.open_stream(reply.data).read_next_batch(), reply.valid
-            reply = self._receive() if self._owed else self._ask(NextBatch())
-            if reply is not None:
+        batch: ValidBatch | None = self._ask(ReadRows(rows, groups, columns))
+        while batch is not None:
+            yield batch
+            batch = self._receive() if self._owed else self._ask(NextBatch())
+            if batch is not None:
                 self._send(NextBatch())
 
     def close(self) -> None:
@@ -137,7 +134,11 @@ class ParquetFile:
 
     def _next_message(self) -> Any:  # noqa: ANN401
         try:
-            return self._process.received.recv()
+            message = self._process.received.recv()
+            if not isinstance(message, SentBatch):
+                return message
+            data = self._process.receive_bytes(message.size)
+            return pa.ipc.open_stream(data).read_next_batch(), message.valid
         except (EOFError, OSError):
             code = self._process.process.wait()
         how = f"by signal {-code}" if code < 0 else f"with status {code}"
@@ -177,10 +178,16 @@ def _give_back(process: WorkerProcess) -> None:
     process.end()
 
 
+def _forget() -> None:
+    _idle.clear()
+    _lock.release()
+
+
 @atexit.register
 def _end_idle() -> None:
     while _idle:
         _idle.pop().end()
 
 
-os.register_at_fork(after_in_child=_idle.clear)  # they serve the parent
+# A child of a fork has processes of its own: these serve its parent.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget)
