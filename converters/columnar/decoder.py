@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
@@ -313,11 +314,13 @@ def _stream_bytes(batch: pa.RecordBatch) -> memoryview:
 
 def _longest_value(column: pa.Array) -> int:
     """The bytes of the longest value in the dictionaries of an array."""
-    import pyarrow.compute as pc
-
     kind = column.type
     if types.is_dictionary(kind):
-        return int(pc.max(pc.binary_length(column.dictionary)).as_py() or 0)
+        wide = types.is_large_string(kind.value_type) or types.is_large_binary(kind.value_type)
+        values = column.dictionary
+        ends = np.frombuffer(values.buffers()[1] or b"", np.int64 if wide else np.int32)
+        lengths = np.diff(ends[values.offset : values.offset + len(values) + 1])
+        return int(lengths.max(initial=0))
     if types.is_struct(kind):
         inner = [column.field(number) for number in range(kind.num_fields)]
     elif types.is_map(kind):
