@@ -9,7 +9,7 @@ import os
 import resource
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ _LEAST_BUFFER: Final = 16 << 10
 _MOST_BUFFER: Final = 8 << 20
 """Bytes of the file that are held, of all columns and of one."""
 _DECODED_BYTES: Final = 32 << 20  # of a batch, however often its rows share a long value
+_DICTIONARY_ROWS: Final = 256
 _MOST_PARTS: Final = 16  # of a batch that is larger; each part has the whole of a dictionary
 _MEMORY: Final = 768 << 20
 _GROWTH: Final = 4  # a file may need more: so often what a row group of it has as stored
@@ -45,11 +46,15 @@ class OpenFile:
 
 @dataclass(frozen=True, slots=True)
 class ReadRows:
-    """Asks for the first batch of the open file, at most so many rows in each."""
+    """Asks for the first batch of the open file, at most so many rows in each.
+
+    With `size` batches have about so many bytes, going by the sizes of the columns.
+    """
 
     rows: int
     groups: Sequence[int] | None
     columns: Sequence[str] | None
+    size: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,24 +229,46 @@ class _Decoder:
         groups = range(self._metadata.num_row_groups) if asked.groups is None else asked.groups
         columns = None if asked.columns is None else list(asked.columns)
         how: dict[str, Any] = {"columns": columns, "use_threads": False}
-        if not any(self._long_dictionaries(group, asked) for group in groups):
+        alike = asked.size is None
+        if alike and not any(self._long_dictionaries(group, asked) for group in groups):
             yield from self._file.iter_batches(asked.rows, row_groups=groups, **how)
             return
         for group in groups:
-            rows = self._rows_by_dictionary(group, asked)
+            few = asked if alike else replace(asked, rows=self._rows_by_size(group, asked))
+            rows = self._rows_by_dictionary(group, few)
             yield from self._file.iter_batches(rows, row_groups=[group], **how)
+
+    def _chunks(self, group: int, asked: ReadRows) -> list[pq.ColumnChunkMetaData]:
+        """What the footer says of the columns of a group that are asked for."""
+        facts = self._metadata.row_group(group)
+        chunks = [facts.column(number) for number in range(facts.num_columns)]
+        if asked.columns is None:
+            return chunks
+        names = {*asked.columns}
+        return [
+            one
+            for one in chunks
+            if not names.isdisjoint((one.path_in_schema, one.path_in_schema.split(".")[0]))
+        ]
+
+    def _rows_by_size(self, group: int, asked: ReadRows) -> int:
+        """How many rows of a group have about the size that is asked for, by the footer."""
+        chunks, count = self._chunks(group, asked), self._metadata.row_group(group).num_rows
+        size = sum(one.total_uncompressed_size for one in chunks)
+        rows = max(1, (asked.size or 0) * max(1, count) // max(1, size))
+        if any(one.has_dictionary_page for one in chunks):  # where equal texts are stored once
+            rows = min(rows, _DICTIONARY_ROWS)
+        return int(min(rows, asked.rows))
 
     def _long_dictionaries(self, group: int, asked: ReadRows) -> list[str]:
         """The columns of a group whose values may need more than `_DECODED_BYTES` in a batch."""
-        facts = self._metadata.row_group(group)
-        chunks = [facts.column(number) for number in range(facts.num_columns)]
+        most = min(asked.rows, self._metadata.row_group(group).num_rows)
         return [
             one.path_in_schema
-            for one in chunks
+            for one in self._chunks(group, asked)
             if one.has_dictionary_page
             and one.physical_type == "BYTE_ARRAY"
-            and (asked.columns is None or one.path_in_schema.split(".")[0] in asked.columns)
-            and min(asked.rows, facts.num_rows) * one.total_uncompressed_size > _DECODED_BYTES
+            and most * one.total_uncompressed_size > _DECODED_BYTES
         ]
 
     def _rows_by_dictionary(self, group: int, asked: ReadRows) -> int:
@@ -253,14 +280,14 @@ class _Decoder:
         paths = self._long_dictionaries(group, asked)
         if not paths:
             return asked.rows
-        facts = self._metadata.row_group(group)
-        chunks = [facts.column(number) for number in range(facts.num_columns)]
+        count = self._metadata.row_group(group).num_rows
         probe = self._reader(paths)
         batch = next(
             probe.iter_batches(1, row_groups=[group], columns=paths, use_threads=False), None
         )
         longest = [_longest_value(column) for column in batch.columns] if batch else [0]
-        each = max(one.num_values for one in chunks) / max(1, facts.num_rows) * max(longest)
+        values = max(one.num_values for one in self._chunks(group, asked))
+        each = values / max(1, count) * max(longest)
         return (
             asked.rows
             if each * asked.rows <= _DECODED_BYTES

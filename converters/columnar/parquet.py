@@ -31,7 +31,7 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.output.worker_pool import WorkerProcess
 
 _SPOOL_BYTES: Final = 64 << 20  # a file without random access is held in memory, then on disk
-_MOST_IDLE: Final = 2
+_MOST_IDLE: Final = 8
 
 # A batch, and whether each of its values fits to its type (False: not known, or not each).
 ValidBatch: TypeAlias = tuple[pa.RecordBatch, bool]
@@ -83,14 +83,20 @@ class ParquetFile:
         self.schema, self.columns, self.groups = facts.schema, facts.columns, facts.groups
 
     def batches(
-        self, rows: int, groups: Sequence[int] | None = None, columns: Sequence[str] | None = None
+        self,
+        rows: int,
+        groups: Sequence[int] | None = None,
+        columns: Sequence[str] | None = None,
+        size: int | None = None,
     ) -> Iterator[ValidBatch]:
-        """Checked batches of at most so many rows; from the second on, one is decoded ahead.
+        """Checked batches of at most so many rows (with `size`, about so many bytes).
+
+        From the second on, one is decoded ahead.
 
         They are read one after another: who asks again gives up those asked for before.
         """
         self._settle()
-        batch: ValidBatch | None = self._ask(ReadRows(rows, groups, columns))
+        batch: ValidBatch | None = self._ask(ReadRows(rows, groups, columns, size))
         while batch is not None:
             yield batch
             batch = self._receive() if self._owed else self._ask(NextBatch())
