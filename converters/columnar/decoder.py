@@ -26,8 +26,13 @@ _MOST_FOOTER: Final = 256 << 20
 _BUFFERS: Final = 64 << 20
 _LEAST_BUFFER: Final = 16 << 10
 _MOST_BUFFER: Final = 8 << 20
-"""Bytes of the file that are held, of all columns and of one."""
+_PROBE_BUFFER: Final = 64 << 10
+"""Bytes of the file that are held, of all columns and of one; of one whose dictionary is read."""
 _DECODED_BYTES: Final = 32 << 20  # of a batch, however often its rows share a long value
+# Where batches are to have a size, rows are decoded few at a time and put together by their own:
+# the sizes in a file are those of all rows of a row group together, and say nothing at all where
+# equal texts are stored once.
+_FEW_BYTES: Final = 256 << 10
 _DICTIONARY_ROWS: Final = 256
 _MOST_PARTS: Final = 16  # of a batch that is larger; each part has the whole of a dictionary
 _MEMORY: Final = 768 << 20
@@ -46,15 +51,12 @@ class OpenFile:
 
 @dataclass(frozen=True, slots=True)
 class ReadRows:
-    """Asks for the first batch of the open file, at most so many rows in each.
-
-    With `size` batches have about so many bytes, going by the sizes of the columns.
-    """
+    """Asks for the first batch of the open file, with at most so many rows and bytes in each."""
 
     rows: int
     groups: Sequence[int] | None
     columns: Sequence[str] | None
-    size: int | None
+    size: int | None  # None: not known before the rows are decoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,21 +173,21 @@ class _Decoder:
             _check_footer(self._source, asked)
         with translate_read_errors(asked.where, "cannot read its Parquet footer"):
             self._metadata = pq.read_metadata(self._source)
-            self._file = self._reader()
+            self._file = self._reader(_MOST_BUFFER)
             groups = [self._metadata.row_group(n) for n in range(self._metadata.num_row_groups)]
             sizes = tuple((group.num_rows, group.total_byte_size) for group in groups)
             schema = self._file.schema_arrow
         _limit_memory(_MEMORY + _GROWTH * asked.size // max(1, len(sizes)))
         return Facts(schema, self._metadata.num_columns, sizes)
 
-    def _reader(self, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    def _reader(self, most: int, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
         """A reader that holds buffers of the columns, not a row group of them."""
         size = _BUFFERS // max(1, self._metadata.num_columns)
         return pq.ParquetFile(
             self._source,
             metadata=self._metadata,
             read_dictionary=list(dictionaries),
-            buffer_size=max(_LEAST_BUFFER, min(size, _MOST_BUFFER)),
+            buffer_size=max(_LEAST_BUFFER, min(size, most)),
             pre_buffer=False,
         )
 
@@ -234,9 +236,12 @@ class _Decoder:
             yield from self._file.iter_batches(asked.rows, row_groups=groups, **how)
             return
         for group in groups:
-            few = asked if alike else replace(asked, rows=self._rows_by_size(group, asked))
+            few = asked if alike else replace(asked, rows=self._few_rows(group, asked))
             rows = self._rows_by_dictionary(group, few)
-            yield from self._file.iter_batches(rows, row_groups=[group], **how)
+            batches = self._file.iter_batches(rows, row_groups=[group], **how)
+            if asked.size is not None:
+                batches = _coalesce_batches(batches, asked.rows, asked.size)
+            yield from batches
 
     def _chunks(self, group: int, asked: ReadRows) -> list[pq.ColumnChunkMetaData]:
         """What the footer says of the columns of a group that are asked for."""
@@ -251,14 +256,14 @@ class _Decoder:
             if not names.isdisjoint((one.path_in_schema, one.path_in_schema.split(".")[0]))
         ]
 
-    def _rows_by_size(self, group: int, asked: ReadRows) -> int:
-        """How many rows of a group have about the size that is asked for, by the footer."""
+    def _few_rows(self, group: int, asked: ReadRows) -> int:
+        """Rows of a group that have about `_FEW_BYTES`, going by the sizes of their columns."""
         chunks, count = self._chunks(group, asked), self._metadata.row_group(group).num_rows
         size = sum(one.total_uncompressed_size for one in chunks)
-        rows = max(1, (asked.size or 0) * max(1, count) // max(1, size))
-        if any(one.has_dictionary_page for one in chunks):  # where equal texts are stored once
+        rows: int = max(1, _FEW_BYTES * max(1, count) // max(1, size))
+        if any(one.has_dictionary_page for one in chunks):
             rows = min(rows, _DICTIONARY_ROWS)
-        return int(min(rows, asked.rows))
+        return min(rows, asked.rows)
 
     def _long_dictionaries(self, group: int, asked: ReadRows) -> list[str]:
         """The columns of a group whose values may need more than `_DECODED_BYTES` in a batch."""
@@ -281,7 +286,7 @@ class _Decoder:
         if not paths:
             return asked.rows
         count = self._metadata.row_group(group).num_rows
-        probe = self._reader(paths)
+        probe = self._reader(_PROBE_BUFFER, paths)
         batch = next(
             probe.iter_batches(1, row_groups=[group], columns=paths, use_threads=False), None
         )
@@ -293,6 +298,31 @@ class _Decoder:
             if each * asked.rows <= _DECODED_BYTES
             else max(1, int(_DECODED_BYTES / each))
         )
+
+
+def _coalesce_batches(
+    few: Iterator[pa.RecordBatch], most_rows: int, most_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """Batches of about `most_bytes`, and no more than `most_rows`."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in few:
+        if held and (rows + batch.num_rows > most_rows or size + batch.nbytes > most_bytes):
+            yield _concat_batches(held)
+            held, rows, size = [], 0, 0
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        del batch  # it may be the one that does not fit into the memory twice
+    if held:
+        yield _concat_batches(held)
+
+
+def _concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (together,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return together
 
 
 def _limit_memory(size: int) -> None:

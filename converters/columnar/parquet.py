@@ -89,7 +89,7 @@ class ParquetFile:
         columns: Sequence[str] | None = None,
         size: int | None = None,
     ) -> Iterator[ValidBatch]:
-        """Checked batches of at most so many rows (with `size`, about so many bytes).
+        """Checked batches of at most so many rows, and about `size` bytes if that is given.
 
         From the second on, one is decoded ahead.
 

@@ -274,8 +274,6 @@ def translate_read_errors(file: InputFile) -> Iterator[None]:
     """Translate what the readers say about a file."""
     try:
         yield
-    except UnicodeDecodeError as error:
-        raise _read_error(file, "a name in it is no UTF-8") from error
     except (pa.ArrowException, OSError) as error:
         # The operating system's own errors carry a number; Arrow's do not.
         raise _read_error(file, getattr(error, "strerror", None) or str(error)) from error

@@ -31,9 +31,6 @@ from ingot.converters.records.readers import read_batches
 
 BATCH_BYTES: Final = 4 << 20  # of decoded text
 JSONL_ROWS: Final = 1_024
-# Rows are decoded few at a time and put together by their size: the sizes in a file are those of
-# all rows of a row group together, and say nothing at all where equal texts are stored once.
-_DECODED_BYTES: Final = 256 << 10
 _WAITING: Final = 4  # decoded batches per row group that is read ahead
 _LOOK_SECONDS: Final = 0.1
 
@@ -85,32 +82,8 @@ class _RowGroup:
     def batches(self) -> Iterator[pa.RecordBatch]:
         columns = list(dict.fromkeys(self.layout.columns))
         with translate_read_errors(self.file), open_file(self.file) as parquet:
-            few = parquet.batches(self.batch_size, [self.group], columns, _DECODED_BYTES)
-            for batch in _coalesce_batches((batch for batch, _ in few), self.batch_size):
+            for batch, _ in parquet.batches(self.batch_size, [self.group], columns, BATCH_BYTES):
                 yield batch.select(list(self.layout.columns))
-
-
-def _coalesce_batches(few: Iterator[pa.RecordBatch], batch_size: int) -> Iterator[pa.RecordBatch]:
-    """Batches of about `BATCH_BYTES`, and no more than `batch_size` rows."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in few:
-        if held and (rows + batch.num_rows > batch_size or size + batch.nbytes > BATCH_BYTES):
-            yield _concat_batches(held)
-            held, rows, size = [], 0, 0
-        held.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        del batch  # it may be the one that does not fit into the memory twice
-    if held:
-        yield _concat_batches(held)
-
-
-def _concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    (together,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return together
 
 
 def _ordered_batches(jobs: list[_RowGroup], ahead: int) -> Iterator[tuple[int, pa.RecordBatch]]:
