@@ -29,6 +29,7 @@ Task = TypeVar("Task")
 Done = TypeVar("Done")
 _ORPHANED: Final = 1
 _START: Final = "import os; from ingot.converters.output.worker_pool import main; os._exit(main())"
+NOTHING: Final = memoryview(b"")
 _PACKAGES: Final = Path(ingot.__file__).parents[1]
 
 
@@ -62,8 +63,8 @@ class Inbox:
 class Send(Protocol):
     """Sends to the parent, from any thread."""
 
-    def __call__(self, message: Any) -> None:  # noqa: ANN401
-        """Send one message."""
+    def __call__(self, message: Any, data: memoryview = NOTHING) -> None:  # noqa: ANN401
+        """Send one message, and bytes behind it for which it is worth to make no copies."""
 
 
 Serve: TypeAlias = Callable[[Inbox, Send], int]  # what a process does; returns its exit status
@@ -77,10 +78,12 @@ def main() -> int:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     lock = threading.Lock()
 
-    def send(message: object) -> None:
+    def send(message: object, data: memoryview = NOTHING) -> None:
         try:
             with lock:
                 out.send(message)
+                while data:
+                    data = data[os.write(out.fileno(), data) :]
         except BrokenPipeError:
             os._exit(_ORPHANED)
 
@@ -121,6 +124,17 @@ class WorkerProcess:
         """Send a message; a process that is gone is found out by the end of what it sends."""
         with contextlib.suppress(OSError):
             self._sent.send(message)
+
+    def receive_bytes(self, size: int) -> bytearray:
+        """The bytes that were sent behind a message. Raises EOFError."""
+        data = bytearray(size)
+        left = memoryview(data)
+        while left:
+            count = os.readv(self.received.fileno(), [left])
+            if not count:
+                raise EOFError
+            left = left[count:]
+        return data
 
     def end(self, seconds: float = 0) -> None:
         """End the process, after so many seconds if it does not end by itself."""

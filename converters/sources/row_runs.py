@@ -12,6 +12,8 @@ from itertools import accumulate, islice, pairwise
 
 import pyarrow as pa
 
+from ingot.converters.columnar.checks import is_valid_batch
+from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import SourceFile, SourceSpec
@@ -220,10 +222,9 @@ def _parquet_runs(file: SourceFile, count: int, chance: random.Random) -> list[R
     """Runs that begin with a row group; of a file of few groups they go through whole groups."""
     with (
         file.place.open() as stream,
-        columnar_files.open_parquet(stream, str(file.place)) as opened,
+        open_parquet(stream, str(file.place)) as opened,
     ):
-        groups = range(opened.metadata.num_row_groups)
-        sizes = [opened.metadata.row_group(number).num_rows for number in groups]
+        sizes = [rows for rows, _ in opened.groups]
     firsts = [0, *accumulate(sizes)]
     return [
         RowRun(
@@ -264,7 +265,7 @@ def _arrow_runs(file: SourceFile, count: int, chance: random.Random) -> list[Row
         number = bisect_right(starts, row) - 1
         with translate_read_errors(where):
             piece = batches[number].slice(row - starts[number], _MOST_RUN_ROWS)
-            columnar_files.is_valid_batch(piece, number, where)
+            is_valid_batch(piece, number, where)
             yield RowChunk(values=batch_rows(piece, names)[0])
 
     picked = _pick_evenly(starts[-1], count, chance)

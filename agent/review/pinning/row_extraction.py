@@ -41,10 +41,11 @@ from ingot.agent.review.pinning.sample_redaction import (
     spell_row,
     whole_file_unit,
 )
+from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.errors import translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts
-from ingot.converters.sources.formats.columnar_files import open_ipc, open_parquet, valid_batches
+from ingot.converters.sources.formats.columnar_files import open_ipc, valid_batches
 from ingot.converters.sources.formats.json_documents import fold_table, read_json_document
 from ingot.converters.sources.formats.json_rows import RowRoot, compile_root
 from ingot.converters.sources.formats.row_chunks import BrokenRow
@@ -58,16 +59,15 @@ _PLAIN = (bool, dt.date, dt.time, dt.timedelta, decimal.Decimal)
 
 def _parquet_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Table:
     """Return the rows of these numbers, in order, without the file's own metadata."""
-    with open_parquet(stream, where) as file, translate_read_errors(where):
+    with open_parquet(stream, where) as file:
         parts: list[pa.RecordBatch] = []
         start = 0
-        for group in range(file.num_row_groups):
-            stop = start + file.metadata.row_group(group).num_rows
-            if any(start <= number < stop for number in numbers):
-                batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False)
+        for group, (rows, _) in enumerate(file.groups):
+            if any(start <= number < start + rows for number in numbers):
+                batches = (batch for batch, _ in file.batches(_BATCH_ROWS, [group]))
                 parts += _take_rows(batches, numbers, start)
-            start = stop
-        return _join_batches(parts, file.schema_arrow)
+            start += rows
+        return _join_batches(parts, file.schema)
 
 
 def _take_rows(

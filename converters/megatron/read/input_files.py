@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from ingot.converters.columnar.parquet import ParquetFile, open_parquet
 from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.records.readers import kind_of_schema, read_batches
 
@@ -108,9 +108,11 @@ def _stamp_file(name: str, path: Path) -> InputFile:
     )
 
 
-def open_file(file: InputFile) -> pa.NativeFile:
-    """A file, whatever its name is made of; Arrow takes names as UTF-8 alone."""
-    return pa.OSFile(os.fsencode(file.path))
+@contextmanager
+def open_file(file: InputFile) -> Iterator[ParquetFile]:
+    """A Parquet file. Raises OSError and SourceError."""
+    with file.path.open("rb") as stream, open_parquet(stream, str(file.path)) as parquet:
+        yield parquet
 
 
 def plan_units(files: list[InputFile], *, whole_files: bool) -> list[Unit]:
@@ -131,25 +133,26 @@ def plan_units(files: list[InputFile], *, whole_files: bool) -> list[Unit]:
 
 
 def _unit_ranges(file: InputFile, whole: bool) -> Iterator[tuple[tuple[int, int] | None, int, int]]:
-    metadata = None if whole or file.bytes <= UNIT_BYTES else _read_footer(file)
-    if metadata is None or metadata.num_row_groups < 2:
+    counts = [] if whole or file.bytes <= UNIT_BYTES else _group_rows(file)
+    if len(counts) < 2:
         yield None, 0, file.bytes
         return
     begin, first_row, rows = 0, 0, 0
-    share = file.bytes / max(1, metadata.num_rows)
-    for group in range(metadata.num_row_groups):
-        rows += metadata.row_group(group).num_rows
-        if rows * share >= UNIT_BYTES or group == metadata.num_row_groups - 1:
+    share = file.bytes / max(1, sum(counts))
+    for group, count in enumerate(counts):
+        rows += count
+        if rows * share >= UNIT_BYTES or group == len(counts) - 1:
             yield (begin, group + 1), first_row, round(rows * share)
             begin, first_row, rows = group + 1, first_row + rows, 0
 
 
-def _read_footer(file: InputFile) -> pq.FileMetaData | None:
-    """The metadata; None where it is no Parquet file: reading it will say what is wrong."""
+def _group_rows(file: InputFile) -> list[int]:
+    """The rows of each row group; none of what is no Parquet file: reading says what is wrong."""
     try:
-        return pq.read_metadata(open_file(file))
-    except (pa.ArrowException, OSError):
-        return None
+        with open_file(file) as parquet:
+            return [rows for rows, _ in parquet.groups]
+    except (SourceError, OSError):
+        return []
 
 
 TEXT_COLUMNS: Final = ("text", "content", "doc")
@@ -189,8 +192,8 @@ def _file_layout(file: InputFile, text_cols: tuple[str, ...] | None) -> InputLay
     check_same_file(file)
     if file.path.suffix == ".jsonl":
         return _records_layout(_jsonl_kind(file), text_cols, file)
-    with translate_read_errors(file), open_file(file) as source, pq.ParquetFile(source) as parquet:
-        schema = parquet.schema_arrow
+    with translate_read_errors(file), open_file(file) as parquet:
+        schema = parquet.schema
     kind = kind_of_schema(schema)
     if kind is not None:
         return _records_layout(kind, text_cols, file)
@@ -271,8 +274,6 @@ def translate_read_errors(file: InputFile) -> Iterator[None]:
     """Translate what the readers say about a file."""
     try:
         yield
-    except UnicodeDecodeError as error:
-        raise _read_error(file, "a name in it is no UTF-8") from error
     except (pa.ArrowException, OSError) as error:
         # The operating system's own errors carry a number; Arrow's do not.
         raise _read_error(file, getattr(error, "strerror", None) or str(error)) from error

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ingot.converters.errors import SourceError
 from ingot.converters.megatron.read.input_files import (
@@ -32,11 +31,6 @@ from ingot.converters.records.readers import read_batches
 
 BATCH_BYTES: Final = 4 << 20  # of decoded text
 JSONL_ROWS: Final = 1_024
-# Rows are decoded few at a time and put together by their size: the sizes in a file are those of
-# all rows of a row group together, and say nothing at all where equal texts are stored once.
-_DECODED_BYTES: Final = 256 << 10
-_DICTIONARY_ROWS: Final = 256
-_PAGE_BYTES: Final = 1 << 20  # read at a time; else a whole column of a row group would be
 _WAITING: Final = 4  # decoded batches per row group that is read ahead
 _LOOK_SECONDS: Final = 0.1
 
@@ -61,11 +55,11 @@ def read_rows(
         check_same_file(file)
         return
     with translate_read_errors(file):
-        with open_file(file) as source, pq.ParquetFile(source) as parquet:
-            check_schema_fits(parquet.schema_arrow, layout, file)
-            metadata = parquet.metadata
-        groups = range(*(unit.row_groups or (0, metadata.num_row_groups)))
-        jobs = [_RowGroup(file, metadata, layout, group, batch_size) for group in groups]
+        with open_file(file) as parquet:
+            check_schema_fits(parquet.schema, layout, file)
+            counts = [rows for rows, _ in parquet.groups]
+        groups = range(*(unit.row_groups or (0, len(counts))))
+        jobs = [_RowGroup(file, counts[group], layout, group, batch_size) for group in groups]
         first, share = unit.first_row, unit.bytes / max(1, sum(job.rows for job in jobs))
         for group, batch in _ordered_batches(jobs, ahead):
             yield RowBatch(
@@ -80,69 +74,16 @@ class _RowGroup:
     """A row group that is to be decoded."""
 
     file: InputFile
-    metadata: pq.FileMetaData
+    rows: int
     layout: InputLayout
     group: int
     batch_size: int
 
-    @property
-    def rows(self) -> int:
-        count: int = self.metadata.row_group(self.group).num_rows
-        return count
-
     def batches(self) -> Iterator[pa.RecordBatch]:
-        with (
-            translate_read_errors(self.file),
-            open_file(self.file) as source,
-            pq.ParquetFile(
-                source, metadata=self.metadata, pre_buffer=False, buffer_size=_PAGE_BYTES
-            ) as parquet,
-        ):
-            few = parquet.iter_batches(
-                batch_size=self._few_rows(),
-                row_groups=[self.group],
-                columns=list(dict.fromkeys(self.layout.columns)),
-                use_threads=False,
-            )
-            for batch in _coalesce_batches(few, self.batch_size):
+        columns = list(dict.fromkeys(self.layout.columns))
+        with translate_read_errors(self.file), open_file(self.file) as parquet:
+            for batch, _ in parquet.batches(self.batch_size, [self.group], columns, BATCH_BYTES):
                 yield batch.select(list(self.layout.columns))
-
-    def _few_rows(self) -> int:
-        """Rows whose texts take about `_DECODED_BYTES`, going by the sizes of their columns."""
-        facts = self.metadata.row_group(self.group)
-        chunks = [facts.column(i) for i in range(facts.num_columns)]
-        own = [chunk for chunk in chunks if self._reads(chunk.path_in_schema)]
-        size = sum(chunk.total_uncompressed_size for chunk in own)
-        rows = max(1, _DECODED_BYTES * max(1, facts.num_rows) // max(1, size))
-        if any("DICTIONARY" in coding for chunk in own for coding in chunk.encodings):
-            rows = min(rows, _DICTIONARY_ROWS)
-        return int(min(rows, self.batch_size))
-
-    def _reads(self, path: str) -> bool:
-        return path in self.layout.columns or path.split(".")[0] in self.layout.columns
-
-
-def _coalesce_batches(few: Iterator[pa.RecordBatch], batch_size: int) -> Iterator[pa.RecordBatch]:
-    """Batches of about `BATCH_BYTES`, and no more than `batch_size` rows."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in few:
-        if held and (rows + batch.num_rows > batch_size or size + batch.nbytes > BATCH_BYTES):
-            yield _concat_batches(held)
-            held, rows, size = [], 0, 0
-        held.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        del batch  # it may be the one that does not fit into the memory twice
-    if held:
-        yield _concat_batches(held)
-
-
-def _concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    (together,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return together
 
 
 def _ordered_batches(jobs: list[_RowGroup], ahead: int) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -21,6 +21,7 @@ ValueConverter = Callable[[Any], Json]
 
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _EPOCH = dt.datetime(1970, 1, 1)
+_DAY_0 = dt.date(1970, 1, 1)
 
 
 class _NotTextError(Exception):
@@ -122,10 +123,8 @@ def _python_values(column: pa.Array) -> list[Any]:
 
 
 def _integer_time_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):
-        return pa.int64()
-    if pa.types.is_time32(kind):
-        return pa.int32()
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return pa.int32() if pa.types.is_time32(kind) or pa.types.is_date32(kind) else pa.int64()
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_integer_time_type(field.type)) for field in kind])
     if _is_list_type(kind):
@@ -202,6 +201,15 @@ def _iso_time(value: int, per_second: int, suffix: str) -> str:
     return f"{text}{_fraction_text(part, per_second)}{suffix}"
 
 
+def _iso_date(value: int | dt.date, per_day: int) -> str:
+    """ISO 8601 text of a date; keys of maps and values of inner dictionaries are dates already."""
+    try:
+        day = value if isinstance(value, dt.date) else _DAY_0 + dt.timedelta(value // per_day)
+    except OverflowError:
+        return str(value)
+    return day.isoformat()
+
+
 def _fraction_text(part: int, per_second: int) -> str:
     return f".{part:0{len(str(per_second)) - 1}d}".rstrip("0") if part else ""
 
@@ -259,7 +267,10 @@ _CONVERTERS: tuple[
     ),
     (pa.types.is_time, lambda kind: partial(_clock_text, per_second=_UNITS[kind.unit])),
     (pa.types.is_duration, lambda kind: partial(_duration_text, per_second=_UNITS[kind.unit])),
-    (pa.types.is_date, lambda _: lambda value: value.isoformat()),
+    (
+        pa.types.is_date,
+        lambda kind: partial(_iso_date, per_day=86_400_000 if pa.types.is_date64(kind) else 1),
+    ),
 )
 
 

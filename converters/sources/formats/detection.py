@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import orjson
 import pyarrow as pa
 
+from ingot.converters.columnar.decoder import PARQUET
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceSpec
@@ -87,7 +88,7 @@ def _is_arrow_head(head: bytes) -> bool:
 
 def parquet_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
     """Return the facts of a Parquet file. Raises SourceError."""
-    if not seen.head.startswith(columnar_files.PARQUET):
+    if not seen.head.startswith(PARQUET):
         return None
     where = str(entry.place)
     with entry.place.open() as raw:

@@ -118,7 +118,7 @@ def test_signals_end_the_command_and_its_processes(tmp_path: Path, number: signa
     # A shell shows the end by a signal as 128 + 15 = 143.
     assert process.wait() == (130 if number == signal.SIGINT else -number)
     psutil.wait_procs(own)
-    assert len(own) == 2
+    assert len(own) >= 2  # and those that decode Parquet
     assert "Traceback" not in (tmp_path / "errors").read_text()
     left = tree(place.out)
     assert "x.idx" not in left

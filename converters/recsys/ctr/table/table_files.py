@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.recsys.ctr.table.table_cells import Reject
 from ingot.converters.sources import Source, SourceFile, SourceSpec, open_source
@@ -142,30 +143,17 @@ def _columnar_batches(table: TableFile, wanted: Sequence[str]) -> Iterator[pa.Re
     with table.file.place.open() as raw:
         stream = open_decompressed(raw, where)
         if table.file.facts.format == "parquet":
-            with columnar_files.open_parquet(stream, where) as file:
-                names = file.schema_arrow.names
+            with open_parquet(stream, where) as file:
+                names = file.schema.names
                 unique = len(set(names)) == len(names)
-                read = file.iter_batches(
-                    batch_size=_ROWS,
-                    columns=[names[place] for place in places] if unique else None,
-                    use_threads=False,
-                )
-                for batch in _read_each(read, where):
-                    yield batch.select([names[p] for p in places] if unique else places)
+                chosen = [names[place] for place in places] if unique else None
+                for batch, _ in file.batches(_ROWS, columns=chosen):
+                    yield batch.select(chosen or places)
         else:
             with columnar_files.open_arrow(stream, where) as (_, batches):
                 for batch, _ in batches:
                     for start in range(0, len(batch), _ROWS):
                         yield batch.slice(start, _ROWS).select(places)
-
-
-def _read_each(batches: Iterator[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
-    while True:
-        with translate_read_errors(where):
-            batch = next(batches, None)
-        if batch is None:
-            return
-        yield batch
 
 
 def _read_delimited(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:

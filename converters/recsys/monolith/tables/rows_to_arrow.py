@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ingot.converters.errors import ConversionError, translate_read_errors
+from ingot.converters.columnar.parquet import ParquetFile, open_parquet
+from ingot.converters.errors import ConversionError
 from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL
 from ingot.converters.recsys.monolith.features import (
@@ -45,7 +46,6 @@ from ingot.converters.recsys.monolith.tables.schema import (
 from ingot.converters.recsys.monolith.wire.format_kernels import read_field, read_varint
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
 from ingot.converters.recsys.monolith.wire.row_assembly import Spans, gather_spans
-from ingot.converters.sources.formats.columnar_files import open_parquet, open_random_access
 
 ROW_GROUP_ROWS: Final = 65_536
 ROW_GROUP_BYTES: Final = 64 << 20
@@ -54,9 +54,6 @@ _READ_BYTES: Final = 8 << 20
 _READ_ROWS: Final = 8_192
 _READ_CELLS: Final = 1 << 21
 """What is read at a time: by the sizes that the file's footer gives."""
-_BUFFERS: Final = 64 << 20
-_LEAST_BUFFER: Final = 16 << 10
-"""Bytes of the file that are held, of all columns and of one."""
 
 
 class ParquetSink:
@@ -99,13 +96,8 @@ def open_table(
     stream: BinaryIO, where: str
 ) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
     """The schema of a Parquet file, and its rows in batches; the stream stays open."""
-    with open_random_access(stream) as source, open_parquet(source, where) as checked:
-        facts = checked.metadata
-        size = max(_LEAST_BUFFER, min(_READ_BYTES, _BUFFERS // max(1, facts.num_columns)))
-        with translate_read_errors(where):
-            # Without buffers a column of a whole row group is held.
-            file = pq.ParquetFile(source, metadata=facts, buffer_size=size, pre_buffer=False)
-        yield file.schema_arrow, _read_batches(file, where)
+    with open_parquet(stream, where) as file:
+        yield file.schema, (batch for batch, _ in file.batches(_batch_rows(file)))
 
 
 def parquet_batches(stream: BinaryIO, where: str) -> Iterator[pa.RecordBatch]:
@@ -114,24 +106,10 @@ def parquet_batches(stream: BinaryIO, where: str) -> Iterator[pa.RecordBatch]:
         yield from batches
 
 
-def _read_batches(file: pq.ParquetFile, where: str) -> Iterator[pa.RecordBatch]:
-    batches = file.iter_batches(batch_size=_batch_rows(file), use_threads=False)
-    while True:
-        with translate_read_errors(where):
-            batch = next(batches, None)
-        if batch is None:
-            return
-        yield batch
-
-
-def _batch_rows(file: pq.ParquetFile) -> int:
-    facts = file.metadata
-    groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
+def _batch_rows(file: ParquetFile) -> int:
     # The row group with the largest rows decides.
-    largest: float = max(
-        (group.total_byte_size / max(1, group.num_rows) for group in groups), default=1
-    )
-    by_cells = int(_READ_CELLS / max(1, facts.num_columns))
+    largest: float = max((size / max(1, rows) for rows, size in file.groups), default=1)
+    by_cells = int(_READ_CELLS / max(1, file.columns))
     by_bytes = int(_READ_BYTES / max(1.0, largest))
     return max(1, min(_READ_ROWS, by_cells, by_bytes))
 

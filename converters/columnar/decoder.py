@@ -1,0 +1,387 @@
+"""The process that decodes Parquet files: one that ends it, or needs too much memory, ends no run.
+
+It opens a file by its path, or asks its parent for the bytes of one that has none. A batch is sent
+as an Arrow stream of its own, checked, and only when the parent wants it.
+"""
+
+import io
+import os
+import resource
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import types
+
+from ingot.converters.columnar.checks import is_valid_batch
+from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
+from ingot.converters.output.worker_pool import NOTHING, Inbox, Send
+
+PARQUET: Final = b"PAR1"
+_MOST_FOOTER: Final = 256 << 20
+_BUFFERS: Final = 64 << 20
+_LEAST_BUFFER: Final = 16 << 10
+_MOST_BUFFER: Final = 8 << 20
+_PROBE_BUFFER: Final = 64 << 10
+"""Bytes of the file that are held, of all columns and of one; of one whose dictionary is read."""
+_DECODED_BYTES: Final = 32 << 20  # of a batch, however often its rows share a long value
+# Where batches are to have a size, rows are decoded few at a time and put together by their own:
+# the sizes in a file are those of all rows of a row group together, and say nothing at all where
+# equal texts are stored once.
+_FEW_BYTES: Final = 256 << 10
+_DICTIONARY_ROWS: Final = 256
+_MOST_PARTS: Final = 16  # of a batch that is larger; each part has the whole of a dictionary
+_MEMORY: Final = 768 << 20
+_GROWTH: Final = 4  # a file may need more: so often what a row group of it has as stored
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """Asks for the `Facts` of a file; its path (with device and inode) is None if it has none."""
+
+    where: str
+    size: int
+    path: str | None
+    inode: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """Asks for the first batch of the open file, with at most so many rows and bytes in each."""
+
+    rows: int
+    groups: Sequence[int] | None
+    columns: Sequence[str] | None
+    size: int | None  # None: not known before the rows are decoded
+
+
+@dataclass(frozen=True, slots=True)
+class NextBatch:
+    """Asks for the batch that follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseFile:
+    """Lets go of the open file; there is no reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a footer says; the rows of a row group, and their bytes as encoded."""
+
+    schema: pa.Schema
+    columns: int  # of the file: those inside of structs and lists count each
+    groups: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SentBatch:
+    """A batch: the bytes of its Arrow stream, and whether each value fits to its type."""
+
+    size: int
+    valid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WantedBytes:
+    """What the parent is asked for; it sends the bytes."""
+
+    start: int
+    size: int
+
+
+# What is sent, and the bytes behind it.
+Reply: TypeAlias = tuple[Facts | SentBatch | Exception | None, memoryview]
+
+
+def decode_files(inbox: Inbox, send: Send) -> int:
+    """Do what the parent asks for until it is gone."""
+    pa.set_memory_pool(pa.system_memory_pool())  # the others take more than they are asked for
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a library's last words
+    items = iter(inbox)
+    decoder = _Decoder(items, send)
+    for asked in items:
+        if isinstance(asked, CloseFile):
+            decoder.close()
+        else:
+            send(*_reply(decoder, asked))
+    return 0
+
+
+def _reply(decoder: "_Decoder", asked: object) -> Reply:
+    try:
+        if isinstance(asked, OpenFile):
+            return decoder.open(asked), NOTHING
+        if isinstance(asked, ReadRows):
+            decoder.read(asked)
+        return decoder.next_batch()
+    except SourceError as error:
+        return error, NOTHING
+    except Exception as error:  # noqa: BLE001 - the parent raises it
+        error.add_note(traceback.format_exc())
+        return error, NOTHING
+
+
+class _AskedFile(io.RawIOBase):
+    """A file whose bytes the parent reads."""
+
+    def __init__(self, items: Iterator[Any], send: Send, size: int) -> None:
+        self._items, self._send, self._size = items, send, size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size - self._at)
+        self._send(WantedBytes(self._at, left if size < 0 else min(size, left)))
+        data: bytes = next(self._items)
+        self._at += len(data)
+        return data
+
+
+class _Decoder:
+    """One open file at a time."""
+
+    def __init__(self, items: Iterator[Any], send: Send) -> None:
+        self._items, self._send = items, send
+        self._source: Any = None
+        self._where = ""
+        self._batches: Iterator[Reply] = iter(())
+
+    def open(self, asked: OpenFile) -> Facts:
+        """Open another file."""
+        self.close()
+        self._where = asked.where
+        _limit_memory(_MEMORY)
+        with translate_read_errors(asked.where):
+            self._source = _open_path(asked) or _AskedFile(self._items, self._send, asked.size)
+            _check_footer(self._source, asked)
+        with translate_read_errors(asked.where, "cannot read its Parquet footer"):
+            self._metadata = pq.read_metadata(self._source)
+            self._file = self._reader(_MOST_BUFFER)
+            groups = [self._metadata.row_group(n) for n in range(self._metadata.num_row_groups)]
+            sizes = tuple((group.num_rows, group.total_byte_size) for group in groups)
+            schema = self._file.schema_arrow
+        _limit_memory(_MEMORY + _GROWTH * asked.size // max(1, len(sizes)))
+        return Facts(schema, self._metadata.num_columns, sizes)
+
+    def _reader(self, most: int, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+        """A reader that holds buffers of the columns, not a row group of them."""
+        size = _BUFFERS // max(1, self._metadata.num_columns)
+        return pq.ParquetFile(
+            self._source,
+            metadata=self._metadata,
+            read_dictionary=list(dictionaries),
+            buffer_size=max(_LEAST_BUFFER, min(size, most)),
+            pre_buffer=False,
+        )
+
+    def read(self, asked: ReadRows) -> None:
+        """Begin to read rows."""
+        self._batches = self._sent_batches(asked)
+
+    def next_batch(self) -> Reply:
+        """The batch that follows, None behind the last."""
+        return next(self._batches, (None, NOTHING))
+
+    def close(self) -> None:
+        """Let go of the file and of the memory."""
+        self._batches = iter(())
+        self._file = self._metadata = None
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+            pa.default_memory_pool().release_unused()
+
+    def _sent_batches(self, asked: ReadRows) -> Iterator[Reply]:
+        batches = self._decoded_batches(asked)
+        number = 0
+        while True:
+            with translate_read_errors(self._where):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            with translate_read_errors(self._where):
+                valid = is_valid_batch(batch, number, self._where)
+                most = max(1, batch.num_rows * _DECODED_BYTES // max(_DECODED_BYTES, batch.nbytes))
+                most = max(most, -(-batch.num_rows // _MOST_PARTS))
+            for start in range(0, batch.num_rows, most):
+                with translate_read_errors(self._where):
+                    data = _stream_bytes(batch.slice(start, most))
+                yield SentBatch(len(data), valid), data
+            number += 1
+
+    def _decoded_batches(self, asked: ReadRows) -> Iterator[pa.RecordBatch]:
+        """The batches of row groups, cut shorter in those groups that may grow when decoded."""
+        groups = range(self._metadata.num_row_groups) if asked.groups is None else asked.groups
+        columns = None if asked.columns is None else list(asked.columns)
+        how: dict[str, Any] = {"columns": columns, "use_threads": False}
+        alike = asked.size is None
+        if alike and not any(self._long_dictionaries(group, asked) for group in groups):
+            yield from self._file.iter_batches(asked.rows, row_groups=groups, **how)
+            return
+        for group in groups:
+            few = asked if alike else replace(asked, rows=self._few_rows(group, asked))
+            rows = self._rows_by_dictionary(group, few)
+            batches = self._file.iter_batches(rows, row_groups=[group], **how)
+            if asked.size is not None:
+                batches = _coalesce_batches(batches, asked.rows, asked.size)
+            yield from batches
+
+    def _chunks(self, group: int, asked: ReadRows) -> list[pq.ColumnChunkMetaData]:
+        """What the footer says of the columns of a group that are asked for."""
+        facts = self._metadata.row_group(group)
+        chunks = [facts.column(number) for number in range(facts.num_columns)]
+        if asked.columns is None:
+            return chunks
+        names = {*asked.columns}
+        return [
+            one
+            for one in chunks
+            if not names.isdisjoint((one.path_in_schema, one.path_in_schema.split(".")[0]))
+        ]
+
+    def _few_rows(self, group: int, asked: ReadRows) -> int:
+        """Rows of a group that have about `_FEW_BYTES`, going by the sizes of their columns."""
+        chunks, count = self._chunks(group, asked), self._metadata.row_group(group).num_rows
+        size = sum(one.total_uncompressed_size for one in chunks)
+        rows: int = max(1, _FEW_BYTES * max(1, count) // max(1, size))
+        if any(one.has_dictionary_page for one in chunks):
+            rows = min(rows, _DICTIONARY_ROWS)
+        return min(rows, asked.rows)
+
+    def _long_dictionaries(self, group: int, asked: ReadRows) -> list[str]:
+        """The columns of a group whose values may need more than `_DECODED_BYTES` in a batch."""
+        most = min(asked.rows, self._metadata.row_group(group).num_rows)
+        return [
+            one.path_in_schema
+            for one in self._chunks(group, asked)
+            if one.has_dictionary_page
+            and one.physical_type == "BYTE_ARRAY"
+            and most * one.total_uncompressed_size > _DECODED_BYTES
+        ]
+
+    def _rows_by_dictionary(self, group: int, asked: ReadRows) -> int:
+        """How many rows of a group fit into `_DECODED_BYTES`, however often a value repeats.
+
+        Sizes in a footer are those of the encoded values. Only dictionaries that may matter are
+        read.
+        """
+        paths = self._long_dictionaries(group, asked)
+        if not paths:
+            return asked.rows
+        count = self._metadata.row_group(group).num_rows
+        probe = self._reader(_PROBE_BUFFER, paths)
+        batch = next(
+            probe.iter_batches(1, row_groups=[group], columns=paths, use_threads=False), None
+        )
+        longest = [_longest_value(column) for column in batch.columns] if batch else [0]
+        values = max(one.num_values for one in self._chunks(group, asked))
+        each = values / max(1, count) * max(longest)
+        return (
+            asked.rows
+            if each * asked.rows <= _DECODED_BYTES
+            else max(1, int(_DECODED_BYTES / each))
+        )
+
+
+def _coalesce_batches(
+    few: Iterator[pa.RecordBatch], most_rows: int, most_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """Batches of about `most_bytes`, and no more than `most_rows`."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in few:
+        if held and (rows + batch.num_rows > most_rows or size + batch.nbytes > most_bytes):
+            yield _concat_batches(held)
+            held, rows, size = [], 0, 0
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        del batch  # it may be the one that does not fit into the memory twice
+    if held:
+        yield _concat_batches(held)
+
+
+def _concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (together,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return together
+
+
+def _limit_memory(size: int) -> None:
+    """Let no more memory be had, where the system keeps to such a limit (Linux does)."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = size if hard == resource.RLIM_INFINITY else min(size, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+def _open_path(asked: OpenFile) -> pa.NativeFile | None:
+    """The file that the parent has open, if its path still leads there."""
+    if asked.path is None:
+        return None
+    try:
+        file = pa.OSFile(os.fsencode(asked.path))
+    except OSError:
+        return None
+    facts = os.fstat(file.fileno())
+    if (facts.st_dev, facts.st_ino) == asked.inode:
+        return file
+    file.close()
+    return None
+
+
+def _check_footer(source: Any, asked: OpenFile) -> None:  # noqa: ANN401 - of Arrow or of Python
+    """See that there is a footer, and no more of it than there can be."""
+    source.seek(max(0, asked.size - 8))
+    end = source.read(8)
+    if asked.size < 12 or end[4:] != PARQUET:
+        raise truncated_error(asked.where, "the Parquet file has no footer")
+    footer = int.from_bytes(end[:4], "little")
+    if footer > min(asked.size - 12, _MOST_FOOTER):
+        problem = f"damaged: its Parquet footer would have {footer:,} bytes"
+        raise SourceError(asked.where, problem, "fetch or copy it again")
+    source.seek(0)
+
+
+def _stream_bytes(batch: pa.RecordBatch) -> memoryview:
+    """A batch as an Arrow stream; the file's own metadata may be long, and stay."""
+    batch = batch.replace_schema_metadata(None)
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, batch.schema) as writer:
+        writer.write_batch(batch)
+    return memoryview(out.getvalue())
+
+
+def _longest_value(column: pa.Array) -> int:
+    """The bytes of the longest value in the dictionaries of an array."""
+    kind = column.type
+    if types.is_dictionary(kind):
+        wide = types.is_large_string(kind.value_type) or types.is_large_binary(kind.value_type)
+        values = column.dictionary
+        ends = np.frombuffer(values.buffers()[1] or b"", np.int64 if wide else np.int32)
+        lengths = np.diff(ends[values.offset : values.offset + len(values) + 1])
+        return int(lengths.max(initial=0))
+    if types.is_struct(kind):
+        inner = [column.field(number) for number in range(kind.num_fields)]
+    elif types.is_map(kind):
+        inner = [column.keys, column.items]
+    else:
+        inner = [column.values] if types.is_list(kind) or types.is_large_list(kind) else []
+    return max(map(_longest_value, inner), default=0)

@@ -1,0 +1,199 @@
+"""Parquet files of strangers: opened and read through a process that may die, see `decoder`.
+
+A process serves one file after another, and is started when the first one is opened. It ends with
+this one, whatever ends this one.
+"""
+
+import atexit
+import io
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeAlias, cast
+
+import pyarrow as pa
+
+from ingot.converters.columnar.decoder import (
+    CloseFile,
+    Facts,
+    NextBatch,
+    OpenFile,
+    ReadRows,
+    SentBatch,
+    WantedBytes,
+    decode_files,
+)
+from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.output.worker_pool import WorkerProcess
+
+_SPOOL_BYTES: Final = 64 << 20  # a file without random access is held in memory, then on disk
+_MOST_IDLE: Final = 8
+
+# A batch, and whether each of its values fits to its type (False: not known, or not each).
+ValidBatch: TypeAlias = tuple[pa.RecordBatch, bool]
+
+
+@contextmanager
+def open_random_access(stream: BinaryIO) -> Iterator[BinaryIO]:
+    """The stream itself, or an unnamed temporary copy of one that cannot go back."""
+    if stream.seekable():
+        yield stream
+        return
+    with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as copy:
+        shutil.copyfileobj(stream, copy, 1 << 20)
+        copy.seek(0)
+        yield cast(BinaryIO, copy)
+
+
+@contextmanager
+def open_parquet(stream: BinaryIO, where: str) -> Iterator["ParquetFile"]:
+    """A Parquet file; the stream stays open. Raises SourceError where it is cut off or damaged."""
+    with open_random_access(stream) as source:
+        with translate_read_errors(where):
+            process = _take_process()
+        file = ParquetFile(process, source, where)
+        try:
+            file.open()
+            yield file
+        finally:
+            file.close()
+
+
+class ParquetFile:
+    """An open Parquet file: what its footer says, and its batches."""
+
+    def __init__(self, process: WorkerProcess, source: BinaryIO, where: str) -> None:
+        self._process, self._source, self._where = process, source, where
+        self._owed = False  # whether a reply is still to come
+        self._in_step = True  # whether it comes as a whole
+        self.schema: pa.Schema
+        self.columns: int
+        self.groups: tuple[tuple[int, int], ...]
+
+    def open(self) -> None:
+        """Have the file opened and its footer read."""
+        with translate_read_errors(self._where):
+            size = self._source.seek(0, 2)
+            path, inode = _local_path(self._source)
+        facts: Facts = self._ask(OpenFile(self._where, size, path, inode))
+        self.schema, self.columns, self.groups = facts.schema, facts.columns, facts.groups
+
+    def batches(
+        self,
+        rows: int,
+        groups: Sequence[int] | None = None,
+        columns: Sequence[str] | None = None,
+        size: int | None = None,
+    ) -> Iterator[ValidBatch]:
+        """Checked batches of at most so many rows, and about `size` bytes if that is given.
+
+        From the second on, one is decoded ahead.
+
+        They are read one after another: who asks again gives up those asked for before.
+        """
+        self._settle()
+        batch: ValidBatch | None = self._ask(ReadRows(rows, groups, columns, size))
+        while batch is not None:
+            yield batch
+            batch = self._receive() if self._owed else self._ask(NextBatch())
+            if batch is not None:
+                self._send(NextBatch())
+
+    def close(self) -> None:
+        """Let go of the file; the process serves the next one, if it has done all of this one."""
+        with suppress(Exception):
+            self._settle()
+        if self._in_step and self._process.process.poll() is None:
+            self._process.send(CloseFile())
+            _give_back(self._process)
+        else:
+            self._process.end()
+
+    def _settle(self) -> None:
+        """Take the reply that nobody has waited for."""
+        if self._owed and self._in_step:
+            self._receive()
+
+    def _ask(self, message: object) -> Any:  # noqa: ANN401 - what fits to the message
+        self._send(message)
+        return self._receive()
+
+    def _send(self, message: object) -> None:
+        self._owed = True
+        self._process.send(message)
+
+    def _receive(self) -> Any:  # noqa: ANN401
+        self._in_step = False
+        while isinstance(reply := self._next_message(), WantedBytes):
+            with translate_read_errors(self._where):
+                self._source.seek(reply.start)
+                data = self._source.read(reply.size)
+            self._process.send(data)
+        self._in_step, self._owed = True, False
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def _next_message(self) -> Any:  # noqa: ANN401
+        try:
+            message = self._process.received.recv()
+            if not isinstance(message, SentBatch):
+                return message
+            data = self._process.receive_bytes(message.size)
+            return pa.ipc.open_stream(data).read_next_batch(), message.valid
+        except (EOFError, OSError):
+            code = self._process.process.wait()
+        how = f"by signal {-code}" if code < 0 else f"with status {code}"
+        problem = f"cannot read it: the process that decodes it ended {how}"
+        hint = "the file is damaged, or memory is short: fetch or copy it again"
+        raise SourceError(self._where, problem, hint) from None
+
+
+def _local_path(source: BinaryIO) -> tuple[str | None, tuple[int, int] | None]:
+    """The path of a file of this machine, with device and inode; None of other streams."""
+    raw = getattr(source, "raw", None)
+    if not isinstance(raw, io.FileIO) or isinstance(raw.name, int):
+        return None, None
+    facts = os.fstat(raw.fileno())
+    return str(Path(os.fsdecode(raw.name)).absolute()), (facts.st_dev, facts.st_ino)
+
+
+_idle: list[WorkerProcess] = []
+_lock = threading.Lock()
+
+
+def _take_process() -> WorkerProcess:
+    with _lock:
+        while _idle:
+            process = _idle.pop()
+            if process.process.poll() is None:
+                return process
+            process.end()
+    return WorkerProcess(decode_files)
+
+
+def _give_back(process: WorkerProcess) -> None:
+    with _lock:
+        if len(_idle) < _MOST_IDLE:
+            _idle.append(process)
+            return
+    process.end()
+
+
+def _forget() -> None:
+    _idle.clear()
+    _lock.release()
+
+
+@atexit.register
+def _end_idle() -> None:
+    while _idle:
+        _idle.pop().end()
+
+
+# A child of a fork has processes of its own: these serve its parent.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget)
