@@ -70,7 +70,7 @@ UNBACKED = {
 }
 _NAME = re.compile(r"[\w-]+")  # in a path, a template
 _UP = re.compile(r"(?:\^\.?)+")
-_PLACES = re.compile(r"\[[^\]]*\]")
+_PLACES = re.compile(r"\[[^\[\]]*\]")
 _MARKUP = re.compile(r"<[^<>]{0,99}>")
 _ONE_PLACE = re.compile(r"(.*)\[(-?\d+)\]([^\[\]]*)")
 

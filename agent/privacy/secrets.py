@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from unicodedata import normalize
 
 # Exact names, with whatever stands before `_`, `-`, `.` or a capital: DB_PASSWORD, dbPassword.
 # `token`, `key` and `auth` alone are everyday words of language data.
@@ -28,13 +29,18 @@ _STEMS = (
     *("pass", "pwd", "secret", "key", "token", "str", "kennwort", "contrase", "senha"),
     *("пароль", "密码", "密碼", "口令", "パスワード", "비밀번호"),
 )
-_KEY = re.compile(rf"{_BOUNDARY}(?i:{_SECRET_NAMES})(?:[_-]?\d{{1,3}})?\Z")
+_NAME = rf"(?:{_BOUNDARY}(?i:{_SECRET_NAMES})|(?i:pass(?:word|wd|phrase)s?))"  # PGPASSWORD
+_KEY = re.compile(rf"{_NAME}(?:[_-]?\d{{1,3}})?\Z")
+_AROUND = re.compile(r"^\W++|(?<!\W)\W++\Z")  # quotes, blanks and marks at the ends of a name
+_BETWEEN = re.compile(r"[\s.]++")
 _LONGEST_NAME = 40
+_UNSEEN = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
 _ASSIGNED = re.compile(
-    rf"(?<!</){_BOUNDARY}(?i:{_SECRET_NAMES})(?:\\*+[\"'`])?+\]?+[ \t]{{0,4}}+"
+    rf"(?<!</){_NAME}(?:\\*+[\"'`])?+\]?+[ \t]{{0,4}}+"
     r"(?P<sign>=>|:=|==?|:|是|为|為|>|(?i:\b(?:is|was)\b)|(?<=[ ]))"
-    r"[ \t]{0,4}+(?P<open>\\*+[\"'`])?+"
+    r"[ \t]{0,4}+(?:[bBuU](?=[\"']))?+(?P<open>\\*+[\"'`]|[“「『])?+"
 )
+_CLOSING = {"“": "”", "「": "」", "『": "』"}
 _BARE = re.compile(r"[!#-&*+./0-9:=?@A-Z^_a-z|~-]{3,}+")
 _NO_VALUE = re.compile(
     r"[*.#?•-]+|[xX]{3,}|[A-Z]+(?:_[A-Z]+)+"
@@ -51,7 +57,8 @@ _ENDS = re.compile(r"[\n\r\"']")
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
     """Whether values under this key are secrets whatever they look like."""
-    return _KEY.search(name[-_LONGEST_NAME:]) is not None
+    tail = normalize("NFKC", name[-_LONGEST_NAME:].translate(_UNSEEN))
+    return _KEY.search(_BETWEEN.sub("_", _AROUND.sub("", tail))) is not None
 
 
 def is_no_value(text: str) -> bool:
@@ -78,7 +85,7 @@ def find_assignments(text: str) -> Iterator[tuple[int, int]]:
 
 def _value_end(text: str, start: int, quote: str) -> int:
     """Where a quoted value ends: at the same quote behind as many backslashes, or with its line."""
-    most = start + _LONGEST_VALUE
+    most, quote = start + _LONGEST_VALUE, _CLOSING.get(quote, quote)
     end = text.find(quote, start, most)
     while end > start and text[end - 1] == "\\":
         end = text.find(quote, end + len(quote), most)
@@ -107,7 +114,9 @@ _LONGEST_KEY = 20_000
 _KEY_LINES = re.compile(r"(?:\s*+[A-Za-z0-9+/=]{20,}+)*+(?:\s*+[A-Za-z0-9+/=]++\s*+\Z)?+")
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+){0,4}")
 _BEARER = re.compile(r"\bbearer[ \t]++(?=[A-Za-z._~+/=-]{0,80}\d)([A-Za-z0-9._~+/=-]{16,}+)", re.I)
-_BASIC = re.compile(r"\bauthorization\W{1,6}basic[ \t]++([A-Za-z0-9+/=_-]{8,}+)", re.I)
+_BASIC = re.compile(
+    r"\bauthorization\W{1,6}(?:basic|bearer)[ \t]++([A-Za-z0-9+/=_.~!-]{8,}+)", re.I
+)
 
 
 def find_private_keys(text: str) -> Iterator[tuple[int, int]]:
