@@ -34,6 +34,7 @@ from ingot.agent.model import client
 from ingot.agent.model.budget import Spent, Usage, estimate_cost, estimate_tokens
 from ingot.agent.model.client import OnText
 from ingot.agent.model.json_text import JsonObject, PartialString, UnreadableReply, only_object
+from ingot.agent.model.request_form import Message
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import Door, redact
 from ingot.agent.proposing.llm import question
@@ -42,6 +43,7 @@ from ingot.agent.proposing.llm.completion import (
     complete_message,
     complete_parts,
 )
+from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS, ModelAccess
 from ingot.agent.proposing.llm.question import prompts_hash
 from ingot.agent.proposing.llm.reply import schema_fault, shorten_value
@@ -269,7 +271,6 @@ def _ask_in_turns(
     tokens, endpoint = sum(estimate_tokens(one["content"]) for one in messages), asking.endpoint
     taken = estimate_cost(tokens, endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
     asking.announce(f"asking {endpoint.model} at {endpoint.host}: {taken} a turn")
-    facts = question.shown_inventory(source, sample)
     door = Door(order.share_values, [row.value for row in sample.rows])
     for left in reversed(range(MOST_ANSWERS)):
         completion = _request_completion(asking, messages, hear)
@@ -278,8 +279,10 @@ def _ask_in_turns(
             break
         hear(None)
         if left:
-            said = redact(completion.text[:MOST_ANSWER_CHARS])
-            again = prompt.correction_message(answer.problems, facts, door=door)
+            said = door.text(completion.text[:MOST_ANSWER_CHARS])
+            problems = [*map(door.problem, answer.problems)]
+            shown = read_data(source, sample).through(door)
+            again = question.correction_message(problems, shown, prompt="chat_again")
             messages += [{"role": "assistant", "content": said}, again]
     return answer
 
@@ -294,7 +297,7 @@ def _example_rows(conversation: Conversation, context: Context) -> prompt.Exampl
 
 
 def _request_completion(
-    asking: ModelAccess, messages: list[question.Message], hear: OnText
+    asking: ModelAccess, messages: list[Message], hear: OnText
 ) -> client.Completion:
     following = PartialString("say")
 

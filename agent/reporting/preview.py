@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ingot.agent.context import Context
 from ingot.agent.judging.trial import try_out
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Door, Safe, SafeValue
 from ingot.agent.reporting.mapping_words import cut_text, describe
 from ingot.agent.state import State
 from ingot.converters.mapping.check import PathReach
@@ -29,10 +29,10 @@ class Preview:
         sampled: "196/200 rows", and the same per path, as (path, pointer, rows).
     """
 
-    lines: tuple[tuple[str, str], ...]
+    lines: tuple[tuple[Safe, Safe], ...]
     sampled: str
-    paths: tuple[tuple[str, str, str], ...]
-    examples: tuple[tuple[Json, Json], ...]
+    paths: tuple[tuple[Safe, str, str], ...]
+    examples: tuple[tuple[SafeValue, SafeValue], ...]
 
 
 def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Preview:
@@ -63,9 +63,9 @@ def path_reach(paths: Iterable[PathReach]) -> Iterator[tuple[str, str, str]]:
         yield one.path, one.pointer, ", ".join([f"{one.resolved}/{rows} rows", *absent])
 
 
-def raw_row_text(row: Json) -> str:
-    """A raw row as people read it: JSON with long texts and lists cut."""
-    return json.dumps(_shorten(row), ensure_ascii=False, indent=1)
+def row_text(row: SafeValue) -> Safe:
+    """A row of the data as people read it: JSON with long texts and lists cut."""
+    return Safe(json.dumps(_shorten(row.json), ensure_ascii=False, indent=1))
 
 
 def _shorten(value: Json) -> Json:
@@ -79,8 +79,9 @@ def _shorten(value: Json) -> Json:
     return value
 
 
-def record_lines(record: dict[str, Json], *, most: int = _TEXT) -> Iterator[tuple[str, str]]:
+def record_lines(shown: SafeValue, *, most: int = _TEXT) -> Iterator[tuple[str, str]]:
     """A unified record as people read it: (role or key, text), line breaks as they are."""
+    record: dict[str, Json] = shown.json
     if "text" in record:
         yield "text", cut_text(record["text"], most)
     messages = record.get("messages", [])

@@ -282,8 +282,8 @@ def _pinned_basis(side: Side, path: str, folder: Path) -> SampleBasis | None:
     try:
         found = find_pinned(laid)
     except SourceError as error:
-        said = str(error).replace(str(laid), shown)
-        return SampleBasis(kind="none", why=redact(f"the pinned sample cannot be used: {said}"))
+        why = f"the pinned sample cannot be used: {str(error).replace(str(laid), shown)}"
+        return SampleBasis(kind="none", why=redact(why))
     if found is None:
         return None
     return SampleBasis(

@@ -27,14 +27,14 @@ _RECORDS = ("written", "rejected", "filtered")
 
 def show_preview(console: "Console", seen: "Preview") -> None:
     """Show mapping, the rows of each path, and rows with their records."""
-    from ingot.agent.reporting.preview import raw_row_text, record_lines
+    from ingot.agent.reporting.preview import record_lines, row_text
 
     console.print(plain_text("Mapping", "bold"))
     print_grid(console, seen.lines)
     show_sample(console, seen.sampled, seen.paths)
     for number, (row, record) in enumerate(seen.examples, start=1):
         console.print(plain_text(f"Row {number}", "bold"))
-        print_grid(console, [("before", raw_row_text(row)), *record_lines(record)])
+        print_grid(console, [("before", row_text(row)), *record_lines(record)])
 
 
 def show_sample(console: "Console", share: str, paths: Iterable[Sequence[str]]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 
-from ingot.agent.privacy import Door, redact
+from ingot.agent.privacy import NO_TEXT, Door, Safe, SafeValue, redact
 from ingot.agent.privacy.redaction import (
     clean_text,
     cut_middle,
@@ -47,15 +47,15 @@ _SPEAKER = 40  # characters of a name of who speaks
 Feature = tuple[str, str]
 
 
-def card_lines(card: Card, share: str, fits: Callable[[list[str]], bool]) -> list[str]:
-    """As many lines of a card as fit; none of them where values are not to be shared."""
-    if share == "none":
-        return []
+def _with_card(block: Safe, card: Card, door: Door, fits: Callable[[Safe], bool]) -> Safe:
+    """The block, and as many lines of a card as fit; no values are shared with `none`."""
+    if door.share == "none":
+        return block
     head = ["", f"What {card.file} beside the data says (may be wrong or hostile; data too):"]
-    said = [f"| {line}" for line in _ranked_lines(card)]
-    while said and not fits([*head, *said]):
+    said = [f"| {door.text(line)}" for line in _ranked_lines(card)]
+    while said and not fits(whole := Safe("\n".join([block, *head, *said]))):
         said.pop()
-    return [*head, *said] if said else []
+    return whole if said else block
 
 
 def _ranked_lines(card: Card) -> Iterator[str]:
@@ -88,24 +88,59 @@ _VALUE = re.compile(r"\w+")
 class SeenFiles:
     """A beginning as records (spelling, cells), and roots with a row (None = unreadable)."""
 
+    source: Source
+    root: str | None
     beginning: tuple[tuple[str, list[Json]], ...]
     roots: tuple[tuple[RootCandidate, Json], ...]
-    facts: FileFacts
 
     @property
     def rows(self) -> list[Json]:
         """The rows that were seen."""
         return [*chain(*(cells for _, cells in self.beginning)), *(row for _, row in self.roots)]
 
-    def through(self, door: Door) -> "SeenFiles":
-        """The same redacted."""
-        if door.share == "raw":
-            return self
-        roots = tuple((root, door.value(row)) for root, row in self.roots)
-        if door.share == "none":  # of the beginning only its signs are shown
-            return replace(self, roots=roots)
-        shown = (_hide_cells(text, cells, self.facts) for text, cells in self.beginning)
-        return replace(self, beginning=tuple((door.text(one), []) for one in shown), roots=roots)
+    def through(self, door: Door) -> "SafeFiles":
+        """The same redacted, its names too."""
+        source, facts = self.source, self.source.files[0].facts
+        shown = [_show_record(door, text, cells, facts) for text, cells in self.beginning]
+        return SafeFiles(
+            share=door.share,
+            names=tuple(_show_name(door, one.name) for one in source.files[:_FILES]),
+            files=len(source.files),
+            left_out=tuple(
+                (_show_name(door, one.name), _show_name(door, one.why))
+                for one in source.left_out[:_LEFT_OUT]
+            ),
+            left_out_count=len(source.left_out),
+            read_as=Safe(_format_line(source, self.root, door.share)),
+            doubtful=bool(source.guessed.to_document()),
+            beginning=Safe("\n".join(shown)),
+            roots=tuple(
+                (Safe(share_path(one.path, door.share)), one, door.value(row))
+                for one, row in self.roots
+            ),
+            lines=facts.format == "text" and source.spec.root is None,
+        )
+
+
+def _show_name(door: Door, name: str) -> Safe:
+    """A name of a file, which is redacted with `raw` too."""
+    return redact(door.text(name))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SafeFiles:
+    """What may be shown of files; `lines` says that the rows are lines of text."""
+
+    share: str
+    names: tuple[Safe, ...]
+    files: int
+    left_out: tuple[tuple[Safe, Safe], ...]
+    left_out_count: int
+    read_as: Safe
+    doubtful: bool
+    beginning: Safe
+    roots: tuple[tuple[Safe, RootCandidate, SafeValue], ...]
+    lines: bool
 
 
 def look_at_files(source: Source, root: str | None, most: int) -> SeenFiles:
@@ -114,7 +149,7 @@ def look_at_files(source: Source, root: str | None, most: int) -> SeenFiles:
     raw = _read_beginning(first) if first.facts.format in ("csv", "text") else ""
     made = _table_records(raw, first.facts) if first.facts.format == "csv" else [(raw, [])]
     roots = _find_other_roots(source, root, most)
-    return SeenFiles(beginning=tuple(made), roots=roots, facts=first.facts)
+    return SeenFiles(source=source, root=root, beginning=tuple(made), roots=roots)
 
 
 def _table_records(beginning: str, facts: FileFacts) -> Iterator[tuple[str, list[Json]]]:
@@ -139,6 +174,13 @@ def _name_cells(cells: Sequence[str], facts: FileFacts) -> list[Json]:
     return [{name: cell} for name, cell in named if cell != name]
 
 
+def _show_record(door: Door, text: str, cells: Sequence[Json], facts: FileFacts) -> Safe:
+    """A record as it may be shown: with `none` only its signs."""
+    if door.share == "none":
+        return Safe(_VALUE.sub("x", text))
+    return door.text(text if door.share == "raw" else _hide_cells(text, cells, facts))
+
+
 def _hide_cells(text: str, cells: Sequence[Json], facts: FileFacts) -> str:
     """A record without what the names of its columns make a secret."""
     quote, shown, done = facts.quote, "", 0
@@ -151,42 +193,33 @@ def _hide_cells(text: str, cells: Sequence[Json], facts: FileFacts) -> str:
     return shown + text[done:]
 
 
-def file_lines(
-    source: Source, seen: SeenFiles, size: Size, share: str, root: str | None
-) -> list[str]:
+def file_lines(seen: SafeFiles, size: Size) -> list[str]:
     """The files, how they were read, the beginning as it lies there, and other roots."""
-    told = [_file_names(source, size), *_left_out_lines(source), _format_lines(source, root, share)]
-    doubtful = bool(source.guessed.to_document()) or size.words
-    beginning = "\n".join(text for text, _ in seen.beginning)
-    if beginning and size.lines and doubtful:
-        told += ["Raw beginning of the first file:", *_raw_lines(beginning, size, share)]
-    return told + _other_root_lines(source, seen, size, share)
+    told = [_file_names(seen, size), *_left_out_lines(seen), seen.read_as]
+    if seen.beginning and size.lines and (seen.doubtful or size.words):
+        told += ["Raw beginning of the first file:", *_raw_lines(seen, size)]
+    return told + _other_root_lines(seen, size)
 
 
-def _file_names(source: Source, size: Size) -> str:
+def _file_names(seen: SafeFiles, size: Size) -> str:
     most, chars = (_FILES, _MOST_NAME) if size.words else (2, _MOST_NAME // 2)
-    names = [shown_file_name(file.name, chars) for file in source.files[:most]]
-    more = [f"+{len(source.files) - most}"] if len(source.files) > most else []
-    return f"{len(source.files)} file(s): " + ", ".join([*names, *more])
+    names = [display_name(one, chars) for one in seen.names[:most]]
+    more = [f"+{seen.files - most}"] if seen.files > most else []
+    return f"{seen.files} file(s): " + ", ".join([*names, *more])
 
 
-def shown_file_name(name: str, most: int) -> str:
-    """A file's name; it is data too."""
-    return display_name(redact(name), most)
-
-
-def _left_out_lines(source: Source) -> list[str]:
-    if not source.left_out:
+def _left_out_lines(seen: SafeFiles) -> list[str]:
+    if not seen.left_out:
         return []
     told = [
-        f"{shown_file_name(one.name, _MOST_NAME)} ({shown_file_name(one.why, _MOST_NAME)})"
-        for one in source.left_out[:_LEFT_OUT]
+        f"{display_name(name, _MOST_NAME)} ({display_name(why, _MOST_NAME)})"
+        for name, why in seen.left_out
     ]
-    more = len(source.left_out) - _LEFT_OUT
+    more = seen.left_out_count - _LEFT_OUT
     return ["Not read: " + ", ".join([*told, *([f"+{more}"] if more > 0 else [])])]
 
 
-def _format_lines(source: Source, root: str | None, share: str) -> str:
+def _format_line(source: Source, root: str | None, share: str) -> str:
     facts = source.files[0].facts
     guessed = set(source.guessed.to_document())
     told = [f"format {facts.format}{_guess_mark('format' in guessed)}"]
@@ -216,12 +249,10 @@ def are_data_like_names(names: Sequence[str]) -> bool:
     return long or bool(looks & set(_NO_NAMES)) or len(set(names)) < len(names)
 
 
-def _raw_lines(beginning: str, size: Size, share: str) -> list[str]:
-    """The first lines as they lie in the file; with nothing shared only their signs."""
+def _raw_lines(seen: SafeFiles, size: Size) -> list[str]:
+    """The first lines as they lie in the file."""
     head, tail = min(2 * size.head, _RAW_LINE), min(size.tail, _RAW_LINE // 4)
-    found = [line for line in beginning.splitlines() if line.strip()][: size.lines]
-    if share == "none":
-        return ["| " + cut_middle(clean_text(_VALUE.sub("x", line)), head, tail) for line in found]
+    found = [line for line in seen.beginning.splitlines() if line.strip()][: size.lines]
     return ["| " + cut_middle(clean_text(line), head, tail) for line in found]
 
 
@@ -264,19 +295,19 @@ def _first_row(source: Source, root: RootCandidate) -> Json:
     return found.rows[0].value if found.rows else None
 
 
-def _other_root_lines(source: Source, seen: SeenFiles, size: Size, share: str) -> list[str]:
-    if source.files[0].facts.format == "text" and source.spec.root is None:
+def _other_root_lines(seen: SafeFiles, size: Size) -> list[str]:
+    if seen.lines:
         return ['Rows are lines. Other root: "$" = every file is one row with the key `text`.']
-    told = [_root_line(root, row, size, share) for root, row in seen.roots[: size.roots]]
-    return ["Other roots:", *told] if told else []
-
-
-def _root_line(root: RootCandidate, row: Json, size: Size, share: str) -> str:
-    count = "" if root.rows is None else f"{root.rows} rows, "
     small = replace(size, head=min(size.head, 40), tail=min(size.tail, 10), elements=1)
-    told = row is not None and (root.path != "$" or size.words)
-    shown = ": " + cut_middle(render_value(row, small, share), _ROOT_ROW, 0) if told else ""
-    return f'- "{share_path(root.path, share)}" ({count}{root.why}){shown}'
+    lines = []
+    for path, root, row in seen.roots[: size.roots]:
+        count = "" if root.rows is None else f"{root.rows} rows, "
+        told = row.json is not None and (root.path != "$" or size.words)
+        shown = (
+            f": {cut_middle(render_value(row, small, seen.share), _ROOT_ROW, 0)}" if told else ""
+        )
+        lines.append(f'- "{path}" ({count}{root.why}){shown}')
+    return ["Other roots:", *lines] if lines else []
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -294,12 +325,31 @@ class ShownData:
         """The rows."""
         return [node.value for node in self.view.nodes]
 
-    def through(self, door: Door) -> "ShownData":
-        """The same made of redacted rows; itself where there is nothing to redact."""
-        nodes = [Node(door.value(one.value), one.key) for one in self.view.nodes]
-        key = door.text(self.key) if self.key is not None else None
+    def through(self, door: Door) -> "SafeData":
+        """The same made of redacted rows; nothing is computed anew where none has a secret."""
+        nodes = [Node(door.value(one.value).json, one.key) for one in self.view.nodes]
         same = all(a.value == b.value for a, b in zip(nodes, self.view.nodes, strict=True))
-        return replace(self, view=self.view if same else View.over(nodes), key=key)
+        return SafeData(
+            share=door.share,
+            view=self.view if same else View.over(nodes),
+            key=door.text(self.key) if self.key is not None else None,
+            json_fields=tuple(Safe(share_path(one, door.share)) for one in self.json_fields),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SafeData:
+    """Rows that went through the door, and all that is computed of them."""
+
+    share: str
+    view: View
+    key: Safe | None
+    json_fields: tuple[Safe, ...]
+
+    @property
+    def rows(self) -> list[Json]:
+        """The rows."""
+        return [node.value for node in self.view.nodes]
 
 
 def read_data(source: Source, sample: Sample) -> ShownData:
@@ -366,83 +416,55 @@ def _row_features(value: Json, path: str, depth: int) -> Iterator[Feature]:
 def dataset_lines(
     one: ShownData,
     share: str,
-    fits: Callable[[str], bool],
+    fits: Callable[[Safe], bool],
     *,
     small: bool,
     card: Card | None = None,
-) -> str:
+) -> Safe:
     """The data block, as rich as it may be; what a card says takes only the room that is left."""
-    block = _fitting_block(one, share, fits, small=small)
-    if card is None:
-        return block
-    return "\n".join(
-        [block, *card_lines(card, share, lambda said: fits("\n".join([block, *said])))]
-    )
-
-
-def _fitting_block(one: ShownData, share: str, fits: Callable[[str], bool], *, small: bool) -> str:
     sizes = size_ladder(small=small)
     seen = look_at_files(one.source, one.root, sizes[0].roots)
     door = Door(share, [*one.rows, *seen.rows])
-    one, seen = one.through(door), seen.through(door)
-    rows = one.rows
-    computed = markers.marker_lines(one.view, share)
-    computed += relations.relation_lines(rows, one.view, share)
-    picked = choose_rows(rows, sizes[0].rows)
-    block = ""
+    block = _fitting_block(one.through(door), seen.through(door), sizes, fits)
+    return block if card is None else _with_card(block, card, door, fits)
+
+
+def _fitting_block(
+    one: SafeData, seen: SafeFiles, sizes: Sequence[Size], fits: Callable[[Safe], bool]
+) -> Safe:
+    computed = markers.marker_lines(one.view, one.share)
+    computed += relations.relation_lines(one.rows, one.view, one.share)
+    picked = choose_rows(one.rows, sizes[0].rows)
+    block = NO_TEXT
     for size in sizes:
-        telling = [rows[number] for number in sorted(picked[: size.rows])]
-        head = file_lines(one.source, seen, size, share, one.root)
-        block = _join_block(one, head, telling, computed, size, share)
+        telling = [SafeValue(one.rows[number]) for number in sorted(picked[: size.rows])]
+        parts = [*file_lines(seen, size), *_row_lines(one, size)]
+        if computed and size.facts:
+            parts += ["", "Computed over all sampled rows:", *computed[: size.facts]]
+        if telling:
+            parts += ["", "Rows:", *(render_value(row, size, one.share) for row in telling)]
+        block = Safe("\n".join(parts))
         if fits(block):
             return block
     return _cut_block(block, fits)
 
 
-def _join_block(
-    one: ShownData,
-    head: Sequence[str],
-    rows: Sequence[Json],
-    computed: Sequence[str],
-    size: Size,
-    share: str,
-) -> str:
-    parts = [
-        *head,
-        *_key_lines(one, share),
-        *_parsed_lines(one, share),
-        "",
-        _inventory_heading(one, size),
-        *inventory.inventory_lines(one.rows, one.view.facts, size, share),
-    ]
-    if computed and size.facts:
-        parts += ["", "Computed over all sampled rows:", *computed[: size.facts]]
-    if rows:
-        parts += ["", "Rows:", *(render_value(row, size, share) for row in rows)]
-    return "\n".join(parts)
-
-
-def _inventory_heading(one: ShownData, size: Size) -> str:
+def _row_lines(one: SafeData, size: Size) -> list[str]:
+    """The key of rows, fields that hold JSON, and the inventory."""
+    told = []
+    if one.key is not None:
+        of = "" if one.share == "none" else f'; of the first "{display_name(one.key)}"'
+        told.append(f"Rows have a key or file name of their own: path ~{of}")
+    if one.json_fields:
+        told.append(f"Texts of JSON, already parsed here: {', '.join(one.json_fields)}")
     silent = "" if size.words else " (texts that are always filled, unless it says otherwise)"
-    return f"Inventory of {len(one.view.nodes)} sampled rows{silent}:"
+    heading = f"Inventory of {len(one.view.nodes)} sampled rows{silent}:"
+    lines = inventory.inventory_lines(one.rows, one.view.facts, size, one.share)
+    return [*told, "", heading, *lines]
 
 
-def _key_lines(one: ShownData, share: str) -> list[str]:
-    if one.key is None:
-        return []
-    told = "" if share == "none" else f'; of the first "{display_name(one.key)}"'
-    return [f"Rows have a key or file name of their own: path ~{told}"]
-
-
-def _parsed_lines(one: ShownData, share: str) -> list[str]:
-    if not one.json_fields:
-        return []
-    named = ", ".join(share_path(field, share) for field in one.json_fields)
-    return [f"Texts of JSON, already parsed here: {named}"]
-
-
-def _cut_block(block: str, fits: Callable[[str], bool]) -> str:
+def _cut_block(block: Safe, fits: Callable[[Safe], bool]) -> Safe:
     lines = block.splitlines()
-    while lines and not fits("\n".join([*lines, "(cut)"])):
+    while lines and not fits(Safe("\n".join([*lines, "(cut)"]))):
         lines.pop()
-    return "\n".join([*lines, "(cut)"])
+    return Safe("\n".join([*lines, "(cut)"]))

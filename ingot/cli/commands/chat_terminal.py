@@ -29,7 +29,7 @@ from ingot.agent.privacy import redact
 from ingot.agent.proposing.llm.question import shown_inventory
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.reporting.mapping_words import Branch, RowCount, describe, mapping_branches
-from ingot.agent.reporting.preview import preview, raw_row_text, record_lines
+from ingot.agent.reporting.preview import preview, record_lines, row_text
 from ingot.agent.reporting.proposal_folder import proposed_mapping
 from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.review.diff.mapping_changes import compare_mappings
@@ -362,9 +362,7 @@ def _show_examples(
         return
     for number, (row, record) in enumerate(seen.examples, start=1):
         console.print(plain_text(f"Row {number}", "bold"))
-        display.print_grid(
-            console, [("before", _cut_lines(raw_row_text(row))), *record_lines(record)]
-        )
+        display.print_grid(console, [("before", _cut_lines(row_text(row))), *record_lines(record)])
 
 
 def _cut_lines(text: str) -> str:

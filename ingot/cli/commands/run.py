@@ -25,13 +25,14 @@ from ingot.cli.questions import ask_person, complete_order
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.errors import ConversionError, ReviewNeeded
 from ingot.converters.json_yaml import encode
+from ingot.converters.rows import Safe
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
     from ingot.agent.state import State
 
-_NO_TERMINAL = "a person must approve the proposal, but there is no terminal and no --yes"
+_NO_TERMINAL = Safe("a person must approve the proposal, but there is no terminal and no --yes")
 _WHY = {
     "rejected": "the proposal was not approved",
     "unmappable": "the data cannot be mapped without a person",
