@@ -47,10 +47,13 @@ class SafeValue:
 
 
 class Door:
-    """Takes values of one data set, gives what may be shown of them; with `raw` all."""
+    """Takes values of one data set, gives what may be shown of them; with `raw` all.
 
-    def __init__(self, share: str, rows: Iterable[Json] = ()) -> None:
-        self.share = share
+    Different secrets stay different where they are `numbered`.
+    """
+
+    def __init__(self, share: str, rows: Iterable[Json] = (), *, numbered: bool = True) -> None:
+        self.share, self._numbered = share, numbered
         self._rows = list(rows)
         self._known: dict[str, dict[str, int]] = {}
 
@@ -79,7 +82,8 @@ class Door:
 
     def _scalar(self, value: Json, name: str) -> Json:
         shown = redact_scalar(self._replaced.value(value), name)
-        if shown != value and isinstance(shown, str) and PLACED.fullmatch(shown):
+        placed = shown != value and isinstance(shown, str) and PLACED.fullmatch(shown)
+        if placed and self._numbered:
             return self.stand_in(shown, spell_value(value))
         return shown
 

@@ -394,7 +394,7 @@ def _sample_json(ran: Replay) -> SampleEntry:
 def _row_door(ran: Replay) -> Door:
     """Return the door that knows what the keys of sampled rows hide: records lack these keys."""
     sides = [side.trial.sample.rows for side in (ran.old, ran.new) if side]
-    return Door("redacted", [row.value for rows in sides for row in rows])
+    return Door("redacted", [row.value for rows in sides for row in rows], numbered=False)
 
 
 def _side_json(ran: SampleRun | None, door: Door) -> SideEntry | None:

@@ -23,7 +23,7 @@ def told(file: Path, share: str = "redacted") -> str:
     source = open_source(str(file))
     root = best_root(source)
     seen = look_at_files(source, root, 4)
-    return "\n".join(file_lines(source, seen.through(Door(share)), SIZE, share, root))
+    return "\n".join(file_lines(seen.through(Door(share)), SIZE))
 
 
 def test_a_table_with_its_guesses_and_raw_lines(tmp_path: Path) -> None:
