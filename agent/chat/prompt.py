@@ -188,24 +188,24 @@ def _state_lines(
     shown_mapping = conversation.mapping
     if share == "none":
         shown_mapping = _withhold_values(shown_mapping)
-    yield from _branch_lines(mapping_branches(shown_mapping, check), 1, detail.line, door)
+    yield from _branch_lines(mapping_branches(shown_mapping, check, door), 1, detail.line)
     if check:
         yield f"{check.ok_rows} of {check.rows} sampled rows give {check.records} records."
         yield from (f"Not converted: {name} {count}" for name, count in check.failures.items())
     yield from (problem_line(door.problem(one), share) for one in state.get("problems", ()))
     yield from _reason_lines(conversation, detail, door) if share != "none" else ()
     for number, other in enumerate(others[: detail.others], start=1):
-        yield _cut_line(f"Other mapping {number}: {other.title}", detail.line, door)
+        yield _cut_line(door.text(f"Other mapping {number}: {other.title}"), detail.line)
     for row, record in examples[: detail.examples]:
         yield f"Row: {render_value(row, detail.size(), share)}"
         yield f"Record: {render_value(record, detail.size(), share)}"
 
 
-def _branch_lines(branches: Sequence[Branch], level: int, most: int, door: Door) -> Iterator[str]:
+def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator[str]:
     for one in branches:
         found = f" (found in {one.found})" if one.found else ""
-        yield "  " * level + _cut_line(f"{one.label}: {one.text}".rstrip(": "), most, door) + found
-        yield from _branch_lines(one.below, level + 1, most, door)
+        yield "  " * level + _cut_line(f"{one.label}: {one.text}".rstrip(": "), most) + found
+        yield from _branch_lines(one.below, level + 1, most)
 
 
 def _reason_lines(conversation: Conversation, detail: _Detail, door: Door) -> Iterator[str]:
@@ -213,11 +213,13 @@ def _reason_lines(conversation: Conversation, detail: _Detail, door: Door) -> It
     proposal = first.state.get("proposal")
     evidence = proposal.evidence[: detail.reasons] if proposal else ()
     if proposal and evidence:
-        yield _cut_line(f"First proposal, by the {first.by}: {proposal.reason}", detail.line, door)
+        first_said = f"First proposal, by the {first.by}: {proposal.reason}"
+        yield _cut_line(door.text(first_said), detail.line)
     for one in evidence:
         other = f"; runner-up {one.runner_up}" if one.runner_up else ""
-        yield _cut_line(f"Why {one.target}: {one.choice}: {one.why}{other}", detail.line, door)
+        why = door.text(f"Why {one.target}: {one.choice}: {one.why}{other}")
+        yield _cut_line(why, detail.line)
 
 
-def _cut_line(text: str, most: int, door: Door) -> str:
-    return cut_middle(clean_text(door.text(text)).replace("\n", "\\n"), most, 0)
+def _cut_line(text: str, most: int) -> str:
+    return cut_middle(clean_text(text).replace("\n", "\\n"), most, 0)

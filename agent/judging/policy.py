@@ -21,6 +21,7 @@ from ingot.agent.proposing.proposal import (
     SURE_CONFIDENCE,
     Attempt,
     Proposal,
+    SafeProposal,
     exhausted_reason,
 )
 from ingot.agent.state import Gate, Review, State
@@ -229,7 +230,7 @@ def gates_of_state(state: State) -> list[Gate]:
     return [*made, *model_gates.rules_gates(state), *_opinion_gates(state, proposal)]
 
 
-def _unread_gate(state: State, proposal: Proposal) -> Iterator[Gate]:
+def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     """How much of what looks like data lies in formats that are not read, where some does.
 
     What is recognized without a sample, such as preprocessed arrays, is for another command.
@@ -251,7 +252,7 @@ def _unread_gate(state: State, proposal: Proposal) -> Iterator[Gate]:
     )
 
 
-def _other_shapes_gate(state: State, proposal: Proposal) -> Iterator[Gate]:
+def _other_shapes_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     """How much of the data has another shape than what is read, where that is most of it."""
     source = state.get("source")
     whole = source.bytes + source.other_bytes if source else 0
@@ -271,7 +272,7 @@ def _other_shapes_gate(state: State, proposal: Proposal) -> Iterator[Gate]:
     )
 
 
-def _opinion_gates(state: State, proposal: Proposal) -> Iterator[Gate]:
+def _opinion_gates(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     """Whether the rules come to the same records as the model, where one was asked."""
     opinion, why = state.get("opinion"), dispute_reason(state)
     if not opinion and not why:

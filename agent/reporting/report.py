@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ingot.agent.judging.policy import gates_of_state
 from ingot.agent.model.budget import Usage
 from ingot.agent.privacy import Door, Safe, SafeProblem, redact
-from ingot.agent.proposing.proposal import Evidence, Proposal
-from ingot.agent.reporting.mapping_words import describe, mapping_door
+from ingot.agent.proposing.proposal import SafeProposal
+from ingot.agent.reporting.mapping_words import mapping_lines
 from ingot.agent.reporting.preview import path_reach
 from ingot.agent.state import Check, Opinion, Order, Outcome, Result, SafeChange, State
 from ingot.converters import json_yaml
@@ -57,12 +57,12 @@ def _proposal_lines(state: State, door: Door) -> Iterator[str]:
     if proposal is not None:
         yield from _mapping_lines(proposal, state.get("check"), door)
         yield from _opinion_lines(state.get("opinion"), door)
-        yield from _evidence_lines(proposal.evidence)
+        yield from _evidence_lines(proposal)
     yield from _source_lines(state)
     yield from _usage_lines(state.get("usage"))
 
 
-def author_text(proposal: Proposal | Outcome) -> str:
+def author_text(proposal: SafeProposal | Outcome) -> str:
     """Who proposed and how sure; a mapping that a person brought is as sure as they are."""
     by = f"by {proposal.mapper}"
     if proposal.mapper == "edited":
@@ -105,23 +105,19 @@ def _drift_lines(changes: Sequence[SafeChange]) -> Iterator[str]:
     yield from markdown_table(("path", "change", "before", "after", "stops a run"), rows)
 
 
-def _mapping_lines(proposal: Proposal, check: Check | None, door: Door) -> Iterator[str]:
+def _mapping_lines(proposal: SafeProposal, check: Check | None, door: Door) -> Iterator[str]:
     mapping = proposal.mapping
     if not mapping or json_yaml.violations("mapping", mapping):  # a person may have edited it so
         return
     yield from ("", "## Mapping", "")
-    yield from markdown_table(
-        ("target", "from"), _redact_rows(describe(mapping), mapping_door(mapping), door)
-    )
+    yield from markdown_table(("target", "from"), mapping_lines(mapping, door))
     if not check:
         return
     yield from ("", "## Sample", "")
     share = f"{check.coverage:.1%} without an error"
     seen = f"{check.ok_rows}/{check.rows} sampled rows"
     yield from (f"{seen} give {check.records} records ({share}).", "")
-    yield from markdown_table(
-        ("path", "place", "found in"), _redact_rows(path_reach(check.paths), door)
-    )
+    yield from markdown_table(("path", "place", "found in"), path_reach(check.paths, door))
     if len(files := check.loss.files) > 1:
         yield ""
         rows = [(file, f"{read:,}", f"{made:,}") for file, read, made in files[:_MOST_FILES]]
@@ -136,17 +132,13 @@ def _mapping_lines(proposal: Proposal, check: Check | None, door: Door) -> Itera
 
 
 def _mapping_table(mapping: MappingDocument, door: Door) -> Iterator[str]:
-    rows = _redact_rows(describe(mapping), mapping_door(mapping), door)
+    rows = mapping_lines(mapping, door)
     yield from markdown_table(("target", "from"), rows)
 
 
-def _redact_rows(rows: Iterable[Sequence[str]], first: Door, *more: Door) -> Iterator[list[Safe]]:
-    """Cells without secrets: speakers that a mapping names may be addresses."""
-    for row in rows:
-        cells = [*map(first.text, row)]
-        for door in more:
-            cells = [*map(door.text, cells)]
-        yield cells
+def _redact_rows(rows: Iterable[Sequence[str]], door: Door) -> Iterator[Iterable[Safe]]:
+    """Cells without secrets."""
+    return (map(door.text, row) for row in rows)
 
 
 def _opinion_lines(opinion: Opinion | None, door: Door) -> Iterator[str]:
@@ -162,17 +154,17 @@ def _opinion_lines(opinion: Opinion | None, door: Door) -> Iterator[str]:
         yield from ("", "As alternative.json:", "")
         yield from markdown_table(
             ("target", "from"),
-            _redact_rows(describe(other.mapping), mapping_door(other.mapping), door),
+            mapping_lines(other.mapping, door),
         )
 
 
-def _evidence_lines(evidence: Sequence[Evidence]) -> Iterator[str]:
-    if not evidence:
+def _evidence_lines(proposal: SafeProposal) -> Iterator[str]:
+    if not proposal.evidence:
         return
     yield from ("", "## Why", "")
     rows = (
         map(Safe, (one.target, one.choice, one.why, one.runner_up or "", f"{one.confidence:.2f}"))
-        for one in evidence
+        for one in proposal.evidence
     )
     yield from markdown_table(("decision", "choice", "why", "runner-up", "confidence"), rows)
 

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from ingot.agent.judging.drift import redacted_changes
-from ingot.agent.privacy import Door, SafeValue, redact
+from ingot.agent.privacy import NO_TEXT, Door, Safe, SafeValue, redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.changed_mappings import (
@@ -273,16 +273,16 @@ def _example_json(one: Difference, door: Door) -> Example:
 
 def _record_pair_lines(
     record: Record | None, other: Record | None, door: Door
-) -> list[list[str]] | None:
+) -> list[list[Safe]] | None:
     if record is None:
         return None
     skipped = _count_same_messages(record, other)
-    left_out = f"({skipped} message{'s' * (skipped != 1)} as in the other)"
+    left_out = Safe(f"({skipped} message{'s' * (skipped != 1)} as in the other)")
     shown = _shown_part(record, skipped, door)
     lines = record_lines(
         _narrow_texts(shown, _shown_part(other, skipped, door)) if other else shown
     )
-    return [*([["", left_out]] if skipped else []), *map(list, lines)]
+    return [*([[NO_TEXT, left_out]] if skipped else []), *map(list, lines)]
 
 
 def _count_same_messages(record: Record, other: Record | None) -> int:
@@ -366,7 +366,7 @@ def _reason_json(one: Reason, lines: dict[str, int]) -> ReasonEntry:
     line = None if one.pointer is None else nearest_line(lines, one.pointer)
     if stated:
         line = int(stated[1])
-    return {"level": one.level, "rule": one.rule, "text": path_text(one.text), "line": line}
+    return {"level": one.level, "rule": one.rule, "text": redact(path_text(one.text)), "line": line}
 
 
 def _change_json(one: Change, lines: dict[str, int], door: Door) -> ChangeEntry:
@@ -384,10 +384,10 @@ def _sample_json(ran: Replay) -> SampleEntry:
     first = ran.new or ran.old
     return {
         "kind": ran.stand.kind,
-        "place": path_text(ran.stand.place),
+        "place": redact(path_text(ran.stand.place)),
         "rows": first.trial.report.rows if first else 0,
         "sha256": ran.stand.sha256,
-        "why": path_text(ran.stand.why),
+        "why": redact(path_text(ran.stand.why)),
     }
 
 

@@ -304,7 +304,7 @@ def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
 
 def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
     from ingot.agent.judging.policy import gates_of_state
-    from ingot.agent.privacy import redact
+    from ingot.agent.privacy import Door
     from ingot.agent.reporting.preview import path_reach
 
     console = stdout_console() if on_stdout else stderr_console()
@@ -315,6 +315,5 @@ def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
         display.show_evidence(console, proposal)
         if check:
             share = f"{check.ok_rows}/{check.rows} rows"
-            found = ((redact(path), *more) for path, *more in path_reach(check.paths))
-            display.show_sample(console, share, found)
+            display.show_sample(console, share, path_reach(check.paths, Door("redacted")))
             display.show_gates(console, gates_of_state(state))
