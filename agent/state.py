@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, NewType, TypedDict
 
 from ingot.agent.model.budget import Usage
-from ingot.agent.privacy import NO_TEXT, Safe, SafeProblem
+from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem
 from ingot.agent.proposing.order import Order as Order
 from ingot.agent.proposing.proposal import Attempt, Evidence, SafeProposal, Turn
 from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
@@ -141,7 +141,7 @@ class Gate:
     state: Literal["pass", "warn", "fail", "person"]
     figure: str
     limit: str
-    detail: Safe = NO_TEXT
+    detail: Safe = EMPTY_TEXT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -185,7 +185,7 @@ class Review:
     """
 
     decision: Literal["approve", "edit", "reject", "again", "held", "person", "dry_run"]
-    why: Safe = NO_TEXT
+    why: Safe = EMPTY_TEXT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,7 +13,7 @@ MappingDocument: TypeAlias = dict[str, Any]
 # A text that may leave the machine or be kept beside results: `ingot.agent.privacy` makes it of raw
 # text. Elsewhere `Safe(...)` stands only in functions that take nothing raw; a test looks at them.
 Safe = NewType("Safe", str)
-NO_TEXT = Safe("")
+EMPTY_TEXT = Safe("")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

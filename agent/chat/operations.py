@@ -20,7 +20,7 @@ from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.validate import validate
-from ingot.agent.privacy import NO_TEXT, Door, Safe, SafeProblem, SafeValue
+from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.question import add_file_facts
 from ingot.agent.proposing.proposal import Proposal, SafeProposal
@@ -133,7 +133,7 @@ def begin_conversation(
     # As a conversation keeps it: neither stopped nor reviewed.
     kept = {key: one for key, one in state.items() if key not in ("outcome", "result", "key")}
     begun = cast("State", {**kept, "stopped": None, "review": None})
-    first = Step(words=NO_TEXT, by=proposal.mapper if proposal else order.mapper, state=begun)
+    first = Step(words=EMPTY_TEXT, by=proposal.mapper if proposal else order.mapper, state=begun)
     return Conversation(id=id_, order=order, steps=(first,), usage=state.get("usage"))
 
 

@@ -13,7 +13,7 @@ from ingot.agent.chat.conversation import MODEL, YOU, Conversation, Utterance
 from ingot.agent.chat.operations import Alternative
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.model.request_form import Message
-from ingot.agent.privacy import NO_TEXT, Door, Safe, SafeValue
+from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeValue
 from ingot.agent.privacy.redaction import clean_text, cut_middle
 from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
 from ingot.agent.proposing.llm.inventory import Size, render_value
@@ -123,7 +123,7 @@ def _current_message(
     door: Door,
     room: int,
 ) -> Safe:
-    made = NO_TEXT
+    made = EMPTY_TEXT
     for detail in _DETAILS:
         data = Safe("\n".join(_state_lines(conversation, examples, others, door, detail)))
         made = load_prompt("chat_turn").render(

@@ -13,7 +13,7 @@ from ingot.agent.judging.sample_gates import (
     sample_gates,
     share_text,
 )
-from ingot.agent.privacy import NO_TEXT, Safe, SafeProblem
+from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem
 from ingot.agent.proposing.order import Order
 from ingot.agent.proposing.proposal import (
     MODEL,
@@ -97,11 +97,11 @@ def unfit_reason(state: State) -> Safe:
     """Why what a person has approved would convert nothing, "" where it would, or is to."""
     check, proposal = state.get("check"), state.get("proposal")
     if not is_attended(state) or (proposal and proposal.decision == "irrelevant"):
-        return NO_TEXT
+        return EMPTY_TEXT
     if not check:
         return Safe("It cannot be run: edit the mapping, or reject it.")
     if check.records:
-        return NO_TEXT
+        return EMPTY_TEXT
     return Safe("It makes no record of the sampled rows: edit the mapping, or reject it.")
 
 
@@ -177,7 +177,7 @@ def irrelevance_doubt(state: State) -> Safe:
     proposal, review = state.get("proposal"), state.get("review")
     decided = review is not None and review.decision in ("approve", "reject")
     if decided or proposal is None or proposal.decision != "irrelevant":
-        return NO_TEXT
+        return EMPTY_TEXT
     unread = _person_details(_unread_gate(state, proposal))
     unread += _person_details(_other_shapes_gate(state, proposal))
     reasons = [doubt_reason(proposal, state["order"]), *unread]

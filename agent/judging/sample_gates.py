@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from ingot.agent.privacy import NO_TEXT, Safe, redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.state import Check, Gate
 from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import shorten_text
@@ -52,7 +52,7 @@ def person_gate(name: str, why: str, found: Sequence[str], limit: str) -> Gate:
         state="person" if found else "pass",
         figure=str(len(found)) if found else "none",
         limit=limit,
-        detail=detail_text([f"{why}: {', '.join(found)}"]) if found else NO_TEXT,
+        detail=detail_text([f"{why}: {', '.join(found)}"]) if found else EMPTY_TEXT,
     )
 
 

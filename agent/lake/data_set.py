@@ -15,7 +15,7 @@ from ingot.agent.model.cache import Store
 from ingot.agent.nodes.convert import convert_mapping
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.report import run_outcome
-from ingot.agent.privacy import NO_TEXT, Safe, joined, redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, joined, redact
 from ingot.agent.proposing.cards import find_card
 from ingot.agent.proposing.llm.mapper import AskSettings, ModelAccess
 from ingot.agent.proposing.proposal import NOT_ASKED, Proposal
@@ -312,7 +312,7 @@ def _proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:
         spent={key: getattr(usage, key) for key in _SPENT} if usage else {},
         mapping=outcome.mapping,
         fingerprint=provenance.get("fingerprint"),
-        why=Safe("by its approved mapping") if of_file else outcome.reason or NO_TEXT,
+        why=Safe("by its approved mapping") if of_file else outcome.reason or EMPTY_TEXT,
     )
 
 

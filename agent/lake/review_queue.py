@@ -18,7 +18,7 @@ from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.nodes import convert
 from ingot.agent.nodes.discover import spec_of_order
-from ingot.agent.privacy import NO_TEXT, Safe, redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.reporting.proposal_folder import (
     MAPPING,
@@ -99,7 +99,7 @@ def approve(order: LakeOrder, facts: SetFacts, document: MappingDocument | None 
     with output_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, mapping_bytes(reviewed))
-    order.state.keep("", replace(facts, status="waiting", why=APPROVED, hint=NO_TEXT))
+    order.state.keep("", replace(facts, status="waiting", why=APPROVED, hint=EMPTY_TEXT))
     shutil.rmtree(order.run_folder(facts.name), ignore_errors=True)
     folder = proposal.parent
     with output_errors(folder):

@@ -27,7 +27,7 @@ from ingot.agent.lake.lake_order import (
 from ingot.agent.lake.lake_state import KnownSet
 from ingot.agent.lake.shared_model import GONE, TurnQueue, shape_keys
 from ingot.agent.model.budget import Spent
-from ingot.agent.privacy import NO_TEXT, Safe, redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.proposal import SURE_CONFIDENCE
 from ingot.agent.reporting.proposal_folder import MAPPING
 from ingot.converters.errors import IngotError, OutputError
@@ -210,7 +210,7 @@ def _key_with_first(order: LakeOrder, key: str, first: str) -> str:
 
 def _write_traceback(order: LakeOrder, name: str, details: str) -> Safe:
     if not details:
-        return NO_TEXT
+        return EMPTY_TEXT
     file = order.state.folder / "mistakes" / f"{name}.txt"
     with output_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -251,7 +251,7 @@ def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
             sets.append(kept.facts)
         elif kept.facts.result and (order.out / kept.facts.result).is_dir():
             gone = Safe("its files were removed; its result is kept")
-            facts = replace(kept.facts, status="gone", why=gone, hint=NO_TEXT)
+            facts = replace(kept.facts, status="gone", why=gone, hint=EMPTY_TEXT)
             order.state.keep("", facts)
             sets.append(facts)
         else:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ingot.agent.judging.policy import gates_of_state, irrelevance_doubt
-from ingot.agent.privacy import NO_TEXT, Safe, redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.proposal import PERSONS, SURE_CONFIDENCE
 from ingot.agent.reporting.report import edited_reply, ending_reply
 from ingot.agent.state import Outcome, State, answer_message
@@ -81,7 +81,7 @@ def run_notes(state: State) -> list[str]:
 def stop_reason(state: State) -> Safe:
     """Why the run did not go on, "" where it did."""
     stopped, review = state.get("stopped"), state.get("review")
-    said = stopped.why if stopped else review.why if review else NO_TEXT
+    said = stopped.why if stopped else review.why if review else EMPTY_TEXT
     return said or irrelevance_doubt(state)
 
 

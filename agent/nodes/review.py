@@ -14,7 +14,7 @@ from ingot.agent.judging.policy import (
     review_by_gates,
     unfit_reason,
 )
-from ingot.agent.privacy import NO_TEXT, Safe, joined, redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, joined, redact
 from ingot.agent.proposing.proposal import SafeProposal
 from ingot.agent.reporting.proposal_folder import proposed_mapping
 from ingot.agent.reporting.report import markdown_line, proposal_text
@@ -34,7 +34,7 @@ def review(state: State) -> State:
     order, before = state["order"], state.get("review")
     if order.dry_run:
         return {"review": Review(decision="dry_run")}
-    why = before.why if before and before.decision == "again" else NO_TEXT
+    why = before.why if before and before.decision == "again" else EMPTY_TEXT
     if order.yes and not (before and is_attended(state)):
         decided = review_by_gates(state)
         if decided.decision != "person" or not is_attended(state):
@@ -48,7 +48,7 @@ def review(state: State) -> State:
     return apply_answer(state, answer)
 
 
-def review_question(state: State, fault: Safe = NO_TEXT) -> dict[str, Json]:
+def review_question(state: State, fault: Safe = EMPTY_TEXT) -> dict[str, Json]:
     """The interrupt's value, in the form that agent inboxes show and answer."""
     proposal = state["proposal"]
     nothing = proposal is not None and proposal.decision == "irrelevant"
@@ -120,7 +120,7 @@ def answer_fault(answer: Json, allowed: Sequence[str] = REVIEW_ANSWERS) -> Safe:
     if decision["type"] not in allowed:
         return redact(f"Not an answer: {decision['type']} is not for this question.")
     if decision["type"] != "edit":
-        return NO_TEXT
+        return EMPTY_TEXT
     try:
         mapping = _read_mapping(decision["edited_action"]["args"]["mapping"])
     except (ValueError, RecursionError) as error:
@@ -187,7 +187,7 @@ def pause(state: State) -> State:
     return {"stopped": None, "review": Review(decision="reject", why=why)}
 
 
-def pause_question(state: State, fault: Safe = NO_TEXT) -> dict[str, Json]:
+def pause_question(state: State, fault: Safe = EMPTY_TEXT) -> dict[str, Json]:
     """The interrupt's value, in the form that agent inboxes show and answer."""
     stopped = state.get("stopped")
     if stopped is None:

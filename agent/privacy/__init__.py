@@ -2,6 +2,6 @@
 
 from ingot.agent.privacy.door import Door, SafeProblem, SafeValue
 from ingot.agent.privacy.redaction import joined, redact
-from ingot.converters.rows import NO_TEXT, Safe
+from ingot.converters.rows import EMPTY_TEXT, Safe
 
-__all__ = ["NO_TEXT", "Door", "Safe", "SafeProblem", "SafeValue", "joined", "redact"]
+__all__ = ["EMPTY_TEXT", "Door", "Safe", "SafeProblem", "SafeValue", "joined", "redact"]

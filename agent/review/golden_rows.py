@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingot.agent.privacy import NO_TEXT, Safe, redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.mapping.bind import Mapping, bind, parse
@@ -162,7 +162,7 @@ def _failure_reason(
         _compare(one, unifier.batch(batch))
     except _MismatchError as error:
         return redact(str(error))
-    return NO_TEXT
+    return EMPTY_TEXT
 
 
 def _make_batch(one: dict[str, Json], rows: list[Json], mapping: Mapping) -> Batch:

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from ingot.agent.judging.drift import redacted_changes
-from ingot.agent.privacy import NO_TEXT, Door, Safe, SafeValue, redact
+from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeValue, redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.changed_mappings import (
@@ -282,7 +282,7 @@ def _record_pair_lines(
     lines = record_lines(
         _narrow_texts(shown, _shown_part(other, skipped, door)) if other else shown
     )
-    return [*([[NO_TEXT, left_out]] if skipped else []), *map(list, lines)]
+    return [*([[EMPTY_TEXT, left_out]] if skipped else []), *map(list, lines)]
 
 
 def _count_same_messages(record: Record, other: Record | None) -> int:

@@ -14,7 +14,7 @@ from ingot.agent.judging.drift import (
     stored_shape,
 )
 from ingot.agent.judging.trial import Trial, try_out
-from ingot.agent.privacy import NO_TEXT, Safe, redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.pinning.pinned_sample import ABOUT, find_pinned, pinned_folder
@@ -187,8 +187,8 @@ class SampleBasis:
     """
 
     kind: Literal["pinned", "source", "none"]
-    place: Safe = NO_TEXT
-    why: Safe = NO_TEXT
+    place: Safe = EMPTY_TEXT
+    why: Safe = EMPTY_TEXT
     location: str = ""
     source_name: str | None = None
     sha256: str | None = None

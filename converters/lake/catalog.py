@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.files import output_errors, whole_file
-from ingot.converters.rows import NO_TEXT, Json, MappingDocument, Safe
+from ingot.converters.rows import EMPTY_TEXT, Json, MappingDocument, Safe
 
 Status = Literal[
     "converted", "nothing", "other", "waiting", "resting", "failed", "rejected", "gone"
@@ -74,8 +74,8 @@ class SetFacts:
     name: str
     place: Safe
     status: Status
-    why: Safe = NO_TEXT
-    hint: Safe = NO_TEXT
+    why: Safe = EMPTY_TEXT
+    hint: Safe = EMPTY_TEXT
     decision: str | None = None
     mapper: str | None = None
     model: str | None = None

@@ -21,13 +21,7 @@ from ingot.agent.proposing.columns import NO_TEXT, last_name, total_chars, value
 from ingot.agent.proposing.names import flags_bad_rows, name_group, name_strength, speaker_role
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
-from ingot.converters.sources.profile import (
-    FEW_VALUES,
-    PathFacts,
-    Profile,
-    Spread,
-    keys_are_data,
-)
+from ingot.converters.sources.profile import FEW_VALUES, PathFacts, Profile, Spread, keys_are_data
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,7 +19,7 @@ from importlib import resources
 
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.model.request_form import Message
-from ingot.agent.privacy import NO_TEXT, Safe, SafeProblem, SafeValue, redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue, redact
 from ingot.agent.privacy.redaction import clean_text, cut_middle, share_path
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.columns import is_path_inside, values_at
@@ -48,9 +48,9 @@ _RECORD_SIZE = Size(
 _ROWS_TRIED = 20
 _ROWS_OF_GROUP = re.compile(r"^\[(?:\*|-?\d+)\]\.?")
 _MODES = {
-    "pt": "pt (running text)",
-    "sft": "sft (conversations)",
-    "auto": "auto (decide between pt and sft by what the data is)",
+    "pt": Safe("pt (running text)"),
+    "sft": Safe("sft (conversations)"),
+    "auto": Safe("auto (decide between pt and sft by what the data is)"),
 }
 
 
@@ -72,9 +72,9 @@ def opening_messages(
         )
 
     language = redact(clean_text(request.language or "not told")[:20])
-    mode = Safe(_MODES[request.mode])
+    mode = _MODES[request.mode]
     room = tokens - estimate_tokens(task) - 2 * _MESSAGE_TOKENS
-    if room < estimate_tokens(question(NO_TEXT)) + _LEAST_DATA:
+    if room < estimate_tokens(question(EMPTY_TEXT)) + _LEAST_DATA:
         raise ValueError(f"{tokens} tokens: the instructions alone have {estimate_tokens(task)}")
     data = dataset_lines(
         read_data(source, sample),
