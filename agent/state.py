@@ -5,12 +5,12 @@ The messages of a served run are plain objects, as clients send them, each with 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal, NewType, TypedDict
 
 from ingot.agent.model.budget import Usage
+from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem
 from ingot.agent.proposing.order import Order as Order
-from ingot.agent.proposing.proposal import Attempt, Evidence, Proposal, Turn
-from ingot.converters.errors import Problem
+from ingot.agent.proposing.proposal import Attempt, Evidence, SafeProposal, Turn
 from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
 from ingot.converters.mapping.check import PathReach
 from ingot.converters.mapping.loss import NO_LOSS, Loss
@@ -34,9 +34,12 @@ def _to_message(one: Json, place: int) -> Message:
     return {**message, "id": message.get("id") or f"message-{place}"}
 
 
-def answer_message(text: str) -> Message:
+def answer_message(text: Safe) -> Message:
     """A message of the run."""
     return {"type": "ai", "content": text}
+
+
+SafeLeftOut = NewType("SafeLeftOut", LeftOut)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,17 +49,17 @@ class UnreadFiles:
     files: int
     bytes: int
     of_bytes: int
-    first: str
+    first: Safe
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceSummary:
     """What people want to know about a source; of `left_out_count` files the first are named."""
 
-    name: str
+    name: Safe
     files: int
     bytes: int
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[SafeLeftOut, ...]
     left_out_count: int
     unread: Annotated[UnreadFiles | None, OMIT] = None
     other_bytes: Annotated[int, OMIT] = 0  # of data files of another shape
@@ -98,6 +101,9 @@ class Change:
         return f"({self.before or self.after})"
 
 
+SafeChange = NewType("SafeChange", Change)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
     """What a mapping made of the sample; `drift` holds the first `changes`, None = unknown."""
@@ -114,8 +120,8 @@ class Check:
     loss: Annotated[Loss, OMIT] = NO_LOSS
     messages: int = 0
     dropped: int = 0
-    warnings: tuple[str, ...] = ()
-    drift: Annotated[tuple[Change, ...] | None, OMIT] = None
+    warnings: tuple[Safe, ...] = ()
+    drift: Annotated[tuple[SafeChange, ...] | None, OMIT] = None
     changes: Annotated[int | None, OMIT] = None
 
 
@@ -135,14 +141,14 @@ class Gate:
     state: Literal["pass", "warn", "fail", "person"]
     figure: str
     limit: str
-    detail: str = ""
+    detail: Safe = EMPTY_TEXT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
     """A model's answer that passes, kept while the model looks at its records."""
 
-    proposal: Proposal
+    proposal: SafeProposal
     check: Check | None
     turn: Turn
 
@@ -155,8 +161,8 @@ class Opinion:
     """
 
     agrees: bool
-    proposal: Proposal
-    unbacked: Annotated[dict[str, tuple[str, ...]] | None, OMIT] = None
+    proposal: SafeProposal
+    unbacked: Annotated[dict[str, tuple[Safe, ...]] | None, OMIT] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,7 +171,7 @@ class Stopped:
 
     kind: Literal["budget", "model"]
     where: str
-    why: str
+    why: Safe
     hint: str
     fault: Annotated[str | None, OMIT] = None
 
@@ -179,7 +185,7 @@ class Review:
     """
 
     decision: Literal["approve", "edit", "reject", "again", "held", "person", "dry_run"]
-    why: str = ""
+    why: Safe = EMPTY_TEXT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -226,7 +232,7 @@ class Result:
     already_done: bool
     manifest: Written
     notes: tuple[str, ...]
-    first_rejects: tuple[str, ...]
+    first_rejects: tuple[Safe, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,16 +240,16 @@ class Outcome:
     """The run as it stands, for people and programs; `status` as `run_status` says."""
 
     status: str
-    why: str
+    why: Safe
     source: Annotated[SourceSummary | None, EMPTY]
     decision: str | None
     mapper: str | None
     confidence: float | None
-    reason: str | None
+    reason: Safe | None
     evidence: tuple[Evidence, ...]
     mapping: MappingDocument | None
     check: Check | None
-    problems: tuple[Problem, ...]
+    problems: tuple[SafeProblem, ...]
     gates: tuple[Gate, ...]
     opinion: Opinion | None
     usage: Annotated[Usage | None, EMPTY]
@@ -277,10 +283,10 @@ class State(TypedDict, total=False):
     key: str
     source: SourceSummary
     sample: SampleSummary
-    proposal: Proposal | None
+    proposal: SafeProposal | None
     turn: Turn
     attempts: tuple[Attempt, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[SafeProblem, ...]
     check: Check | None
     usage: Annotated[Usage | None, EMPTY]
     stopped: Annotated[Stopped | None, EMPTY]

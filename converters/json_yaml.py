@@ -340,8 +340,8 @@ def _field_hints(kind: Any) -> dict[str, Any]:  # noqa: ANN401
 
 def _strip_hint(hint: Any) -> Any:  # noqa: ANN401
     """Return the type without its marks and without None."""
-    while get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
+    while get_origin(hint) is Annotated or hasattr(hint, "__supertype__"):  # a `NewType`
+        hint = getattr(hint, "__supertype__", None) or get_args(hint)[0]
     if get_origin(hint) in (Union, UnionType):
         return _strip_hint(next(one for one in get_args(hint) if one is not NoneType))
     return hint

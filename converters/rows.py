@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, NewType, TypeAlias, TypedDict
 
 # Readers give JSON types only: None, bool, int, float, str, list, dict. Times, decimals, bytes and
 # Arrow scalars are turned into these at the reader, and a text that is not valid Unicode is a bad
@@ -10,6 +10,10 @@ from typing import Any, TypeAlias, TypedDict
 Json: TypeAlias = Any
 # A mapping as its file holds it, of either version: `schemas/mapping.schema.json` says what.
 MappingDocument: TypeAlias = dict[str, Any]
+# A text that may leave the machine or be kept beside results: `ingot.agent.privacy` makes it of raw
+# text. Elsewhere `Safe(...)` stands only in functions that take nothing raw; a test looks at them.
+Safe = NewType("Safe", str)
+EMPTY_TEXT = Safe("")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

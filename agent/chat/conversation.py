@@ -20,7 +20,7 @@ from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError
 from ingot.converters.json_yaml import EMPTY, decode, encode
 from ingot.converters.output.sqlite_file import database_error, open_database
-from ingot.converters.rows import MappingDocument
+from ingot.converters.rows import MappingDocument, Safe
 
 FORM = 1  # of the JSON that a conversation is kept as
 YOU, MODEL, INGOT = "you", "model", "ingot"
@@ -33,7 +33,7 @@ class Step:
     `by` is `rules`, `llm` (proposals), `you` or `model`.
     """
 
-    words: str
+    words: Safe
     by: str
     state: State
 
@@ -43,7 +43,7 @@ class Utterance:
     """One thing that was said: by whom, its words, and the edits that a model made with it."""
 
     who: str
-    text: str
+    text: Safe
     edits: tuple[Edit, ...] = ()
 
 

@@ -20,10 +20,10 @@ from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.validate import validate
-from ingot.agent.privacy import hide_secrets, named_secrets, redact_value
+from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.question import add_file_facts
-from ingot.agent.proposing.proposal import Proposal
+from ingot.agent.proposing.proposal import Proposal, SafeProposal
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.markdown_escaping import diff_lines
@@ -41,7 +41,7 @@ from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import to_document
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Node, PathSyntaxError
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.sample import Sample
 
 _SHOWN = 8
@@ -110,8 +110,10 @@ def _speaker_names(mapping: MappingDocument, nodes: Sequence[Node]) -> Iterator[
             yield from (value for value in values_at(path, node) if isinstance(value, str))
 
 
-_NO_PROPOSAL = Proposal(
-    decision="unmappable", mapping=None, confidence=1.0, reason="agreed on in a conversation."
+_NO_PROPOSAL = SafeProposal(
+    Proposal(
+        decision="unmappable", mapping=None, confidence=1.0, reason="agreed on in a conversation."
+    )
 )
 
 
@@ -131,7 +133,7 @@ def begin_conversation(
     # As a conversation keeps it: neither stopped nor reviewed.
     kept = {key: one for key, one in state.items() if key not in ("outcome", "result", "key")}
     begun = cast("State", {**kept, "stopped": None, "review": None})
-    first = Step(words="", by=proposal.mapper if proposal else order.mapper, state=begun)
+    first = Step(words=EMPTY_TEXT, by=proposal.mapper if proposal else order.mapper, state=begun)
     return Conversation(id=id_, order=order, steps=(first,), usage=state.get("usage"))
 
 
@@ -159,7 +161,7 @@ def change_mapping(
 
 def refusal_problems(
     before: State, after: State, edits: Sequence[Edit] = ()
-) -> tuple[Problem, ...]:
+) -> tuple[SafeProblem, ...]:
     """Say why a change is refused: it names what is nowhere, or cannot be run at all.
 
     What is half done (a question without its answer yet, another `each` before its texts) is
@@ -202,7 +204,7 @@ def recheck_conversation(conversation: Conversation, context: Context) -> Conver
 def convert_conversation(conversation: Conversation, context: Context) -> State:
     """Convert the approved mapping into the order's `out`, and return the state."""
     order = replace(conversation.order, dry_run=False, yes=False)
-    review = Review(decision="approve", why="approved in conversation")
+    review = Review(decision="approve", why=Safe("approved in conversation"))
     state: State = {**conversation.state, "order": order, "review": review}
     state = {**state, "usage": conversation.usage}
     state = {**state, **convert(state, context)}
@@ -305,21 +307,21 @@ def _try_state(state: State, context: Context) -> Trial | None:
         return None
 
 
-def difference_lines(one: Difference, order: Order, context: Context) -> list[str]:
+def difference_lines(one: Difference, order: Order, context: Context) -> list[Safe]:
     """Show what differs between two records, as lines that begin with `- `, `+ ` or blanks."""
-    if order.share_values == "raw":
-        old, new = one.old, one.new
-    else:
-        _, sample = context.source_and_sample(order.source, spec_of_order(order))
-        secrets = named_secrets([row.value for row in sample.rows])
-        old, new = (redact_value(hide_secrets(side, secrets)) for side in (one.old, one.new))
-    found = list(diff_lines(list(_record_texts(old)), list(_record_texts(new))))
+    sample = context.sample(order.source, spec_of_order(order))
+    door = Door(order.share_values, [row.value for row in sample.rows])
+    return _marked_lines(door.value(one.old), door.value(one.new))
+
+
+def _marked_lines(old: SafeValue, new: SafeValue) -> list[Safe]:
+    found = [Safe(line) for line in diff_lines([*_record_texts(old)], [*_record_texts(new)])]
     left = len(found) - _MOST
-    return found if left <= 0 else [*found[:_MOST], f"  ...(+{left} lines)"]
+    return found if left <= 0 else [*found[:_MOST], Safe(f"  ...(+{left} lines)")]
 
 
-def _record_texts(record: dict[str, Json] | None) -> Iterator[str]:
-    for name, text in record_lines(record, most=_TEXT) if record else ():
+def _record_texts(record: SafeValue) -> Iterator[str]:
+    for name, text in record_lines(record, most=_TEXT) if record.json else ():
         first, *more = text.split("\n")
         yield f"{name}: {cut_text(first, _LINE)}"
         yield from (f"  {cut_text(line, _LINE)}" for line in more)

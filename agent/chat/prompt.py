@@ -12,23 +12,20 @@ from typing import NamedTuple
 from ingot.agent.chat.conversation import MODEL, YOU, Conversation, Utterance
 from ingot.agent.chat.operations import Alternative
 from ingot.agent.model.budget import estimate_tokens
-from ingot.agent.privacy import Door
+from ingot.agent.model.request_form import Message
+from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeValue
 from ingot.agent.privacy.redaction import clean_text, cut_middle
 from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
 from ingot.agent.proposing.llm.inventory import Size, render_value
 from ingot.agent.proposing.llm.question import (
     SMALL_TOKENS,
-    Message,
     fence_line,
     load_prompt,
-    nearest_paths,
     problem_line,
 )
 from ingot.agent.reporting.mapping_words import Branch, mapping_branches
-from ingot.converters.errors import Problem
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
-from ingot.converters.sources.profile import Profile
 from ingot.converters.sources.sample import Sample
 
 _TABLES = ("map", "split", "replace")  # their keys are values of the data
@@ -52,6 +49,7 @@ def _withhold_entry(key: str, value: Json) -> Json:
 
 
 Examples = Sequence[tuple[Json, Json]]
+SafeExamples = Sequence[tuple[SafeValue, SafeValue]]
 
 MOST_WORDS = 2000  # characters of what a person says in one turn
 _REMEMBERED = 8  # sayings before the last one that a model is told again
@@ -104,10 +102,8 @@ def build_messages(
     while before and sum(estimate_tokens(text) for _, text in before) > left // 4:
         before = before[2:]
     left -= sum(estimate_tokens(text) for _, text in before)
-    shown_examples = examples if share != "none" else ()
-    now = _current_message(
-        conversation, words, shown_examples, others, door, int(left * (1 - _LEAST_DATA))
-    )
+    shown = [(door.value(row), door.value(one)) for row, one in examples if share != "none"]
+    now = _current_message(conversation, words, shown, others, door, int(left * (1 - _LEAST_DATA)))
     room = left - estimate_tokens(now)
     data = dataset_lines(
         read_data(source, sample),
@@ -116,20 +112,20 @@ def build_messages(
         small=order.prompt_tokens < SMALL_TOKENS,
     )
     said = [("user", _data_block(data)), ("assistant", _READY), *before, ("user", now)]
-    return [_chat_message("system", task), *(_chat_message(role, text) for role, text in said)]
+    return [{"role": role, "content": text} for role, text in [("system", task), *said]]
 
 
 def _current_message(
     conversation: Conversation,
     words: str,
-    examples: Examples,
+    examples: SafeExamples,
     others: Sequence[Alternative],
     door: Door,
     room: int,
-) -> str:
-    made = ""
+) -> Safe:
+    made = EMPTY_TEXT
     for detail in _DETAILS:
-        data = "\n".join(_state_lines(conversation, examples, others, door, detail))
+        data = Safe("\n".join(_state_lines(conversation, examples, others, door, detail)))
         made = load_prompt("chat_turn").render(
             fence=fence_line(data), data=data, words=_redact_words(words, door)
         )
@@ -138,29 +134,25 @@ def _current_message(
     return made
 
 
-_READY = '{"say": "I see the data set.", "edits": []}'
-
-
-def _chat_message(role: str, content: str) -> Message:
-    return {"role": role, "content": content}
+_READY = Safe('{"say": "I see the data set.", "edits": []}')
 
 
 @cache
-def _task_instructions(tokens: int) -> str:
+def _task_instructions(tokens: int) -> Safe:
     """Return the task, with the reference of the language if there is room for it."""
     if tokens < SMALL_TOKENS:
         return load_prompt("chat_small").text
     parts = re.split(r"(?m)^# ", load_prompt("task").text)
     sections = {part.partition("\n")[0]: part for part in parts}
     language = "".join(f"# {sections[name]}" for name in _LANGUAGE)
-    return load_prompt("chat").render(language=language).strip() + "\n"
+    return Safe(load_prompt("chat").render(language=Safe(language)).strip() + "\n")
 
 
-def _data_block(block: str) -> str:
+def _data_block(block: Safe) -> Safe:
     return load_prompt("chat_data").render(fence=fence_line(block), data=block)
 
 
-def _earlier_turns(said: Sequence[Utterance], door: Door) -> Iterator[tuple[str, str]]:
+def _earlier_turns(said: Sequence[Utterance], door: Door) -> Iterator[tuple[str, Safe]]:
     """Yield what was said before, turn by turn; the program answered what was a command."""
     kept = [one for one in said if one.who in (YOU, MODEL)][-_REMEMBERED:]
     for place, one in enumerate(kept):
@@ -172,18 +164,18 @@ def _earlier_turns(said: Sequence[Utterance], door: Door) -> Iterator[tuple[str,
             "say": door.text(answer.text) if answer else _DONE,
             "edits": list(answer.edits) if answer else [],
         }
-        yield "user", f"The person says: {_redact_words(one.text, door)}"
-        yield "assistant", json.dumps(document, ensure_ascii=False)
+        yield "user", Safe(f"The person says: {_redact_words(one.text, door)}")
+        yield "assistant", Safe(json.dumps(document, ensure_ascii=False))
 
 
-def _redact_words(words: str, door: Door) -> str:
+def _redact_words(words: str, door: Door) -> Safe:
     """Return what a person said as it may leave the machine: without secrets, cut."""
-    return cut_middle(clean_text(door.text(words)), MOST_WORDS, 0)
+    return Safe(cut_middle(clean_text(door.text(words)), MOST_WORDS, 0))
 
 
 def _state_lines(
     conversation: Conversation,
-    examples: Examples,
+    examples: SafeExamples,
     others: Sequence[Alternative],
     door: Door,
     detail: _Detail,
@@ -196,24 +188,24 @@ def _state_lines(
     shown_mapping = conversation.mapping
     if share == "none":
         shown_mapping = _withhold_values(shown_mapping)
-    yield from _branch_lines(mapping_branches(shown_mapping, check), 1, detail.line, door)
+    yield from _branch_lines(mapping_branches(shown_mapping, check, door), 1, detail.line)
     if check:
         yield f"{check.ok_rows} of {check.rows} sampled rows give {check.records} records."
         yield from (f"Not converted: {name} {count}" for name, count in check.failures.items())
-    yield from (problem_line(one, door) for one in state.get("problems", ()))
+    yield from (problem_line(door.problem(one), share) for one in state.get("problems", ()))
     yield from _reason_lines(conversation, detail, door) if share != "none" else ()
     for number, other in enumerate(others[: detail.others], start=1):
-        yield _cut_line(f"Other mapping {number}: {other.title}", detail.line, door)
+        yield _cut_line(door.text(f"Other mapping {number}: {other.title}"), detail.line)
     for row, record in examples[: detail.examples]:
-        yield f"Row: {render_value(door.value(row), detail.size(), share)}"
-        yield f"Record: {render_value(door.value(record), detail.size(), share)}"
+        yield f"Row: {render_value(row, detail.size(), share)}"
+        yield f"Record: {render_value(record, detail.size(), share)}"
 
 
-def _branch_lines(branches: Sequence[Branch], level: int, most: int, door: Door) -> Iterator[str]:
+def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator[str]:
     for one in branches:
         found = f" (found in {one.found})" if one.found else ""
-        yield "  " * level + _cut_line(f"{one.label}: {one.text}".rstrip(": "), most, door) + found
-        yield from _branch_lines(one.below, level + 1, most, door)
+        yield "  " * level + _cut_line(f"{one.label}: {one.text}".rstrip(": "), most) + found
+        yield from _branch_lines(one.below, level + 1, most)
 
 
 def _reason_lines(conversation: Conversation, detail: _Detail, door: Door) -> Iterator[str]:
@@ -221,22 +213,13 @@ def _reason_lines(conversation: Conversation, detail: _Detail, door: Door) -> It
     proposal = first.state.get("proposal")
     evidence = proposal.evidence[: detail.reasons] if proposal else ()
     if proposal and evidence:
-        yield _cut_line(f"First proposal, by the {first.by}: {proposal.reason}", detail.line, door)
+        first_said = f"First proposal, by the {first.by}: {proposal.reason}"
+        yield _cut_line(door.text(first_said), detail.line)
     for one in evidence:
         other = f"; runner-up {one.runner_up}" if one.runner_up else ""
-        yield _cut_line(f"Why {one.target}: {one.choice}: {one.why}{other}", detail.line, door)
+        why = door.text(f"Why {one.target}: {one.choice}: {one.why}{other}")
+        yield _cut_line(why, detail.line)
 
 
-def _cut_line(text: str, most: int, door: Door) -> str:
-    return cut_middle(clean_text(door.text(text)).replace("\n", "\\n"), most, 0)
-
-
-def correction_message(problems: Sequence[Problem], facts: Profile, *, door: Door) -> Message:
-    """Say what was wrong with the last answer's edits."""
-    said = [problem_line(one, door) for one in problems]
-    data = "\n".join(
-        ["Problems:", *said, "", "Paths:", *nearest_paths(facts, problems, door.share)]
-    )
-    return _chat_message(
-        "user", load_prompt("chat_again").render(fence=fence_line(data), data=data)
-    )
+def _cut_line(text: str, most: int) -> str:
+    return cut_middle(clean_text(text).replace("\n", "\\n"), most, 0)

@@ -4,7 +4,7 @@ A model's edits are applied by code and tried on the sample before anybody sees 
 pass goes back to it, at most twice. It sees no rows but those that the person sees too, redacted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import NamedTuple
@@ -34,14 +34,16 @@ from ingot.agent.model import client
 from ingot.agent.model.budget import Spent, Usage, estimate_cost, estimate_tokens
 from ingot.agent.model.client import OnText
 from ingot.agent.model.json_text import JsonObject, PartialString, UnreadableReply, only_object
+from ingot.agent.model.request_form import Message
 from ingot.agent.nodes.discover import spec_of_order
-from ingot.agent.privacy import Door, redact
+from ingot.agent.privacy import Door, Safe, SafeProblem, redact
 from ingot.agent.proposing.llm import question
 from ingot.agent.proposing.llm.completion import (
     complete_conditions,
     complete_message,
     complete_parts,
 )
+from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS, ModelAccess
 from ingot.agent.proposing.llm.question import prompts_hash
 from ingot.agent.proposing.llm.reply import schema_fault, shorten_value
@@ -69,7 +71,7 @@ class Reply:
     heard: str = ""
     show: tuple[str, ...] = ()
     before: Conversation | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SafeProblem, ...] = ()
     others: tuple[Alternative, ...] = ()
     number: int = 0
     text: str = ""
@@ -107,7 +109,7 @@ def _run_command(
         try:
             state = change_mapping(conversation.state, meant.edits, context)
         except MappingError as error:
-            return Reply(conversation=said, problems=error.problems)
+            return Reply(conversation=said, problems=_safe_problems(error.problems, said, context))
         return reply_to_change(said, words, state, edits=meant.edits)
     if meant.name in ("undo", "redo"):
         return _move_step(conversation, meant.name, context)
@@ -196,15 +198,24 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
         return Reply(conversation=count_usage(conversation, context), say=say)
     said = count_usage(said, context)
     if answer.problems:
-        kept = said.heard(Utterance(who=MODEL, text="(my edits did not pass and were not made)"))
+        refused = Safe("(my edits did not pass and were not made)")
+        kept = said.heard(Utterance(who=MODEL, text=refused))
         say = "The model's edits do not pass on the sample."
-        return Reply(conversation=kept, say=say, problems=answer.problems)
+        problems = _safe_problems(answer.problems, said, context)
+        return Reply(conversation=kept, say=say, problems=problems)
     kept = said.heard(Utterance(who=MODEL, text=redact(answer.say), edits=answer.edits))
     if answer.state is None:
         nothing = "The model's answer was empty. Use other words, or type help."
         return Reply(conversation=kept, heard=answer.say, say="" if answer.say else nothing)
     changed = reply_to_change(kept, words, answer.state, by=MODEL, edits=answer.edits)
     return replace(changed, heard=answer.say)
+
+
+def _safe_problems(
+    problems: Iterable[Problem], conversation: Conversation, context: Context
+) -> tuple[SafeProblem, ...]:
+    door = context.door(conversation.order.source, spec_of_order(conversation.order))
+    return tuple(map(door.problem, problems))
 
 
 def count_usage(conversation: Conversation, context: Context) -> Conversation:
@@ -227,7 +238,7 @@ def _unknown_line_reply(conversation: Conversation, words: str, error: CommandSy
     if error.begins:
         return Reply(conversation=conversation, say=f"{error.why}.")
     why = _WITHOUT_MODEL.get(conversation.order.mapper, "No model is configured")
-    say = f"{why}, so only short commands are understood. {suggest_commands(words)}"
+    say = redact(f"{why}, so only short commands are understood. {suggest_commands(words)}")
     return Reply(conversation=conversation.heard(Utterance(who=INGOT, text=say)), say=say)
 
 
@@ -269,7 +280,6 @@ def _ask_in_turns(
     tokens, endpoint = sum(estimate_tokens(one["content"]) for one in messages), asking.endpoint
     taken = estimate_cost(tokens, endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
     asking.announce(f"asking {endpoint.model} at {endpoint.host}: {taken} a turn")
-    facts = question.shown_inventory(source, sample)
     door = Door(order.share_values, [row.value for row in sample.rows])
     for left in reversed(range(MOST_ANSWERS)):
         completion = _request_completion(asking, messages, hear)
@@ -278,8 +288,10 @@ def _ask_in_turns(
             break
         hear(None)
         if left:
-            said = redact(completion.text[:MOST_ANSWER_CHARS])
-            again = prompt.correction_message(answer.problems, facts, door=door)
+            said = door.text(completion.text[:MOST_ANSWER_CHARS])
+            problems = [*map(door.problem, answer.problems)]
+            shown = read_data(source, sample).through(door)
+            again = question.correction_message(problems, shown, prompt="chat_again")
             messages += [{"role": "assistant", "content": said}, again]
     return answer
 
@@ -294,7 +306,7 @@ def _example_rows(conversation: Conversation, context: Context) -> prompt.Exampl
 
 
 def _request_completion(
-    asking: ModelAccess, messages: list[question.Message], hear: OnText
+    asking: ModelAccess, messages: list[Message], hear: OnText
 ) -> client.Completion:
     following = PartialString("say")
 

@@ -27,7 +27,7 @@ from ingot.agent.model.replies import Reply
 from ingot.agent.model.request_form import RequestForm, first_form, softer_form
 from ingot.agent.model.server_errors import Fault
 from ingot.converters.errors import BudgetReached, ModelError, OutputError
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, Safe
 
 TIMEOUT_S: Final = 30.0
 MOST_REQUESTS: Final = 6
@@ -194,7 +194,7 @@ def _check_levels(
             text = PLAIN_PROMPT if level == "prompt" else COUNTER_PROMPT
             sender = Sender(
                 endpoint=asked,
-                messages=[{"role": "user", "content": text}],
+                messages=[{"role": "user", "content": Safe(text)}],
                 schema=METAL_SCHEMA,
                 post=post,
                 ledger=ledger,

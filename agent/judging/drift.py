@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from math import comb
 from typing import cast
 
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Door
 from ingot.agent.proposing.fingerprint import Shape, shape_fingerprint
-from ingot.agent.state import Change
+from ingot.agent.state import Change, SafeChange
 from ingot.converters.errors import Problem
 from ingot.converters.mapping.language import ROLES, Mapping, RoleFromData
 from ingot.converters.mapping.path_uses import outer_path
@@ -229,11 +229,17 @@ def stored_shape(document: MappingDocument) -> Shape | None:
     return cast("Shape", dict(kept))
 
 
-def redacted_changes(changes: Sequence[Change]) -> tuple[Change, ...]:
+def redacted_changes(changes: Sequence[Change], door: Door) -> tuple[SafeChange, ...]:
     """The first changes as a report may hold them."""
     return tuple(
-        replace(
-            one, path=redact(one.path), before=redact(one.before), after=redact(one.after), names=()
+        SafeChange(
+            Change(
+                path=door.text(one.path),
+                before=door.text(one.before),
+                after=door.text(one.after),
+                what=one.what,
+                stops=one.stops,
+            )
         )
         for one in changes[:MOST_CHANGES]
     )

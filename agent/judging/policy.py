@@ -13,6 +13,7 @@ from ingot.agent.judging.sample_gates import (
     sample_gates,
     share_text,
 )
+from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem
 from ingot.agent.proposing.order import Order
 from ingot.agent.proposing.proposal import (
     MODEL,
@@ -20,10 +21,10 @@ from ingot.agent.proposing.proposal import (
     SURE_CONFIDENCE,
     Attempt,
     Proposal,
+    SafeProposal,
     exhausted_reason,
 )
 from ingot.agent.state import Gate, Review, State
-from ingot.converters.errors import Problem
 
 DOUBTED_CONFIDENCE = 0.7  # a model that says less of itself names its doubt, as it is told to
 MOST_REPAIRS = 2
@@ -57,7 +58,7 @@ def may_look(state: State) -> bool:
 
 
 def closed_attempt(
-    state: State, problems: tuple[Problem, ...] = (), signals: tuple[str, ...] | None = None
+    state: State, problems: tuple[SafeProblem, ...] = (), signals: tuple[str, ...] | None = None
 ) -> Attempt:
     """The turn as the attempt that it was."""
     turn = state["turn"]
@@ -92,16 +93,16 @@ def allowed_answers(state: State) -> tuple[str, ...]:
     return REVIEW_ANSWERS if state["source"].files else ("approve", "reject")
 
 
-def unfit_reason(state: State) -> str:
+def unfit_reason(state: State) -> Safe:
     """Why what a person has approved would convert nothing, "" where it would, or is to."""
     check, proposal = state.get("check"), state.get("proposal")
     if not is_attended(state) or (proposal and proposal.decision == "irrelevant"):
-        return ""
+        return EMPTY_TEXT
     if not check:
-        return "It cannot be run: edit the mapping, or reject it."
+        return Safe("It cannot be run: edit the mapping, or reject it.")
     if check.records:
-        return ""
-    return "It makes no record of the sampled rows: edit the mapping, or reject it."
+        return EMPTY_TEXT
+    return Safe("It makes no record of the sampled rows: edit the mapping, or reject it.")
 
 
 # --- whether a proposal is converted without a person
@@ -110,13 +111,13 @@ def unfit_reason(state: State) -> str:
 def review_by_gates(state: State) -> Review:
     """The decision of the gates alone."""
     if failed := failed_gates(state.get("problems", ())):
-        return Review(decision="held", why="; ".join(failed))
+        return Review(decision="held", why=Safe("; ".join(failed)))
     if reserved := state_person_reasons(state):
-        return Review(decision="person", why="; ".join(reserved))
-    return Review(decision="approve", why="all gates passed")
+        return Review(decision="person", why=Safe("; ".join(reserved)))
+    return Review(decision="approve", why=Safe("all gates passed"))
 
 
-def failed_gates(problems: Sequence[Problem]) -> list[str]:
+def failed_gates(problems: Sequence[SafeProblem]) -> list[str]:
     """The gates that a proposal fails on its sample, each as one line; empty = it passes.
 
     The check has found every problem there is: paths that resolve nowhere, values without a role,
@@ -171,16 +172,16 @@ def doubt_reason(proposal: Proposal, order: Order) -> str:
     return f"confidence {proposal.confidence:.3f} is below --min-confidence {least:g}"
 
 
-def irrelevance_doubt(state: State) -> str:
+def irrelevance_doubt(state: State) -> Safe:
     """Why it is not sure enough that there is nothing to convert, "" where it is."""
     proposal, review = state.get("proposal"), state.get("review")
     decided = review is not None and review.decision in ("approve", "reject")
     if decided or proposal is None or proposal.decision != "irrelevant":
-        return ""
+        return EMPTY_TEXT
     unread = _person_details(_unread_gate(state, proposal))
     unread += _person_details(_other_shapes_gate(state, proposal))
     reasons = [doubt_reason(proposal, state["order"]), *unread]
-    return "; ".join(filter(None, reasons)) or dispute_reason(state)
+    return Safe("; ".join(filter(None, reasons)) or dispute_reason(state))
 
 
 def dispute_reason(state: State) -> str:
@@ -229,7 +230,7 @@ def gates_of_state(state: State) -> list[Gate]:
     return [*made, *model_gates.rules_gates(state), *_opinion_gates(state, proposal)]
 
 
-def _unread_gate(state: State, proposal: Proposal) -> Iterator[Gate]:
+def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     """How much of what looks like data lies in formats that are not read, where some does.
 
     What is recognized without a sample, such as preprocessed arrays, is for another command.
@@ -247,11 +248,11 @@ def _unread_gate(state: State, proposal: Proposal) -> Iterator[Gate]:
         state="person" if much else "warn",
         figure=f"{files}, {share} of the bytes",
         limit=f"at most {MOST_UNREAD:.0%} of the bytes".replace("%", " %"),
-        detail=f"{files} ({share} of the bytes) in formats that are not read: {found.first}",
+        detail=Safe(f"{files} ({share} of the bytes) in formats that are not read: {found.first}"),
     )
 
 
-def _other_shapes_gate(state: State, proposal: Proposal) -> Iterator[Gate]:
+def _other_shapes_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     """How much of the data has another shape than what is read, where that is most of it."""
     source = state.get("source")
     whole = source.bytes + source.other_bytes if source else 0
@@ -264,12 +265,14 @@ def _other_shapes_gate(state: State, proposal: Proposal) -> Iterator[Gate]:
         state="warn" if proposal.mapper in PERSONS else "person",
         figure=f"{share} of the bytes",
         limit=f"at most {most:.0%} of the bytes".replace("%", " %"),
-        detail=f"{share} of the bytes are left out, in files of another shape: `ingot lake run` "
-        "converts several data sets of one folder",
+        detail=Safe(
+            f"{share} of the bytes are left out, in files of another shape: `ingot lake run` "
+            "converts several data sets of one folder"
+        ),
     )
 
 
-def _opinion_gates(state: State, proposal: Proposal) -> Iterator[Gate]:
+def _opinion_gates(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     """Whether the rules come to the same records as the model, where one was asked."""
     opinion, why = state.get("opinion"), dispute_reason(state)
     if not opinion and not why:
@@ -280,7 +283,7 @@ def _opinion_gates(state: State, proposal: Proposal) -> Iterator[Gate]:
         state="person" if why else "pass" if opinion and opinion.agrees else "warn",
         figure=f"the rules: {rules.decision}, {rules.confidence:.2f}",
         limit="the same records, or rules that are unsure",
-        detail=why,
+        detail=Safe(why),
     )
 
 

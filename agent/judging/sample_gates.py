@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.state import Check, Gate
 from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import shorten_text
@@ -52,7 +52,7 @@ def person_gate(name: str, why: str, found: Sequence[str], limit: str) -> Gate:
         state="person" if found else "pass",
         figure=str(len(found)) if found else "none",
         limit=limit,
-        detail=detail_text([f"{why}: {', '.join(found)}"]) if found else "",
+        detail=detail_text([f"{why}: {', '.join(found)}"]) if found else EMPTY_TEXT,
     )
 
 
@@ -62,10 +62,10 @@ def problem_text(problem: Problem) -> str:
     return f"{problem.pointer or '/'}: {problem.got}{near}"
 
 
-def detail_text(lines: Iterable[str]) -> str:
+def detail_text(lines: Iterable[str]) -> Safe:
     """Places and values as one text without secrets, cut where it is long."""
     text = "; ".join(lines)
-    return shorten_text(redact(text), _MOST_DETAIL, "...")
+    return Safe(shorten_text(redact(text), _MOST_DETAIL, "..."))
 
 
 def share_text(part: int, whole: int) -> str:
@@ -215,7 +215,7 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
         state=stop if low else "pass",
         figure=share,
         limit=f"at least {LEAST_YIELD:.0%} of the characters".replace("%", " %"),
-        detail=f"the records hold {share} of the characters of the texts" if low else "",
+        detail=Safe(f"the records hold {share} of the characters of the texts" if low else ""),
     )
     silent = [f"{file} ({rows} rows)" for file, rows in loss.silent_files]
     yield Gate(
@@ -223,15 +223,15 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
         state=stop if silent else "pass",
         figure=str(len(silent)) if silent else "none",
         limit="none",
-        detail=detail_text([f"no sampled row gives a record: {', '.join(silent[:5])}"])
-        if silent
-        else "",
+        detail=detail_text(
+            [f"no sampled row gives a record: {', '.join(silent[:5])}"] * bool(silent)
+        ),
     )
     content = check.content
     yield _share_gate(
         "texts without words",
         (content.wordless, content.records, MOST_WORDLESS),
-        "records hold a text that is an id, an address or masked",
+        Safe("records hold a text that is an id, an address or masked"),
         stop,
     )
     talks = content.transcripts
@@ -241,14 +241,14 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
         yield _share_gate(
             "conversations in one text",
             (talks, content.records, MOST_TRANSCRIPTS),
-            "records hold a whole conversation in one text",
+            Safe("records hold a whole conversation in one text"),
             stop,
         )
     if content.timestamps:
         yield _share_gate(
             "unparsed timestamps",
             (content.no_times, content.timestamps, MOST_NO_TIMES),
-            "values of meta.timestamp are no date or time",
+            Safe("values of meta.timestamp are no date or time"),
             stop,
         )
     media = share_text(loss.media_rows, loss.looked_at)
@@ -257,14 +257,16 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
         state=stop if loss.media_rows else "pass",
         figure=media if loss.media_rows else "none",
         limit="none: records hold text only",
-        detail=f"{media} records are without an image, audio or video that belongs to them"
-        if loss.media_rows
-        else "",
+        detail=Safe(
+            f"{media} records are without an image, audio or video that belongs to them"
+            if loss.media_rows
+            else ""
+        ),
     )
 
 
 def _share_gate(
-    name: str, found: tuple[int, int, float], why: str, stop: Literal["warn", "person"]
+    name: str, found: tuple[int, int, float], why: Safe, stop: Literal["warn", "person"]
 ) -> Gate:
     """Stop where a part of a whole is more than a share of it."""
     part, whole, most = found
@@ -274,7 +276,7 @@ def _share_gate(
         state=stop if over else "pass",
         figure=figure,
         limit=f"at most {most:.0%}".replace("%", " %"),
-        detail=f"{figure} {why}" if over else "",
+        detail=Safe(f"{figure} {why}" if over else ""),
     )
 
 
@@ -283,12 +285,12 @@ def left_out_gates(check: Check) -> Iterator[Gate]:
     failures = check.failures
     gone = sum(failures.get(reason, 0) for reason in SOFT_REASONS)
     tried = check.records + sum(failures.values()) - check.unreadable
-    yield _half_gate("records left out", gone, tried)
+    yield _half_gate(Safe("records left out"), gone, tried)
     if check.messages:
-        yield _half_gate("messages left out", check.dropped, check.messages)
+        yield _half_gate(Safe("messages left out"), check.dropped, check.messages)
 
 
-def _half_gate(name: str, gone: int, whole: int) -> Gate:
+def _half_gate(name: Safe, gone: int, whole: int) -> Gate:
     much = gone > MOST_LEFT_OUT * whole
     figure = share_text(gone, whole)
     return Gate(
@@ -296,7 +298,9 @@ def _half_gate(name: str, gone: int, whole: int) -> Gate:
         state="person" if much else "pass",
         figure=figure,
         limit=f"at most {MOST_LEFT_OUT:.0%}".replace("%", " %"),
-        detail=f"the model's mapping leaves out more than half: {name} {figure}" if much else "",
+        detail=Safe(
+            f"the model's mapping leaves out more than half: {name} {figure}" if much else ""
+        ),
     )
 
 
@@ -312,5 +316,7 @@ def constant_answer_gates(check: Check) -> Iterator[Gate]:
                 state="person" if same else "pass",
                 figure=figure,
                 limit="not the same in all",
-                detail=f"the mapping trains on the same text in {figure} records" if same else "",
+                detail=Safe(
+                    f"the mapping trains on the same text in {figure} records" if same else ""
+                ),
             )

@@ -15,7 +15,7 @@ from ingot.agent.model.cache import Store
 from ingot.agent.nodes.convert import convert_mapping
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.report import run_outcome
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, joined, redact
 from ingot.agent.proposing.cards import find_card
 from ingot.agent.proposing.llm.mapper import AskSettings, ModelAccess
 from ingot.agent.proposing.proposal import NOT_ASKED, Proposal
@@ -140,7 +140,8 @@ def work_on_set(task: SetTask) -> SetResult:
         done = SetResult(facts=facts, again=isinstance(error, _PASSING))
     facts = done.facts or known
     if not facts.result and find_finished(task.order.result(facts.name)) is not None:
-        why = f"{facts.why} (the result of an earlier run is still there: it is not in the corpus)"
+        kept = Safe("(the result of an earlier run is still there: it is not in the corpus)")
+        why = joined([facts.why, kept], " ")
         facts = replace(facts, result=f"{SETS}/{facts.name}", why=why)
     return replace(done, facts=facts.as_text())
 
@@ -157,23 +158,23 @@ def _failed_facts(facts: SetFacts, error: IngotError) -> SetFacts:
 def _process_set(task: SetTask, known: SetFacts) -> SetResult:
     data_set, source, order = task.data_set, task.data_set.source, task.order
     if isinstance(said := data_set.said, Proposal):  # its paths are relative to the root
-        hint = f"{redact(said.reason)} (paths below {redact(order.root)})"
-        why = "it is read by another command"
+        hint = redact(f"{said.reason} (paths below {order.root})")
+        why = Safe("it is read by another command")
         facts = replace(known, status="other", decision="irrelevant", why=why, hint=hint)
         return SetResult(facts=facts)
     if faults := data_set.faults:
         count = f"{len(faults)} file{'s' * (len(faults) != 1)} cannot be read"
         why = redact(f"{count}: {_first_reasons(faults)}")
-        hint = "repair or move what cannot be read; it is tried again when its files change"
+        hint = Safe("repair or move what cannot be read; it is tried again when its files change")
         return SetResult(facts=replace(known, status="failed", why=why, hint=hint))
     unread = [one for one in source.left_out if unread_format(one.why)]
     if unread and not source.files:
         why = redact(f"no file in it can be read: {unread_text(unread)}")
-        return SetResult(facts=replace(known, status="failed", why=why, hint=UNREAD_HINT))
+        return SetResult(facts=replace(known, status="failed", why=why, hint=Safe(UNREAD_HINT)))
     filled = [one for one in source.left_out if one.bytes]  # an empty file is told, and no fault
-    if not source.files and (damaged := redact(damaged_text(filled))):
-        why = f"no file in it holds data: {damaged}"
-        return SetResult(facts=replace(known, status="failed", why=why, hint=DAMAGED_HINT))
+    if not source.files and (damaged := damaged_text(filled)):
+        why = redact(f"no file in it holds data: {damaged}")
+        return SetResult(facts=replace(known, status="failed", why=why, hint=Safe(DAMAGED_HINT)))
     if not source.files:
         why = redact(f"no data file: {_first_reasons(source.left_out)}")
         return SetResult(facts=replace(known, decision="irrelevant", why=why))
@@ -289,10 +290,11 @@ def _waiting_facts(
     facts = _proposal_facts(known, outcome)
     why = redact(why or outcome.why or "no mapper found a mapping that can be run")
     if resting or outcome.status == "budget":
-        return replace(facts, status="resting", why=why, hint=stopped.hint if stopped else "")
+        hint = redact(stopped.hint if stopped else "")
+        return replace(facts, status="resting", why=why, hint=hint)
     write_proposal(state, out)
     file = _relative_name(proposal_path(out) / MAPPING, task.order.out)
-    hint = "decide it: ingot lake review DIR"
+    hint = Safe("decide it: ingot lake review DIR")
     return replace(facts, status="waiting", why=why, hint=hint, mapping_file=file)
 
 
@@ -310,7 +312,7 @@ def _proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:
         spent={key: getattr(usage, key) for key in _SPENT} if usage else {},
         mapping=outcome.mapping,
         fingerprint=provenance.get("fingerprint"),
-        why="by its approved mapping" if of_file else redact(outcome.reason or ""),
+        why=Safe("by its approved mapping") if of_file else outcome.reason or EMPTY_TEXT,
     )
 
 
@@ -346,10 +348,10 @@ def _settled_facts(
     return _pin_rows(task, facts, mapping, context) if lake.pin else facts
 
 
-def _shown_text(order: Order, context: Context) -> Callable[[str], str]:
+def _shown_text(order: Order, context: Context) -> Callable[[str], Safe]:
     """How texts of records are shown on the page; where no value is shared by their lengths."""
     if order.share_values == "none":
-        return lambda text: f"<string {len(text)} chars>"
+        return lambda text: Safe(f"<string {len(text)} chars>")
     return context.door(order.source, spec_of_order(order)).text
 
 
@@ -366,5 +368,5 @@ def _pin_rows(
             file.parent.mkdir(parents=True, exist_ok=True)
         pin_sample(source, sample, pinned_folder(file), share=share, keep=kept, overwrite=True)
     except (OutputError, SourceError) as error:
-        return replace(facts, hint=f"no sample is pinned: {redact(str(error))}")
+        return replace(facts, hint=redact(f"no sample is pinned: {error}"))
     return facts

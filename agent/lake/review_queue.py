@@ -18,6 +18,7 @@ from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.nodes import convert
 from ingot.agent.nodes.discover import spec_of_order
+from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.reporting.proposal_folder import (
     MAPPING,
@@ -38,8 +39,8 @@ from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.output.worker_pool import Workers
 from ingot.converters.rows import MappingDocument
 
-APPROVED: Final = "its mapping is approved: the next run over the lake converts it"
-REJECTED: Final = "a person has rejected the proposal"
+APPROVED: Final = Safe("its mapping is approved: the next run over the lake converts it")
+REJECTED: Final = Safe("a person has rejected the proposal")
 
 
 def known_order(lake: Path, mappings: Path | None = None) -> LakeOrder:
@@ -98,7 +99,7 @@ def approve(order: LakeOrder, facts: SetFacts, document: MappingDocument | None 
     with output_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, mapping_bytes(reviewed))
-    order.state.keep("", replace(facts, status="waiting", why=APPROVED, hint=""))
+    order.state.keep("", replace(facts, status="waiting", why=APPROVED, hint=EMPTY_TEXT))
     shutil.rmtree(order.run_folder(facts.name), ignore_errors=True)
     folder = proposal.parent
     with output_errors(folder):
@@ -116,7 +117,7 @@ def approve(order: LakeOrder, facts: SetFacts, document: MappingDocument | None 
 def reject(order: LakeOrder, facts: SetFacts, data_set: DataSet) -> None:
     """Leave a data set alone until its files change; its proposal may still be approved."""
     back = shlex.join(["ingot", "lake", "review", str(order.out), "--approve", facts.name])
-    hint = f"to approve it after all: {back}"
+    hint = redact(f"to approve it after all: {back}")
     told = replace(facts, status="rejected", why=REJECTED, hint=hint)
     order.state.keep(files_key(data_set), told)
 

@@ -27,7 +27,7 @@ from ingot.agent.lake.lake_order import (
 from ingot.agent.lake.lake_state import KnownSet
 from ingot.agent.lake.shared_model import GONE, TurnQueue, shape_keys
 from ingot.agent.model.budget import Spent
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.proposal import SURE_CONFIDENCE
 from ingot.agent.reporting.proposal_folder import MAPPING
 from ingot.converters.errors import IngotError, OutputError
@@ -208,14 +208,14 @@ def _key_with_first(order: LakeOrder, key: str, first: str) -> str:
     return json.dumps([key, first, stamp])
 
 
-def _write_traceback(order: LakeOrder, name: str, details: str) -> str:
+def _write_traceback(order: LakeOrder, name: str, details: str) -> Safe:
     if not details:
-        return ""
+        return EMPTY_TEXT
     file = order.state.folder / "mistakes" / f"{name}.txt"
     with output_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(details, encoding="utf-8")
-    return f"please report it with {file}"
+    return redact(f"please report it with {file}")
 
 
 def _is_due(order: LakeOrder, one: DataSet, kept: KnownSet | None) -> bool:
@@ -250,8 +250,8 @@ def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
         if name in there:
             sets.append(kept.facts)
         elif kept.facts.result and (order.out / kept.facts.result).is_dir():
-            gone = "its files were removed; its result is kept"
-            facts = replace(kept.facts, status="gone", why=gone, hint="")
+            gone = Safe("its files were removed; its result is kept")
+            facts = replace(kept.facts, status="gone", why=gone, hint=EMPTY_TEXT)
             order.state.keep("", facts)
             sets.append(facts)
         else:
@@ -375,6 +375,6 @@ def _write_part(
 
 def _with_splits(one: SetFacts, splits: tuple[Split, ...], problem: str | None) -> SetFacts:
     if problem is not None:
-        return replace(one, status="failed", why=f"its part of the corpus: {problem}")
+        return replace(one, status="failed", why=redact(f"its part of the corpus: {problem}"))
     tokens = [split.tokens for split in splits if split.tokens is not None]
     return replace(one, splits=splits, tokens=sum(tokens) if tokens else one.tokens)

@@ -2,12 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from ingot.agent.model.cache import DROPPABLE, FORM_LEVELS, ROOM_PARAMETERS, STREAMING, KnownForm
 from ingot.agent.model.endpoint import Endpoint, known_preset
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, Safe
 
-Message = dict[str, str]
+
+class Message(TypedDict):
+    """A part of a question; a server is sent nothing else of the data."""
+
+    role: str
+    content: Safe
+
 
 _NAME = "mapping"
 _LEAST_ROOM = 512

@@ -12,14 +12,16 @@ from ingot.agent.judging.policy import state_person_reasons
 from ingot.agent.judging.trial import joint_confidence, same_records, try_out
 from ingot.agent.judging.unbacked import Side, unbacked_choices
 from ingot.agent.nodes.discover import spec_of_order
-from ingot.agent.nodes.propose import redacted_proposal, rules_turn
+from ingot.agent.nodes.propose import rules_turn
 from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.proposal import (
     MODEL,
     SURE_CONFIDENCE,
     Evidence,
     Proposal,
+    SafeProposal,
     exhausted_reason,
+    redacted_proposal,
 )
 from ingot.agent.state import Opinion, State
 from ingot.converters.errors import MappingError
@@ -61,7 +63,8 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
     rules = rules_turn(order, context).proposal
     if rules is None:
         return None
-    redacted = redacted_proposal(rules, order, context)
+    door = context.door(order.source, spec_of_order(order))
+    redacted = redacted_proposal(rules, door)
     if not proposal.mapping:
         return Opinion(agrees=rules.decision == proposal.decision, proposal=redacted)
     try:
@@ -71,13 +74,12 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
         return Opinion(agrees=False, proposal=redacted)
     agrees = bool(theirs and same_records(ours, theirs))
     second = Side.of(rules.mapping, theirs) if rules.mapping and theirs else None
-    door = context.door(order.source, spec_of_order(order))
     found = unbacked_choices(Side.of(proposal.mapping, ours), second, same_texts=agrees)
     unbacked = {gate: tuple(map(door.text, said)) for gate, said in found.items()}
     return Opinion(agrees=agrees, proposal=redacted, unbacked=unbacked or None)
 
 
-def _with_opinion(proposal: Proposal, opinion: Opinion | None) -> Proposal:
+def _with_opinion(proposal: SafeProposal, opinion: Opinion | None) -> SafeProposal:
     """The proposal with the rules' opinion among its evidence; agreement makes it surer."""
     if opinion is None:
         return proposal

@@ -9,15 +9,22 @@ from tempfile import TemporaryDirectory
 
 from ingot.agent.context import Context
 from ingot.agent.judging.trial import spec_of_document
-from ingot.agent.privacy import redact
-from ingot.agent.proposing.proposal import Proposal
+from ingot.agent.privacy import Door, redact
+from ingot.agent.proposing.proposal import Proposal, redacted_proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
-from ingot.agent.state import Order, SampleSummary, SourceSummary, State, UnreadFiles
+from ingot.agent.state import (
+    Order,
+    SafeLeftOut,
+    SampleSummary,
+    SourceSummary,
+    State,
+    UnreadFiles,
+)
 from ingot.converters.errors import SourceError
 from ingot.converters.output.commit import check_destination
 from ingot.converters.output.files import output_errors
 from ingot.converters.sources import Source
-from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.sources.facts import LeftOut, SourceSpec
 from ingot.converters.sources.readers import (
     DAMAGED_HINT,
     UNREAD_HINT,
@@ -56,7 +63,8 @@ def discover(state: State, context: Context) -> State:
         return found
     if raw_data is None:
         _check_formats(source)
-    return {**found, "proposal": raw_data or _no_data_proposal(source)}
+    proposal = raw_data or _no_data_proposal(source)
+    return {**found, "proposal": redacted_proposal(proposal, Door("redacted"))}
 
 
 def _check_destination(out: Path) -> None:
@@ -81,14 +89,16 @@ def summarize_source(source: Source) -> SourceSummary:
         name=redact(source.name),
         files=len(source.files),
         bytes=sum(file.bytes or 0 for file in source.files),
-        left_out=tuple(
-            replace(one, name=redact(one.name), why=redact(one.why))
-            for one in source.left_out[:_SHOWN]
-        ),
+        left_out=tuple(map(redacted_left_out, source.left_out[:_SHOWN])),
         left_out_count=len(source.left_out),
         unread=_summarize_unread(source),
         other_bytes=sum(one.bytes for one in source.left_out if "shape" in one.why),
     )
+
+
+def redacted_left_out(one: LeftOut) -> SafeLeftOut:
+    """A file that is not read, as it may be named."""
+    return SafeLeftOut(replace(one, name=redact(one.name), why=redact(one.why)))
 
 
 def _summarize_unread(source: Source) -> UnreadFiles | None:
@@ -123,7 +133,7 @@ def _check_formats(source: Source) -> None:
 
 
 def _no_data_proposal(source: Source) -> Proposal:
-    names = ", ".join(redact(one.name) for one in source.left_out[:5])
+    names = ", ".join(one.name for one in source.left_out[:5])
     more = len(source.left_out) - 5
     seen = names + (f" and {more} more" if more > 0 else "")
     return Proposal(

@@ -13,10 +13,9 @@ from ingot.agent.model.budget import Spent, Usage
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.cards import card_evidence
-from ingot.agent.proposing.proposal import Evidence, Proposal, Turn, fallback_turn
+from ingot.agent.proposing.proposal import Proposal, Turn, fallback_turn, redacted_proposal
 from ingot.agent.state import Answer, Order, State, Stopped
 from ingot.converters.errors import BudgetReached, ModelError
-from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json, MappingDocument
 
 RENDERED_RECORDS = 2  # records that a model is shown at a second look
@@ -33,10 +32,11 @@ def propose(state: State, context: Context) -> State:
         context.asking.ledger.open_set(before.spent if before else Spent())
     turn, stopped = _next_turn(order, context, state)
     proposal = _with_card_evidence(turn.proposal, order, context)
+    door = context.door(order.source, spec_of_order(order))
     provenance = {**turn.provenance, **_turn_cost(turn, context), "mapper": turn.mapper}
     return {
-        "proposal": redacted_proposal(proposal, order, context) if proposal else None,
-        "problems": turn.problems,
+        "proposal": redacted_proposal(proposal, door) if proposal else None,
+        "problems": tuple(map(door.problem, turn.problems)),
         "turn": replace(turn, proposal=None, problems=(), notes=None, provenance=provenance),
         "usage": _total_usage(before, turn, context),
         "stopped": stopped,
@@ -72,13 +72,6 @@ def _with_card_evidence(
         return proposal
     fields = context.fields(order.source, spec_of_order(order)) if card.fields else ()
     return replace(proposal, evidence=(*proposal.evidence, *card_evidence(card, proposal, fields)))
-
-
-def redacted_proposal(proposal: Proposal, order: Order, context: Context) -> Proposal:
-    """The proposal as the state holds it: what it says of values redacted, its mapping as it is."""
-    door = context.door(order.source, spec_of_order(order))
-    evidence = decode(tuple[Evidence, ...], door.value(encode(proposal)["evidence"]))
-    return replace(proposal, reason=door.text(proposal.reason), evidence=evidence)
 
 
 def _total_usage(before: Usage | None, turn: Turn, context: Context) -> Usage | None:

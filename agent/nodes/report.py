@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ingot.agent.judging.policy import gates_of_state, irrelevance_doubt
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.proposal import PERSONS, SURE_CONFIDENCE
 from ingot.agent.reporting.report import edited_reply, ending_reply
 from ingot.agent.state import Outcome, State, answer_message
@@ -52,7 +52,7 @@ def run_outcome(state: State) -> Outcome:
         decision=proposal.decision if proposal else None,
         mapper=proposal.mapper if proposal else None,
         confidence=proposal.confidence if proposal else None,
-        reason=proposal.reason if proposal else None,
+        reason=Safe(proposal.reason) if proposal else None,
         evidence=proposal.evidence if proposal else (),
         mapping=proposal.mapping if proposal else None,
         check=state.get("check"),
@@ -78,10 +78,10 @@ def run_notes(state: State) -> list[str]:
     return [f"{who} unsure ({proposal.confidence:.2f}): look at {where}"]
 
 
-def stop_reason(state: State) -> str:
+def stop_reason(state: State) -> Safe:
     """Why the run did not go on, "" where it did."""
     stopped, review = state.get("stopped"), state.get("review")
-    said = stopped.why if stopped else review.why if review else ""
+    said = stopped.why if stopped else review.why if review else EMPTY_TEXT
     return said or irrelevance_doubt(state)
 
 

@@ -14,8 +14,8 @@ from ingot.agent.judging.policy import (
     review_by_gates,
     unfit_reason,
 )
-from ingot.agent.privacy import redact
-from ingot.agent.proposing.proposal import Proposal
+from ingot.agent.privacy import EMPTY_TEXT, Safe, joined, redact
+from ingot.agent.proposing.proposal import SafeProposal
 from ingot.agent.reporting.proposal_folder import proposed_mapping
 from ingot.agent.reporting.report import markdown_line, proposal_text
 from ingot.agent.state import Review, State
@@ -34,12 +34,12 @@ def review(state: State) -> State:
     order, before = state["order"], state.get("review")
     if order.dry_run:
         return {"review": Review(decision="dry_run")}
-    why = before.why if before and before.decision == "again" else ""
+    why = before.why if before and before.decision == "again" else EMPTY_TEXT
     if order.yes and not (before and is_attended(state)):
         decided = review_by_gates(state)
         if decided.decision != "person" or not is_attended(state):
             return {"review": decided}
-        why = f"Only a person may decide this: {markdown_line(decided.why)}"
+        why = Safe(f"Only a person may decide this: {markdown_line(decided.why)}")
     from langgraph.types import interrupt
 
     answer = interrupt(review_question(state, why))
@@ -48,11 +48,11 @@ def review(state: State) -> State:
     return apply_answer(state, answer)
 
 
-def review_question(state: State, fault: str = "") -> dict[str, Json]:
+def review_question(state: State, fault: Safe = EMPTY_TEXT) -> dict[str, Json]:
     """The interrupt's value, in the form that agent inboxes show and answer."""
     proposal = state["proposal"]
     nothing = proposal is not None and proposal.decision == "irrelevant"
-    paragraphs = [fault, _NOTHING_TO_CONVERT if nothing else "", proposal_text(state)]
+    paragraphs = [fault, Safe(_NOTHING_TO_CONVERT if nothing else ""), proposal_text(state)]
     return _inbox_question(
         REVIEW_ACTION,
         {"mapping": (proposal and proposal.mapping) or proposed_mapping(state)},
@@ -69,11 +69,11 @@ def review_question(state: State, fault: str = "") -> dict[str, Json]:
 def _inbox_question(
     name: str,
     arguments: dict[str, Json],
-    paragraphs: Sequence[str],
+    paragraphs: Sequence[Safe],
     answers: Sequence[str],
     schema: dict[str, Json],
 ) -> dict[str, Json]:
-    text = "\n\n".join(filter(None, paragraphs))
+    text = joined(filter(None, paragraphs))
     action = {"name": name, "args": arguments, "description": text}
     config = {"action_name": name, "allowed_decisions": list(answers), "args_schema": schema}
     return {"action_requests": [action], "review_configs": [config]}
@@ -92,10 +92,13 @@ def apply_answer(state: State, answer: Json) -> State:
         }
     if decision["type"] == "approve" and (unfit := unfit_reason(state)):
         return {"review": Review(decision="again", why=unfit)}
-    return {"review": Review(decision=decision["type"], why=str(decision.get("message") or ""))}
+    why = redact(str(decision.get("message") or ""))
+    return {"review": Review(decision=decision["type"], why=why)}
 
 
-def _edited_proposal(proposal: Proposal | None, mapping: MappingDocument) -> Proposal | None:
+def _edited_proposal(
+    proposal: SafeProposal | None, mapping: MappingDocument
+) -> SafeProposal | None:
     """The proposal with a person's mapping; validating that decides it anew where need be."""
     if proposal is None:
         return None
@@ -103,25 +106,27 @@ def _edited_proposal(proposal: Proposal | None, mapping: MappingDocument) -> Pro
     return replace(proposal, mapping=mapping, mapper="edited", decision=decision)
 
 
-def answer_fault(answer: Json, allowed: Sequence[str] = REVIEW_ANSWERS) -> str:
+def answer_fault(answer: Json, allowed: Sequence[str] = REVIEW_ANSWERS) -> Safe:
     """What is wrong with an answer, "" if nothing is; a mapping may be the text that was typed."""
     from jsonschema import Draft202012Validator
 
     for error in Draft202012Validator(_ANSWER).iter_errors(answer):
         wanted = " | ".join(f'"{one}"' for one in allowed)
         said = markdown_line(redact(error.message[:200]))
-        return f'Not an answer ({said}); answer {{"decisions": [{{"type": {wanted}, ...}}]}}.'
+        return redact(
+            f'Not an answer ({said}); answer {{"decisions": [{{"type": {wanted}, ...}}]}}.'
+        )
     decision = answer["decisions"][0]
     if decision["type"] not in allowed:
-        return f"Not an answer: {decision['type']} is not for this question."
+        return redact(f"Not an answer: {decision['type']} is not for this question.")
     if decision["type"] != "edit":
-        return ""
+        return EMPTY_TEXT
     try:
         mapping = _read_mapping(decision["edited_action"]["args"]["mapping"])
     except (ValueError, RecursionError) as error:
-        return f"Not a mapping: the text is not JSON ({markdown_line(str(error))})."
+        return redact(f"Not a mapping: the text is not JSON ({markdown_line(redact(str(error)))}).")
     held = isinstance(mapping, dict) and mapping
-    return "" if held else "Not a mapping: it is not a JSON object, or an empty one."
+    return redact("" if held else "Not a mapping: it is not a JSON object, or an empty one.")
 
 
 def _read_mapping(mapping: Json) -> Json:
@@ -178,23 +183,24 @@ def pause(state: State) -> State:
     if decision["type"] == "approve":
         return {"stopped": None, "problems": ()}
     stopped = state.get("stopped")
-    why = str(decision.get("message") or (stopped.why if stopped else ""))
+    why = redact(str(decision.get("message") or (stopped.why if stopped else "")))
     return {"stopped": None, "review": Review(decision="reject", why=why)}
 
 
-def pause_question(state: State, fault: str = "") -> dict[str, Json]:
+def pause_question(state: State, fault: Safe = EMPTY_TEXT) -> dict[str, Json]:
     """The interrupt's value, in the form that agent inboxes show and answer."""
     stopped = state.get("stopped")
     if stopped is None:
         raise ValueError("the run has not stopped")
     what = {"budget": "A budget is used up", "model": "The model cannot be asked"}[stopped.kind]
-    why = markdown_line(f"{stopped.where}: {stopped.why}")
+    why = markdown_line(Safe(f"{stopped.where}: {stopped.why}"))
     choice = "Approve asks again from here, with what was spent counted; reject ends the run."
+    told = [fault, f"{what}: {why}.", markdown_line(Safe(stopped.hint)), choice]
     text = {"type": "string"}
     return _inbox_question(
         PAUSE_ACTION,
         {"why": why, "hint": stopped.hint},
-        [fault, f"{what}: {why}.", markdown_line(stopped.hint), choice],
+        [*map(Safe, told)],
         PAUSE_ANSWERS,
         {"type": "object", "properties": {"why": text, "hint": text}},
     )

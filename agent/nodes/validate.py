@@ -8,7 +8,7 @@ from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.trial import Trial, report_facts, try_out
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.propose import document_decision
-from ingot.agent.privacy import Door, redact
+from ingot.agent.privacy import Door
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.state import Change, Order, State
@@ -95,18 +95,18 @@ def _add_drift(checked: State, trial: Trial, order: Order, door: Door) -> State:
     changes = drift.mapping_changes(drift.find_drift(shape, now), trial.mapping)
     stopping = [one for one in changes if one.stops and not order.allow_drift]
     if stopping and order.out is not None:
-        raise _drift_error(order, changes)
+        raise _drift_error(order, changes, door)
     problems = [door.problem(drift.drift_problem(stopping))] if stopping else ()
     return {
         **checked,
-        "check": replace(check, drift=drift.redacted_changes(changes), changes=len(changes)),
+        "check": replace(check, drift=drift.redacted_changes(changes, door), changes=len(changes)),
         "problems": (*checked["problems"], *problems),
     }
 
 
-def _drift_error(order: Order, changes: Sequence[Change]) -> DriftError:
+def _drift_error(order: Order, changes: Sequence[Change], door: Door) -> DriftError:
     where = order.mapping_file or "mapping"
     said = f"the schema of {order.source} differs from the one that the mapping was made for"
-    lines = [redact(line) for line in drift.change_lines(changes)]
+    lines = [door.text(line) for line in drift.change_lines(changes)]
     hint = "to convert it anyway: --allow-drift; for a new mapping: ingot map"
     return DriftError(where, said, "\n".join([*lines, hint]))

@@ -8,8 +8,9 @@ computed from rows that went through it.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NewType
 
 from ingot.agent.privacy.redaction import (
     PLACED,
@@ -18,13 +19,14 @@ from ingot.agent.privacy.redaction import (
     inner_name,
     name_placeholder,
     outer_name,
+    redact,
     redact_ends,
     redact_scalar,
     spell_value,
 )
 from ingot.agent.privacy.secrets import find_assignments, find_key_lines, is_no_value
 from ingot.converters.errors import Problem
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, Safe
 from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_json
 
 _DEEPEST = 100
@@ -34,11 +36,24 @@ _SHORT_SECRET = 8  # characters under which a secret is looked for as a word
 _BRANCHES = 3  # characters by which secrets are told apart
 
 
-class Door:
-    """Takes values of one data set, gives what may be shown of them; with `raw` all."""
+SafeProblem = NewType("SafeProblem", Problem)
 
-    def __init__(self, share: str, rows: Iterable[Json] = ()) -> None:
-        self.share = share
+
+@dataclass(frozen=True, slots=True)
+class SafeValue:
+    """A value that went through the door; `json` is what may be shown of it."""
+
+    json: Json
+
+
+class Door:
+    """Takes values of one data set, gives what may be shown of them; with `raw` all.
+
+    Different secrets stay different where they are `numbered`.
+    """
+
+    def __init__(self, share: str, rows: Iterable[Json] = (), *, numbered: bool = True) -> None:
+        self.share, self._numbered = share, numbered
         self._rows = list(rows)
         self._known: dict[str, dict[str, int]] = {}
 
@@ -51,15 +66,24 @@ class Door:
     def _replaced(self) -> "Replacer":
         return Replacer(self.secrets)
 
-    def value(self, value: Json) -> Json:
+    def value(self, value: Json) -> SafeValue:
         """A value redacted, its keys too."""
         if self.share == "raw":
-            return value
-        return convert_scalars(value, self._scalar)
+            return SafeValue(value)
+        return SafeValue(convert_scalars(value, self._scalar, hide=self._key))
+
+    @cached_property
+    def _in_keys(self) -> "Replacer":
+        """Of the secrets those that are no words, as keys are."""
+        return Replacer({text: kind for text, kind in self.secrets.items() if not text.isalpha()})
+
+    def _key(self, key: str) -> str:
+        return redact(self._in_keys.text(key))
 
     def _scalar(self, value: Json, name: str) -> Json:
         shown = redact_scalar(self._replaced.value(value), name)
-        if shown != value and isinstance(shown, str) and PLACED.fullmatch(shown):
+        placed = shown != value and isinstance(shown, str) and PLACED.fullmatch(shown)
+        if placed and self._numbered:
             return self.stand_in(shown, spell_value(value))
         return shown
 
@@ -73,16 +97,15 @@ class Door:
         known = self._known.setdefault(kind, {})
         return known.setdefault(secret, len(known) + 1)
 
-    def text(self, text: str) -> str:
+    def text(self, text: str) -> Safe:
         """A text redacted."""
-        return text if self.share == "raw" else redact_ends(self._replaced.text(text))
+        return Safe(text) if self.share == "raw" else redact_ends(self._replaced.text(text))
 
-    def problem(self, one: Problem) -> Problem:
+    def problem(self, one: Problem) -> SafeProblem:
         """A problem without the secrets that it quotes."""
         nearest = self.text(one.nearest) if one.nearest else one.nearest
-        return replace(
-            one, expected=self.text(one.expected), got=self.text(one.got), nearest=nearest
-        )
+        expected, got = self.text(one.expected), self.text(one.got)
+        return SafeProblem(Problem(redact(one.pointer), one.code, expected, got, nearest))
 
 
 def _letters(number: int) -> str:
@@ -95,7 +118,7 @@ def _letters(number: int) -> str:
 
 
 def named_secrets(value: Json) -> dict[str, str]:
-    """Text -> placeholder, for what `redact_value` hides for a key's name, and lines of keys."""
+    """Text -> placeholder, for what is hidden for a key's name, and lines of keys."""
     lines = dict.fromkeys(_key_lines(value, _DEEPEST), _KEY_MARK)
     return lines | dict(_named_in_value(value, "", _DEEPEST))
 
@@ -150,16 +173,11 @@ def _leaves(value: Json, path: str, levels: int) -> Iterator[tuple[str, str]]:
             yield from _leaves(one, f"{path}\0{key}", levels - 1)
 
 
-def hide_secrets(value: Json, secrets: Mapping[str, str]) -> Json:
-    """The value with those texts replaced in all its strings and numbers; keys are kept.
+class Replacer:
+    """Replaces known texts in others, in one pass over each.
 
     Short ones are replaced only where they are the whole text, or a word of it.
     """
-    return Replacer(secrets).value(value)
-
-
-class Replacer:
-    """Replaces known texts in others, in one pass over each."""
 
     def __init__(
         self, secrets: Mapping[str, str], shown: Callable[[str, str], str] = lambda kind, _: kind
@@ -178,11 +196,7 @@ class Replacer:
         return self._pattern.sub(lambda one: self._shown(self._secrets[one[0]], one[0]), text)
 
     def value(self, value: Json) -> Json:
-        """The value without those that are known; itself where there are none."""
-        if isinstance(value, list):
-            return [self.value(one) for one in value] if self._secrets else value
-        if isinstance(value, dict):
-            return {k: self.value(one) for k, one in value.items()} if self._secrets else value
+        """A text or number without those that are known; itself where there are none."""
         if value is None or isinstance(value, bool):
             return value
         text = spell_value(value)

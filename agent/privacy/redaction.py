@@ -8,7 +8,7 @@ import json
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ingot.agent.privacy.numbers import (
@@ -33,7 +33,7 @@ from ingot.agent.privacy.secrets import (
     find_url_credentials,
     is_secret_name,
 )
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, Safe
 
 _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e"
@@ -134,7 +134,7 @@ _NUMBER_FINDERS: tuple[tuple[str, Finder], ...] = (
 _MOST_PASSES, _MOST_CHARACTERS = 12, 500_000
 
 
-def redact(text: str) -> str:
+def redact(text: str) -> Safe:
     """The text with every secret found replaced by a placeholder such as `[email]`.
 
     Looked at again until nothing is found, so that `redact(redact(text)) == redact(text)`: of
@@ -146,12 +146,12 @@ def redact(text: str) -> str:
         if not found:
             break
         text = _replace_spans(text, found)
-    return text
+    return Safe(text)
 
 
-def is_secret(text: str) -> bool:
-    """Whether `redact` would change the text."""
-    return bool(_settle_spans(text))
+def joined(parts: Iterable[Safe], between: str = "\n\n") -> Safe:
+    """Safe texts as one."""
+    return Safe(between.join(parts))
 
 
 def _replace_spans(text: str, found: list[tuple[int, int, str]]) -> str:
@@ -198,29 +198,27 @@ _TOO_DEEP = "[nested too deeply]"
 SECRET, _PHONE = "[secret]", "[phone]"
 
 
-def redact_value(value: Json) -> Json:
-    """The value with every secret in it replaced: strings, keys, numbers that spell a secret.
+def convert_scalars(
+    value: Json,
+    convert: Callable[[Json, str], Json],
+    name: str = "",
+    levels: int = _DEEPEST,
+    *,
+    hide: Callable[[str], str] = redact,
+) -> Json:
+    """Convert what is neither a list nor an object, given the name that it stands under; hide keys.
 
-    A number becomes the text of its placeholder; what stands under a key named for a secret
-    (`password`, `api_key`) becomes `[secret]`, digits under one named for a phone `[phone]`.
     Keys that become equal are numbered; what lies deeper than 100 levels is left out.
     """
-    return convert_scalars(value, redact_scalar)
-
-
-def convert_scalars(
-    value: Json, convert: Callable[[Json, str], Json], name: str = "", levels: int = _DEEPEST
-) -> Json:
-    """Convert what is neither a list nor an object, given the name that it stands under."""
     if not isinstance(value, (dict, list)):
         return convert(value, name)
     if not levels:
         return _TOO_DEEP
     if isinstance(value, list):
-        return [convert_scalars(inner, convert, name, levels - 1) for inner in value]
-    keys, outer = _redacted_keys(value), outer_name(value, name)
+        return [convert_scalars(inner, convert, name, levels - 1, hide=hide) for inner in value]
+    keys, outer = _hidden_keys(value, hide), outer_name(value, name)
     return {
-        keys[key]: convert_scalars(inner, convert, inner_name(key, outer), levels - 1)
+        keys[key]: convert_scalars(inner, convert, inner_name(key, outer), levels - 1, hide=hide)
         for key, inner in value.items()
     }
 
@@ -244,7 +242,11 @@ def inner_name(key: str, outer: str) -> str:
 
 
 def redact_scalar(value: Json, name: str) -> Json:
-    """Redact what stands under a name."""
+    """Redact what stands under a name; a number becomes the text of its placeholder.
+
+    Under one named for a secret (`password`, `api_key`) it becomes `[secret]`, digits under one
+    named for a phone `[phone]`.
+    """
     if value is None or isinstance(value, bool) or value == "":
         return value
     text = spell_value(value)
@@ -270,9 +272,9 @@ def spell_value(value: str | int | float) -> str:
     return str(int(value)) if whole else json.dumps(value)
 
 
-def _redacted_keys(value: dict[str, Json]) -> dict[str, str]:
-    """Key -> key redacted, different where the keys were different."""
-    named = {key: redact(key) for key in value}
+def _hidden_keys(value: dict[str, Json], hide: Callable[[str], str]) -> dict[str, str]:
+    """Key -> key hidden, different where the keys were different."""
+    named = {key: hide(key) for key in value}
     taken = {key for key, shown in named.items() if key == shown}
     numbers: dict[str, int] = {}
     for key, shown in named.items():
@@ -353,7 +355,7 @@ def display_name(name: str, most: int = MOST_NAME_CHARS) -> str:
     return text if len(text) <= most else f"{text[:most]}{_DOTS}(+{len(text) - most})"
 
 
-def redact_ends(text: str) -> str:
+def redact_ends(text: str) -> Safe:
     """A text redacted; of one longer than anything shown only its ends, the rest is blanked.
 
     A cut lies far behind what is shown of either end, and private keys are replaced before it.
@@ -365,8 +367,8 @@ def redact_ends(text: str) -> str:
         return redact(whole)
     head, tail = redact(whole[:_BOUND]), redact(whole[-_BOUND:])
     if head + tail == text[:_BOUND] + text[-_BOUND:]:
-        return text
-    return head + " " * (len(whole) - 2 * _BOUND) + tail
+        return Safe(text)
+    return Safe(head + " " * (len(whole) - 2 * _BOUND) + tail)
 
 
 def bound_text(text: str) -> str:

@@ -7,10 +7,11 @@ gives no usable answer costs nothing but its answer: the rules' proposal stands,
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, NewType
 
+from ingot.agent.privacy import Door, SafeProblem
 from ingot.converters.errors import IngotError, ModelError, Problem
-from ingot.converters.json_yaml import OMIT, UNSTORED
+from ingot.converters.json_yaml import OMIT, UNSTORED, decode, encode
 from ingot.converters.mapping.language import split_template
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
@@ -164,6 +165,16 @@ class Proposal:
     detected: dict[str, Json] = field(default_factory=dict)
 
 
+# What it says of values went through the door; its mapping is as it is.
+SafeProposal = NewType("SafeProposal", Proposal)
+
+
+def redacted_proposal(proposal: Proposal, door: Door) -> SafeProposal:
+    """The proposal as it may be kept and shown."""
+    evidence = decode(tuple[Evidence, ...], door.value(encode(proposal)["evidence"]).json)
+    return SafeProposal(replace(proposal, reason=door.text(proposal.reason), evidence=evidence))
+
+
 MODEL = "llm"  # the mapper that asks a model
 MOST_ANSWERS = 3  # of a model: the first one and two corrections
 
@@ -185,7 +196,7 @@ class Attempt:
 
     mapper: str
     said: str
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SafeProblem, ...] = ()
     signals: tuple[str, ...] | None = None
     level: str = ""
     card: Annotated[str, OMIT] = ""

@@ -1,15 +1,15 @@
 """A mapping document in words: one walk over its parts, used by preview, chat and review.
 
-Nothing is redacted here: whoever shows the words does that.
+What is shown or kept of the words is redacted here.
 """
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, NewType
 
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Door, Safe
 from ingot.agent.proposing.proposal import (
     MappingPart,
     document_layouts,
@@ -36,9 +36,16 @@ def describe(document: MappingDocument) -> Iterator[tuple[str, str]]:
             yield f"alternative {number}: {target}" if number else target, source
 
 
-def mapping_door(document: Json) -> Door:
-    """A door that knows what a mapping itself names beside the name of a secret."""
-    return Door("redacted", list(_named_values(document)))
+def mapping_lines(document: MappingDocument, door: Door) -> Iterator[tuple[Safe, Safe]]:
+    """The lines of `describe` as they may be shown: speakers may be addresses."""
+    hide = _hide_words(document, door)
+    yield from ((hide(target), hide(source)) for target, source in describe(document))
+
+
+def _hide_words(document: Json, door: Door) -> Callable[[str], Safe]:
+    """The door, and before it one that knows what a mapping names beside the name of a secret."""
+    named = Door(door.share, list(_named_values(document)))
+    return lambda text: door.text(named.text(text))
 
 
 def _named_values(value: Json) -> Iterator[Json]:
@@ -272,7 +279,12 @@ class Branch:
     below: tuple["Branch", ...] = ()
 
 
-def mapping_branches(document: MappingDocument, check: Check | None) -> tuple[Branch, ...]:
+SafeBranch = NewType("SafeBranch", Branch)
+
+
+def mapping_branches(
+    document: MappingDocument, check: Check | None, door: Door
+) -> tuple[SafeBranch, ...]:
     """Draw a mapping as a tree, with the rows of a check in which its fields are found.
 
     The same tree is drawn for people and sent to a model, so that both name parts by the same
@@ -283,7 +295,13 @@ def mapping_branches(document: MappingDocument, check: Check | None) -> tuple[Br
     for number, (pointer, layout) in enumerate(document_layouts(document)):
         below = [_part_branch(part, paths) for part in layout_parts(layout, pointer)]
         branches += [Branch(label=f"alternative {number}", below=tuple(below))] if number else below
-    return tuple(branches)
+    hide = _hide_words(document, door)
+    return tuple(_shown_branch(one, hide) for one in branches)
+
+
+def _shown_branch(one: Branch, hide: Callable[[str], Safe]) -> SafeBranch:
+    below = tuple(_shown_branch(each, hide) for each in one.below)
+    return SafeBranch(replace(one, label=hide(one.label), text=hide(one.text), below=below))
 
 
 def _part_branch(part: MappingPart, paths: Sequence[PathReach]) -> Branch:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ingot.agent.context import Context
 from ingot.agent.judging.trial import try_out
-from ingot.agent.privacy import Door
-from ingot.agent.reporting.mapping_words import cut_text, describe
+from ingot.agent.privacy import Door, Safe, SafeValue, redact
+from ingot.agent.reporting.mapping_words import cut_text, mapping_lines
 from ingot.agent.state import State
 from ingot.converters.mapping.check import PathReach
 from ingot.converters.rows import Json
@@ -29,10 +29,10 @@ class Preview:
         sampled: "196/200 rows", and the same per path, as (path, pointer, rows).
     """
 
-    lines: tuple[tuple[str, str], ...]
+    lines: tuple[tuple[Safe, Safe], ...]
     sampled: str
-    paths: tuple[tuple[str, str, str], ...]
-    examples: tuple[tuple[Json, Json], ...]
+    paths: tuple[tuple[Safe, Safe, Safe], ...]
+    examples: tuple[tuple[SafeValue, SafeValue], ...]
 
 
 def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Preview:
@@ -44,28 +44,26 @@ def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Prev
     report = trial.report
     door = Door(order.share_values, [row.value for row in trial.sample.rows])
     return Preview(
-        lines=tuple((door.text(target), door.text(how)) for target, how in describe(mapping)),
+        lines=tuple(mapping_lines(mapping, door)),
         sampled=f"{report.ok_rows}/{report.rows} rows",
-        paths=tuple(
-            (door.text(path), pointer, rows)
-            for path, pointer, rows in path_reach(check.paths if check else ())
-        ),
+        paths=tuple(path_reach(check.paths if check else (), door)),
         examples=tuple((door.value(row), door.value(record)) for row, record in report.examples),
     )
 
 
-def path_reach(paths: Iterable[PathReach]) -> Iterator[tuple[str, str, str]]:
+def path_reach(paths: Iterable[PathReach], door: Door) -> Iterator[tuple[Safe, Safe, Safe]]:
     """(path, pointer, "196/200 rows, 4 null") for every path of a checked mapping."""
     for one in paths:
         rows = one.resolved + one.null + one.missing
         counts = {"null": one.null, "missing": one.missing}
         absent = [f"{count} {name}" for name, count in counts.items() if count]
-        yield one.path, one.pointer, ", ".join([f"{one.resolved}/{rows} rows", *absent])
+        found = ", ".join([f"{one.resolved}/{rows} rows", *absent])
+        yield door.text(one.path), redact(one.pointer), Safe(found)
 
 
-def raw_row_text(row: Json) -> str:
-    """A raw row as people read it: JSON with long texts and lists cut."""
-    return json.dumps(_shorten(row), ensure_ascii=False, indent=1)
+def row_text(row: SafeValue) -> Safe:
+    """A row of the data as people read it: JSON with long texts and lists cut."""
+    return Safe(json.dumps(_shorten(row.json), ensure_ascii=False, indent=1))
 
 
 def _shorten(value: Json) -> Json:
@@ -79,8 +77,13 @@ def _shorten(value: Json) -> Json:
     return value
 
 
-def record_lines(record: dict[str, Json], *, most: int = _TEXT) -> Iterator[tuple[str, str]]:
+def record_lines(shown: SafeValue, *, most: int = _TEXT) -> Iterator[tuple[Safe, Safe]]:
     """A unified record as people read it: (role or key, text), line breaks as they are."""
+    yield from ((Safe(name), Safe(text)) for name, text in _record_texts(shown, most))
+
+
+def _record_texts(shown: SafeValue, most: int) -> Iterator[tuple[str, str]]:
+    record: dict[str, Json] = shown.json
     if "text" in record:
         yield "text", cut_text(record["text"], most)
     messages = record.get("messages", [])

@@ -6,18 +6,17 @@ quote values is redacted.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ingot.agent.judging.policy import gates_of_state
 from ingot.agent.model.budget import Usage
-from ingot.agent.privacy import Door, redact
-from ingot.agent.proposing.proposal import Evidence, Proposal
-from ingot.agent.reporting.mapping_words import describe, mapping_door
+from ingot.agent.privacy import Door, Safe, SafeProblem, redact
+from ingot.agent.proposing.proposal import SafeProposal
+from ingot.agent.reporting.mapping_words import mapping_lines
 from ingot.agent.reporting.preview import path_reach
-from ingot.agent.state import Change, Check, Opinion, Order, Outcome, Result, State
+from ingot.agent.state import Check, Opinion, Order, Outcome, Result, SafeChange, State
 from ingot.converters import json_yaml
 from ingot.converters.convert.result import Manifest
-from ingot.converters.errors import Problem
 from ingot.converters.rows import MappingDocument, non_finite_text
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
@@ -30,17 +29,17 @@ _DECIDED = {
 }
 
 
-def proposal_text(state: State, door: Door | None = None) -> str:
+def proposal_text(state: State, door: Door | None = None) -> Safe:
     """The proposal for a reviewer, without rows."""
-    return "\n".join(_proposal_lines(state, door or Door("redacted"))) + "\n"
+    return Safe("\n".join(_proposal_lines(state, door or Door("redacted"))) + "\n")
 
 
 def report_text(
-    state: State, manifest: Manifest, rejects: Sequence[str], door: Door | None = None
-) -> str:
+    state: State, manifest: Manifest, rejects: Sequence[Safe], door: Door | None = None
+) -> Safe:
     """The proposal and what its conversion gave."""
     lines = _proposal_lines(state, door or Door("redacted"))
-    return "\n".join([*lines, *_result_lines(manifest, rejects)]) + "\n"
+    return Safe("\n".join([*lines, *_result_lines(manifest, rejects)]) + "\n")
 
 
 def _proposal_lines(state: State, door: Door) -> Iterator[str]:
@@ -52,18 +51,18 @@ def _proposal_lines(state: State, door: Door) -> Iterator[str]:
     else:
         yield f"**{_DECIDED[proposal.decision]}** ({author_text(proposal)})"
         yield ""
-        yield markdown_line(redact(proposal.reason))
+        yield markdown_line(Safe(proposal.reason))
     yield from _problem_lines(state.get("problems", ()))
     yield from _gate_lines(state)
     if proposal is not None:
         yield from _mapping_lines(proposal, state.get("check"), door)
         yield from _opinion_lines(state.get("opinion"), door)
-        yield from _evidence_lines(proposal.evidence)
+        yield from _evidence_lines(proposal)
     yield from _source_lines(state)
     yield from _usage_lines(state.get("usage"))
 
 
-def author_text(proposal: Proposal | Outcome) -> str:
+def author_text(proposal: SafeProposal | Outcome) -> str:
     """Who proposed and how sure; a mapping that a person brought is as sure as they are."""
     by = f"by {proposal.mapper}"
     if proposal.mapper == "edited":
@@ -73,11 +72,11 @@ def author_text(proposal: Proposal | Outcome) -> str:
     return f"{by}, confidence {proposal.confidence:.2f}"
 
 
-def _problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
+def _problem_lines(problems: Sequence[SafeProblem]) -> Iterator[str]:
     if problems:
         yield from ("", "## Problems", "")
     for one in problems:
-        yield f"- {markdown_line(str(one))}"
+        yield f"- {markdown_line(Safe(str(one)))}"
 
 
 def _gate_lines(state: State) -> Iterator[str]:
@@ -85,7 +84,7 @@ def _gate_lines(state: State) -> Iterator[str]:
     if not gates:
         return
     yield from ("", "## Gates", "")
-    rows = ((one.name, one.state, one.figure, one.limit) for one in gates)
+    rows = (map(Safe, (one.name, one.state, one.figure, one.limit)) for one in gates)
     yield from markdown_table(("gate", "state", "found", "wanted"), rows)
     told = [one for one in gates if one.detail and one.state != "pass"]
     if told:
@@ -95,33 +94,30 @@ def _gate_lines(state: State) -> Iterator[str]:
     yield from _drift_lines((check and check.drift) or ())
 
 
-def _drift_lines(changes: Sequence[Change]) -> Iterator[str]:
+def _drift_lines(changes: Sequence[SafeChange]) -> Iterator[str]:
     if not changes:
         return
     yield from ("", "## Changed since the mapping was made", "")
     rows = (
-        (one.path, one.what, one.before, one.after, "yes" if one.stops else "no") for one in changes
+        map(Safe, (one.path, one.what, one.before, one.after, "yes" if one.stops else "no"))
+        for one in changes
     )
     yield from markdown_table(("path", "change", "before", "after", "stops a run"), rows)
 
 
-def _mapping_lines(proposal: Proposal, check: Check | None, door: Door) -> Iterator[str]:
+def _mapping_lines(proposal: SafeProposal, check: Check | None, door: Door) -> Iterator[str]:
     mapping = proposal.mapping
     if not mapping or json_yaml.violations("mapping", mapping):  # a person may have edited it so
         return
     yield from ("", "## Mapping", "")
-    yield from markdown_table(
-        ("target", "from"), _redact_rows(describe(mapping), mapping_door(mapping), door)
-    )
+    yield from markdown_table(("target", "from"), mapping_lines(mapping, door))
     if not check:
         return
     yield from ("", "## Sample", "")
     share = f"{check.coverage:.1%} without an error"
     seen = f"{check.ok_rows}/{check.rows} sampled rows"
     yield from (f"{seen} give {check.records} records ({share}).", "")
-    yield from markdown_table(
-        ("path", "place", "found in"), _redact_rows(path_reach(check.paths), door)
-    )
+    yield from markdown_table(("path", "place", "found in"), path_reach(check.paths, door))
     if len(files := check.loss.files) > 1:
         yield ""
         rows = [(file, f"{read:,}", f"{made:,}") for file, read, made in files[:_MOST_FILES]]
@@ -130,23 +126,19 @@ def _mapping_lines(proposal: Proposal, check: Check | None, door: Door) -> Itera
             yield from ("", f"{len(files) - _MOST_FILES:,} more files are not listed.")
     yield ""
     for reason, count in check.failures.items():
-        yield f"- {markdown_line(reason)}: {count}"
+        yield f"- {markdown_line(Safe(reason))}: {count}"
     for warning in check.warnings:
         yield f"- warning: {markdown_line(warning)}"
 
 
 def _mapping_table(mapping: MappingDocument, door: Door) -> Iterator[str]:
-    rows = _redact_rows(describe(mapping), mapping_door(mapping), door)
+    rows = mapping_lines(mapping, door)
     yield from markdown_table(("target", "from"), rows)
 
 
-def _redact_rows(rows: Iterable[Sequence[str]], *doors: Door) -> Iterator[list[str]]:
-    """Cells without secrets: speakers that a mapping names may be addresses."""
-    for row in rows:
-        cells = [*row]
-        for door in doors:
-            cells = [*map(door.text, cells)]
-        yield cells
+def _redact_rows(rows: Iterable[Sequence[str]], door: Door) -> Iterator[Iterable[Safe]]:
+    """Cells without secrets."""
+    return (map(door.text, row) for row in rows)
 
 
 def _opinion_lines(opinion: Opinion | None, door: Door) -> Iterator[str]:
@@ -157,28 +149,22 @@ def _opinion_lines(opinion: Opinion | None, door: Door) -> Iterator[str]:
     yield from ("", "## The rules propose something else", "")
     yield f"**{_DECIDED[other.decision]}** ({author_text(other)})"
     yield ""
-    yield markdown_line(redact(other.reason))
+    yield markdown_line(Safe(other.reason))
     if other.mapping:
         yield from ("", "As alternative.json:", "")
         yield from markdown_table(
             ("target", "from"),
-            _redact_rows(describe(other.mapping), mapping_door(other.mapping), door),
+            mapping_lines(other.mapping, door),
         )
 
 
-def _evidence_lines(evidence: Sequence[Evidence]) -> Iterator[str]:
-    if not evidence:
+def _evidence_lines(proposal: SafeProposal) -> Iterator[str]:
+    if not proposal.evidence:
         return
     yield from ("", "## Why", "")
     rows = (
-        (
-            one.target,
-            redact(one.choice),
-            redact(one.why),
-            redact(one.runner_up or ""),
-            f"{one.confidence:.2f}",
-        )
-        for one in evidence
+        map(Safe, (one.target, one.choice, one.why, one.runner_up or "", f"{one.confidence:.2f}"))
+        for one in proposal.evidence
     )
     yield from markdown_table(("decision", "choice", "why", "runner-up", "confidence"), rows)
 
@@ -193,7 +179,7 @@ def _source_lines(state: State) -> Iterator[str]:
         some = f"{rows} row{'s' * (rows != 1)} sampled{whole}"
         yield f"{some}, {sample.bad} of them unreadable."
     for one in source.left_out:
-        yield f"- left out: {markdown_code(one.name)}: {markdown_line(one.why)}"
+        yield f"- left out: {markdown_code(Safe(one.name))}: {markdown_line(Safe(one.why))}"
     more = source.left_out_count - len(source.left_out)
     if more:
         yield f"- left out: {more} more"
@@ -203,7 +189,7 @@ def _usage_lines(usage: Usage | None) -> Iterator[str]:
     if not usage:
         return
     yield from ("", "## Model", "")
-    where = f"{markdown_code(usage.host)}, model {markdown_code(usage.model)}"
+    where = f"{markdown_code(Safe(usage.host))}, model {markdown_code(Safe(usage.model))}"
     if usage.shared:
         yield f"Of data of this shape parts were sent to {where}; the answer serves all of it."
     elif usage.chars_sent:
@@ -214,41 +200,47 @@ def _usage_lines(usage: Usage | None) -> Iterator[str]:
         yield f"Nothing was sent to {where}."
 
 
-def _result_lines(manifest: Manifest, rejects: Sequence[str]) -> Iterator[str]:
+def _result_lines(manifest: Manifest, rejects: Sequence[Safe]) -> Iterator[str]:
     yield from ("", "## Result", "")
-    yield from markdown_table(("rows", "count"), manifest["rows"].items())
+    yield from _count_table("rows", "count", manifest["rows"])
     yield ""
-    yield from markdown_table(("records", "count"), manifest["records"].items())
+    yield from _count_table("records", "count", manifest["records"])
     if manifest["rejects"]:
         yield ""
-        yield from markdown_table(("rejected because of", "records"), manifest["rejects"].items())
+        yield from _count_table("rejected because of", "records", manifest["rejects"])
         yield from ("", "The first ones (all are in rejected/):", "")
-        yield from (f"- {markdown_code(redact(one)[:300])}" for one in rejects)
+        yield from (f"- {markdown_code(Safe(one[:300]))}" for one in rejects)
     if found := manifest["warnings"].get("non_finite"):
         yield ""
         yield f"{markdown_line(redact(non_finite_text(found)))}."
     if manifest["tokens"]:
         yield ""
-        yield from markdown_table(("tokens", "value"), manifest["tokens"].items())
+        yield from _count_table("tokens", "value", manifest["tokens"])
 
 
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+def _count_table(name: str, count: str, counts: Mapping[str, object]) -> Iterator[str]:
+    """A table of counts by names that ingot gives them."""
+    rows = ((redact(key), redact(str(one))) for key, one in counts.items())
+    yield from markdown_table((name, count), rows)
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Iterable[Safe]]) -> Iterator[str]:
     """A Markdown table; cells are data and are shown as they are."""
     yield f"| {' | '.join(head)} |"
     yield f"|{' --- |' * len(head)}"
     for row in rows:
-        yield f"| {' | '.join(markdown_line(str(one)) for one in row)} |"
+        yield f"| {' | '.join(map(markdown_line, row))} |"
 
 
-def markdown_line(text: str) -> str:
+def markdown_line(text: Safe) -> Safe:
     """Text of unknown origin on one line of Markdown: no control characters, no markup."""
     plain = _CONTROL.sub(" ", text)
-    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", plain)
+    return Safe(re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", plain))
 
 
-def markdown_code(text: str) -> str:
+def markdown_code(text: Safe) -> Safe:
     """Text of unknown origin as code."""
-    return f"`{_CONTROL.sub(' ', text).replace('`', '´')}`"
+    return Safe(f"`{_CONTROL.sub(' ', text).replace('`', '´')}`")
 
 
 def mapping_bytes(document: MappingDocument) -> bytes:
@@ -257,9 +249,13 @@ def mapping_bytes(document: MappingDocument) -> bytes:
 
 
 _PROBLEMS = 5  # that are told
-DROPPED_RUN = "The previous run waited for an answer. It was ended and its proposal discarded."
-IGNORED_WORDS = "The order was sent as an object. The text sent with it is ignored."
-UNREAD_WORDS = "That order was sent as an object. The text sent with it was ignored: send it again."
+DROPPED_RUN = Safe(
+    "The previous run waited for an answer. It was ended and its proposal discarded."
+)
+IGNORED_WORDS = Safe("The order was sent as an object. The text sent with it is ignored.")
+UNREAD_WORDS = Safe(
+    "That order was sent as an object. The text sent with it was ignored: send it again."
+)
 
 
 # What the end of a run is called, where nothing was written.
@@ -279,50 +275,50 @@ _ENDING_TEXTS = {
 _BY_ITSELF = ("done", "rejected", "failed")  # the proposal's reason is not why
 
 
-def beginning_reply(order: Order) -> str:
+def beginning_reply(order: Order) -> Safe:
     """What a run says when it has understood its order."""
-    said = f"I read {markdown_code(order.source)} and propose a mapping of its fields."
+    said = f"I read {markdown_code(Safe(order.source))} and propose a mapping of its fields."
     if order.dry_run:
-        return f"{said} This is a dry run: nothing is written."
+        return Safe(f"{said} This is a dry run: nothing is written.")
     if order.out is None:
-        return f"{said} No `--out` was named: what is approved is shown and not converted."
+        return Safe(f"{said} No `--out` was named: what is approved is shown and not converted.")
     when = "if it passes its gates" if order.yes else "after you approve it"
-    into = f"{when.capitalize()}, the data is converted into {markdown_code(order.out)}."
+    into = f"{when.capitalize()}, the data is converted into {markdown_code(Safe(order.out))}."
     asked = " I ask you about decisions that need a person." if order.yes else ""
-    return f"{said} {into}{asked}"
+    return Safe(f"{said} {into}{asked}")
 
 
-def edited_reply(state: State) -> str:
+def edited_reply(state: State) -> Safe:
     """What a run says of a mapping that a person has edited, before it asks again."""
     problems, check = _short_problem_lines(state["problems"]), state.get("check")
     if not check:
-        return "\n".join(["The edited mapping cannot be run:", "", *problems])
+        return Safe("\n".join(["The edited mapping cannot be run:", "", *problems]))
     fits = f"The edited mapping fits {check.ok_rows} of {check.rows} sampled rows."
-    return "\n".join([fits, "", *problems]).strip()
+    return Safe("\n".join([fits, "", *problems]).strip())
 
 
-def ending_reply(outcome: Outcome) -> str:
+def ending_reply(outcome: Outcome) -> Safe:
     """What a run says at its end: counts and where the files are, or why there are none."""
     if outcome.result:
         return _result_text(outcome, outcome.result)
     why = outcome.why if outcome.status in _BY_ITSELF else outcome.why or outcome.reason
-    ending = f"{_ENDING_TEXTS[outcome.status]} {markdown_line(why or '')}".strip()
+    ending = f"{_ENDING_TEXTS[outcome.status]} {markdown_line(why or Safe(''))}".strip()
     problems = "\n".join(_short_problem_lines(outcome.problems))
-    return "\n\n".join([ending, "Nothing was written.", problems]).strip()
+    return Safe("\n\n".join([ending, "Nothing was written.", problems]).strip())
 
 
-def _short_problem_lines(problems: Sequence[Problem]) -> list[str]:
+def _short_problem_lines(problems: Sequence[SafeProblem]) -> list[str]:
     return [
-        "- " + markdown_line(f"{one.pointer or '/'}: expected {one.expected}, got {one.got}")
+        "- " + markdown_line(Safe(f"{one.pointer or '/'}: expected {one.expected}, got {one.got}"))
         for one in problems[:_PROBLEMS]
     ]
 
 
-def _result_text(outcome: Outcome, result: Result) -> str:
+def _result_text(outcome: Outcome, result: Result) -> Safe:
     head = {
         "done": "Converted.",
         "already_done": "This was converted before; nothing was written.",
-        "irrelevant": f"Nothing to convert: {markdown_line(outcome.reason or '')}",
+        "irrelevant": f"Nothing to convert: {markdown_line(outcome.reason or Safe(''))}",
     }[outcome.status]
     rows = ", ".join(f"{name} {count}" for name, count in result.manifest.rows.items())
     records = ", ".join(f"{name} {count}" for name, count in result.manifest.records.items())
@@ -330,6 +326,6 @@ def _result_text(outcome: Outcome, result: Result) -> str:
         head,
         f"- rows: {rows}",
         f"- records: {records}",
-        f"- files: {markdown_code(result.out)}",
+        f"- files: {markdown_code(Safe(result.out))}",
     ]
-    return "\n".join([*lines, *(f"- {markdown_line(one)}" for one in result.notes)])
+    return Safe("\n".join([*lines, *(f"- {markdown_line(Safe(one))}" for one in result.notes)]))

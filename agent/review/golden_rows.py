@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.mapping.bind import Mapping, bind, parse
@@ -41,7 +41,7 @@ class GoldenFailure:
     """A golden row that fails: its line, from 1, and why, in redacted words."""
 
     line: int
-    why: str
+    why: Safe
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,7 +153,7 @@ def _parse_rows(one: dict[str, Json], fields: Sequence[str]) -> list[Json]:
 
 def _failure_reason(
     one: dict[str, Json] | str, fields: Sequence[str], mapping: Mapping, unifier: RowExecutor
-) -> str:
+) -> Safe:
     """Say why a golden row fails, redacted; "" if it does not."""
     if isinstance(one, str):
         return redact(one)
@@ -162,7 +162,7 @@ def _failure_reason(
         _compare(one, unifier.batch(batch))
     except _MismatchError as error:
         return redact(str(error))
-    return ""
+    return EMPTY_TEXT
 
 
 def _make_batch(one: dict[str, Json], rows: list[Json], mapping: Mapping) -> Batch:

@@ -7,13 +7,13 @@ No model is asked and nothing is written. The result is the review document
 import re
 import shlex
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
 from ingot.agent.judging.drift import redacted_changes
-from ingot.agent.privacy import hide_secrets, named_secrets, redact, redact_value
+from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeValue, redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.changed_mappings import (
@@ -256,31 +256,33 @@ _MESSAGES = 8  # messages that are shown
 _BEFORE = 80  # characters shown of what both texts begin with, where that is long
 
 
-def example_differences(
-    differences: Sequence[Difference], secrets: Mapping[str, str] | None = None
-) -> list[Example]:
+def example_differences(differences: Sequence[Difference], door: Door) -> list[Example]:
     """Return at most three differences as plain JSON, one of every kind first."""
     ordered = sorted(differences, key=lambda one: _ORDER.index(one.kind))
     first = {one.kind: one for one in reversed(ordered)}.values()
     others = [one for one in ordered if all(one is not other for other in first)]
     chosen = sorted([*first, *others][:MOST_EXAMPLES], key=lambda one: _ORDER.index(one.kind))
-    return [_example_json(one, secrets or {}) for one in chosen]
+    return [_example_json(one, door) for one in chosen]
 
 
-def _example_json(one: Difference, secrets: Mapping[str, str]) -> Example:
-    before, after = hide_secrets(one.old, secrets), hide_secrets(one.new, secrets)
-    old, new = _record_pair_lines(before, after), _record_pair_lines(after, before)
-    return {"kind": one.kind, "place": redact(path_text(one.place)), "old": old, "new": new}
+def _example_json(one: Difference, door: Door) -> Example:
+    old = _record_pair_lines(one.old, one.new, door)
+    new = _record_pair_lines(one.new, one.old, door)
+    return {"kind": one.kind, "place": door.text(path_text(one.place)), "old": old, "new": new}
 
 
-def _record_pair_lines(record: Record | None, other: Record | None) -> list[list[str]] | None:
+def _record_pair_lines(
+    record: Record | None, other: Record | None, door: Door
+) -> list[list[Safe]] | None:
     if record is None:
         return None
     skipped = _count_same_messages(record, other)
-    left_out = f"({skipped} message{'s' * (skipped != 1)} as in the other)"
-    shown, beside = _shown_part(record, skipped), _shown_part(other, skipped) if other else None
-    lines = record_lines(_narrow_texts(shown, beside) if beside else shown)
-    return [*([["", left_out]] if skipped else []), *map(list, lines)]
+    left_out = Safe(f"({skipped} message{'s' * (skipped != 1)} as in the other)")
+    shown = _shown_part(record, skipped, door)
+    lines = record_lines(
+        _narrow_texts(shown, _shown_part(other, skipped, door)) if other else shown
+    )
+    return [*([[EMPTY_TEXT, left_out]] if skipped else []), *map(list, lines)]
 
 
 def _count_same_messages(record: Record, other: Record | None) -> int:
@@ -290,37 +292,35 @@ def _count_same_messages(record: Record, other: Record | None) -> int:
     return max(0, same - 1) if same > 2 else 0
 
 
-def _shown_part(record: Record, skipped: int) -> Record:
+def _shown_part(record: Record, skipped: int, door: Door) -> SafeValue:
     """Redact the part of a record that is shown; what is only counted is emptied."""
     begun = {**record}
     for key in ("text", "system", "tools"):
         if isinstance(begun.get(key), str):
             begun[key] = begun[key][:_READ]
     messages = begun.pop("messages", None)
-    shown: Record = redact_value(begun)
     if messages is not None:
         left = messages[skipped:]
-        seen = [
-            redact_value({**one, "content": one["content"][:_READ]}) for one in left[:_MESSAGES]
-        ]
-        shown["messages"] = [*seen, *({**one, "content": ""} for one in left[_MESSAGES:])]
-    return shown
+        seen = [{**one, "content": one["content"][:_READ]} for one in left[:_MESSAGES]]
+        begun["messages"] = [*seen, *({**one, "content": ""} for one in left[_MESSAGES:])]
+    return door.value(begun)
 
 
-def _narrow_texts(record: Record, other: Record) -> Record:
+def _narrow_texts(shown: SafeValue, beside: SafeValue) -> SafeValue:
     """Cut texts to where they begin to differ."""
+    record, other = shown.json, beside.json
     narrow: Record = {
         key: _cut_to_difference(record[key], other.get(key))
         for key in ("text", "system", "tools")
         if key in record
     }
     if "messages" in record:
-        beside = [one["content"] for one in other.get("messages", [])]
+        texts = [one["content"] for one in other.get("messages", [])]
         narrow["messages"] = [
             {**one, "content": _cut_to_difference(one["content"], text)}
-            for one, text in zip_longest(record["messages"], beside[: len(record["messages"])])
+            for one, text in zip_longest(record["messages"], texts[: len(record["messages"])])
         ]
-    return {**record, **narrow}
+    return SafeValue({**record, **narrow})
 
 
 def _cut_to_difference(text: object, other: object) -> object:
@@ -338,7 +338,7 @@ def mapping_entry(
 ) -> MappingEntry:
     """Return an element of `mappings` of the review document."""
     one, ran, matched = case.touched, case.replay, case.replay.matched
-    lines = pointer_lines(one.text)
+    lines, door = pointer_lines(one.text), _row_door(ran)
     return {
         "path": path_text(head.shown(one.path)),
         "old_path": None if one.old_path is None else path_text(base.shown(one.old_path)),
@@ -346,14 +346,14 @@ def mapping_entry(
         "verdict": worst_level(reason.level for reason in found),
         "class": case.kind,
         "reasons": [_reason_json(reason, lines) for reason in found],
-        "changes": [_change_json(change, lines) for change in case.changes],
+        "changes": [_change_json(change, lines, door) for change in case.changes],
         "sample": _sample_json(ran),
-        "old": _side_json(ran.old),
-        "new": _side_json(ran.new),
+        "old": _side_json(ran.old, door),
+        "new": _side_json(ran.new, door),
         "same": matched.same if matched else None,
         "of": matched.of if matched else None,
-        "examples": example_differences(matched.differences, _row_secrets(ran)) if matched else [],
-        "drift": [encode(one) for one in redacted_changes(ran.drift)],
+        "examples": example_differences(matched.differences, door) if matched else [],
+        "drift": [encode(one) for one in redacted_changes(ran.drift, door)],
         "golden": _golden_json(case.golden, head.shown(one.path)),
         "provenance": {"old": provenance_entry(one.old), "new": provenance_entry(one.new)},
         "reproduce": command,
@@ -366,16 +366,16 @@ def _reason_json(one: Reason, lines: dict[str, int]) -> ReasonEntry:
     line = None if one.pointer is None else nearest_line(lines, one.pointer)
     if stated:
         line = int(stated[1])
-    return {"level": one.level, "rule": one.rule, "text": path_text(one.text), "line": line}
+    return {"level": one.level, "rule": one.rule, "text": redact(path_text(one.text)), "line": line}
 
 
-def _change_json(one: Change, lines: dict[str, int]) -> ChangeEntry:
+def _change_json(one: Change, lines: dict[str, int], door: Door) -> ChangeEntry:
     return {
-        "target": redact(one.target),
+        "target": door.text(one.target),
         "rule": one.rule,
         "class": one.kind,
-        "old": None if one.old is None else redact(one.old),
-        "new": None if one.new is None else redact(one.new),
+        "old": None if one.old is None else door.text(one.old),
+        "new": None if one.new is None else door.text(one.new),
         "line": nearest_line(lines, change_place(one)),
     }
 
@@ -384,27 +384,26 @@ def _sample_json(ran: Replay) -> SampleEntry:
     first = ran.new or ran.old
     return {
         "kind": ran.stand.kind,
-        "place": path_text(ran.stand.place),
+        "place": redact(path_text(ran.stand.place)),
         "rows": first.trial.report.rows if first else 0,
         "sha256": ran.stand.sha256,
-        "why": path_text(ran.stand.why),
+        "why": redact(path_text(ran.stand.why)),
     }
 
 
-def _row_secrets(ran: Replay) -> dict[str, str]:
-    """Return what is hidden in the sampled rows for their keys alone: records lack these keys."""
-    return named_secrets(
-        [row.value for side in (ran.old, ran.new) if side for row in side.trial.sample.rows]
-    )
+def _row_door(ran: Replay) -> Door:
+    """Return the door that knows what the keys of sampled rows hide: records lack these keys."""
+    sides = [side.trial.sample.rows for side in (ran.old, ran.new) if side]
+    return Door("redacted", [row.value for rows in sides for row in rows], numbered=False)
 
 
-def _side_json(ran: SampleRun | None) -> SideEntry | None:
+def _side_json(ran: SampleRun | None, door: Door) -> SideEntry | None:
     if ran is None:
         return None
     paths: list[PathEntry] = [
         {
-            "target": redact(target_text(one.pointer)),
-            "path": redact(one.path),
+            "target": door.text(target_text(one.pointer)),
+            "path": door.text(one.path),
             "resolved": one.resolved,
             "null": one.null,
             "missing": one.missing,

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Safe, redact
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.review.review_document import Example
 
@@ -227,7 +227,7 @@ def example_block(shown: Example) -> str:
     return fence_lines(_first_lines(lines, MOST_LINES), "diff")
 
 
-def _record_text_lines(record: list[list[str]] | None) -> list[str]:
+def _record_text_lines(record: list[list[Safe]] | None) -> list[str]:
     lines = []
     for name, text in record or []:
         first, *more = wrap_text(_truncate_text(text, _TEXT))

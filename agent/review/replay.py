@@ -14,7 +14,7 @@ from ingot.agent.judging.drift import (
     stored_shape,
 )
 from ingot.agent.judging.trial import Trial, try_out
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.pinning.pinned_sample import ABOUT, find_pinned, pinned_folder
@@ -187,14 +187,14 @@ class SampleBasis:
     """
 
     kind: Literal["pinned", "source", "none"]
-    place: str = ""
-    why: str = ""
+    place: Safe = EMPTY_TEXT
+    why: Safe = EMPTY_TEXT
     location: str = ""
     source_name: str | None = None
     sha256: str | None = None
     folder: str = ""
 
-    def hide_folder(self, text: str) -> str:
+    def hide_folder(self, text: str) -> Safe:
         """Return a message without secrets and without the temporary folder."""
         plain = text.replace(self.location, self.place) if self.location else text
         return redact(plain.replace(self.folder, self.place) if self.folder else plain)
@@ -255,15 +255,15 @@ def choose_sample(
         return SampleBasis(kind="none")
     if source is not None:
         if offline and "://" in source and not source.startswith("file://"):
-            return SampleBasis(kind="none", why=f"{redact(source)} is not read with --offline")
+            return SampleBasis(kind="none", why=redact(f"{source} is not read with --offline"))
         return SampleBasis(kind="source", place=redact(source), location=source)
     if (own := _pinned_basis(head, one.path, folder / "head")) is not None:
         return own
     found = _pinned_basis(base, one.old_path or one.path, folder / "base")
     if found is None or found.kind == "none":
         lacks = f"no pinned sample {pinned_folder(Path(one.path)).name} beside it, and no --source"
-        return found or SampleBasis(kind="none", why=lacks)
-    return replace(found, place=f"{found.place} of {redact(base.name)}")
+        return found or SampleBasis(kind="none", why=redact(lacks))
+    return replace(found, place=redact(f"{found.place} of {base.name}"))
 
 
 def _pinned_basis(side: Side, path: str, folder: Path) -> SampleBasis | None:
@@ -278,17 +278,19 @@ def _pinned_basis(side: Side, path: str, folder: Path) -> SampleBasis | None:
     laid = pinned_folder(write_sidecars(side, path, folder))
     files = (one for one in laid.rglob("*") if one.is_file())
     if any(one.read_bytes()[:100].startswith(_POINTER_OF_LFS) for one in files):
-        return SampleBasis(kind="none", why=f"{shown} is kept by Git LFS and was not fetched")
+        return SampleBasis(
+            kind="none", why=redact(f"{shown} is kept by Git LFS and was not fetched")
+        )
     try:
         found = find_pinned(laid)
     except SourceError as error:
-        said = str(error).replace(str(laid), shown)
-        return SampleBasis(kind="none", why=redact(f"the pinned sample cannot be used: {said}"))
+        why = f"the pinned sample cannot be used: {str(error).replace(str(laid), shown)}"
+        return SampleBasis(kind="none", why=redact(why))
     if found is None:
         return None
     return SampleBasis(
         kind="pinned",
-        place=shown,
+        place=redact(shown),
         location=found.location,
         source_name=found.source_name,
         sha256=found.sha256,

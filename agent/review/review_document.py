@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Safe, redact
 from ingot.agent.review.replay import Kind, SideFigures
 from ingot.agent.review.verdict import Level
 from ingot.converters.rows import MappingDocument
@@ -12,9 +12,9 @@ class Example(TypedDict):
     """A record before and after, each as lines of a name and a text."""
 
     kind: Kind
-    place: str
-    old: list[list[str]] | None
-    new: list[list[str]] | None
+    place: Safe
+    old: list[list[Safe]] | None
+    new: list[list[Safe]] | None
 
 
 class ReasonEntry(TypedDict):
@@ -22,7 +22,7 @@ class ReasonEntry(TypedDict):
 
     level: Level
     rule: str
-    text: str
+    text: Safe
     line: int | None
 
 
@@ -32,18 +32,18 @@ _Classed = TypedDict("_Classed", {"class": str | None})
 class ChangeEntry(_Classed):
     """A change of a mapping."""
 
-    target: str
+    target: Safe
     rule: str
-    old: str | None
-    new: str | None
+    old: Safe | None
+    new: Safe | None
     line: int | None
 
 
 class PathEntry(TypedDict):
     """How often a path of a mapping was found in the sample."""
 
-    target: str
-    path: str
+    target: Safe
+    path: Safe
     resolved: int
     null: int
     missing: int
@@ -60,19 +60,19 @@ class SampleEntry(TypedDict):
     """What both sides were run on."""
 
     kind: str
-    place: str
+    place: Safe
     rows: int
     sha256: str | None
-    why: str
+    why: Safe
 
 
 class DriftEntry(TypedDict):
     """How the sample differs from the data that the mapping was made for."""
 
-    path: str
+    path: Safe
     what: str
-    before: str
-    after: str
+    before: Safe
+    after: Safe
     stops: bool
 
 
@@ -80,7 +80,7 @@ class GoldenFailure(TypedDict):
     """A golden row whose record is another one now."""
 
     line: int
-    why: str
+    why: Safe
 
 
 class GoldenEntry(TypedDict):
@@ -103,9 +103,9 @@ class CostEntry(TypedDict):
 class ProvenanceEntry(TypedDict):
     """Who made a mapping."""
 
-    mapper: str | None
-    model: str | None
-    prompt_sha256: str | None
+    mapper: Safe | None
+    model: Safe | None
+    prompt_sha256: Safe | None
     confidence: float | int | None
     edited: bool | None
     repaired: bool | None
@@ -137,8 +137,8 @@ class ReviewDocument(TypedDict):
     """The whole review."""
 
     version: int
-    base: str
-    head: str
+    base: Safe
+    head: Safe
     commits: dict[str, str | None]
     verdict: Level
     allow_breaking: bool
@@ -174,7 +174,7 @@ def _cost_json(stated: object) -> CostEntry | None:
     }
 
 
-def _text_or_none(stated: object) -> str | None:
+def _text_or_none(stated: object) -> Safe | None:
     return redact(stated) if isinstance(stated, str) else None
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 from ingot.agent.judging.drift import first_changes
 from ingot.agent.judging.sample_gates import ProblemsByCode, sample_gates
 from ingot.agent.judging.trial import report_facts
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Safe, redact
 from ingot.agent.review.changed_mappings import ChangedMapping
 from ingot.agent.review.diff.change_rules import RULES, Change
 from ingot.agent.review.golden_rows import GoldenResult
@@ -42,7 +42,7 @@ class Reason:
 
     level: Level
     rule: str
-    text: str
+    text: Safe
     pointer: str | None = None
 
 

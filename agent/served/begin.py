@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ingot.agent.context import Context
 from ingot.agent.nodes.discover import discover
-from ingot.agent.privacy import redact
+from ingot.agent.privacy import Safe, joined, redact
 from ingot.agent.reporting.report import (
     DROPPED_RUN,
     IGNORED_WORDS,
@@ -43,21 +43,21 @@ def begin(channels: Channels, context: Context) -> Channels:
     new = given if given != channels.get("ordered") else {}
     begun, reply = _typed_order(words, new, context)
     replies = [DROPPED_RUN, reply] if _is_unfinished(channels) else [reply]
-    return {**begun, "messages": [answer_message("\n\n".join(replies))]}
+    return {**begun, "messages": [answer_message(joined(replies))]}
 
 
-def _typed_order(words: str, given: Channels, context: Context) -> tuple[Channels, str]:
+def _typed_order(words: str, given: Channels, context: Context) -> tuple[Channels, Safe]:
     """The order that a person typed, which is looked at once so that mistakes are told in words."""
     if not given and (not words or wants_help(words)):
-        return _refused(), HELP
+        return _refused(), Safe(HELP)
     try:
         order = check_allowed(check_order(given) if given else parse_typed_order(words), context)
         discover({"order": order}, context)
     except IngotError as error:
         note = [UNREAD_WORDS] if given else []
-        return _refused(), "\n\n".join([markdown_line(redact(str(error))), *note, USAGE])
+        return _refused(), joined([markdown_line(redact(str(error))), *note, Safe(USAGE)])
     note = [IGNORED_WORDS] if given else []
-    return _order_state(order, context), "\n\n".join([*note, beginning_reply(order)])
+    return _order_state(order, context), joined([*note, beginning_reply(order)])
 
 
 def check_allowed(order: Order, context: Context) -> Order:

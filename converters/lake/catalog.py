@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.files import output_errors, whole_file
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import EMPTY_TEXT, Json, MappingDocument, Safe
 
 Status = Literal[
     "converted", "nothing", "other", "waiting", "resting", "failed", "rejected", "gone"
@@ -72,10 +72,10 @@ class SetFacts:
     """One data set of a lake, as `_COLUMNS` describes it; texts for people are redacted."""
 
     name: str
-    place: str
+    place: Safe
     status: Status
-    why: str = ""
-    hint: str = ""
+    why: Safe = EMPTY_TEXT
+    hint: Safe = EMPTY_TEXT
     decision: str | None = None
     mapper: str | None = None
     model: str | None = None
@@ -84,7 +84,7 @@ class SetFacts:
     format: str = ""
     files: int = 0
     bytes: int = 0
-    left_out: tuple[dict[str, str], ...] = ()
+    left_out: tuple[dict[str, Safe], ...] = ()
     left_out_count: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     records: dict[str, int] = field(default_factory=dict)

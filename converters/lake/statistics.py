@@ -26,7 +26,7 @@ from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.records.readers import kind_of_schema, read_batches
 from ingot.converters.records.schema import KINDS, Record
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, Safe
 from ingot.converters.sources.text_kinds import recognize_language
 
 RecordBeginning = Record
@@ -76,7 +76,7 @@ def record_text(record: RecordBeginning) -> str:
     return "\n".join((one or {}).get("content") or "" for one in messages)
 
 
-def redact_record(record: RecordBeginning, redact: Callable[[str], str]) -> Record:
+def redact_record(record: RecordBeginning, redact: Callable[[str], Safe]) -> Record:
     """The record redacted, its texts cut; `messages_left_out` is there where messages were.
 
     A text that is cut ends in `…`. `tools` is left out where it is null.
@@ -89,7 +89,7 @@ def redact_record(record: RecordBeginning, redact: Callable[[str], str]) -> Reco
     return {name: _redact_value(value, _limit(name), redact) for name, value in kept.items()}
 
 
-def _redact_value(value: Json, limit: int, redact: Callable[[str], str]) -> Json:
+def _redact_value(value: Json, limit: int, redact: Callable[[str], Safe]) -> Json:
     if isinstance(value, dict):
         return {key: _redact_value(one, limit, redact) for key, one in value.items()}
     if isinstance(value, list):
@@ -97,7 +97,7 @@ def _redact_value(value: Json, limit: int, redact: Callable[[str], str]) -> Json
     return _redact_text(value, limit, redact) if isinstance(value, str) else value
 
 
-def _redact_text(text: str, limit: int, redact: Callable[[str], str]) -> str:
+def _redact_text(text: str, limit: int, redact: Callable[[str], Safe]) -> str:
     whole = len(text) <= _READ * limit
     clean = redact(text)
     if whole and len(clean) <= limit:
@@ -115,7 +115,7 @@ _LANGUAGE_CHARS: Final = 40
 _POWERS: Final = np.array([1 << power for power in range(63)], np.int64)
 
 
-def measure_records(result: Path, hashed: Path, redact: Callable[[str], str]) -> Figures:
+def measure_records(result: Path, hashed: Path, redact: Callable[[str], Safe]) -> Figures:
     """Read the records of a finished result once.
 
     Of `meta.language` the first 1,000 different values are told apart, the records of the others
@@ -183,7 +183,7 @@ class _RecordTally:
             known = language in self._languages or len(self._languages) < LANGUAGES
             self._languages[language if known else OTHERS] += one["counts"]
 
-    def figures(self, redact: Callable[[str], str]) -> Figures:
+    def figures(self, redact: Callable[[str], Safe]) -> Figures:
         """All but the repeats."""
         least = [0, *_POWERS.tolist()]
         chosen = self._chosen.sorted_records()

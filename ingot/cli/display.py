@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ingot.agent.model.budget import Usage
-    from ingot.agent.proposing.proposal import Proposal
+    from ingot.agent.privacy import Safe, SafeProblem
+    from ingot.agent.proposing.proposal import SafeProposal
     from ingot.agent.reporting.preview import Preview
     from ingot.agent.state import Check, Gate, Outcome, Result, SourceSummary
-    from ingot.converters.errors import Problem
     from ingot.converters.export.job import ExportResult
     from ingot.converters.output.identity import CommittedResult
 
@@ -27,23 +27,23 @@ _RECORDS = ("written", "rejected", "filtered")
 
 def show_preview(console: "Console", seen: "Preview") -> None:
     """Show mapping, the rows of each path, and rows with their records."""
-    from ingot.agent.reporting.preview import raw_row_text, record_lines
+    from ingot.agent.reporting.preview import record_lines, row_text
 
     console.print(plain_text("Mapping", "bold"))
     print_grid(console, seen.lines)
     show_sample(console, seen.sampled, seen.paths)
     for number, (row, record) in enumerate(seen.examples, start=1):
         console.print(plain_text(f"Row {number}", "bold"))
-        print_grid(console, [("before", raw_row_text(row)), *record_lines(record)])
+        print_grid(console, [("before", row_text(row)), *record_lines(record)])
 
 
-def show_sample(console: "Console", share: str, paths: Iterable[Sequence[str]]) -> None:
+def show_sample(console: "Console", share: str, paths: "Iterable[Sequence[Safe]]") -> None:
     """Show how many rows give records, and in how many each path is found."""
     console.print(plain_text(f"Sample {share}", "bold"))
     print_grid(console, paths)
 
 
-def show_evidence(console: "Console", proposal: "Proposal") -> None:
+def show_evidence(console: "Console", proposal: "SafeProposal") -> None:
     """Show the mapper's reasons."""
     console.print(plain_text(summary_line(proposal), "bold"))
     lines = []
@@ -62,7 +62,7 @@ def show_failures(console: "Console", check: "Check") -> None:
 
 
 def show_problems(
-    console: "Console", problems: "Iterable[Problem]", *, harmless: bool = False
+    console: "Console", problems: "Iterable[SafeProblem]", *, harmless: bool = False
 ) -> None:
     """Show the problems of a mapping, as warnings where it is converted anyway."""
     word, style = ("warning", "yellow") if harmless else ("problem", "red")
@@ -83,16 +83,15 @@ def show_review_reasons(console: "Console", gates: "Iterable[Gate]") -> None:
             console.print(plain_text(f"for a person: {one.name}: {one.detail}", "yellow"))
 
 
-def show_rules_proposal(console: "Console", proposal: "Proposal") -> None:
+def show_rules_proposal(console: "Console", proposal: "SafeProposal") -> None:
     """Show what the rules propose instead of a model's proposal."""
-    from ingot.agent.privacy import redact
-    from ingot.agent.reporting.mapping_words import describe, mapping_door
+    from ingot.agent.privacy import Door
+    from ingot.agent.reporting.mapping_words import mapping_lines
 
-    heading = f"The rules propose something else: {redact(summary_line(proposal))}"
+    heading = f"The rules propose something else: {summary_line(proposal)}"
     console.print(plain_text(heading, "bold"))
     if proposal.mapping:
-        hidden = mapping_door(proposal.mapping).text
-        print_grid(console, [[hidden(cell) for cell in row] for row in describe(proposal.mapping)])
+        print_grid(console, [*mapping_lines(proposal.mapping, Door("redacted"))])
 
 
 def show_drift(console: "Console", check: "Check | None") -> None:
@@ -107,7 +106,7 @@ def show_drift(console: "Console", check: "Check | None") -> None:
         print_grid(console, [("path", "change", "before", "after"), *rows])
 
 
-def summary_line(proposal: "Proposal | Outcome") -> str:
+def summary_line(proposal: "SafeProposal | Outcome") -> str:
     """Return the decision in one line."""
     from ingot.agent.reporting.report import author_text
 
@@ -123,7 +122,8 @@ def show_outcome(console: "Console", outcome: "Outcome") -> None:
 
 
 def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
-    from ingot.agent.reporting.mapping_words import describe, mapping_door
+    from ingot.agent.privacy import Door
+    from ingot.agent.reporting.mapping_words import mapping_lines
 
     check, result = outcome.check, outcome.result
     if check:
@@ -131,8 +131,8 @@ def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
         share = f"{check.ok_rows}/{check.rows} rows give records"
         yield "sample", f"{share} ({failures})" if failures else share
     if outcome.mapping and check:
-        hidden = mapping_door(outcome.mapping).text
-        yield from ((a, hidden(b)) for a, b in describe(outcome.mapping) if a == "where")
+        lines = mapping_lines(outcome.mapping, Door("redacted"))
+        yield from (line for line in lines if line[0] == "where")
     for gate in outcome.gates:
         if gate.state != "pass":
             yield "gate", f"{gate.name}: {gate.figure}, wanted {gate.limit}"

@@ -13,7 +13,7 @@ from ingot.converters.errors import MappingError, OutputError
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
-    from ingot.agent.proposing.proposal import Proposal
+    from ingot.agent.proposing.proposal import SafeProposal
     from ingot.agent.state import Order, State
     from ingot.converters.rows import MappingDocument
 
@@ -55,7 +55,7 @@ def ask_person(state: "State", context: "Context") -> dict[str, object]:
     return {"decisions": [{"type": "edit", "edited_action": action}]}
 
 
-def show_proposal(state: "State", context: "Context") -> "Proposal | None":
+def show_proposal(state: "State", context: "Context") -> "SafeProposal | None":
     """Show what a person has to know; return the rules' proposal where it differs."""
     from ingot.agent.judging.policy import gates_of_state
     from ingot.agent.reporting.preview import preview

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ingot.agent.privacy import redact_value
+from ingot.agent.privacy import Door
 from ingot.cli.app import app
 
 PROMPT = ("--mapper", "llm", "--model", "x", "--base-url", "http://127.0.0.1:9/v1", "--show-prompt")
@@ -139,6 +139,6 @@ def test_an_error_holds_no_secret_but_what_was_typed(tmp_path: Path) -> None:
 
 def test_many_keys_that_are_addresses_are_numbered_in_linear_time() -> None:
     many = {f"p{n}@mail.example.com": n for n in range(20_000)}
-    shown = redact_value(many)
+    shown = Door("redacted").value(many).json
     assert len(shown) == len(many)
     assert list(shown)[-1] == "[email] 20000"

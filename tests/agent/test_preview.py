@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Context
+from ingot.agent.privacy import Door, SafeValue
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.mapping_words import describe, value_text
-from ingot.agent.reporting.preview import path_reach, preview, raw_row_text, record_lines
+from ingot.agent.reporting.preview import path_reach, preview, record_lines, row_text
 from ingot.agent.state import Check, Order, State
 from ingot.converters import json_yaml
 from ingot.converters.mapping.check import PathReach
@@ -93,12 +94,14 @@ def test_alternatives_are_numbered() -> None:
 
 def test_coverage_per_path_names_what_is_absent() -> None:
     path = PathReach(path="a", pointer="/text", need="required", resolved=196, null=3, missing=1)
-    assert list(path_reach([path])) == [("a", "/text", "196/200 rows, 3 null, 1 missing")]
-    assert list(path_reach([])) == []
+    assert list(path_reach([path], Door("raw"))) == [
+        ("a", "/text", "196/200 rows, 3 null, 1 missing")
+    ]
+    assert list(path_reach([], Door("raw"))) == []
 
 
 def test_a_row_is_cut_and_keeps_its_keys() -> None:
-    text = raw_row_text({"a": "x" * 200, "b": list(range(9)), "c": {"d": None}})
+    text = row_text(SafeValue({"a": "x" * 200, "b": list(range(9)), "c": {"d": None}}))
     assert '"a": "' + "x" * 160 + ' ...(+40 characters)"' in text
     assert '"(+5 more)"' in text
     assert '"d": null' in text
@@ -113,7 +116,7 @@ def test_a_record_is_shown_turn_by_turn() -> None:
     ]
     meta = {"source": "s", "language": None, "token_count": 3}
     record = {"messages": [*turns, *turns, *turns], "system": "kind", "meta": meta}
-    lines = list(record_lines(record))
+    lines = list(record_lines(SafeValue(record)))
     assert lines[:4] == [
         ("user", "a\nb"),
         ("assistant", "c"),
@@ -125,7 +128,7 @@ def test_a_record_is_shown_turn_by_turn() -> None:
         ("system", "kind"),
         ("meta", "source s, token_count 3"),
     ]
-    assert list(record_lines({"text": "t" * 700, "meta": {}})) == [
+    assert list(record_lines(SafeValue({"text": "t" * 700, "meta": {}}))) == [
         ("text", "t" * 600 + " ...(+100 characters)"),
         ("meta", ""),
     ]
@@ -161,7 +164,7 @@ def test_secrets_are_shown_only_where_the_order_says_raw(
     }
     mail, phone = seen
     shown = preview(state, Context())
-    [(before, after)] = shown.examples
+    before, after = (one.json for one in shown.examples[0])
     assert before == {"ask": f"mail {mail}", mail: "ok", "n": phone}
     assert after["text"].startswith(f"mail {mail}")
     assert shown.lines == (("text", f"ask + ['{mail}']"),)
@@ -174,6 +177,6 @@ def test_what_a_key_hides_is_hidden_in_the_record(tmp_path: Path, share: str, sh
     order = Order(source=str(tmp_path), share_values=share)
     given = proposal({"version": 2, "text": ["body", "password"]}, "file")
     state: State = {"order": order, "proposal": given, "check": None}
-    [(row, record)] = preview(state, Context()).examples
+    row, record = (one.json for one in preview(state, Context()).examples[0])
     assert row["password"] == shown
     assert record["text"] == f"Some words.\n{shown}"

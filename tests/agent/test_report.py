@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.privacy import Door
+from ingot.agent.proposing.proposal import Proposal, redacted_proposal
 from ingot.agent.reporting.proposal_folder import (
     check_unedited,
     next_steps,
@@ -143,7 +145,8 @@ def test_what_has_changed_stands_in_the_report() -> None:
 
 
 def test_a_report_holds_no_secrets() -> None:
-    proposal = {**document()["proposal"], "reason": "Mail ann@example.org."}
+    proposal = decode(Proposal, {**document()["proposal"], "reason": "Mail ann@example.org."})
+    door = Door("redacted")
     manifest = {
         "rows": {},
         "records": {},
@@ -152,7 +155,8 @@ def test_a_report_holds_no_secrets() -> None:
         "tokens": None,
     }
     row = "a.jsonl row 3: not_text at x: bob@example.org"
-    text = report_text(state(proposal=proposal), manifest, [row])
+    safe = {**state(), "proposal": redacted_proposal(proposal, door)}
+    text = report_text(safe, manifest, [door.text(row)])
     assert "example.org" not in text
     assert text.count("[email]") + text.count("\\[email\\]") == 2
 
@@ -203,7 +207,7 @@ def test_text_of_unknown_origin_stays_text() -> None:
         "a \\# b \\| \\<b\\>c\\</b\\> \\[x\\](y) \\[2J "
     )
     assert markdown_code("`rm`\n\x00") == "`´rm´ `"
-    assert list(markdown_table(("a", "b"), [("x|y", 1)])) == [
+    assert list(markdown_table(("a", "b"), [("x|y", "1")])) == [
         "| a | b |",
         "| --- | --- |",
         "| x\\|y | 1 |",

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ingot.agent.privacy import Safe, SafeValue
 from ingot.agent.privacy.redaction import (
     MOST_NAME_CHARS,
     bound_text,
@@ -20,13 +21,7 @@ from ingot.agent.proposing.columns import NO_TEXT, last_name, total_chars, value
 from ingot.agent.proposing.names import flags_bad_rows, name_group, name_strength, speaker_role
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
-from ingot.converters.sources.profile import (
-    FEW_VALUES,
-    PathFacts,
-    Profile,
-    Spread,
-    keys_are_data,
-)
+from ingot.converters.sources.profile import FEW_VALUES, PathFacts, Profile, Spread, keys_are_data
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,9 +84,10 @@ def keys_are_data_in(value: dict[str, Json]) -> bool:
     return len(value) > 3 and keys_are_data(Counter(value.keys()), 1, one_shape)
 
 
-def render_value(value: Json, size: Size, share: str) -> str:
+def render_value(value: SafeValue, size: Size, share: str) -> Safe:
     """A value as one line of JSON, cut; what is invisible in a key stands as its escape."""
-    return escape_hidden(json.dumps(cut_value(value, size, share), ensure_ascii=False, default=str))
+    kept = cut_value(value.json, size, share)
+    return Safe(escape_hidden(json.dumps(kept, ensure_ascii=False, default=str)))
 
 
 def cut_value(

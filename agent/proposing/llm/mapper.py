@@ -15,11 +15,13 @@ from ingot.agent.model import client
 from ingot.agent.model.budget import Ledger, Limits, Price, estimate_cost, estimate_tokens
 from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
+from ingot.agent.model.request_form import Message
 from ingot.agent.privacy import Door, redact
 from ingot.agent.privacy.redaction import clean_text
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.llm import question, reply
+from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.llm.lowering import lower_reply
 from ingot.agent.proposing.proposal import (
     MODEL,
@@ -204,7 +206,7 @@ def conversation_messages(
     request: Request,
     history: History = (),
     card: Card | None = None,
-) -> list[question.Message]:
+) -> list[Message]:
     """What is sent: the task, the data set, the former answers and what was wrong with them."""
     messages = question.opening_messages(
         source, sample, request, share=request.share, tokens=request.tokens, card=card
@@ -212,19 +214,21 @@ def conversation_messages(
     said = [one for one in history if one.mapper == MODEL]
     if not said:
         return messages
-    facts = question.shown_inventory(source, sample)
     door = Door(request.share, [row.value for row in sample.rows])
+    shown = read_data(source, sample).through(door)
     for attempt in said:
-        messages.append({"role": "assistant", "content": attempt.said or "{}"})
+        messages.append({"role": "assistant", "content": door.text(attempt.said or "{}")})
         if attempt.signals is None:
-            messages.append(question.correction_message(attempt.problems, facts, door=door))
+            problems = [*map(door.problem, attempt.problems)]
+            messages.append(question.correction_message(problems, shown))
         else:
-            signals = attempt.signals
-            messages.append(question.record_check_message(attempt.records, signals, door=door))
+            records = [(door.value(row), door.value(one)) for row, one in attempt.records]
+            signals = [*map(door.text, attempt.signals)]
+            messages.append(question.record_check_message(records, signals, door.share))
     return messages
 
 
-def _announcement(asking: ModelAccess, messages: list[question.Message]) -> str:
+def _announcement(asking: ModelAccess, messages: list[Message]) -> str:
     tokens = sum(estimate_tokens(one["content"]) for one in messages)
     taken = estimate_cost(tokens, asking.endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
     return f"asking {asking.endpoint.model} at {asking.endpoint.host}: {taken}"

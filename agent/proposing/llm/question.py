@@ -18,25 +18,23 @@ from functools import cache
 from importlib import resources
 
 from ingot.agent.model.budget import estimate_tokens
-from ingot.agent.privacy import Door
+from ingot.agent.model.request_form import Message
+from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue, redact
 from ingot.agent.privacy.redaction import clean_text, cut_middle, share_path
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.columns import is_path_inside, values_at
-from ingot.agent.proposing.llm.data_block import ShownData, dataset_lines, read_data
+from ingot.agent.proposing.llm.data_block import SafeData, ShownData, dataset_lines, read_data
 from ingot.agent.proposing.llm.inventory import Size, render_value
 from ingot.agent.proposing.llm.lowering import FILE_FACTS
 from ingot.agent.proposing.proposal import Evidence, Request, value_strings
 from ingot.agent.proposing.rules.context_columns import tools_value
 from ingot.converters import json_yaml
-from ingot.converters.errors import Problem
 from ingot.converters.mapping.bind import ISO_639_1
 from ingot.converters.paths import Node, PathSyntaxError
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import Profile
 from ingot.converters.sources.sample import Sample
-
-Message = dict[str, str]
 
 SMALL_TOKENS = 6000  # tokens under which the short instructions are used
 MOST_PROBLEMS = 5
@@ -50,9 +48,9 @@ _RECORD_SIZE = Size(
 _ROWS_TRIED = 20
 _ROWS_OF_GROUP = re.compile(r"^\[(?:\*|-?\d+)\]\.?")
 _MODES = {
-    "pt": "pt (running text)",
-    "sft": "sft (conversations)",
-    "auto": "auto (decide between pt and sft by what the data is)",
+    "pt": Safe("pt (running text)"),
+    "sft": Safe("sft (conversations)"),
+    "auto": Safe("auto (decide between pt and sft by what the data is)"),
 }
 
 
@@ -68,15 +66,15 @@ def opening_messages(
     """What is sent first: the instructions, and the data set."""
     task = load_prompt(_task_prompt(tokens)).text
 
-    def question(data: str) -> str:
-        language = clean_text(request.language or "not told")[:20]
-        mode = _MODES[request.mode]
+    def question(data: Safe) -> Safe:
         return load_prompt("question").render(
             mode=mode, language=language, fence=fence_line(data), data=data
         )
 
+    language = redact(clean_text(request.language or "not told")[:20])
+    mode = _MODES[request.mode]
     room = tokens - estimate_tokens(task) - 2 * _MESSAGE_TOKENS
-    if room < estimate_tokens(question("")) + _LEAST_DATA:
+    if room < estimate_tokens(question(EMPTY_TEXT)) + _LEAST_DATA:
         raise ValueError(f"{tokens} tokens: the instructions alone have {estimate_tokens(task)}")
     data = dataset_lines(
         read_data(source, sample),
@@ -89,46 +87,32 @@ def opening_messages(
 
 
 def correction_message(
-    problems: Sequence[Problem],
-    facts: Profile,
-    *,
-    share: str = "redacted",
-    door: Door | None = None,
+    problems: Sequence[SafeProblem], shown: SafeData, *, prompt: str = "correction"
 ) -> Message:
     """What was wrong with the last answer, at most five problems, and the paths that there are."""
-    door = door or Door(share)
-    said = [problem_line(one, door) for one in problems[:MOST_PROBLEMS]]
-    paths = nearest_paths(facts, problems, door.share)
-    data = "\n".join(["Problems:", *said, "", "Paths:", *paths])
-    return _fenced_message("correction", data)
+    said = [problem_line(one, shown.share) for one in problems[:MOST_PROBLEMS]]
+    data = Safe("\n".join(["Problems:", *said, "", "Paths:", *_nearest_paths(shown, problems)]))
+    return _fenced_message(prompt, data)
 
 
-def nearest_paths(facts: Profile, problems: Sequence[Problem], share: str) -> list[str]:
+def _nearest_paths(shown: SafeData, problems: Sequence[SafeProblem]) -> list[str]:
     """The paths of the inventory; of many those that are spelt most like what was wrong."""
-    paths = [share_path(one.path, share) for one in facts.paths]
+    paths = [share_path(one.path, shown.share) for one in shown.view.facts.paths]
     near = _most_similar(paths, problems)
     more = [f"(+{len(paths) - len(near)} paths)"] if len(paths) > len(near) else []
     return [*near, *more]
 
 
 def record_check_message(
-    records: Sequence[tuple[Json, Json]],
-    signals: Sequence[str],
-    *,
-    share: str = "redacted",
-    door: Door | None = None,
+    records: Sequence[tuple[SafeValue, SafeValue]], signals: Sequence[Safe], share: str
 ) -> Message:
-    """The question whether records are right, beside the rows they were made of.
-
-    The door knows the rows of the sample; without one the rows that are shown.
-    """
-    door = door or Door(share, [row for row, _ in records])
+    """The question whether records are right, beside the rows they were made of."""
     parts = []
     for row, record in records:
-        parts += [f"Row: {render_value(door.value(row), _RECORD_SIZE, door.share)}"]
-        parts += [f"Record: {render_value(door.value(record), _RECORD_SIZE, door.share)}", ""]
-    noticed = [f"- {_problem_text(door.text(one))}" for one in signals] or ["- nothing"]
-    data = "\n".join(["Noticed:", *noticed, "", *parts]).strip()
+        parts += [f"Row: {render_value(row, _RECORD_SIZE, share)}"]
+        parts += [f"Record: {render_value(record, _RECORD_SIZE, share)}", ""]
+    noticed = [f"- {_problem_text(one)}" for one in signals] or ["- nothing"]
+    data = Safe("\n".join(["Noticed:", *noticed, "", *parts]).strip())
     return _fenced_message("second_look", data)
 
 
@@ -259,35 +243,35 @@ def _task_prompt(tokens: int) -> str:
     return "task_small" if tokens < SMALL_TOKENS else "task"
 
 
-def fence_line(data: str) -> str:
+def fence_line(data: Safe) -> Safe:
     """A line that the data cannot hold: it would have to hold its own hash.
 
     Thus a prompt can be shown before it is sent, and is sent as it was shown.
     """
-    return f"===== data {hashlib.sha256(data.encode()).hexdigest()[:32]} ====="
+    return Safe(f"===== data {hashlib.sha256(data.encode()).hexdigest()[:32]} =====")
 
 
-def _fenced_message(prompt: str, data: str) -> Message:
+def _fenced_message(prompt: str, data: Safe) -> Message:
     content = load_prompt(prompt).render(fence=fence_line(data), data=data)
     return {"role": "user", "content": content}
 
 
-def problem_line(one: Problem, door: Door) -> str:
+def problem_line(one: SafeProblem, share: str) -> str:
     """One problem as a line; with `none` what was found is left out, since it may be a value."""
     text = str(one)
-    if door.share == "none":
+    if share == "none":
         near = f"; nearest: {one.nearest}" if one.nearest else ""
         text = f"{one.pointer}: {one.code}: expected {one.expected}{near}"
-    if door.share == "raw":
+    if share == "raw":
         return f"- {cut_middle(clean_text(text), _MOST_CHARS, 0)}"
-    return f"- {_problem_text(door.text(text))}"
+    return f"- {_problem_text(text)}"
 
 
 def _problem_text(text: str) -> str:
     return cut_middle(clean_text(text).replace("\n", "\\n"), _MOST_CHARS, 0)
 
 
-def _most_similar(paths: Sequence[str], problems: Sequence[Problem]) -> list[str]:
+def _most_similar(paths: Sequence[str], problems: Sequence[SafeProblem]) -> list[str]:
     """All paths, or of many those that are spelt most like what was wrong."""
     if len(paths) <= MOST_PATHS:
         return list(paths)
@@ -309,12 +293,12 @@ _VARIABLE = re.compile(r"<<([a-z_]+)>>")
 class Prompt:
     """A prompt: its text, and the hash of its file."""
 
-    text: str
+    text: Safe
     sha256: str
 
-    def render(self, **values: str) -> str:
+    def render(self, **values: Safe) -> Safe:
         """The text with every variable filled in."""
-        return _VARIABLE.sub(lambda found: values[found[1]], self.text)
+        return Safe(_VARIABLE.sub(lambda found: values[found[1]], self.text))
 
 
 @cache
@@ -322,7 +306,7 @@ def load_prompt(name: str) -> Prompt:
     """The prompt `prompts/NAME.md` of the package."""
     content = (resources.files("ingot.prompts") / f"{name}.md").read_bytes()
     _, _, text = content.decode().partition("\n---\n")
-    return Prompt(text=text.strip() + "\n", sha256=hashlib.sha256(content).hexdigest())
+    return Prompt(text=Safe(text.strip() + "\n"), sha256=hashlib.sha256(content).hexdigest())
 
 
 def prompts_hash(*names: str) -> str:

@@ -10,6 +10,8 @@ from typing import BinaryIO
 
 from ingot.agent.review.pinning.sample_redaction import (
     NotRedactableError,
+    SafeBytes,
+    SafeUnit,
     SampleRedactor,
     Unit,
     parse_unit,
@@ -157,7 +159,7 @@ class PinnedContent:
     A row is its value before `json_fields`, or `BrokenRow`.
     """
 
-    data: bytes
+    data: SafeBytes
     rows: Sequence[Json] | None
 
 
@@ -217,13 +219,14 @@ def _restore_damaged(error: UnicodeError) -> tuple[bytes, int]:
 codecs.register_error("ingot.damaged", _restore_damaged)
 
 
-def encode_text(data: bytes, file: SourceFile, *, bom: bool) -> bytes:
+def encode_text(data: SafeBytes, file: SourceFile, *, bom: bool) -> SafeBytes:
     """Encode UTF-8 with LF like the file, with its line ends."""
     if file.facts.newline == "\r":
-        data = data.replace(b"\n", b"\r")
+        data = SafeBytes(data.replace(b"\n", b"\r"))
     if is_utf8(file.facts.encoding.removesuffix("-sig")):
-        return codecs.BOM_UTF8 + data if bom else data
-    return data.decode("utf-8", "surrogatepass").encode(file.facts.encoding, "ingot.damaged")
+        return SafeBytes(codecs.BOM_UTF8 + data) if bom else data
+    text = data.decode("utf-8", "surrogatepass")
+    return SafeBytes(text.encode(file.facts.encoding, "ingot.damaged"))
 
 
 MOST_DOCUMENT = 32 << 20  # larger ones are streamed
@@ -347,7 +350,7 @@ def _format_document(value: Json, like: str) -> str:
     return json.dumps(value, ensure_ascii=like.isascii(), indent=indent) + "\n"
 
 
-def stream_document(rows: Sequence[Unit], root: RowRoot) -> bytes:
+def stream_document(rows: Sequence[SafeUnit], root: RowRoot) -> SafeBytes:
     """Return a document of nothing but these rows, at the place that the root names."""
     begin = "".join(f"{{{json.dumps(name)}: " for name, _ in root.keys).encode()
     end = b"}" * len(root.keys)
@@ -356,7 +359,7 @@ def stream_document(rows: Sequence[Unit], root: RowRoot) -> bytes:
     else:
         pairs = [json.dumps(unit.key).encode() + b": " + unit.spelled for unit in rows]
         inner = b"{\n" + b",\n".join(pairs) + b"\n}"
-    return begin + inner + end + b"\n"
+    return SafeBytes(begin + inner + end + b"\n")
 
 
 def load_document(task: PinTask) -> tuple[_JsonDocument, RowRoot] | None:
@@ -400,7 +403,7 @@ def extract_from_document(task: PinTask, doc: _JsonDocument, root: RowRoot) -> P
         again = _parse_document(hid, text, root)
         rows = [] if again is None else [again.row(number) for number in range(len(again.ways))]
         return PinnedContent(
-            data=encode_text(text.encode(), task.file, bom=has_bom(task.file)), rows=rows
+            data=encode_text(SafeBytes(text.encode()), task.file, bom=has_bom(task.file)), rows=rows
         )
 
     return PinnableRows(

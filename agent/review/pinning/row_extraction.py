@@ -32,6 +32,8 @@ from ingot.agent.review.pinning.row_choice import (
 )
 from ingot.agent.review.pinning.sample_redaction import (
     NotRedactableError,
+    SafeBytes,
+    SafeUnit,
     SampleRedactor,
     Unit,
     parse_unit,
@@ -235,7 +237,7 @@ def _extract_from_frame(task: PinTask, root: RowRoot, orient: str) -> PinnableRo
         value = fold_table(hidden, keys, orient)
         for name, _ in reversed(way):
             value = {name: value}
-        data = f"{json.dumps(value, ensure_ascii=False)}\n".encode()
+        data = SafeBytes(f"{json.dumps(value, ensure_ascii=False)}\n".encode())
         return PinnedContent(data=encode_text(data, task.file, bom=has_bom(task.file)), rows=hidden)
 
     return PinnableRows(
@@ -282,8 +284,8 @@ def _extract_from_table(task: PinTask) -> PinnableRows:
         chosen = _select_rows(table, [small[place] for place in kept])
         hid = _redact_table(chosen, task.hiding)
         if task.file.facts.format == "parquet":
-            return PinnedContent(data=_parquet_bytes(hid), rows=None)
-        return PinnedContent(data=_arrow_bytes(hid, as_file=is_file), rows=None)
+            return PinnedContent(data=SafeBytes(_parquet_bytes(hid)), rows=None)
+        return PinnedContent(data=SafeBytes(_arrow_bytes(hid, as_file=is_file)), rows=None)
 
     return PinnableRows(
         file=task.file,
@@ -316,7 +318,7 @@ def _extract_from_text(task: PinTask) -> PinnableRows:
     )
 
 
-def _spelled_rows(task: PinTask) -> tuple[Unit | None, list[Unit]]:
+def _spelled_rows(task: PinTask) -> tuple[SafeUnit | None, list[Unit]]:
     """Return the header of a table, and the wanted rows as spelled, in the sample's order."""
     facts = task.file.facts
     header = first = None
@@ -338,9 +340,7 @@ def _spelled_rows(task: PinTask) -> tuple[Unit | None, list[Unit]]:
     ]
     if first is not None and all(unit.spelled != first.spelled for unit in found):
         found.insert(0, first)
-    if header is not None:
-        header = redact_header(header, facts, task.hiding)
-    return header, found
+    return redact_header(header, facts, task.hiding) if header else None, found
 
 
 def _next_row(rows: Iterator[Unit], facts: FileFacts) -> Unit | None:
@@ -366,7 +366,7 @@ def _is_streamed(task: PinTask) -> bool:
     return root.streams and root.rest is None
 
 
-def _redact_or_none(task: PinTask, unit: Unit) -> Unit | None:
+def _redact_or_none(task: PinTask, unit: Unit) -> SafeUnit | None:
     if not unit.spelled or len(unit.spelled) > MOST_ROW:
         task.counts["too_large"] += 1
         return None
@@ -380,17 +380,17 @@ def _redact_or_none(task: PinTask, unit: Unit) -> Unit | None:
     return shown
 
 
-def _assemble_file(task: PinTask, header: Unit | None, rows: Sequence[Unit]) -> bytes:
+def _assemble_file(task: PinTask, header: SafeUnit | None, rows: Sequence[SafeUnit]) -> SafeBytes:
     facts = task.file.facts
     if facts.format == "text" and task.spec.root == "$":
-        return rows[0].spelled
+        return SafeBytes(rows[0].spelled)
     if facts.format == "json" and not (
         facts.layout == "values" and task.spec.root in (None, "[*]")
     ):
         return stream_document(rows, file_root(task.file, task.spec))
-    return b"".join(map(_line_bytes, [header, *rows] if header else rows))
+    return SafeBytes(b"".join(map(_line_bytes, [header, *rows] if header else rows)))
 
 
-def _line_bytes(unit: Unit) -> bytes:
+def _line_bytes(unit: SafeUnit) -> bytes:
     end = b"\r\n" if unit.spelled.endswith(b"\r") else b"\n"
     return end * unit.gap + unit.spelled + b"\n"

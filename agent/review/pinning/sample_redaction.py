@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import NewType
 
 from ingot.agent.privacy import Door, redact
 from ingot.agent.privacy.door import Replacer
@@ -61,6 +62,10 @@ class Unit:
     def broken(self) -> bool:
         """Whether the row cannot be read."""
         return type(self.value) is BrokenRow
+
+
+SafeUnit = NewType("SafeUnit", Unit)
+SafeBytes = NewType("SafeBytes", bytes)
 
 
 def read_units(file: SourceFile, spec: SourceSpec, parts: Iterator[bytes]) -> Iterator[Unit]:
@@ -314,18 +319,18 @@ def named_values(document: Json) -> frozenset[str]:
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 
 
-def redact_unit(unit: Unit, facts: FileFacts, hiding: SampleRedactor) -> Unit:
+def redact_unit(unit: Unit, facts: FileFacts, hiding: SampleRedactor) -> SafeUnit:
     """Redact a unit; it stays as it was if there is nothing to redact."""
     if hiding.off:
-        return unit
+        return SafeUnit(unit)
     if unit.broken:
-        return _redact_broken(unit, facts, hiding)
+        return SafeUnit(_redact_broken(unit, facts, hiding))
     value = _redact_value(unit.value, facts, hiding)
     key = None if unit.key is None else hiding.text(unit.key)
     said = unit.spelled.decode()
     if value == unit.value and key == unit.key and not _hides_in_spelling(said, facts, hiding):
-        return unit
-    return replace(spell_row(value, facts, like=said, key=key), gap=unit.gap)
+        return SafeUnit(unit)
+    return SafeUnit(replace(spell_row(value, facts, like=said, key=key), gap=unit.gap))
 
 
 def _redact_value(value: Json, facts: FileFacts, hiding: SampleRedactor) -> Json:
@@ -387,10 +392,10 @@ def _cell_text(text: str, quote: str, delimiter: str, every: bool) -> str:
     return f"{quote}{text.replace(quote, quote * 2)}{quote}"
 
 
-def redact_header(unit: Unit, facts: FileFacts, hiding: SampleRedactor) -> Unit:
+def redact_header(unit: Unit, facts: FileFacts, hiding: SampleRedactor) -> SafeUnit:
     """Redact the header of a table cell by cell."""
     if hiding.off or unit.broken:
-        return unit
+        return SafeUnit(unit)
     cells = {name: hiding.text(cell) for name, cell in unit.value.items()}
     said = unit.spelled.decode()
-    return unit if cells == unit.value else spell_row(cells, facts, like=said)
+    return SafeUnit(unit if cells == unit.value else spell_row(cells, facts, like=said))

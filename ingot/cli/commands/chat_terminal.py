@@ -25,11 +25,11 @@ from ingot.agent.chat.responses import Reply, count_usage, reply_to_change, resp
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import gates_of_state
 from ingot.agent.nodes.discover import spec_of_order
-from ingot.agent.privacy import redact
-from ingot.agent.proposing.llm.question import shown_inventory
+from ingot.agent.privacy import Door, SafeProblem
+from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import Evidence
-from ingot.agent.reporting.mapping_words import Branch, RowCount, describe, mapping_branches
-from ingot.agent.reporting.preview import preview, raw_row_text, record_lines
+from ingot.agent.reporting.mapping_words import Branch, RowCount, mapping_branches, mapping_lines
+from ingot.agent.reporting.preview import preview, record_lines, row_text
 from ingot.agent.reporting.proposal_folder import proposed_mapping
 from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.review.diff.mapping_changes import compare_mappings
@@ -44,7 +44,7 @@ from ingot.cli.console import (
     stdout_console,
 )
 from ingot.cli.questions import edit_mapping
-from ingot.converters.errors import IngotError, MappingError, OutputError, Problem
+from ingot.converters.errors import IngotError, MappingError, OutputError
 from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.rows import MappingDocument
 
@@ -203,7 +203,7 @@ def show_reply(console: Console, reply: Reply, context: Context) -> None:
         VIEWS[name](console, reply, context)
 
 
-def _problem_text(problem: Problem) -> str:
+def _problem_text(problem: SafeProblem) -> str:
     """Describe a problem without pointers into commands."""
     if problem.code == "edit":
         return f"this needs {problem.expected}; there is {problem.got}"
@@ -214,7 +214,7 @@ def show_opening(console: Console, reply: Reply, context: Context) -> None:
     """Show the proposal where a conversation starts or resumes."""
     proposal = reply.conversation.state.get("proposal")
     if proposal:
-        console.print(plain_text(redact(display.summary_line(proposal)), "bold"))
+        console.print(plain_text(display.summary_line(proposal), "bold"))
     _show_mapping(console, reply, context)
     _show_examples(console, reply, context, most=1)
     _show_problems(console, reply, context)
@@ -223,10 +223,15 @@ def show_opening(console: Console, reply: Reply, context: Context) -> None:
 # --- views
 
 
+def _door(reply: Reply, context: Context) -> Door:
+    order = reply.conversation.order
+    return context.door(order.source, spec_of_order(order))
+
+
 def _show_mapping(console: Console, reply: Reply, context: Context) -> None:
     state = reply.conversation.state
     check = state.get("check")
-    branches = mapping_branches(reply.conversation.mapping, check)
+    branches = mapping_branches(reply.conversation.mapping, check, _door(reply, context))
     decision = reply.conversation.decision
     if not branches:
         console.print(plain_text(f"{decision}: no field is taken"))
@@ -267,9 +272,9 @@ def _print_indented(console: Console, branches: Iterable[Branch], level: int) ->
 
 def _branch_line(branch: Branch) -> Text:
     """Return a line such as `part 1  body  200/200 rows`."""
-    parts = [plain_text(redact(branch.label), "cyan")]
+    parts = [plain_text(branch.label, "cyan")]
     if branch.text:
-        parts.append(plain_text(redact(branch.text)))
+        parts.append(plain_text(branch.text))
     if branch.found:
         parts.append(_count_badge(branch.found))
     return plain_text("  ").join(parts)
@@ -286,9 +291,10 @@ def _show_changes(console: Console, reply: Reply, context: Context) -> None:
     before, now = reply.before or reply.conversation, reply.conversation
     console.print(plain_text("Changed", "bold"))
     if before.decision == now.decision:
-        display.print_grid(console, list(_difference_rows(before.mapping, now.mapping)))
+        hide, differs = _door(reply, context).text, _difference_rows(before.mapping, now.mapping)
+        display.print_grid(console, [[hide(cell) for cell in row] for row in differs])
     else:  # no target is what it was
-        branches = mapping_branches(now.mapping, now.state.get("check"))
+        branches = mapping_branches(now.mapping, now.state.get("check"), _door(reply, context))
         _draw_tree(console, f"{before.decision} -> {now.decision}", branches)
     _show_effect(console, reply, context)
     _show_sample(console, reply.conversation.state.get("check"))
@@ -300,7 +306,7 @@ def _difference_rows(old: MappingDocument, new: MappingDocument) -> Iterator[tup
     before, after = (normal_form(_stated_mapping(one)) for one in (old, new))
     for one in compare_mappings(before, after):
         was, now = one.old or "nothing", one.new or "nothing"
-        yield redact(one.target), redact(f"{was} -> {now}")
+        yield one.target, f"{was} -> {now}"
 
 
 def _stated_mapping(mapping: MappingDocument) -> MappingDocument:
@@ -326,7 +332,8 @@ def _show_effect(console: Console, reply: Reply, context: Context) -> None:
         line = f"{line}; {display.counts_text(nonzero)}"
     console.print(plain_text(line))
     for one in found.differences[:1]:
-        console.print(plain_text(f"{redact(one.place)}, before (-) and after (+)", "bold"))
+        place = _door(reply, context).text(one.place)
+        console.print(plain_text(f"{place}, before (-) and after (+)", "bold"))
         _print_marked(console, difference_lines(one, now.order, context))
 
 
@@ -362,9 +369,7 @@ def _show_examples(
         return
     for number, (row, record) in enumerate(seen.examples, start=1):
         console.print(plain_text(f"Row {number}", "bold"))
-        display.print_grid(
-            console, [("before", _cut_lines(raw_row_text(row))), *record_lines(record)]
-        )
+        display.print_grid(console, [("before", _cut_lines(row_text(row))), *record_lines(record)])
 
 
 def _cut_lines(text: str) -> str:
@@ -386,13 +391,14 @@ def _show_gates(console: Console, reply: Reply, context: Context) -> None:
 def _show_fields(console: Console, reply: Reply, context: Context) -> None:
     """Show the paths of the data: types, number of rows, an example."""
     order = reply.conversation.order
-    facts = shown_inventory(*context.source_and_sample(order.source, spec_of_order(order)))
+    read = read_data(*context.source_and_sample(order.source, spec_of_order(order)))
+    facts = read.through(_door(reply, context)).view.facts
     rows = [("field", "types", "rows", "a value")]
     for one in facts.paths:
         types = "|".join(one.types)[:_TYPES]
         example = next(iter(one.examples), None) or next((str(v) for v, _ in one.values), "")
-        example = redact(" ".join(example.split()))[:_VALUES]
-        rows.append((redact(one.path), types, f"{one.rows}/{facts.rows}", example))
+        example = " ".join(example.split())[:_VALUES]
+        rows.append((one.path, types, f"{one.rows}/{facts.rows}", example))
     display.print_grid(console, rows)
     if facts.cut:
         console.print(plain_text(f"{facts.cut:,} more fields"))
@@ -405,8 +411,7 @@ def _show_reasons(console: Console, reply: Reply, context: Context) -> None:
         return
     asked = reply.text.replace("`", " ").replace("?", " ").split()
     named = tuple(one for one in proposal.evidence if _names_asked(one, asked))
-    shown = replace(proposal, evidence=named or proposal.evidence, reason=redact(proposal.reason))
-    display.show_evidence(console, shown)
+    display.show_evidence(console, replace(proposal, evidence=named or proposal.evidence))
 
 
 def _names_asked(evidence: Evidence, asked: Sequence[str]) -> bool:
@@ -417,10 +422,9 @@ def _names_asked(evidence: Evidence, asked: Sequence[str]) -> bool:
 
 def _show_alternatives(console: Console, reply: Reply, context: Context) -> None:
     for number, one in enumerate(reply.others, start=1):
-        console.print(plain_text(f"{number}: {redact(one.title)}", "bold"))
-        display.print_grid(
-            console, [[redact(cell) for cell in row] for row in describe(one.mapping)]
-        )
+        door = _door(reply, context)
+        console.print(plain_text(f"{number}: {door.text(one.title)}", "bold"))
+        display.print_grid(console, [*mapping_lines(one.mapping, door)])
     if reply.others:
         console.print(plain_text("To use one of them: take N"))
 

@@ -25,13 +25,14 @@ from ingot.cli.questions import ask_person, complete_order
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.errors import ConversionError, ReviewNeeded
 from ingot.converters.json_yaml import encode
+from ingot.converters.rows import Safe
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
     from ingot.agent.state import State
 
-_NO_TERMINAL = "a person must approve the proposal, but there is no terminal and no --yes"
+_NO_TERMINAL = Safe("a person must approve the proposal, but there is no terminal and no --yes")
 _WHY = {
     "rejected": "the proposal was not approved",
     "unmappable": "the data cannot be mapped without a person",
@@ -303,7 +304,7 @@ def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
 
 def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
     from ingot.agent.judging.policy import gates_of_state
-    from ingot.agent.privacy import redact
+    from ingot.agent.privacy import Door
     from ingot.agent.reporting.preview import path_reach
 
     console = stdout_console() if on_stdout else stderr_console()
@@ -314,6 +315,5 @@ def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
         display.show_evidence(console, proposal)
         if check:
             share = f"{check.ok_rows}/{check.rows} rows"
-            found = ((redact(path), *more) for path, *more in path_reach(check.paths))
-            display.show_sample(console, share, found)
+            display.show_sample(console, share, path_reach(check.paths, Door("redacted")))
             display.show_gates(console, gates_of_state(state))

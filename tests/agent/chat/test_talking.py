@@ -158,7 +158,7 @@ TALKS = [
 
 def roles_of(talk):
     _, record = preview(talk.now.state, talk.context, examples=1).examples[0]
-    return [(one["role"], one["content"]) for one in record["messages"]]
+    return [(one["role"], one["content"]) for one in record.json["messages"]]
 
 
 def test_a_list_of_messages_is_set_with_its_speakers(offline):
@@ -267,7 +267,7 @@ def test_grouping_rewrites_the_paths_below(offline):
     made = {"template": "{{who}}: {{text}}", "each": "[*]"}
     assert talk.now.mapping["text"] == made
     _, record = preview(talk.now.state, talk.context, examples=1).examples[0]
-    assert record["text"].splitlines()[0].partition(": ")[0] in ("Ann", "Bob")
+    assert record.json["text"].splitlines()[0].partition(": ")[0] in ("Ann", "Bob")
     talk("set messages [*] speaker=who text=text roles=Ann:user,Bob:assistant")
     assert talk.now.state["problems"] == ()
     talk("set group none")

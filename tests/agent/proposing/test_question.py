@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from ingot.agent.model.budget import estimate_tokens
+from ingot.agent.privacy import Door
+from ingot.agent.proposing.columns import View
+from ingot.agent.proposing.llm.data_block import SafeData
 from ingot.agent.proposing.llm.question import (
     complete_document,
     correction_message,
@@ -20,7 +23,6 @@ from ingot.agent.proposing.proposal import Request
 from ingot.converters import json_yaml
 from ingot.converters.errors import Problem
 from ingot.converters.sources import Source, open_source
-from ingot.converters.sources.profile import profile_values
 from ingot.converters.sources.sample import Sample, draw_sample
 
 ROWS = [
@@ -158,47 +160,51 @@ def test_no_value_leaves_where_none_is_shared(tmp_path: Path) -> None:
         assert key in user
 
 
+def corrected(problems: list[Problem], share: str = "redacted", rows: list[Any] = ROWS) -> str:
+    door = Door(share, rows)
+    shown = SafeData(share=share, view=View.of(door.value(rows).json), key=None, json_fields=())
+    return correction_message([*map(door.problem, problems)], shown)["content"]
+
+
+def second_look(row: Any, record: Any, signals: list[Any], share: str = "redacted") -> str:
+    door = Door(share, [row])
+    shown = [(door.value(row), door.value(record))]
+    return record_check_message(shown, [*map(door.text, signals)], share)["content"]
+
+
 def test_a_correction_has_five_problems_and_real_paths() -> None:
-    facts = profile_values(ROWS)
     problems = [Problem(f"/text/{n}", "unresolved_path", "a path", f"repl{n}") for n in range(8)]
-    said = correction_message(problems, facts)["content"]
+    said = corrected(problems)
     assert said.count("unresolved_path") == 5
     assert "\nid\nask\nreply\n" in said
 
 
 def test_paths_near_the_problems_come_first_where_there_are_many() -> None:
     row = {f"field_{n}": n for n in range(200)} | {"answer_text": "x"}
-    facts = profile_values([row] * 5)
     problem = Problem("/text", "unresolved_path", "a path", "anser_text", "answer_text")
-    said = correction_message([problem], facts)["content"]
+    said = corrected([problem], rows=[row] * 5)
     assert said.split("Paths:\n")[1].splitlines()[0] == "answer_text"
     assert "(+122 paths)" in said
 
 
 def test_a_problem_tells_no_secret() -> None:
-    facts = profile_values(ROWS)
     problem = Problem("/messages/0/role", "unmapped_value", "one of the map", f"{MAIL}\u202e")
-    assert "miller" not in correction_message([problem], facts)["content"]
-    assert "unmapped_value" in correction_message([problem], facts, share="none")["content"]
-    assert (
-        "zebra"
-        not in correction_message([Problem("/x", "c", "e", "zebra")], facts, share="none")[
-            "content"
-        ]
-    )
-    assert "\u202e" not in correction_message([problem], facts, share="raw")["content"]
+    assert "miller" not in corrected([problem])
+    assert "unmapped_value" in corrected([problem], share="none")
+    assert "zebra" not in corrected([Problem("/x", "c", "e", "zebra")], share="none")
+    assert "\u202e" not in corrected([problem], share="raw")
 
 
 def test_a_second_look_shows_rows_beside_records() -> None:
     row = {"ask": f"Mail {MAIL}?", "reply": "word " * 400}
     record = {"messages": [{"role": "user", "content": f"Mail {MAIL}?", "loss_mask": False}]}
-    said = record_check_message([(row, record)], ["a text is left out: notes (60 %)"])["content"]
+    said = second_look(row, record, ["a text is left out: notes (60 %)"])
     assert 'Row: {"ask": "Mail [email]?"' in said
     assert 'Record: {"messages": [{"role": "user"' in said
     assert "- a text is left out: notes (60 %)" in said
     assert "word " * 200 not in said
-    assert "- nothing" in record_check_message([(row, record)], [])["content"]
-    none = record_check_message([(row, record)], [], share="none")["content"]
+    assert "- nothing" in second_look(row, record, [])
+    none = second_look(row, record, [], share="none")
     assert "Mail" not in none
     assert "<string" in none
 

@@ -4,12 +4,15 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.privacy import Door
 from ingot.agent.review.mapping_review import example_differences
 from ingot.agent.review.replay import Difference
 
 META = dict.fromkeys(
     ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
 )
+
+DOOR = Door("redacted", numbered=False)
 
 
 def text(said: str) -> dict[str, Any]:
@@ -30,7 +33,7 @@ def differ(kind: str, old: Any, new: Any, place: str = "a row 1") -> Difference:
 
 
 def shown(old: Any, new: Any) -> tuple[list[list[str]], list[list[str]]]:
-    [one] = example_differences([differ("changed", old, new)])
+    [one] = example_differences([differ("changed", old, new)], DOOR)
     return one["old"], one["new"]
 
 
@@ -53,7 +56,7 @@ def test_every_kind_is_shown_once_at_least(kinds: str, chosen: list[str]) -> Non
         "l": (text("x"), None),
         "g": (None, text("y")),
     }
-    found = example_differences([differ(names[one], *made[one]) for one in kinds])
+    found = example_differences([differ(names[one], *made[one]) for one in kinds], DOOR)
     assert [one["kind"] for one in found] == chosen
     for one in found:
         assert (one["old"] is None, one["new"] is None) == (
@@ -86,7 +89,7 @@ def test_a_message_more_on_one_side() -> None:
 
 
 def test_many_messages_are_counted() -> None:
-    [one] = example_differences([differ("lost", chat(*"abcdefghijkl"), None)])
+    [one] = example_differences([differ("lost", chat(*"abcdefghijkl"), None)], DOOR)
     assert ["", "(+4 messages)"] in one["old"]
 
 
@@ -95,7 +98,10 @@ def test_secrets_are_shown_nowhere() -> None:
     old, new = shown(text("x" * 500 + mail), text("x" * 500 + mail + "!"))
     assert "[email]" in old[0][1]
     told = str(
-        example_differences([differ("lost", chat(mail, mail), None, "ada@example.org row 1")])
+        example_differences(
+            [differ("lost", chat(mail, mail), None, "ada@example.org row 1")],
+            DOOR,
+        )
     )
     assert "ada@example.org" not in told + str(old) + str(new)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from ingot.agent.privacy import Door
-from ingot.agent.proposing.llm.data_block import (
+from ingot.agent.proposing.llm.inventory import size_ladder
+from ingot.agent.proposing.llm.shown_files import (
     are_data_like_names,
     best_root,
     file_lines,
     look_at_files,
 )
-from ingot.agent.proposing.llm.inventory import size_ladder
 from ingot.converters.sources import open_source
 
 SIZE = size_ladder(small=False)[0]
@@ -23,7 +23,7 @@ def told(file: Path, share: str = "redacted") -> str:
     source = open_source(str(file))
     root = best_root(source)
     seen = look_at_files(source, root, 4)
-    return "\n".join(file_lines(source, seen.through(Door(share)), SIZE, share, root))
+    return "\n".join(file_lines(seen.through(Door(share)), SIZE))
 
 
 def test_a_table_with_its_guesses_and_raw_lines(tmp_path: Path) -> None:

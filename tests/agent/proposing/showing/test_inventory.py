@@ -13,7 +13,7 @@ TERSE = size_ladder(small=True)[0]
 
 def told(rows: list[Any], share: str = "redacted", size: Any = SIZE) -> dict[str, str]:
     """The lines by their path."""
-    rows = Door(share, rows).value(rows)
+    rows = Door(share, rows).value(rows).json
     made = inventory_lines(rows, profile_values(rows), size, share)
     return {line.split(": ")[0]: line for line in made}
 

@@ -15,7 +15,7 @@ TALK = (
 
 
 def told(texts: list[Any], share: str = "redacted") -> str:
-    rows = [Door(share).value({"t": text}) for text in texts]
+    rows = [Door(share).value({"t": text}).json for text in texts]
     return "\n".join(marker_lines(View.of(rows), share))
 
 

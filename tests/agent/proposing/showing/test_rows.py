@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.privacy import Door
+from ingot.agent.privacy import Door, SafeValue
 from ingot.agent.proposing.llm.data_block import choose_rows
 from ingot.agent.proposing.llm.inventory import cut_value, render_value, size_ladder
 
@@ -57,7 +57,7 @@ def test_a_shape_that_holds_itself_is_told_by_its_depth() -> None:
     tree: Any = {"text": "leaf", "replies": []}
     for _ in range(8):
         tree = {"text": "t", "replies": [tree]}
-    told = render_value(tree, SMALL, "raw")
+    told = render_value(SafeValue(tree), SMALL, "raw")
     assert "(same shape, depth 8 from here)" in told
     assert told.count('"text"') == 1
 
@@ -66,11 +66,11 @@ def test_deep_nesting_ends() -> None:
     deep: Any = "end"
     for _ in range(40):
         deep = [deep]
-    assert "inside" in render_value(deep, SIZE, "raw")
+    assert "inside" in render_value(SafeValue(deep), SIZE, "raw")
 
 
 def test_invisible_characters_of_keys_are_escapes_and_those_of_values_gone() -> None:
-    told = render_value({"k\u200b": "v\u200b\u202e"}, SIZE, "raw")
+    told = render_value(SafeValue({"k\u200b": "v\u200b\u202e"}), SIZE, "raw")
     assert told == '{"k\\u200b": "v"}'
     assert json.loads(told) == {"k\u200b": "v"}
 
@@ -98,7 +98,7 @@ def test_a_key_can_make_a_secret_of_its_value() -> None:
 @pytest.mark.parametrize("share", ["none", "redacted", "raw"])
 def test_keys_stay_whatever_is_shared(share: str) -> None:
     row = {"name": "text of a value", "n": 12345, "list": [{"x": "word"}] * 9, "t": True}
-    told = render_value(row, SIZE, share)
+    told = render_value(SafeValue(row), SIZE, share)
     for key in ("name", "n", "list", "x", "t"):
         assert f'"{key}"' in told
     assert ("text of a value" in told) is (share != "none")
@@ -108,5 +108,6 @@ def test_keys_stay_whatever_is_shared(share: str) -> None:
 
 
 def test_a_huge_text_is_no_slower_than_its_ends() -> None:
-    told = render_value({"t": "word " * 2_000_000}, replace(SIZE, head=10, tail=5), "redacted")
+    long = SafeValue({"t": "word " * 2_000_000})
+    told = render_value(long, replace(SIZE, head=10, tail=5), "redacted")
     assert told == '{"t": "word word ...(+9999985)...word "}'

@@ -22,14 +22,14 @@ def test_a_name_is_redacted_before_it_is_cut() -> None:
 
 def test_a_door_that_is_open_changes_nothing() -> None:
     row = {"password": "blackbird", "mail": MAIL}
-    assert Door("raw", [row]).value(row) == row
+    assert Door("raw", [row]).value(row).json == row
     assert Door("raw", [row]).text(MAIL) == MAIL
 
 
 def test_different_secrets_stay_different() -> None:
     door = Door("redacted")
     rows = [{"by": f"{who}@mail.example.com"} for who in ("ann", "bob", "ann")]
-    assert [row["by"] for row in door.value(rows)] == ["[email]", "[email b]", "[email]"]
+    assert [row["by"] for row in door.value(rows).json] == ["[email]", "[email b]", "[email]"]
 
 
 def test_what_a_name_makes_a_secret_is_one_in_every_other_column() -> None:
@@ -38,15 +38,15 @@ def test_what_a_name_makes_a_secret_is_one_in_every_other_column() -> None:
         {"note": 'say blackbird-7, or {"pwd": "x"} {', "log": '{"api_key": "kingfisher2"}'},
         {"note": "kingfisher2", "n": 4711, "passcode": 4711},
     ]
-    shown = str(Door("redacted", rows).value(rows))
+    shown = str(Door("redacted", rows).value(rows).json)
     assert not [one for one in ("blackbird", "kingfisher", "4711") if one in shown]
 
 
 def test_an_object_under_the_name_of_a_secret_is_one_but_its_schema_is_not() -> None:
     door = Door("redacted")
-    assert door.value({"password": {"value": "x1"}})["password"] == {"value": "[secret]"}
+    assert door.value({"password": {"value": "x1"}}).json["password"] == {"value": "[secret]"}
     schema = {"password": {"type": "string", "description": "At least 8 characters."}}
-    assert door.value(schema) == schema
+    assert door.value(schema).json == schema
 
 
 LINE = "MIIEpAIBAAKCAQEA7bq3Zc9Qe1vYt0Jm5uKfWn2xRr8sLd4hGp6oTyUiAaSdFgHj"
@@ -62,18 +62,18 @@ PEM = ["-----BEGIN RSA PRIVATE KEY-----", LINE, "shortend==", "-----END RSA PRIV
     ],
 )
 def test_lines_of_a_private_key_are_known_by_their_neighbours(rows) -> None:
-    shown = str(Door("redacted", rows).value(rows))
+    shown = str(Door("redacted", rows).value(rows).json)
     assert not [one for one in ("MIIE", "miie", "shortend") if one in shown]
 
 
 def test_words_are_no_lines_of_a_key() -> None:
     rows = [{"text": word} for word in ("river", "mill", "boat", LINE, "bridge")]
-    assert Door("redacted", rows).value(rows) == rows
+    assert Door("redacted", rows).value(rows).json == rows
 
 
 def test_a_long_key_is_found_before_its_text_is_cut() -> None:
     body = "\n".join(f"{n:064d}" for n in range(800))
     key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
-    shown = Door("redacted").value({"t": "a " * 15_000 + key + " b" * 300})["t"]
+    shown = Door("redacted").value({"t": "a " * 15_000 + key + " b" * 300}).json["t"]
     assert "0799" not in shown
     assert shown.rstrip().endswith("b b")

@@ -12,7 +12,7 @@ def sentence(number: int) -> str:
 
 
 def told(rows: list[Any], share: str = "redacted") -> str:
-    rows = Door(share, rows).value(rows)
+    rows = Door(share, rows).value(rows).json
     return "\n".join(relation_lines(rows, View.of(rows), share))
 
 
