@@ -102,7 +102,8 @@ def unbacked_choices(
     trained = tuple(_odd_training(model, rules))
     if same_texts:
         return {"what is trained on": trained} if trained else {}
-    taken, theirs = Taken.of(model.trial), Taken.of(rules.trial) if rules else None
+    alike = rules and rules.document.get("source") == model.document.get("source")  # the same rows
+    taken, theirs = Taken.of(model.trial), Taken.of(rules.trial) if rules and alike else None
     found = {
         "texts from outside": _outside_texts(model),
         "texts in most records": _repeated_passages(model, rules),
