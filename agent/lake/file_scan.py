@@ -116,7 +116,9 @@ def scan_files(
         elif entry.name in found:
             yield found[entry.name]
         else:
-            yield _seen_from_json(entry, json.loads(known[entry.name][1]))
+            with order.state.decoding():
+                seen = _seen_from_json(entry, json.loads(known[entry.name][1]))
+            yield seen
 
 
 def _is_known(entry: Entry, known: Mapping[str, tuple[str, str]]) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlite3 import Connection, Error
 from typing import Any, Final, NamedTuple, TypeVar
 
-from ingot.converters.errors import OutputError
+from ingot.converters.errors import OutputError, error_text
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.output.sqlite_file import disk_full_hint, open_database
@@ -43,15 +43,15 @@ class LakeState:
     def __init__(self, lake: Path) -> None:
         self.folder = lake / FOLDER
         self._file = self.folder / _FILE
+        self._hint = f"delete {self.folder} to start again: existing results are kept"
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
         """Open a connection for one transaction."""
-        hint = f"delete {self.folder} to start again: existing results are kept"
         try:
             connection = open_database(self._file)
         except OutputError as error:
-            told = error.hint if "space" in error.hint else hint
+            told = error.hint if "space" in error.hint else self._hint
             raise OutputError(error.where, error.problem, told) from error
         with closing(connection):
             try:
@@ -59,8 +59,17 @@ class LakeState:
                     connection.executescript(_TABLES)
                     yield connection
             except Error as error:
-                told = disk_full_hint(error) or hint
+                told = disk_full_hint(error) or self._hint
                 raise OutputError(str(self._file), f"cannot be used: {error}", told) from error
+
+    @contextmanager
+    def decoding(self) -> Iterator[None]:
+        """Translate what goes wrong where a kept text is not what was written."""
+        try:
+            yield
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            problem = f"is damaged: {error_text(error)}"
+            raise OutputError(str(self._file), problem, self._hint) from error
 
     def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         with self.connected() as connection:
@@ -71,7 +80,8 @@ class LakeState:
     def files(self) -> dict[str, tuple[str, str]]:
         """Return the stamp and what was found, by name of the file."""
         rows = self._rows("SELECT name, stamp, facts FROM files WHERE facts != ''")
-        return {json.loads(key): (stamp, facts) for key, stamp, facts in rows}
+        with self.decoding():
+            return {json.loads(key): (stamp, facts) for key, stamp, facts in rows}
 
     def keep_files(self, found: Iterable[tuple[str, str, str]]) -> None:
         """Keep (name, stamp, facts)."""
@@ -86,7 +96,8 @@ class LakeState:
     def members(self) -> dict[str, str]:
         """Return the data set of every known file."""
         rows = self._rows("SELECT name, member FROM files WHERE member IS NOT NULL")
-        return {json.loads(key): member for key, member in rows}
+        with self.decoding():
+            return {json.loads(key): member for key, member in rows}
 
     def keep_members(self, members: Mapping[str, str]) -> None:
         """Keep the data set of every file, and forget files that are gone."""
@@ -104,10 +115,12 @@ class LakeState:
 
     def sets(self) -> dict[str, KnownSet]:
         """Return every data set by its name."""
-        return {
-            name: KnownSet(key=key, facts=decode(SetFacts, json.loads(facts)))
-            for name, key, facts in self._rows("SELECT name, key, facts FROM sets ORDER BY name")
-        }
+        rows = self._rows("SELECT name, key, facts FROM sets ORDER BY name")
+        with self.decoding():
+            return {
+                name: KnownSet(key=key, facts=decode(SetFacts, json.loads(facts)))
+                for name, key, facts in rows
+            }
 
     def keep(self, key: str, facts: SetFacts) -> None:
         """Keep what became of a data set."""
@@ -138,7 +151,8 @@ class LakeState:
     def note(self, key: str, kind: type[T]) -> T | None:
         """Return a note, None if there is none."""
         rows = self._rows("SELECT value FROM notes WHERE key = ?", key)
-        return decode(kind, json.loads(rows[0][0])) if rows else None
+        with self.decoding():
+            return decode(kind, json.loads(rows[0][0])) if rows else None
 
     def keep_note(self, key: str, value: T | None, kind: type[T]) -> None:
         """Keep a note; None removes it."""
@@ -156,5 +170,7 @@ class LakeState:
         with self.connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
             row = connection.execute("SELECT value FROM notes WHERE key = ?", (key,)).fetchone()
-            made = change(decode(kind, json.loads(row[0])) if row else None)
+            with self.decoding():
+                known = decode(kind, json.loads(row[0])) if row else None
+            made = change(known)
             connection.execute(_PUT_NOTE, (key, json.dumps(encode(made, kind))))

@@ -184,12 +184,14 @@ def former_shards(former: FinishedResult | None, identity: RunIdentity) -> dict[
     None are given where the result was made by another mapping, other options or another version,
     or where its run.json does not fit its manifest.
     """
-    if former is None or not _is_alike(former.manifest, identity):
+    if former is None:
         return {}
     try:
+        if not _is_alike(former.manifest, identity):
+            return {}
         pieces = dict(_parse_former(former))
         fits = _adds_up(former, list(pieces.values()))
-    except (KeyError, TypeError, ValueError, AttributeError):  # run.json is nobody's promise
+    except (KeyError, TypeError, ValueError, AttributeError):  # damaged files are nobody's promise
         return {}
     return {key: piece for key, piece in pieces.items() if key} if fits else {}
 

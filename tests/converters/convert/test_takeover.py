@@ -159,6 +159,12 @@ def edited(text: str) -> Callable[[Path, Path], None]:
     return edit
 
 
+def without_mapping(raw: Path, out: Path) -> None:
+    document = json.loads((out / "manifest.json").read_text())
+    del document["mapping_sha256"]
+    (out / "manifest.json").write_text(json.dumps(document))
+
+
 def damaged(raw: Path, out: Path) -> None:
     part = out / "records/part-00003.parquet"
     content = bytearray(part.read_bytes())
@@ -182,6 +188,7 @@ def damaged(raw: Path, out: Path) -> None:
         (edited("run['pieces'][1] = run['pieces'][0]"), 0),
         (edited("run['pieces'][0]['key'] = None"), 7),
         (edited("run['pieces'].pop()"), 0),
+        (without_mapping, 0),
     ],
 )
 @pytest.mark.usefixtures("alone")

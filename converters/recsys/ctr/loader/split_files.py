@@ -165,7 +165,7 @@ def _read_footer(path: Path) -> tuple[_Layout, Any, int, str]:
         raise changed_error(path, "removed") from error
     except OSError as error:
         raise SourceError(str(path), f"cannot be read: {error.strerror or error}") from error
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise SourceError(str(path), f"is not a Parquet file: {error}") from error
     profile = (schema.metadata or {}).get(METADATA_KEY)
     return (_stored_features(schema, path), profile), metadata, size, digest

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.errors import OutputError, SourceError, translate_read_errors
 from ingot.converters.output.files import hold_lock, whole_file
 from ingot.converters.recsys.ctr.contract import ENTITY_ID, LABELS, ROW_ID
 from ingot.converters.recsys.ctr.loader.split_files import (
@@ -313,9 +313,10 @@ def _cache_stamp(split: Split) -> bytes:
 def _is_cache_of(path: Path, split: Split) -> bool:
     try:
         opened = _open_mapped(path)
-    except (OSError, pa.ArrowException):  # none, or what is left of one
+        facts = opened.schema.metadata or {}
+        return facts.get(_KEY) == _cache_stamp(split) and int(facts[_BLOCK_KEY]) > 0
+    except (OSError, pa.ArrowException, ValueError, KeyError):  # none, or what is left of one
         return False
-    return (opened.schema.metadata or {}).get(_KEY) == _cache_stamp(split)
 
 
 def _open_mapped(path: Path) -> Any:  # noqa: ANN401
@@ -330,7 +331,7 @@ class CachedRows:
             said = "is no longer a cache of this split"
             raise SourceError(str(path), said, "create the loader again")
         self._first = [group.first for group in split.groups]
-        self._file = _open_mapped(path)
+        self._path, self._file = str(path), _open_mapped(path)
         self._block = int(self._file.schema.metadata[_BLOCK_KEY])
         self._columns = columns_of(features)
 
@@ -339,7 +340,8 @@ class CachedRows:
         start, stop = (self._first[span.group] + row for row in (span.start, span.stop))
         while start < stop:
             block, offset = divmod(start, self._block)
-            piece = self._file.get_batch(block).select(self._columns)
+            with translate_read_errors(self._path, "the cache is damaged, delete it"):
+                piece = self._file.get_batch(block).select(self._columns)
             piece = piece.slice(offset, stop - start)
             yield piece
             start += piece.num_rows

@@ -79,6 +79,15 @@ def test_a_damaged_one_is_made_again(split: Split, tmp_path: Path) -> None:
     assert rows_in(split, ensure_cache(split, tmp_path)) == ROWS
 
 
+def test_damage_behind_the_head_is_told_by_the_file(split: Split, tmp_path: Path) -> None:
+    path = ensure_cache(split, tmp_path)
+    data = path.read_bytes()
+    at = data.index(b"\xff\xff\xff\xff", 20)  # the first batch: its length is negative then
+    path.write_bytes(data[: at + 4] + b"\xff\xff\xff\xff" + data[at + 8 :])
+    with pytest.raises(SourceError, match=rf"{path.name}: the cache is damaged, delete it"):
+        rows_in(split, path)
+
+
 def test_what_a_killed_process_left_is_removed(split: Split, tmp_path: Path) -> None:
     target = cache_file(split, tmp_path)
     left = tmp_path / f".{target.name}.123.abc"
