@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from ingot.converters.columnar.checks import is_valid_batch
+from ingot.converters.columnar.batch_checks import is_valid_batch
 from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
 from ingot.converters.output.worker_pool import NOTHING, Inbox, Send
 

@@ -12,7 +12,7 @@ from itertools import accumulate, islice, pairwise
 
 import pyarrow as pa
 
-from ingot.converters.columnar.checks import is_valid_batch
+from ingot.converters.columnar.batch_checks import is_valid_batch
 from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from ingot.converters.columnar.checks import is_valid_batch
+from ingot.converters.columnar.batch_checks import is_valid_batch
 from ingot.converters.columnar.parquet import (
     ParquetFile,
     ValidBatch,

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingot.converters.columnar import parquet
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.megatron import BuildOptions, WorkOptions, build, scan
 from ingot.converters.megatron.engines.fast_engines import (
@@ -115,7 +116,8 @@ def _know_strangers() -> None:
 
 
 def workers() -> list[psutil.Process]:
-    return [one for one in psutil.Process().children() if one.pid not in _strangers]
+    decoders = {one.process.pid for one in parquet._idle}
+    return [one for one in psutil.Process().children() if one.pid not in _strangers | decoders]
 
 
 def kill(processes: list[psutil.Process]) -> None:
