@@ -33,6 +33,8 @@ _DEEPEST = 100
 _KEY_MARK = "[private key]"
 _SHORTEST_SECRET = 4  # characters that are looked for inside other texts
 _SHORT_SECRET = 8  # characters under which a secret is looked for as a word
+_PART, _STEP = 6, 3  # characters of a part; it and two more make the shortest long secret
+_WORD = re.compile(r"[A-Za-z0-9]+")
 _BRANCHES = 3  # characters by which secrets are told apart
 
 
@@ -185,15 +187,30 @@ class Replacer:
         self._secrets, self._shown = secrets, shown
         known = _known_texts(secrets)
         self._pattern = re.compile(known) if known else None
+        long = [one for one in secrets if len(one) >= _SHORT_SECRET]
+        self._parts = {one[at : at + _PART] for one in long for at in range(_STEP)}
+        words = {_WORD.search(one) for one in secrets if _SHORTEST_SECRET <= len(one) < _SHORT_SECRET}
+        self._words = {one[0] for one in words if one}
+        self._always = None in words
 
     def text(self, text: str) -> str:
         """The text without those that are known."""
         whole = text.strip()
         if kind := self._secrets.get(whole):
             return self._shown(kind, whole)
-        if self._pattern is None:
+        if self._pattern is None or not self._may_hold(text):
             return text
         return self._pattern.sub(lambda one: self._shown(self._secrets[one[0]], one[0]), text)
+
+    def _may_hold(self, text: str) -> bool:
+        """Whether a known text may stand in it, much faster than by the pattern.
+
+        A long one has one of its parts at every third place; the first word of a short one is whole.
+        """
+        parts = (text[at : at + _PART] for at in range(0, len(text), _STEP))
+        if self._always or not self._parts.isdisjoint(parts):
+            return True
+        return bool(self._words) and not self._words.isdisjoint(_WORD.findall(text))
 
     def value(self, value: Json) -> Json:
         """A text or number without those that are known; itself where there are none."""

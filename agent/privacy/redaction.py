@@ -195,6 +195,7 @@ def _find_spans(text: str) -> Iterator[tuple[int, int, int, str]]:
 _DEEPEST = 100
 _SCALARS = {type(None): "null", bool: "boolean", int: "integer"}
 _TOO_DEEP = "[nested too deeply]"
+_NULL = r"\N"  # as databases write it into text
 SECRET, _PHONE = "[secret]", "[phone]"
 
 
@@ -259,7 +260,7 @@ def redact_scalar(value: Json, name: str) -> Json:
 
 def name_placeholder(text: str, name: str) -> str | None:
     """What a text becomes for the name of its key alone, None where that tells nothing."""
-    if name and is_secret_name(name):
+    if name and text != _NULL and is_secret_name(name):
         return SECRET
     return _PHONE if name and is_phone_name(name) and is_phone_like(text) else None
 

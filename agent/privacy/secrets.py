@@ -197,7 +197,10 @@ _QUERY = re.compile(
 )
 _WORD = re.compile(r"[A-Za-z]{1,15}(?:[_-][A-Za-z]{1,15})?\Z")
 _V4 = re.compile(r"(?<![\w.])\d{1,3}+(?:\.\d{1,3}+){3}(?![\w]|\.\d)")
-_V6 = re.compile(r"(?<![\w:.])(?=[0-9A-Fa-f:]{0,39}\d)[0-9A-Fa-f]{0,4}+(?::[0-9A-Fa-f]{0,4}+){2,7}")
+# Addresses in use begin with four digits, or with `::`; a cloze such as `c1::9` does not.
+_V6 = re.compile(
+    r"(?<![\w:.])(?=[0-9A-Fa-f:]{0,39}\d)(?:[0-9A-Fa-f]{4}|(?=::))(?::[0-9A-Fa-f]{0,4}+){2,7}(?![\w:])"
+)
 # 1.2.3.4 after these is a version: `v1.2.3.4`, `Chrome/1.2.3.4`, `version: 1.2.3.4`, `==1.2.3.4`.
 _VERSION = re.compile(
     r"(?:[A-Za-z]/|==|>=|<=|~=|\^|~|\b(?:v|ver|version|release|build|rev|section|chapter|§)"
