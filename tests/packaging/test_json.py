@@ -10,8 +10,10 @@ from tests.packaging.house import ROOT, modules
 # What the modules that name `Json` read or write; all other values are typed.
 JSON = {
     "values of raw rows, and records made of them": """
+        agent/proposing/llm/shown_files
+        agent/judging/taken_texts
         converters/sources/side_files
-        agent/chat/operations agent/judging/trial agent/lake/file_scan agent/privacy/door
+        agent/judging/trial agent/lake/file_scan agent/privacy/door
         agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
         agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
@@ -35,6 +37,7 @@ JSON = {
         converters/sources/sample converters/sources/text_kinds
     """,
     "parts of mapping documents": """
+        agent/judging/unbacked
         agent/proposing/rules/answers/accepted_answers
         agent/proposing/rules/answers/answer_keys
         agent/proposing/rules/answers/preference
