@@ -25,7 +25,7 @@ _LOST = 0.85  # a path of which less is taken is not taken whole
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leaf:
-    """A text of the rows: where it stands, and how often its record holds it (None: no record)."""
+    """A text of the rows: where it stands, and how often a record of its row holds it (None: there is none)."""
 
     row: int
     path: str
@@ -46,10 +46,11 @@ class Taken:
         grouped = bool(trial.mapping.group)
         leaves = {}
         for row, (value, records) in enumerate(_rows(trial)):
-            said = words_of("\n".join(text for record in records for text in record_texts(record)))
+            said = [words_of("\n".join(record_texts(record))) for record in records]
             for place, (path, text) in enumerate(_texts(value)):
                 key = words_of(text)[:_KEY]
-                held = min(said.count(key), 1 + (len(key) >= _LONG)) if records else None
+                most = max((one.count(key) for one in said), default=0)
+                held = min(most, 1 + (len(key) >= _LONG)) if records else None
                 name = path.removeprefix("[*]").removeprefix(".") if grouped else path
                 leaves[row, place] = Leaf(row=row, path=name, words=key, held=held)
         return cls(leaves=leaves, grouped=grouped)
