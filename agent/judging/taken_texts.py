@@ -25,7 +25,7 @@ _LOST = 0.85  # a path of which less is taken is not taken whole
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leaf:
-    """A text of the rows: where it stands, and how often a record of its row holds it (None: there is none)."""
+    """A text of the rows: where it stands, how often one record holds it (None: no record)."""
 
     row: int
     path: str

@@ -5,6 +5,7 @@ writes files. So a request from another site's page is refused, and so is one th
 machine under a foreign name. `langgraph.json` names this for `langgraph dev`.
 """
 
+import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from langgraph_sdk import Auth
 
 STUDIO = "https://smith.langchain.com"
 LOCAL = ("localhost", "127.0.0.1", "::1")
+_LOCAL_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]*)?", re.IGNORECASE | re.ASCII)
 
 auth = Auth()
 
@@ -27,7 +29,7 @@ async def authenticate(headers: Mapping[bytes, bytes]) -> dict[str, str]:
 
 def refusal_reason(host: str, origin: str) -> str:
     """Why a request is refused, "" if it is not."""
-    if _hostname(f"//{host}") not in LOCAL:
+    if not _LOCAL_HOST.fullmatch(host):
         return f"asked as {host!r}: this server answers under localhost only"
     if origin and origin != STUDIO and _hostname(origin) not in LOCAL:
         return f"pages of {origin!r} may not use this server"

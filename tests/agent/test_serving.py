@@ -19,6 +19,7 @@ def test_programs_and_known_pages_may_ask(host: str, origin: str) -> None:
         ("localhost.a.example", ""),
         ("localhost@a.example", ""),
         ("[", ""),
+        ("x[::1]", ""),
         ("localhost", "null"),
         ("localhost", "https://a.example"),
         ("localhost", "https://localhost.a.example"),

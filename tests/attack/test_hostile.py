@@ -6,6 +6,7 @@ Strings are drawn from the attacks that the tests of each place list, damaged an
 import json
 import os
 import random
+import re
 from itertools import cycle
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def _string(dice: random.Random) -> str:
     if dice.random() < 0.6:
         data = mutate_bytes(text.encode("utf-8", "surrogatepass")[:300], dice)[:2000]
         text = data.decode("utf-8", "replace")
-    return text
+    return text.replace(" = ", "=")  # the comment's own sign between what a change joins
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -71,9 +72,7 @@ def test_a_served_graph_hears_programs_of_this_machine_alone(count: int) -> None
             data = mutate_bytes(dice.choice(HOSTS).encode(), dice)[:200]
             host = dice.choice((text, data.decode("latin-1")))
             if refusal_reason(host, "") == "":
-                name = host.strip().lower().rpartition("@")[2]
-                assert name.startswith(("localhost", "127.0.0.1", "[::1]")), host
-                assert "example" not in name, host
+                assert re.sub(r":[0-9]*$", "", host.lower()) in ("localhost", "127.0.0.1", "[::1]")
 
 
 @pytest.mark.parametrize("count", COUNTS)
