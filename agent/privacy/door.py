@@ -189,7 +189,9 @@ class Replacer:
         self._pattern = re.compile(known) if known else None
         long = [one for one in secrets if len(one) >= _SHORT_SECRET]
         self._parts = {one[at : at + _PART] for one in long for at in range(_STEP)}
-        words = {_WORD.search(one) for one in secrets if _SHORTEST_SECRET <= len(one) < _SHORT_SECRET}
+        words = {
+            _WORD.search(one) for one in secrets if _SHORTEST_SECRET <= len(one) < _SHORT_SECRET
+        }
         self._words = {one[0] for one in words if one}
         self._always = None in words
 
@@ -205,7 +207,7 @@ class Replacer:
     def _may_hold(self, text: str) -> bool:
         """Whether a known text may stand in it, much faster than by the pattern.
 
-        A long one has one of its parts at every third place; the first word of a short one is whole.
+        One part of a long one begins at a third place; the first word of a short one is whole.
         """
         parts = (text[at : at + _PART] for at in range(0, len(text), _STEP))
         if self._always or not self._parts.isdisjoint(parts):
