@@ -207,7 +207,11 @@ class Replacer:
     def _may_hold(self, text: str) -> bool:
         """Whether a known text may stand in it, much faster than by the pattern.
 
-        A long one has one of its parts at every third place, a short one its first word.
+        <<<<<<< HEAD
+                A long one has one of its parts at every third place, a short one its first word.
+        =======
+                One part of a long one begins at a third place; the first word of a short one is whole.
+        >>>>>>> wt_door
         """
         parts = (text[at : at + _PART] for at in range(0, len(text), _STEP))
         if self._always or not self._parts.isdisjoint(parts):

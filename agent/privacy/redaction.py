@@ -8,7 +8,7 @@ import json
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ingot.agent.privacy.numbers import (
@@ -395,9 +395,9 @@ PLACED = re.compile(
 _NO_ADDRESS = " (a name with a secret: cannot be addressed)"
 
 
-def holds_placeholder(text: str) -> bool:
-    """Whether a placeholder of a secret stands in a redacted text."""
-    return PLACED.search(text) is not None
+def holds_placeholder(text: str, own: Collection[str] = ()) -> bool:
+    """Whether a placeholder stands in a redacted text that is not one of the data's `own`."""
+    return any(one[0] not in own for one in PLACED.finditer(text))
 
 
 def share_path(path: str, share: str) -> str:

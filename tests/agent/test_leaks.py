@@ -64,6 +64,11 @@ SETS: dict[str, tuple[str, str, list[str]]] = {
         lines([row(n, password=NAMED[n], note=f"my word: {NAMED[n]}!") for n in range(24)]),
         ["blackbird"],
     ),
+    "a key that is a secret elsewhere": (
+        "s.jsonl",
+        lines([row(n, password=NAMED[n], by={NAMED[n]: said(n), "note": "x"}) for n in range(24)]),
+        ["blackbird"],
+    ),
     "a long value": (
         "s.jsonl",
         lines([row(n, t=f"password={'kq7' * 99}") for n in range(9)]),
@@ -142,3 +147,14 @@ def test_many_keys_that_are_addresses_are_numbered_in_linear_time() -> None:
     shown = Door("redacted").value(many).json
     assert len(shown) == len(many)
     assert list(shown)[-1] == "[email] 20000"
+
+
+def test_the_fields_of_a_conversation_hold_no_named_secret(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
+    (tmp_path / "s.jsonl").write_text(lines([row(n, api_key=NAMED[n]) for n in range(24)]))
+    ran = CliRunner().invoke(app, ["chat", str(tmp_path / "s.jsonl")], input="fields\nquit\n")
+    assert "a value" in ran.output
+    assert "api_key" in ran.output
+    assert "blackbird" not in ran.output

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeValue
-from ingot.agent.privacy.redaction import display_name, escape_text, share_path
+from ingot.agent.privacy.redaction import PLACED, display_name, escape_text, share_path
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.columns import View
 from ingot.agent.proposing.llm import inventory, markers, relations
@@ -17,6 +17,7 @@ from ingot.agent.proposing.llm.inventory import (
 )
 from ingot.agent.proposing.llm.shown_files import SafeFiles, best_root, file_lines, look_at_files
 from ingot.agent.proposing.names import name_strength
+from ingot.agent.proposing.proposal import value_strings
 from ingot.agent.proposing.readings import parse_json_columns, plain_reading
 from ingot.converters.errors import SourceError
 from ingot.converters.paths import Node
@@ -77,8 +78,10 @@ class ShownData:
         """The same made of redacted rows; nothing is computed anew where none has a secret."""
         nodes = [Node(door.value(one.value).json, one.key) for one in self.view.nodes]
         same = all(a.value == b.value for a, b in zip(nodes, self.view.nodes, strict=True))
+        texts = (text for node in self.view.nodes for text in value_strings(node.value))
         return SafeData(
             share=door.share,
+            placeholders=frozenset(one[0] for text in texts for one in PLACED.finditer(text)),
             view=self.view if same else View.over(nodes),
             key=door.text(self.key) if self.key is not None else None,
             json_fields=tuple(Safe(share_path(one, door.share)) for one in self.json_fields),
@@ -87,9 +90,10 @@ class ShownData:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SafeData:
-    """Rows that went through the door, and all that is computed of them."""
+    """Rows that went through the door, and the placeholders that stood in them before."""
 
     share: str
+    placeholders: frozenset[str] = frozenset()
     view: View
     key: Safe | None
     json_fields: tuple[Safe, ...]
@@ -180,7 +184,7 @@ def dataset_lines(
 def _fitting_block(
     one: SafeData, seen: SafeFiles, sizes: Sequence[Size], fits: Callable[[Safe], bool]
 ) -> Safe:
-    computed = markers.marker_lines(one.view, one.share)
+    computed = markers.marker_lines(one.view, one.share, one.placeholders)
     computed += relations.relation_lines(one.rows, one.view, one.share)
     picked = choose_rows(one.rows, sizes[0].rows)
     block = EMPTY_TEXT

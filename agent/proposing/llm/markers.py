@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -43,8 +43,8 @@ class _Mark:
     ends: int
 
 
-def marker_lines(view: View, share: str) -> list[str]:
-    """A line per column of texts that have such marks."""
+def marker_lines(view: View, share: str, own: Collection[str] = ()) -> list[str]:
+    """A line per column of texts that have such marks; `own` are placeholders of the data's own."""
     found = []
     for column in (*view.columns, *view.deep):
         present = (v for row in column.values for v in row[:20] if isinstance(v, str) and v.strip())
@@ -54,7 +54,7 @@ def marker_lines(view: View, share: str) -> list[str]:
         # What stands for a secret is no mark of the text.
         marks = _find_marks(texts)
         if share != "raw":
-            marks = [mark for mark in marks if not holds_placeholder(mark.spelling)]
+            marks = [mark for mark in marks if not holds_placeholder(mark.spelling, own)]
         if not any(mark.role for mark in marks) and column.words < _WORDS:
             continue
         if len(marks) == 1 and max(marks[0].begins, marks[0].ends) < _FIXED * marks[0].texts:

@@ -1,9 +1,15 @@
 """What may leave the machine."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from ingot.agent.privacy import Door
 from ingot.agent.privacy.redaction import share_path
+from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
+from ingot.converters.sources import open_source
+from ingot.converters.sources.sample import draw_sample
 
 MAIL = "jo@mail.example.com"
 
@@ -77,3 +83,27 @@ def test_a_long_key_is_found_before_its_text_is_cut() -> None:
     shown = Door("redacted").value({"t": "a " * 15_000 + key + " b" * 300}).json["t"]
     assert "0799" not in shown
     assert shown.rstrip().endswith("b b")
+
+
+@pytest.mark.parametrize(
+    "text", ["Write to [email] for {n}.", "[secret]{n}", "[phone b] [card] {n}"]
+)
+def test_what_looks_like_a_placeholder_is_data_like_any_other(tmp_path: Path, text: str) -> None:
+    """A publisher may have redacted the data; what is shown is what `raw` shows."""
+    file = tmp_path / "s.jsonl"
+    rows = [{"id": n, "note": text.format(n=n), "by": "[email]"} for n in range(20)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = open_source(str(file))
+    one = read_data(source, draw_sample(source))
+    made = [dataset_lines(one, share, lambda _: True, small=False) for share in ("redacted", "raw")]
+    assert made[0] == made[1]
+    assert Door("redacted", rows).value(rows).json == rows
+
+
+def test_a_mark_of_the_data_that_looks_like_a_placeholder_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    said = "[card] What is stone {n}? It is the old one. [token] Who laid it by the river there?"
+    file.write_text("".join(json.dumps({"t": said.format(n=n)}) + "\n" for n in range(20)))
+    source = open_source(str(file))
+    one = read_data(source, draw_sample(source))
+    assert '"[card]"' in dataset_lines(one, "redacted", lambda _: True, small=False)
