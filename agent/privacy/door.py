@@ -207,11 +207,7 @@ class Replacer:
     def _may_hold(self, text: str) -> bool:
         """Whether a known text may stand in it, much faster than by the pattern.
 
-        <<<<<<< HEAD
-                A long one has one of its parts at every third place, a short one its first word.
-        =======
-                One part of a long one begins at a third place; the first word of a short one is whole.
-        >>>>>>> wt_door
+        A long one has one of its parts at every third place, a short one its first word.
         """
         parts = (text[at : at + _PART] for at in range(0, len(text), _STEP))
         if self._always or not self._parts.isdisjoint(parts):
