@@ -31,7 +31,9 @@ _STEMS = (
 )
 _NAME = rf"(?:{_BOUNDARY}(?i:{_SECRET_NAMES})|(?i:pass(?:word|wd|phrase)s?))"  # PGPASSWORD
 _KEY = re.compile(rf"{_NAME}(?:[_-]?\d{{1,3}})?\Z")
-_AROUND = re.compile(r"^\W++|(?<!\W)\W++\Z")  # quotes, blanks and marks at the ends of a name
+_AROUND = re.compile(
+    r"^\W++|(?<![^\w\]])[^\w\]]++\Z"
+)  # quotes, blanks, marks at the ends of a name
 _BETWEEN = re.compile(r"[\s.]++")
 _LONGEST_NAME = 40
 _UNSEEN = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
