@@ -7,6 +7,7 @@ What opens doors in the URLs of a message; all else of it stays as it is.
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -48,10 +49,15 @@ _LONGEST_VALUE = 400
 _ENDS = re.compile(r"[\n\r\"']")
 
 
+_BESIDE_NAME = " \t\r\n:?\"'`[](){}*"  # what headers put around a name
+
+
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Whether values under this key are secrets whatever they look like."""
-    return _KEY.search(name[-_LONGEST_NAME:]) is not None
+    """Whether values under this key, `API Key` or `password.1`, are secrets however they look."""
+    bare = unicodedata.normalize("NFKC", name.strip(_BESIDE_NAME)[-_LONGEST_NAME:])
+    shown = "".join(c for c in bare if unicodedata.category(c) != "Cf")
+    return _KEY.search(re.sub(r"[ .\[]+", "_", shown)) is not None
 
 
 def is_no_value(text: str) -> bool:
@@ -107,7 +113,9 @@ _LONGEST_KEY = 20_000
 _KEY_LINES = re.compile(r"(?:\s*+[A-Za-z0-9+/=]{20,}+)*+(?:\s*+[A-Za-z0-9+/=]++\s*+\Z)?+")
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+){0,4}")
 _BEARER = re.compile(r"\bbearer[ \t]++(?=[A-Za-z._~+/=-]{0,80}\d)([A-Za-z0-9._~+/=-]{16,}+)", re.I)
-_BASIC = re.compile(r"\bauthorization\W{1,6}basic[ \t]++([A-Za-z0-9+/=_-]{8,}+)", re.I)
+_BASIC = re.compile(
+    r"\bauthorization\W{1,6}(?:basic|bearer|token)[ \t]++([A-Za-z0-9._~!+/=-]{8,}+)", re.I
+)
 
 
 def find_private_keys(text: str) -> Iterator[tuple[int, int]]:
