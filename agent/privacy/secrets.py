@@ -23,7 +23,8 @@ _SECRET_NAMES = (
     r"|(?:connection|conn)[_-]?string|passwort|kennwort|contraseña|contrasena|senha|пароль"
     r"|密码|密碼|口令|パスワード|비밀번호"
 )
-_BOUNDARY = r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))"
+# No other word ends in `password`: PGPASSWORD.
+_BOUNDARY = r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z])|(?=(?i:passw(?:or)?d)))"
 # No name is without one of these; case is folded, as `ſ` and `K` are letters of names too.
 _STEMS = (
     *("pass", "pwd", "secret", "key", "token", "str", "kennwort", "contrase", "senha"),

@@ -55,7 +55,14 @@ def test_the_longest_is_hidden_whole() -> None:
     "name",
     [
         *("password.1", " password ", "API Key", "refresh token", "Api.Key", '"password"', "[pwd]"),
-        *("password?", "pass\u200bword", "ｐａｓｓｗｏｒｄ", "auth[api_key]", "user.password"),
+        *(
+            "password?",
+            "pass\u200bword",
+            "ｐａｓｓｗｏｒｄ",
+            "auth[api_key]",
+            "user.password",
+            "PGPASSWORD",
+        ),
     ],
 )
 def test_a_name_is_known_however_a_header_spells_it(name: str) -> None:

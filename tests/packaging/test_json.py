@@ -11,7 +11,7 @@ from tests.packaging.house import ROOT, modules
 JSON = {
     "values of raw rows, and records made of them": """
         converters/sources/side_files
-        agent/chat/operations agent/judging/trial agent/lake/file_scan agent/privacy/door
+        agent/judging/trial agent/lake/file_scan agent/privacy/door
         agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
         agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
