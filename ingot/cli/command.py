@@ -178,7 +178,9 @@ def _error_parts(error: IngotError) -> tuple[str, list[str]]:
     ways = hint.split("\n") if "\n" in hint else []
     if ways:
         text = str(type(error)(error.args[0], error.args[1]))
-    typed = [word for word in sys.argv[1:] if text.startswith(word)]
+    where = getattr(error, "where", "")  # of a URL `print_error` hides what is secret
+    words = [where] if "://" in where else sys.argv[1:]
+    typed = [word for word in words if text.startswith(word)]
     start = len(max(typed, key=len, default=""))
     return text[:start] + redact(text[start:]), [redact(way) for way in ways]
 
