@@ -98,7 +98,7 @@ class Context:
     _sources: dict[OpenedKey, Source] = field(default_factory=dict)
     _samples: dict[OpenedKey, Sample] = field(default_factory=dict)
     _fields: dict[OpenedKey, tuple[str, ...]] = field(default_factory=dict)
-    _doors: dict[OpenedKey, Door] = field(default_factory=dict)
+    _doors: dict[tuple[str, SourceSpec, str], Door] = field(default_factory=dict)
     _rules: dict[tuple[int, Request], Turn] = field(default_factory=dict)
     _tokenizers: set[str] = field(default_factory=set)
 
@@ -178,12 +178,12 @@ class Context:
             self._samples[location, spec] = draw_sample(self.source(location, spec))
         return self._samples[location, spec]
 
-    def door(self, location: str, spec: SourceSpec = SourceSpec()) -> Door:
+    def door(self, location: str, spec: SourceSpec = SourceSpec(), share: str = "redacted") -> Door:
         """What is kept and shown of a source goes through it."""
-        if (location, spec) not in self._doors:
-            rows = [row.value for row in self.sample(location, spec).rows]
-            self._doors[location, spec] = Door("redacted", rows)
-        return self._doors[location, spec]
+        if (location, spec, share) not in self._doors:
+            read = self.source_and_sample(location, spec)
+            self._doors[location, spec, share] = Door.of(share, *read)
+        return self._doors[location, spec, share]
 
 
 def _model_mapper(asking: "ModelAccess", rules: Mapper, cards: Mapping[str, Card]) -> Mapper:

@@ -20,7 +20,7 @@ from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.validate import validate
-from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeProblem, SafeValue
+from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.question import add_file_facts
 from ingot.agent.proposing.proposal import Proposal, SafeProposal
@@ -309,8 +309,7 @@ def _try_state(state: State, context: Context) -> Trial | None:
 
 def difference_lines(one: Difference, order: Order, context: Context) -> list[Safe]:
     """Show what differs between two records, as lines that begin with `- `, `+ ` or blanks."""
-    sample = context.sample(order.source, spec_of_order(order))
-    door = Door(order.share_values, [row.value for row in sample.rows])
+    door = context.door(order.source, spec_of_order(order), order.share_values)
     return _marked_lines(door.value(one.old), door.value(one.new))
 
 

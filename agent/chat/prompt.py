@@ -97,7 +97,7 @@ def build_messages(
     order = conversation.order
     share, task = order.share_values, _task_instructions(order.prompt_tokens)
     left = order.prompt_tokens - estimate_tokens(task) - estimate_tokens(_READY) - _ROUNDING
-    door = Door(share, [row.value for row in sample.rows])
+    door = Door.of(share, source, sample)
     before = list(_earlier_turns(conversation.said, door))  # each: what was said, what was answered
     while before and sum(estimate_tokens(text) for _, text in before) > left // 4:
         before = before[2:]

@@ -280,7 +280,7 @@ def _ask_in_turns(
     tokens, endpoint = sum(estimate_tokens(one["content"]) for one in messages), asking.endpoint
     taken = estimate_cost(tokens, endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
     asking.announce(f"asking {endpoint.model} at {endpoint.host}: {taken} a turn")
-    door = Door(order.share_values, [row.value for row in sample.rows])
+    door = Door.of(order.share_values, source, sample)
     for left in reversed(range(MOST_ANSWERS)):
         completion = _request_completion(asking, messages, hear)
         answer = _try_reply(completion, conversation, context)

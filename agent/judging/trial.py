@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from ingot.agent.context import Context
 from ingot.agent.privacy import Door
@@ -65,7 +65,9 @@ def report_facts(report: CheckReport, door: Door | None = None) -> Check:
     kept = {
         one.name: getattr(report, one.name) for one in fields(Check) if hasattr(report, one.name)
     }
-    return Check(**{**kept, "warnings": tuple(map(door.text, (*report.warnings, *report.others)))})
+    told = tuple(map(door.text, (*report.warnings, *report.others)))
+    files = tuple((door.text(file), rows, made) for file, rows, made in report.loss.files)
+    return Check(**{**kept, "warnings": told, "loss": replace(report.loss, files=files)})
 
 
 ROWS = 60  # rows that are looked at, with the record made of each

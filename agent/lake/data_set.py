@@ -233,7 +233,7 @@ def _convert_by_graph(task: SetTask, known: SetFacts, context: Context) -> SetRe
         if unasked or not (current.is_waiting() or current.is_at_rest()):
             current.forget()
     if why or state["outcome"].status not in ("done", "already_done", "irrelevant"):
-        facts = _waiting_facts(task, known, order, state, why, resting=unasked)
+        facts = _waiting_facts(task, known, order, state, why, context, resting=unasked)
         again = facts.status == "resting"
         return SetResult(facts=facts, shape=shape, waits_for=waits_for, again=again)
     shutil.rmtree(folder, ignore_errors=True)
@@ -283,7 +283,14 @@ def _review_by_gates(
 
 
 def _waiting_facts(
-    task: SetTask, known: SetFacts, order: Order, state: RunState, why: str, *, resting: bool
+    task: SetTask,
+    known: SetFacts,
+    order: Order,
+    state: RunState,
+    why: str,
+    context: Context,
+    *,
+    resting: bool,
 ) -> SetFacts:
     """Write the proposal for a person, and return the facts."""
     outcome, stopped, out = run_outcome(state), state.get("stopped"), order.out or ""
@@ -292,7 +299,7 @@ def _waiting_facts(
     if resting or outcome.status == "budget":
         hint = redact(stopped.hint if stopped else "")
         return replace(facts, status="resting", why=why, hint=hint)
-    write_proposal(state, out)
+    write_proposal(state, out, context.door(order.source, spec_of_order(order)))
     file = _relative_name(proposal_path(out) / MAPPING, task.order.out)
     hint = Safe("decide it: ingot lake review DIR")
     return replace(facts, status="waiting", why=why, hint=hint, mapping_file=file)
@@ -327,8 +334,10 @@ def _settled_facts(
     remove_proposal(order)
     manifest = done.manifest
     tokens = manifest["tokens"] or {}
+    door = context.door(order.source, spec_of_order(order))
     facts = replace(
         _proposal_facts(known, run_outcome(state)),
+        card=door.value(known.card).json,
         status="nothing",
         decision=manifest["decision"],
         rows=manifest["rows"],

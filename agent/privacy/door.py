@@ -5,12 +5,13 @@ column too, and so are the lines of a private key that are rows or elements of a
 computed from rows that went through it.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NewType
+from typing import TYPE_CHECKING, NewType
 
 from ingot.agent.privacy.redaction import (
     PLACED,
@@ -24,12 +25,22 @@ from ingot.agent.privacy.redaction import (
     redact_scalar,
     spell_value,
 )
-from ingot.agent.privacy.secrets import find_assignments, find_key_lines, is_no_value
+from ingot.agent.privacy.secrets import (
+    find_assignments,
+    find_key_lines,
+    is_no_value,
+    is_secret_name,
+)
 from ingot.converters.errors import Problem
 from ingot.converters.rows import Json, Safe
 from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_json
 
+if TYPE_CHECKING:
+    from ingot.converters.sources import Source
+    from ingot.converters.sources.sample import Sample
+
 _DEEPEST = 100
+_NAMES = re.compile(r"[^.\[\]'\"*$]+")
 _KEY_MARK = "[private key]"
 _SHORTEST_SECRET = 4  # characters that are looked for inside other texts
 _SHORT_SECRET = 8  # characters under which a secret is looked for as a word
@@ -59,6 +70,17 @@ class Door:
         self._rows = list(rows)
         self._known: dict[str, dict[str, int]] = {}
 
+    @classmethod
+    def of(cls, share: str, source: "Source", sample: "Sample", *more: Json) -> "Door":
+        """The door of a sample, which knows the names that its rows stand under."""
+        root = source.spec.root or (source.roots[0].path if source.roots else "")
+        name = next((one for one in reversed(_NAMES.findall(root)) if is_secret_name(one)), "")
+        rows = [row.value for row in sample.rows]
+        keys = ((row.key or "", row.value) for row in sample.rows)
+        named: list[Json] = [{key: value} for key, value in keys if is_secret_name(key)]
+        named += [{name: rows}] if name else []
+        return cls(share, [*rows, *named, *more])
+
     @cached_property
     def secrets(self) -> dict[str, str]:
         """Text -> placeholder, of what the data set's names and neighbours make a secret."""
@@ -76,8 +98,10 @@ class Door:
 
     @cached_property
     def _in_keys(self) -> "Replacer":
-        """Of the secrets those that are no words, as keys are."""
-        return Replacer({text: kind for text, kind in self.secrets.items() if not text.isalpha()})
+        """Of the secrets those that are no short words, as keys are."""
+        known = self.secrets.items()
+        long = {k: v for k, v in known if len(k) >= _SHORT_SECRET or not k.isalpha()}
+        return Replacer(long)
 
     def _key(self, key: str) -> str:
         return redact(self._in_keys.text(key))
@@ -122,7 +146,11 @@ def _letters(number: int) -> str:
 def named_secrets(value: Json) -> dict[str, str]:
     """Text -> placeholder, for what is hidden for a key's name, and lines of keys."""
     lines = dict.fromkeys(_key_lines(value, _DEEPEST), _KEY_MARK)
-    return lines | dict(_named_in_value(value, "", _DEEPEST))
+    found = lines | dict(_named_in_value(value, "", _DEEPEST))
+    # Inside JSON that is a text they are spelled with its escapes.
+    ways = (False, True)
+    spelled = {json.dumps(one, ensure_ascii=way)[1:-1]: found[one] for one in found for way in ways}
+    return spelled | found
 
 
 def _named_in_value(value: Json, name: str, levels: int) -> Iterator[tuple[str, str]]:

@@ -23,17 +23,17 @@ _SECRET_NAMES = (
     r"|(?:connection|conn)[_-]?string|passwort|kennwort|contraseña|contrasena|senha|пароль"
     r"|密码|密碼|口令|パスワード|비밀번호"
 )
-_BOUNDARY = r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))"
+# No other word ends in `password`: PGPASSWORD.
+_BOUNDARY = r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z])|(?=(?i:passw(?:or)?d)))"
 # No name is without one of these; case is folded, as `ſ` and `K` are letters of names too.
 _STEMS = (
     *("pass", "pwd", "secret", "key", "token", "str", "kennwort", "contrase", "senha"),
     *("пароль", "密码", "密碼", "口令", "パスワード", "비밀번호"),
 )
-_NAME = rf"(?:{_BOUNDARY}(?i:{_SECRET_NAMES})|(?i:pass(?:word|wd|phrase)s?))"  # PGPASSWORD
+_NAME = rf"{_BOUNDARY}(?i:{_SECRET_NAMES})"
 _KEY = re.compile(rf"{_NAME}(?:[_-]?\d{{1,3}})?\Z")
-_AROUND = re.compile(
-    r"^\W++|(?<![^\w\]])[^\w\]]++\Z"
-)  # quotes, blanks, marks at the ends of a name
+# Quotes, blanks and marks at the ends of a name; a placeholder there keeps its bracket.
+_AROUND = re.compile(r"^\W++|(?<![^\w\]])[^\w\]]++\Z")
 _BETWEEN = re.compile(r"[\s.]++")
 _LONGEST_NAME = 40
 _UNSEEN = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
@@ -117,7 +117,7 @@ _KEY_LINES = re.compile(r"(?:\s*+[A-Za-z0-9+/=]{20,}+)*+(?:\s*+[A-Za-z0-9+/=]++\
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+){0,4}")
 _BEARER = re.compile(r"\bbearer[ \t]++(?=[A-Za-z._~+/=-]{0,80}\d)([A-Za-z0-9._~+/=-]{16,}+)", re.I)
 _BASIC = re.compile(
-    r"\bauthorization\W{1,6}(?:basic|bearer)[ \t]++([A-Za-z0-9+/=_.~!-]{8,}+)", re.I
+    r"\bauthorization\W{1,6}(?:basic|bearer|token)[ \t]++([A-Za-z0-9._~!+/=-]{8,}+)", re.I
 )
 
 

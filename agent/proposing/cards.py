@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from ingot.agent.privacy import redact
-from ingot.agent.privacy.redaction import MOST_NAME_CHARS, clean_text, cut_middle, display_name
+from ingot.agent.privacy.redaction import (
+    MOST_NAME_CHARS,
+    clean_text,
+    cut_middle,
+    display_name,
+    escape_text,
+)
 from ingot.agent.proposing import card_formats
 from ingot.agent.proposing.card_formats import CardText, Field
 from ingot.agent.proposing.names import alias_tables, language_code, spell_name
@@ -299,3 +305,21 @@ def _label_words(what: str, words: Sequence[str]) -> str:
 def _list_words(words: Sequence[str]) -> str:
     more = len(words) - _MOST_NAMED
     return ", ".join(words[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+_PROSE_WIDTH = 300  # characters of a line of prose: the last ones are left out where room ends
+
+
+def telling_lines(card: Card) -> Iterator[str]:
+    """What helps to read rows, the surest first; a license does not."""
+    if card.title:
+        yield f"title: {card.title}"
+    if card.languages:
+        yield f"languages: {', '.join(card.languages)}"
+    if card.tasks:
+        yield f"tasks: {', '.join(card.tasks)}"
+    for name, about in card.fields:
+        yield f"field {escape_text(name)}: {about}" if about else f"field {escape_text(name)}"
+    for line in card.text.splitlines():
+        for start in range(0, len(line), _PROSE_WIDTH):
+            yield line[start : start + _PROSE_WIDTH]

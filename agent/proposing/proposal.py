@@ -4,13 +4,13 @@
 gives no usable answer costs nothing but its answer: the rules' proposal stands, marked as such.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, NamedTuple, NewType
 
 from ingot.agent.privacy import Door, SafeProblem
-from ingot.converters.errors import IngotError, ModelError, Problem
+from ingot.converters.errors import ModelError, Problem
 from ingot.converters.json_yaml import OMIT, UNSTORED, decode, encode
 from ingot.converters.mapping.language import split_template
 from ingot.converters.rows import Json, MappingDocument
@@ -234,26 +234,6 @@ class Turn:
 
 History = Sequence[Attempt]
 Mapper = Callable[[Source, Sample, Request, History], Turn]
-
-
-class ScriptedMapper:
-    """A mapper that gives the next of its answers at every turn; an error among them is raised.
-
-    Attributes:
-        asked: request and former attempts of every turn so far.
-    """
-
-    def __init__(self, answers: Iterable[Proposal | IngotError]) -> None:
-        self._answers = iter(answers)
-        self.asked: list[tuple[Request, tuple[Attempt, ...]]] = []
-
-    def __call__(self, source: Source, sample: Sample, request: Request, history: History) -> Turn:
-        """The next answer."""
-        self.asked.append((request, tuple(history)))
-        answer = next(self._answers)
-        if isinstance(answer, IngotError):
-            raise answer
-        return Turn(proposal=answer, mapper="scripted", said=answer.reason, again=True)
 
 
 # From here up the rules are asked alone, and convert without a person: of their proposals below it

@@ -43,7 +43,7 @@ def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Prev
     where = f"the {proposal.mapper}" if proposal else "the mapping"
     trial = try_out(context, order, mapping, where=where, show=examples)
     report = trial.report
-    door = Door(order.share_values, [row.value for row in trial.sample.rows])
+    door = Door.of(order.share_values, trial.source, trial.sample)
     return Preview(
         lines=tuple(mapping_lines(mapping, door)),
         sampled=f"{report.ok_rows}/{report.rows} rows",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
+from ingot.agent.privacy import Door, Safe, redact
 from ingot.agent.reporting.mapping_words import common_length
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.mapping.bind import Mapping, bind, parse
@@ -77,8 +77,9 @@ def run_golden(document: MappingDocument, file: Path, *, source_name: str) -> Go
     rows = [row for _, one in golden if isinstance(one, dict) for row in _parse_rows(one, fields)]
     mapping = bind(document, [row for row in rows if type(row) is not BrokenRow], where=str(file))
     unifier = RowExecutor(mapping, source_name=source_name)
+    door = Door("redacted", rows)
     failed = [
-        GoldenFailure(line=number, why=why)
+        GoldenFailure(line=number, why=door.text(why))
         for number, one in golden
         if (why := _failure_reason(one, fields, mapping, unifier))
     ]
@@ -153,16 +154,16 @@ def _parse_rows(one: dict[str, Json], fields: Sequence[str]) -> list[Json]:
 
 def _failure_reason(
     one: dict[str, Json] | str, fields: Sequence[str], mapping: Mapping, unifier: RowExecutor
-) -> Safe:
-    """Say why a golden row fails, redacted; "" if it does not."""
+) -> str:
+    """Say why a golden row fails; "" if it does not."""
     if isinstance(one, str):
-        return redact(one)
+        return one
     try:
         batch = _make_batch(one, _parse_rows(one, fields), mapping)
         _compare(one, unifier.batch(batch))
     except _MismatchError as error:
-        return redact(str(error))
-    return EMPTY_TEXT
+        return str(error)
+    return ""
 
 
 def _make_batch(one: dict[str, Json], rows: list[Json], mapping: Mapping) -> Batch:
@@ -236,6 +237,7 @@ def _value_in_words(value: Json, other: Json) -> str:
     """Show a value; of a long text the part around the first character that differs."""
     if value is _NOTHING:
         return "nothing"
+    value = redact(value) if isinstance(value, str) else value  # before it is cut
     if not isinstance(value, str) or len(value) <= _SHOWN:
         text = json.dumps(value, ensure_ascii=False)
         return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}..."

@@ -345,7 +345,7 @@ def mapping_entry(
         "status": one.status,
         "verdict": worst_level(reason.level for reason in found),
         "class": case.kind,
-        "reasons": [_reason_json(reason, lines) for reason in found],
+        "reasons": [_reason_json(reason, lines, door) for reason in found],
         "changes": [_change_json(change, lines, door) for change in case.changes],
         "sample": _sample_json(ran),
         "old": _side_json(ran.old, door),
@@ -360,13 +360,14 @@ def mapping_entry(
     }
 
 
-def _reason_json(one: Reason, lines: dict[str, int]) -> ReasonEntry:
+def _reason_json(one: Reason, lines: dict[str, int], door: Door) -> ReasonEntry:
     """Write a reason; a text that is not JSON names its line itself."""
     stated = _AT_LINE.search(one.text) if one.rule == "broken" else None
     line = None if one.pointer is None else nearest_line(lines, one.pointer)
     if stated:
         line = int(stated[1])
-    return {"level": one.level, "rule": one.rule, "text": redact(path_text(one.text)), "line": line}
+    text = door.text(path_text(one.text))
+    return {"level": one.level, "rule": one.rule, "text": text, "line": line}
 
 
 def _change_json(one: Change, lines: dict[str, int], door: Door) -> ChangeEntry:

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass
@@ -169,7 +170,7 @@ def _usage_errors() -> Iterator[None]:
 def _error_parts(error: IngotError) -> tuple[str, list[str]]:
     """Return the error, and below it what can be done where that takes several lines.
 
-    What it says of the data is redacted; the place is what the user typed.
+    What it says of the data is redacted; of the place what the user typed is kept.
     """
     from ingot.agent.privacy import redact
 
@@ -177,8 +178,11 @@ def _error_parts(error: IngotError) -> tuple[str, list[str]]:
     ways = hint.split("\n") if "\n" in hint else []
     if ways:
         text = str(type(error)(error.args[0], error.args[1]))
-    said = text.removeprefix(getattr(error, "where", ""))
-    return text.removesuffix(said) + redact(said), [redact(way) for way in ways]
+    where = getattr(error, "where", "")  # of a URL `print_error` hides what is secret
+    words = [where] if "://" in where else sys.argv[1:]
+    typed = [word for word in words if text.startswith(word)]
+    start = len(max(typed, key=len, default=""))
+    return text[:start] + redact(text[start:]), [redact(way) for way in ways]
 
 
 Function = Callable[..., None]

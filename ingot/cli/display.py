@@ -166,6 +166,8 @@ def usage_text(usage: "Usage") -> str:
 
 
 def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
+    from ingot.agent.privacy import redact
+
     manifest = result.manifest
     yield "rows", counts_text({name: manifest.rows[name] for name in _ROWS})
     yield "records", counts_text({name: manifest.records[name] for name in _RECORDS})
@@ -176,7 +178,7 @@ def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
     for key, count in manifest.warnings.meta.items():
         yield "warning", f"meta.{key}: null in {count:,} records"
     if manifest.warnings.non_finite:
-        yield "warning", non_finite_text(manifest.warnings.non_finite)
+        yield "warning", redact(non_finite_text(manifest.warnings.non_finite))
     for warning in manifest.warnings.mapping:
         yield "warning", warning
     if manifest.tokens:

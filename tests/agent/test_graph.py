@@ -13,10 +13,11 @@ from langgraph.types import Command
 
 from ingot.agent.context import Context
 from ingot.agent.graph import build_graph, graph
-from ingot.agent.proposing.proposal import Proposal, ScriptedMapper
+from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.state import Order, answer_message
 from ingot.converters.errors import IngotError, MappingError, ModelError
 from ingot.converters.json_yaml import encode
+from tests.agent.scripted import ScriptedMapper
 
 GOOD = {
     "version": 2,

@@ -49,3 +49,32 @@ def test_it_is_hidden_in_other_values(text, shown) -> None:
 def test_the_longest_is_hidden_whole() -> None:
     assert Replacer({"hunter2": "[a]", "hunter2hunter2": "[b]"}).text("hunter2hunter2") == "[b]"
     assert Replacer({}).text("as it was") == "as it was"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("password.1", " password ", "API Key", "refresh token", "Api.Key", '"password"', "[pwd]"),
+        *(
+            "password?",
+            "pass\u200bword",
+            "ｐａｓｓｗｏｒｄ",
+            "auth[api_key]",
+            "user.password",
+            "PGPASSWORD",
+        ),
+    ],
+)
+def test_a_name_is_known_however_a_header_spells_it(name: str) -> None:
+    assert Door("redacted").value({name: "blackbird"}).json == {name: "[secret]"}
+
+
+@pytest.mark.parametrize("name", ["passage", "keyword", "the key", "secretary", "token count"])
+def test_other_names_say_nothing(name: str) -> None:
+    assert Door("redacted").value({name: "blackbird"}).json == {name: "blackbird"}
+
+
+def test_a_known_text_is_found_as_json_spells_it() -> None:
+    secret = 'blück"bird'
+    rows = [{"password": secret, "log": json.dumps({"said": f"it is {secret}."})}]
+    assert "bird" not in str(Door("redacted", rows).value(rows).json)

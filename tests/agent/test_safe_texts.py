@@ -27,7 +27,7 @@ WRITERS = {
     ),
     "agent/proposing/llm/question record_check_message.signals": "Sequence[Safe]",
     "agent/proposing/llm/inventory render_value.value": "SafeValue",
-    "agent/proposing/llm/shown_files file_lines.seen": "SafeFiles",
+    "agent/proposing/llm/data_block file_lines.seen": "SafeFiles",
     "agent/proposing/llm/data_block _fitting_block.one": "SafeData",
     "agent/proposing/llm/data_block _fitting_block.seen": "SafeFiles",
     "agent/chat/conversation Utterance.text": "Safe",
@@ -132,8 +132,7 @@ DOORS = {
     "agent/judging/drift": {"redacted_changes"},
     "agent/nodes/discover": {"redacted_left_out"},
     "agent/proposing/proposal": {"redacted_proposal"},
-    "agent/proposing/llm/data_block": {"through", "_with_card"},
-    "agent/proposing/llm/shown_files": {"through", "_show_record"},
+    "agent/proposing/llm/data_block": {"through", "_with_card", "_show_record"},
     "agent/reporting/mapping_words": {"_shown_branch"},
     "agent/reporting/preview": {"path_reach"},  # counts
     "agent/lake/data_set": {"_shown_text"},  # lengths

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import RUNS_FILE, Context, open_checkpoints, state_home
-from ingot.agent.proposing.proposal import Proposal, ScriptedMapper, Turn
+from ingot.agent.proposing.proposal import Proposal, Turn
 from ingot.agent.session import open_session, run_once
 from ingot.agent.state import Order
 from ingot.converters.errors import BudgetReached, ConversionError, OutputError
 from ingot.converters.output.commit import stage
+from tests.agent.scripted import ScriptedMapper
 
 MAPPING = {
     "version": 2,

@@ -214,8 +214,9 @@ def conversation_messages(
     said = [one for one in history if one.mapper == MODEL]
     if not said:
         return messages
-    door = Door(request.share, [row.value for row in sample.rows])
-    shown = read_data(source, sample).through(door)
+    read = read_data(source, sample)  # by names that rows of another reading lack
+    door = Door.of(request.share, source, sample, *read.rows)
+    shown = read.through(door)
     for attempt in said:
         messages.append({"role": "assistant", "content": door.text(attempt.said or "{}")})
         if attempt.signals is None:

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingot.agent.privacy.redaction import name_placeholder
 from ingot.agent.review.pinning.row_choice import (
     MOST_ROW,
     PinnableRows,
@@ -55,6 +56,7 @@ from ingot.converters.sources.readers import file_root
 from ingot.converters.sources.sample import UNKNOWN_ROW
 
 _GROUP_ROWS = 100
+_DIGITS = "13800138000"  # any number is one under the name of a secret or a phone
 _BATCH_ROWS = 256
 _PLAIN = (bool, dt.date, dt.time, dt.timedelta, decimal.Decimal)
 
@@ -147,7 +149,9 @@ def _redact_table(table: pa.Table, hiding: SampleRedactor) -> pa.Table:
 
 def _redact_column(column: pa.ChunkedArray, field: pa.Field, hiding: SampleRedactor) -> Any:  # noqa: ANN401
     if _has_fixed_width(field.type):
-        return pa.chunked_array([column.combine_chunks()], type=field.type)
+        hidden_name = not hiding.off and name_placeholder(_DIGITS, field.name)
+        kept = pa.nulls(len(column), field.type) if hidden_name else column.combine_chunks()
+        return pa.chunked_array([kept], type=field.type)
     values = _column_values(column)
     hidden = values if hiding.off else [_redact_cell(value, field.name, hiding) for value in values]
     try:

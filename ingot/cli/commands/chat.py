@@ -15,6 +15,7 @@ from ingot.cli.console import note_line, print_json, stdout_console
 from ingot.cli.display import print_grid
 from ingot.cli.model_options import run_context
 from ingot.cli.questions import complete_order
+from ingot.converters.errors import redact_urls
 from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _tell_stage(node: str) -> None:
 
 
 def _list_conversations(chats: "ChatStore", *, as_json: bool) -> None:
-    found = chats.listed()
+    found = [replace(one, source=redact_urls(one.source)) for one in chats.listed()]
     if as_json:
         print_json([asdict(one) for one in found])
         return

@@ -53,33 +53,34 @@ def end_run(state: "State", context: "Context", *, as_json: bool, gates_hold: bo
         display.show_problems(stdout_console(), outcome.problems, harmless=harmless)
         if outcome.status == "dry_run" and outcome.check:
             display.show_preview(stdout_console(), preview(state, context))
-    stop_unless_done(state)
+    stop_unless_done(state, context)
 
 
-def stop_unless_done(state: "State") -> None:
+def stop_unless_done(state: "State", context: "Context") -> None:
     """Raise what stands for an outcome that is not a success."""
     status, why = state["outcome"].status, state["outcome"].why
     if status in ("waiting", "budget", *_WHY):
         whys = {"waiting": why, "budget": f"a budget is used up: {why}", **_WHY}
-        stop_waiting(state, whys[status])
+        stop_waiting(state, whys[status], context)
     if status == "blocked":
-        where, hint = _write_down_proposal(state)
+        where, hint = _write_down_proposal(state, context)
         raise ConversionError(where, f"a gate failed: {why}", hint)
 
 
-def stop_midway(state: "State", why: str) -> NoReturn:
+def stop_midway(state: "State", why: str, context: "Context") -> NoReturn:
     """Stop without a summary, but say how much was sent to a model."""
     usage = state.get("usage")
-    stop_waiting(state, f"{why}; {display.usage_text(usage)}" if usage else why)
+    stop_waiting(state, f"{why}; {display.usage_text(usage)}" if usage else why, context)
 
 
-def stop_waiting(state: "State", why: str) -> NoReturn:
+def stop_waiting(state: "State", why: str, context: "Context") -> NoReturn:
     """Write the proposal folder and stop for a person."""
-    where, hint = _write_down_proposal(state)
+    where, hint = _write_down_proposal(state, context)
     raise ReviewNeeded(where, why, hint)
 
 
-def _write_down_proposal(state: "State") -> tuple[str, str]:
+def _write_down_proposal(state: "State", context: "Context") -> tuple[str, str]:
+    from ingot.agent.nodes.discover import spec_of_order
     from ingot.agent.reporting.proposal_folder import (
         alternative_mapping,
         next_steps,
@@ -90,7 +91,8 @@ def _write_down_proposal(state: "State") -> tuple[str, str]:
     if order.out is None or order.dry_run:  # nothing is written, so nothing can be resumed
         instead = "the rules' own proposal: --mapper rules" if alternative_mapping(state) else ""
         return order.source, stopped.hint if stopped and stopped.hint else instead
-    folder = write_proposal(state, order.out)
+    door = context.door(order.source, spec_of_order(order))
+    folder = write_proposal(state, order.out, door)
     return f"{folder}/", next_steps(state, folder)
 
 
@@ -162,13 +164,13 @@ def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:
             if as_json:
                 print_json(encode(run_outcome(state)))
             stopped = state.get("stopped")
-            stop_midway(state, f"a budget is used up: {stopped.why if stopped else ''}")
+            stop_midway(state, f"a budget is used up: {stopped.why if stopped else ''}", context)
         while current.is_waiting():
             if not is_interactive():
                 if as_json:
                     waiting = replace(run_outcome(state), status="waiting", why=_NO_TERMINAL)
                     print_json(encode(waiting))
-                stop_midway(state, _NO_TERMINAL)
+                stop_midway(state, _NO_TERMINAL, context)
             answer = ask_person(state, context)
             with progress_meter() as context.progress:
                 state = current.answer(answer)
@@ -224,13 +226,13 @@ def map_data(
     _write_mapping(state, out, as_json=as_json)
     if pin_sample and out is not None:
         _pin_rows(state, context, out, overwrite=overwrite)
-    _explain(state, full=explain, on_stdout=out is not None and not as_json)
-    stop_unless_done(state)
+    _explain(state, context, full=explain, on_stdout=out is not None and not as_json)
+    stop_unless_done(state, context)
     if found := [str(one) for one in state.get("problems", ())]:  # it fails on the sample
         where = f"the proposed mapping for {state['order'].source}"
         raise ConversionError(where, "; ".join(found), "correct it by hand, then: ingot check")
     if found := state_person_reasons(state):  # `run --yes` would not convert it
-        stop_waiting(state, "; ".join(found))
+        stop_waiting(state, "; ".join(found), context)
 
 
 def _show_prompt(order: Order, *, as_json: bool) -> None:
@@ -302,9 +304,9 @@ def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
         typer.echo(mapping_bytes(document), nl=False)
 
 
-def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
+def _explain(state: "State", context: "Context", *, full: bool, on_stdout: bool) -> None:
     from ingot.agent.judging.policy import gates_of_state
-    from ingot.agent.privacy import Door
+    from ingot.agent.nodes.discover import spec_of_order
     from ingot.agent.reporting.preview import path_reach
 
     console = stdout_console() if on_stdout else stderr_console()
@@ -315,5 +317,6 @@ def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
         display.show_evidence(console, proposal)
         if check:
             share = f"{check.ok_rows}/{check.rows} rows"
-            display.show_sample(console, share, path_reach(check.paths, Door("redacted")))
+            door = context.door(state["order"].source, spec_of_order(state["order"]))
+            display.show_sample(console, share, path_reach(check.paths, door))
             display.show_gates(console, gates_of_state(state))

@@ -77,6 +77,7 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
     """List the data sets before anything is done with them."""
     from ingot.agent.lake.file_scan import find_sets, list_files
     from ingot.agent.lake.run import LakeProgress
+    from ingot.agent.privacy import redact
     from ingot.converters.lake.survey import group_by_reason
     from ingot.converters.output.worker_pool import Workers
 
@@ -85,7 +86,8 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
         found = find_sets(
             order, listed, workers, lambda *counts: listen(LakeProgress("files", *counts))
         )
-    files, left_out = len(listed.entries), [(one.name, one.why) for one in found.all_left_out()]
+    left_out = [(redact(one.name), redact(one.why)) for one in found.all_left_out()]
+    files = len(listed.entries)
     sets: list[dict[str, Json]] = [
         {
             "name": one.name,

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from ingot.agent.privacy import Door
-from ingot.agent.proposing.llm.inventory import size_ladder
-from ingot.agent.proposing.llm.shown_files import (
+from ingot.agent.proposing.llm.data_block import (
     are_data_like_names,
     best_root,
     file_lines,
     look_at_files,
 )
+from ingot.agent.proposing.llm.inventory import size_ladder
 from ingot.converters.sources import open_source
 
 SIZE = size_ladder(small=False)[0]
