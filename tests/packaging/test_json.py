@@ -10,7 +10,6 @@ from tests.packaging.house import ROOT, modules
 # What the modules that name `Json` read or write; all other values are typed.
 JSON = {
     "values of raw rows, and records made of them": """
-       
         agent/judging/taken_texts
         converters/sources/side_files
         agent/judging/trial agent/lake/file_scan agent/privacy/door
