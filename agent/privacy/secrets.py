@@ -32,8 +32,8 @@ _STEMS = (
 )
 _NAME = rf"{_BOUNDARY}(?i:{_SECRET_NAMES})"
 _KEY = re.compile(rf"{_NAME}(?:[_-]?\d{{1,3}})?\Z")
-# Quotes, blanks and marks at the ends of a name; a placeholder there keeps its bracket.
-_AROUND = re.compile(r"^\W++|(?<![^\w\]])[^\w\]]++\Z")
+_AROUND = re.compile(r"^\W++|(?<!\W)\W++\Z")  # quotes, blanks and marks at the ends of a name
+_PLACEHOLDERS = ("[secret]", "[private key]")  # that read like a name
 _BETWEEN = re.compile(r"[\s.]++")
 _LONGEST_NAME = 40
 _UNSEEN = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
@@ -60,6 +60,8 @@ _ENDS = re.compile(r"[\n\r\"']")
 def is_secret_name(name: str) -> bool:
     """Whether values under this key are secrets whatever they look like."""
     tail = normalize("NFKC", name[-_LONGEST_NAME:].translate(_UNSEEN))
+    if tail.endswith(_PLACEHOLDERS):
+        return False
     return _KEY.search(_BETWEEN.sub("_", _AROUND.sub("", tail))) is not None
 
 
