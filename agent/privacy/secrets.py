@@ -60,7 +60,7 @@ _ENDS = re.compile(r"[\n\r\"']")
 def is_secret_name(name: str) -> bool:
     """Whether values under this key are secrets whatever they look like."""
     tail = normalize("NFKC", name[-_LONGEST_NAME:].translate(_UNSEEN))
-    if tail.endswith(_PLACEHOLDERS):
+    if any(one in tail for one in _PLACEHOLDERS):
         return False
     return _KEY.search(_BETWEEN.sub("_", _AROUND.sub("", tail))) is not None
 
