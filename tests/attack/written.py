@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from ingot.converters.errors import IngotError
 from tests.attack.kinds import Case, Kind, check_named, hold_result, run_ingot, sound_case
-from tests.attack.mutations import mutate_bytes, mutate_inside, mutate_rows
+from tests.attack.mutations import mutate_bytes, mutate_inside, mutate_json, mutate_rows
 from tests.attack.raw_data import COUNT, ROWS, lines, sentence
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -45,10 +45,14 @@ def check_commands(case: Case, *, commands: list[Command], hold: bool = True) ->
     return "whole" if not any(codes) else "error"
 
 
-def _make_tokens(folder: Path) -> None:
+def _make_token_input(folder: Path) -> None:
     (folder / "raw").mkdir()
     table = pa.table({"text": [sentence(number) for number in range(COUNT)]})
     pq.write_table(table, folder / "raw/a.parquet")
+
+
+def _make_tokens(folder: Path) -> None:
+    _make_token_input(folder)
     _made(folder, *_build(folder))
 
 
@@ -283,8 +287,9 @@ def _kind(
     **more: Any,
 ) -> Kind:
     check = more.pop("check", partial(check_commands, commands=list(commands)))
-    both = (mutate_bytes, mutate_inside)
-    return Kind(name=name, make=make, check=check, damaged=damaged, **{"mutations": both, **more})
+    all_ways = (mutate_bytes, mutate_inside, mutate_json)
+    more = {"mutations": all_ways, **more}
+    return Kind(name=name, make=make, check=check, damaged=damaged, **more)
 
 
 def written_kinds() -> list[Kind]:
@@ -292,7 +297,7 @@ def written_kinds() -> list[Kind]:
     checks = {"_check": 60, "_check_compressed": 20, "_check_converted": 10}
     return [
         _kind("tokens", _make_tokens, ("x.bin", "x.idx", "x.meta.json"), check=check_tokens),
-        _kind("token_input", _make_tokens, ("raw/*",), _build, weight=1),
+        _kind("token_input", _make_token_input, ("raw/*",), _build, weight=1),
         _kind(
             "tokenizer",
             _make_tokenizer,
