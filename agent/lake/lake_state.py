@@ -8,13 +8,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from sqlite3 import Connection, Error
+from sqlite3 import Connection
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ingot.converters.errors import OutputError, error_text
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.catalog import SetFacts
-from ingot.converters.output.sqlite_file import disk_full_hint, open_database
+from ingot.converters.output.sqlite_file import DATABASE_ERRORS, disk_full_hint, open_database
 
 FOLDER: Final = ".ingot-lake"
 _FILE: Final = "state.sqlite"
@@ -58,7 +58,7 @@ class LakeState:
                 with connection:
                     connection.executescript(_TABLES)
                     yield connection
-            except Error as error:
+            except DATABASE_ERRORS as error:
                 told = disk_full_hint(error) or self._hint
                 raise OutputError(str(self._file), f"cannot be used: {error}", told) from error
 

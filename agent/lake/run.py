@@ -38,7 +38,13 @@ from ingot.converters.lake.page import render_lake_page
 from ingot.converters.lake.record_hashes import ALL, HASHES_HEADER, WIDTH
 from ingot.converters.lake.survey import DataSet, Survey, group_by_reason
 from ingot.converters.output.commit import find_finished
-from ingot.converters.output.files import LockedError, output_errors, take_lock, write_file
+from ingot.converters.output.files import (
+    LockedError,
+    output_errors,
+    remove_unfinished,
+    take_lock,
+    write_file,
+)
 from ingot.converters.output.worker_pool import TaskFailure, Workers
 from ingot.converters.records.schema import json_line
 
@@ -273,6 +279,8 @@ def _lock_folder(order: LakeOrder) -> Iterator[None]:
         if (known := order.state.note(_ROOT, str)) not in (None, _lake_place(order)):
             problem = f"is the folder of another lake: {known}"
             raise OutputError(str(order.out), problem, "choose another folder for this one")
+        for one in (order.out, order.mappings):
+            remove_unfinished(one)
         yield
     finally:
         os.close(descriptor)

@@ -9,7 +9,7 @@ import re
 import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NotRequired, Self, TypedDict
 from uuid import uuid4
@@ -32,6 +32,7 @@ HINTS: Final = {
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 _RETRY_SECONDS: Final = 0.1
+_UNFINISHED: Final = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 # A link of this name may be somebody's trap: what it leads to would be overwritten.
 _LOCK_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _URL: Final = re.compile(r"(?:^|/)[A-Za-z][\w+.-]+:/")  # also as `Path` spells it: s3:/bucket
@@ -128,6 +129,9 @@ def whole_file(path: Path, *, exclusive: bool = True) -> Iterator[BinaryIO]:
         if exclusive and not _try_lock(stream.fileno()):
             problem = "another run is writing it"
             raise OutputError(str(path), problem, "wait for it or choose another file")
+        if not exclusive:
+            with suppress(OSError):  # a sign of life; it stands in nobody's way
+                _try_lock(stream.fileno())
         stream.truncate(0)
         try:
             yield stream
@@ -144,6 +148,14 @@ def write_file(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all, also after a power cut."""
     with whole_file(path, exclusive=False) as stream:
         stream.write(content)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Delete what killed processes left of files in a folder; one that is at work holds a lock."""
+    for path in folder.glob(".*.tmp"):
+        with suppress(OSError), path.open("rb") as stream:
+            if _UNFINISHED.fullmatch(path.name) and _try_lock(stream.fileno()):
+                path.unlink()
 
 
 class LockedError(Exception):

@@ -8,6 +8,8 @@ from pathlib import Path
 from ingot.converters.errors import OutputError
 
 _BUSY_S = 30.0
+# A damaged schema is quoted in SQLite's message, which Python then cannot decode.
+DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
 def open_database(file: Path) -> sqlite3.Connection:
@@ -20,23 +22,22 @@ def open_database(file: Path) -> sqlite3.Connection:
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
         file.chmod(0o600)
         return _configure(sqlite3.connect(file, timeout=_BUSY_S, check_same_thread=False))
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, *DATABASE_ERRORS) as error:
         raise database_error(file, error) from error
 
 
-def database_error(file: Path, error: OSError | sqlite3.Error) -> OutputError:
+def database_error(file: Path, error: OSError | sqlite3.Error | UnicodeDecodeError) -> OutputError:
     """The error in words, with what to do about it."""
     said = getattr(error, "strerror", None) or str(error)
     hint = disk_full_hint(error) or "set INGOT_HOME to a folder that you may write to"
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF in (
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-    ):
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    damages = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    if code in damages or isinstance(error, UnicodeDecodeError):
         hint = "the file is damaged: move it away and run again"
     return OutputError(str(file), f"cannot be used: {said}", hint)
 
 
-def disk_full_hint(error: OSError | sqlite3.Error) -> str:
+def disk_full_hint(error: OSError | sqlite3.Error | UnicodeDecodeError) -> str:
     """What to do where the disk is full, "" where it is not."""
     if isinstance(error, OSError):
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -50,7 +51,7 @@ def _configure(connection: sqlite3.Connection) -> sqlite3.Connection:
     try:
         _set_wal_mode(connection)
         connection.execute("PRAGMA secure_delete=ON")  # a forgotten run leaves no names behind
-    except sqlite3.Error:
+    except DATABASE_ERRORS:
         connection.close()
         raise
     return connection

@@ -60,6 +60,15 @@ def mutate_rows(data: bytes, dice: random.Random) -> bytes:
     return "".join(json.dumps(_strange(row, share, dice)) + "\n" for row in rows).encode()
 
 
+def mutate_json(data: bytes, dice: random.Random) -> bytes:
+    """Replace values and names in a document of JSON, which stays one; else bytes."""
+    try:
+        document = json.loads(data)
+    except ValueError:
+        return mutate_bytes(data, dice)
+    return json.dumps(_strange(document, dice.choice((0.001, 0.01, 0.05)), dice)).encode()
+
+
 def _strange(value: Any, share: float, dice: random.Random) -> Any:
     if dice.random() < share:
         return dice.choice(ODD_VALUES)

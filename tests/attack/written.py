@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from ingot.converters.errors import IngotError
 from tests.attack.kinds import Case, Kind, check_named, hold_result, run_ingot, sound_case
-from tests.attack.mutations import mutate_bytes, mutate_inside, mutate_rows
+from tests.attack.mutations import mutate_bytes, mutate_inside, mutate_json, mutate_rows
 from tests.attack.raw_data import COUNT, ROWS, lines, sentence
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -33,22 +33,48 @@ def _made(folder: Path, *words: str | Path) -> None:
     assert code in (0, 3), (words, said)
 
 
-def check_commands(case: Case, *, commands: list[Command], hold: bool = True) -> str:
+def _hold_records(folder: Path) -> None:
+    if (folder / "out/records").is_dir():
+        hold_result(folder / "out")
+
+
+def _hold_clicks(folder: Path) -> None:
+    """Every line of raw clicks is a row or a reject."""
+    manifest = json.loads((folder / "c/manifest.json").read_bytes())
+    rows, rejects = manifest["rows"], sum(manifest["rejects"].values())
+    if manifest["decision"] == "ctr":
+        assert rows.pop("read") == sum(rows.values()), rows
+        assert rows["rejected"] == rejects
+        return
+    texts = [path.read_bytes() for path in (folder / "raw").iterdir()]
+    lines = sum(len(text.removesuffix(b"\n").split(b"\n")) for text in texts if text)
+    assert rows + rejects == lines, (rows, rejects, lines)
+
+
+def check_commands(
+    case: Case,
+    *,
+    commands: list[Command],
+    hold: Callable[[Path], None] = _hold_records,
+) -> str:
     """Run one command over the folder, all of them where it is sound."""
     chosen = [case.dice.choice(commands)] if case.name else commands
     codes = [run_ingot(case, *command(case.folder))[0] for command in chosen]
-    out = case.folder / "out"
-    if hold and (out / "records").is_dir():
-        hold_result(out)
+    if not any(codes):
+        hold(case.folder)
     left = [path.name for path in case.folder.iterdir() if path.name.startswith(".")]
     assert not [name for name in left if ".ingot-stage" in name and codes[-1] == 0], left
     return "whole" if not any(codes) else "error"
 
 
-def _make_tokens(folder: Path) -> None:
+def _make_token_input(folder: Path) -> None:
     (folder / "raw").mkdir()
     table = pa.table({"text": [sentence(number) for number in range(COUNT)]})
     pq.write_table(table, folder / "raw/a.parquet")
+
+
+def _make_tokens(folder: Path) -> None:
+    _make_token_input(folder)
     _made(folder, *_build(folder))
 
 
@@ -282,9 +308,11 @@ def _kind(
     *commands: Command,
     **more: Any,
 ) -> Kind:
-    check = more.pop("check", partial(check_commands, commands=list(commands)))
-    both = (mutate_bytes, mutate_inside)
-    return Kind(name=name, make=make, check=check, damaged=damaged, **{"mutations": both, **more})
+    hold = _hold_clicks if commands in ((_preprocess,), (_build_ctr,)) else _hold_records
+    check = more.pop("check", partial(check_commands, commands=list(commands), hold=hold))
+    all_ways = (mutate_bytes, mutate_inside, mutate_json)
+    more = {"mutations": all_ways, **more}
+    return Kind(name=name, make=make, check=check, damaged=damaged, **more)
 
 
 def written_kinds() -> list[Kind]:
@@ -292,7 +320,7 @@ def written_kinds() -> list[Kind]:
     checks = {"_check": 60, "_check_compressed": 20, "_check_converted": 10}
     return [
         _kind("tokens", _make_tokens, ("x.bin", "x.idx", "x.meta.json"), check=check_tokens),
-        _kind("token_input", _make_tokens, ("raw/*",), _build, weight=1),
+        _kind("token_input", _make_token_input, ("raw/*",), _build, weight=1),
         _kind(
             "tokenizer",
             _make_tokenizer,
@@ -343,7 +371,7 @@ def written_kinds() -> list[Kind]:
             "result",
             _make_result,
             ("out/*", "out/records/*"),
-            check=partial(check_commands, commands=RESULT_COMMANDS, hold=False),
+            check=partial(check_commands, commands=RESULT_COMMANDS, hold=lambda _: None),
             weight=2,
         ),
         _kind("state", _make_state, ("home/*",), *STATE_COMMANDS, weight=1),

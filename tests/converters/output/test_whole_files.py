@@ -3,7 +3,7 @@
 import pytest
 
 from ingot.converters.errors import OutputError
-from ingot.converters.output.files import whole_file
+from ingot.converters.output.files import remove_unfinished, whole_file
 from ingot.converters.output.sqlite_file import open_database
 
 
@@ -34,6 +34,16 @@ def test_what_a_killed_process_left_is_taken_over(tmp_path):
         stream.write(b"new")
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_killed_processes_left_is_removed_and_nothing_else(tmp_path):
+    for name in (".a.json.0a9fbeba.tmp", ".a.json.tmp", "a.0a9fbeba.tmp"):
+        (tmp_path / name).write_bytes(b"half")
+    with whole_file(tmp_path / "b", exclusive=False) as stream:
+        stream.write(b"whole")
+        remove_unfinished(tmp_path)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {".a.json.tmp", "a.0a9fbeba.tmp", "b"}
 
 
 def test_two_do_not_write_one_file(tmp_path):
