@@ -28,6 +28,7 @@ from ingot.converters.mapping.columns.frame import (
     null_where,
 )
 from ingot.converters.mapping.columns.messages import compile_turns
+from ingot.converters.mapping.columns.projection import Projection, compile_projection
 from ingot.converters.mapping.columns.values import (
     Filter,
     Meta,
@@ -115,7 +116,7 @@ class ColumnExecutor:
             self._plan = _compile_plan(mapping, schema, defaults, self.stats)
         except NotColumnarError as reason:
             raise ValueError(f"not carried: {reason}") from reason
-        self._kind: RecordKind = "pt" if mapping.kind == "pt" else "sft"
+        self._kind: RecordKind = _kind_of(mapping)
 
     def batch(self, batch: Batch) -> UnifiedTable:
         """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
@@ -128,9 +129,7 @@ class ColumnExecutor:
         return self._by_columns(batch, table)
 
     def _by_rows(self, batch: Batch) -> UnifiedTable:
-        made = self._rows.batch(batch)
-        counts = {one.name: getattr(made, one.name) for one in fields(Outcome)}
-        return UnifiedTable(table=to_batch(made.records, self._kind, where=batch.file), **counts)
+        return _to_table(self._rows.batch(batch), self._kind, batch.file)
 
     def _by_columns(self, batch: Batch, table: pa.RecordBatch) -> UnifiedTable:
         plan, size = self._plan, table.num_rows
@@ -157,6 +156,15 @@ class ColumnExecutor:
         handed = _take_rows(batch, doubtful)
         rows = [batch.rows[place] for place in np.flatnonzero(good).tolist()]
         return _merge_results(unified, rows, handed, self._by_rows(handed))
+
+
+def _kind_of(mapping: Mapping) -> RecordKind:
+    return "pt" if mapping.kind == "pt" else "sft"
+
+
+def _to_table(made: UnifiedBatch, kind: RecordKind, file: str) -> UnifiedTable:
+    counts = {one.name: getattr(made, one.name) for one in fields(Outcome)}
+    return UnifiedTable(table=to_batch(made.records, kind, where=file), **counts)
 
 
 def _compile_plan(
@@ -275,8 +283,8 @@ def _take_rows(batch: Batch, places: Places) -> Batch:
 
 def _split_batch(batch: Batch) -> list[Batch]:
     """A batch in two; none where it is a single row. What could not be read comes last."""
-    size = len(batch.rows)
-    if size < 2 or batch.table is None:
+    size, table = len(batch.rows), batch.table
+    if size < 2:
         return []
     middle = size // 2
     return [
@@ -286,7 +294,7 @@ def _split_batch(batch: Batch) -> list[Batch]:
             values=batch.values[part],
             keys=None if batch.keys is None else batch.keys[part],
             bad=batch.bad if part.stop == size else (),
-            table=batch.table.slice(part.start, part.stop - part.start),
+            table=None if table is None else table.slice(part.start, part.stop - part.start),
         )
         for part in (slice(0, middle), slice(middle, size))
     ]
@@ -320,6 +328,12 @@ def _merge_results(
     return replace(both, table=table, rejects=[*rejects, *unreadable])
 
 
+# Rows of JSON are cut so far to find those that have no columns, and after so many batches in a row
+# with too many of them no more are looked for.
+_FEWEST_ROWS = 32
+_MOST_TRIES = 4
+
+
 class MappingExecutor:
     """Executes one mapping on batches of any kind; both executors give the same records."""
 
@@ -335,13 +349,42 @@ class MappingExecutor:
         self._source_name, self._language = source_name, language
         self._rows = RowExecutor(mapping, source_name=source_name, language=language)
         self.stats = self._rows.stats
-        self._columns = columns
+        self._columns, self._kind = columns, _kind_of(mapping)
         self._by_schema: dict[pa.Schema, ColumnExecutor | None] = {}
+        self._projection = _projection_of(mapping) if columns else None
+        self._tries = 0
 
     def batch(self, batch: Batch) -> UnifiedBatch | UnifiedTable:
         """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
-        by_columns = self._executor_for(batch.table.schema) if batch.table is not None else None
-        return self._rows.batch(batch) if by_columns is None else by_columns.batch(batch)
+        if batch.table is not None:
+            by_columns = self._executor_for(batch.table.schema)
+            return self._rows.batch(batch) if by_columns is None else by_columns.batch(batch)
+        if self._projection is None or batch.weights is not None or not batch.values:
+            return self._rows.batch(batch)
+        return self._project(batch, self._projection)
+
+    def _project(self, batch: Batch, projection: Projection) -> UnifiedBatch | UnifiedTable:
+        by_rows = 0
+
+        def convert(part: Batch) -> UnifiedTable:
+            nonlocal by_rows
+            try:
+                table = projection.table(part.values)
+            except NotColumnarError:
+                if len(part.rows) > _FEWEST_ROWS:
+                    return _join_results([convert(half) for half in _split_batch(part)])
+                table = None
+            by_columns = None if table is None else self._executor_for(table.schema)
+            if by_columns is None:
+                by_rows += len(part.rows)
+                return _to_table(self._rows.batch(part), self._kind, part.file)
+            return by_columns.batch(replace(part, table=table))
+
+        made = convert(batch)
+        self._tries = self._tries + 1 if by_rows * 2 > len(batch.rows) else 0
+        if self._tries == _MOST_TRIES:
+            self._projection = None
+        return made
 
     def _executor_for(self, schema: pa.Schema) -> ColumnExecutor | None:
         if schema not in self._by_schema:
@@ -358,3 +401,10 @@ class MappingExecutor:
                 else None
             )
         return self._by_schema[schema]
+
+
+def _projection_of(mapping: Mapping) -> Projection | None:
+    try:
+        return compile_projection(mapping)
+    except NotColumnarError:
+        return None

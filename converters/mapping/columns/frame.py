@@ -26,11 +26,18 @@ class NotColumnarError(Exception):
     """A mapping or schema that vectors do not execute, and why; stays inside this package."""
 
 
+PRESENT = "\0present"  # ends the name of a column of booleans: where the other exists
+
+
 class Step(NamedTuple):
-    """One step down in a schema: the child of a struct, or an element of a list."""
+    """One step down in a schema: the child of a struct, or an element of a list.
+
+    `present` is the child that says where it exists, None where it does everywhere.
+    """
 
     kind: Literal["field", "item"]
     place: int
+    present: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,7 +159,9 @@ def _locate_child(name: str, kind: pa.DataType, steps: list[Step]) -> pa.DataTyp
     names = field_names(kind)
     if name not in names:
         return None
-    steps.append(Step("field", names.index(name)))
+    present = f"{name}{PRESENT}"
+    there = names.index(present) if present in names else None
+    steps.append(Step("field", names.index(name), there))
     return kind.field(steps[-1].place).type
 
 
@@ -189,11 +198,10 @@ def follow_path(way: ColumnPath, frame: Frame) -> Column:
         return Column(pa.nulls(frame.size, pa.string()), np.zeros(frame.size, np.bool_))
     here, there = frame.values, None
     for step in way.steps:
+        reached = _present_mask(here, step.present)
         if isinstance(here, pa.RecordBatch):
             here = here.column(step.place)
-            continue
-        reached = valid_mask(here) if here.null_count else None
-        if step.kind == "field":
+        elif step.kind == "field":
             here = pc.struct_field(here, step.place)
         else:
             here, within = _list_items(here, step.place)
@@ -201,6 +209,17 @@ def follow_path(way: ColumnPath, frame: Frame) -> Column:
         if reached is not None:
             there = reached if there is None else there & reached
     return Column(here, there)
+
+
+def _present_mask(here: pa.Array | pa.RecordBatch, present: int | None) -> Mask | None:
+    """Where the next step can be taken; None where it can be everywhere."""
+    if isinstance(here, pa.RecordBatch):
+        return None if present is None else as_mask(here.column(present))
+    valid = valid_mask(here) if here.null_count else None
+    if present is None:
+        return valid
+    there = as_mask(pc.fill_null(pc.struct_field(here, present), False))
+    return there if valid is None else there & valid
 
 
 def valid_mask(array: pa.Array) -> Mask:

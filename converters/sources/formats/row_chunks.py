@@ -138,7 +138,7 @@ def _json_error_text(error: orjson.JSONDecodeError) -> str:
     return f"{error.msg} at character {error.pos}"
 
 
-BATCH_ROWS = 256
+BATCH_ROWS = 4096
 TABLE_ROWS = (
     1024  # of a batch with an Arrow form: whole columns cost little per row, much per batch
 )

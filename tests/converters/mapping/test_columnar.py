@@ -25,7 +25,7 @@ from ingot.converters.mapping.columns.executor import (
     why_not_columnar,
 )
 from ingot.converters.mapping.columns.frame import blank_mask
-from ingot.converters.mapping.rows.executor import RowExecutor
+from ingot.converters.mapping.rows.executor import RowExecutor, UnifiedBatch
 from ingot.converters.mapping.rows.values import is_blank
 from ingot.converters.records import writers
 from ingot.converters.records.schema import to_batch
@@ -297,6 +297,94 @@ def test_both_executors_have_one_meaning_in_many_more_cases(
     table: pa.RecordBatch, document: Document, lazy: bool
 ) -> None:
     same_by_both(table, document, lazy)
+
+
+# --- rows of JSON
+
+ODD = st.sampled_from([None, "text", 5, 0.5, True, [], {}, ["x"], {"a": "b"}, 2**70, {"lang": 1}])
+KINDS = (TEXTS, TEXTS, st.sampled_from([None, 0, 7, -3]), st.sampled_from([0.5, 1e22]), st.booleans())
+
+
+@st.composite
+def json_values(draw: st.DrawFn, size: int, odd: float) -> list[Any]:
+    """Values of one place: of one kind, now and then another one."""
+    kind = draw(st.sampled_from(KINDS))
+    return [draw(ODD) if draw(st.floats(0, 1)) < odd else draw(kind) for _ in range(size)]
+
+
+@st.composite
+def json_rows(draw: st.DrawFn) -> list[Any]:
+    """Rows whose places are of one kind but for a few, and in which some keys are missing."""
+    size = draw(st.sampled_from([6, 3, 1]))
+    odd, gone = draw(st.sampled_from([0.0, 0.0, 0.05])), draw(st.sampled_from([0.0, 0.0, 0.2]))
+
+    def rarely(share: float) -> bool:
+        return share > 0 and draw(st.floats(0, 1)) < share
+
+    def objects(columns: dict[str, list[Any]], count: int) -> list[Any]:
+        return [
+            {name: values[place] for name, values in columns.items() if not rarely(gone)}
+            for place in range(count)
+        ]
+
+    def lists(elements: list[Any], lengths: list[int]) -> list[Any]:
+        ends = np.cumsum([0, *lengths]).tolist()
+        return [elements[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+
+    lengths = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+    count = sum(lengths)
+    said = draw(st.lists(TEXTS, min_size=count, max_size=count))
+    roles = draw(st.lists(ROLE_TEXTS, min_size=count, max_size=count))
+    inner = {"x.y": draw(json_values(size, odd)), "lang": draw(json_values(size, odd))}
+    meta = {"lang": draw(json_values(size, odd)), "deep": objects(inner, size)}
+    columns = {name: draw(json_values(size, odd)) for name in ("a", "b", "c")}
+    columns["meta"] = [draw(ODD) if rarely(odd) else one for one in objects(meta, size)]
+    turns = objects({"from": roles, "value": said}, count)
+    columns["turns"] = lists([draw(ODD) if rarely(odd) else one for one in turns], lengths)
+    columns["texts"] = lists(said, lengths)
+    if draw(st.sampled_from([False] * 4 + [True])):
+        columns["meta.lang"] = draw(json_values(size, odd))
+    return [draw(ODD) if rarely(odd) else one for one in objects(columns, size)]
+
+
+def same_from_rows(rows: list[Any], document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of JSON give the same through columns and without them."""
+    mapping = bind(document)
+    batch = Batch(file="f.jsonl", rows=range(10, 10 + len(rows)), values=rows)
+    by_rows = MappingExecutor(mapping, source_name="set", language="xx", columns=False)
+    wanted = by_rows.batch(batch)
+    monkeypatch.setattr(executor, "_FEWEST_ROWS", 1)
+    by_columns = MappingExecutor(mapping, source_name="set", language="xx")
+    made = by_columns.batch(batch)
+    event(type(made).__name__)
+    assert isinstance(wanted, UnifiedBatch)
+    assert table_of(made, mapping.kind).equals(table_of(wanted, mapping.kind))
+    assert made.rejects == wanted.rejects
+    for count in ("converted", "rejected", "filtered", "ragged", "meta_failures", "written"):
+        assert getattr(made, count) == getattr(wanted, count), count
+    assert by_columns.stats.counts == by_rows.stats.counts
+
+
+def table_of(made: UnifiedBatch | UnifiedTable, kind: str) -> pa.RecordBatch:
+    if isinstance(made, UnifiedTable):
+        made.table.validate(full=True)
+        return made.table
+    return to_batch(made.records, "pt" if kind == "pt" else "sft", where="test")
+
+
+@settings(max_examples=150)
+@given(json_rows(), documents())
+def test_rows_of_json_mean_the_same_as_columns(rows: list[Any], document: Document) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        same_from_rows(rows, document, patch)
+
+
+@pytest.mark.long
+@settings(max_examples=4_000, derandomize=False, suppress_health_check=list(HealthCheck))
+@given(json_rows(), documents())
+def test_rows_of_json_mean_the_same_in_many_more_cases(rows: list[Any], document: Document) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        same_from_rows(rows, document, patch)
 
 
 # --- single facts

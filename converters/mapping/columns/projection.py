@@ -1,0 +1,145 @@
+"""Rows of JSON as Arrow columns: of each row only what a mapping looks at.
+
+What is missing is told from null by a column beside it (`PRESENT`), which stands only where some
+row has nothing. Values of several kinds in one place, and keys with dots that may stand for a path,
+have no columns: such rows are left to the row executor.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from ingot.converters.mapping.columns.frame import PRESENT, NotColumnarError
+from ingot.converters.mapping.language import Mapping
+from ingot.converters.mapping.path_uses import path_uses
+from ingot.converters.paths import Index, Key, Mark, Names, Path
+from ingot.converters.rows import Json
+
+
+@dataclass(kw_only=True, slots=True)
+class Projection:
+    """What a mapping looks at in a value: fields of an object, or elements of a list, or itself.
+
+    `dotted` are keys of the object that would be taken before a path of several names.
+    """
+
+    fields: dict[str, "Projection"] = field(default_factory=dict)
+    items: "Projection | None" = None
+    dotted: set[str] = field(default_factory=set)
+
+    def table(self, rows: Sequence[Json]) -> pa.RecordBatch:
+        """The columns of some rows. Raises NotColumnarError where they have none."""
+        arrays = self._field_arrays(rows)
+        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+    def _array(self, values: Sequence[Json]) -> pa.Array:
+        if self.fields:
+            return self._object_array(values)
+        return self._list_array(values) if self.items else _scalar_array(values)
+
+    def _object_array(self, values: Sequence[Json]) -> pa.Array:
+        null = np.fromiter((value is None for value in values), np.bool_, len(values))
+        if null.any():
+            values = [{} if value is None else value for value in values]
+        arrays = self._field_arrays(values)
+        mask = pa.array(null) if null.any() else None
+        return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=mask)
+
+    def _field_arrays(self, values: Sequence[Json]) -> dict[str, pa.Array]:
+        try:
+            return self._present_arrays(values)
+        except TypeError:  # no object
+            raise NotColumnarError("values of several kinds") from None
+
+    def _present_arrays(self, values: Sequence[Json]) -> dict[str, pa.Array]:
+        arrays = {}
+        for key in self.dotted:
+            if any(key in value for value in values):
+                raise NotColumnarError(f"the key {key}")
+        for name, inner in self.fields.items():
+            try:
+                found = [value[name] for value in values]
+            except KeyError:
+                if any(value.__class__ is not dict for value in values):
+                    raise NotColumnarError("values of several kinds") from None
+                found = [value.get(name) for value in values]
+                arrays[f"{name}{PRESENT}"] = pa.array([name in value for value in values])
+            arrays[name] = inner._array(found)
+        return arrays
+
+    def _list_array(self, values: Sequence[Json]) -> pa.Array:
+        if any(value.__class__ is not list and value is not None for value in values):
+            raise NotColumnarError("values of several kinds")
+        offsets = np.zeros(len(values) + 1, np.int32)
+        null = np.fromiter((value is None for value in values), np.bool_, len(values))
+        if null.any():
+            values = [[] if value is None else value for value in values]
+        np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=offsets[1:])
+        inner = self.items._array(list(chain.from_iterable(values)))
+        mask = pa.array(null) if null.any() else None
+        return pa.ListArray.from_arrays(pa.array(offsets), inner, mask=mask)
+
+
+def _scalar_array(values: Sequence[Json]) -> pa.Array:
+    try:
+        return pa.array(values, pa.string())
+    except pa.ArrowException:
+        pass
+    kinds = set(map(type, values)) - {type(None)}
+    kind = _SCALARS.get(kinds.pop()) if len(kinds) == 1 else None
+    if kind is None:
+        raise NotColumnarError("values of several kinds")
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, OverflowError):
+        raise NotColumnarError("integers beyond 64 bits") from None
+
+
+_SCALARS = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+
+
+def compile_projection(mapping: Mapping) -> Projection:
+    """What a mapping looks at. Raises NotColumnarError where its paths have no columns."""
+    whole = Projection()
+    for use in path_uses(mapping):
+        place = whole
+        for around in use.scope:
+            each = around if isinstance(around, tuple) else getattr(around, "each", None)
+            if each is None or len(each) > 1:
+                raise NotColumnarError(use.pointer)
+            for path in each:
+                place = _place_below(place, path)
+        if use.path.is_file:
+            place.dotted.add(use.path.text)
+        else:
+            _place_below(place, use.path)
+    if not whole.fields:
+        raise NotColumnarError("nothing is looked at")
+    _refuse_several_kinds(whole)
+    return whole
+
+
+def _place_below(place: Projection, path: Path) -> Projection:
+    for step in path.steps:
+        if isinstance(step, Index) or step == Mark("[*]"):
+            place.items = place.items or Projection()
+            place = place.items
+            continue
+        names = step.names if isinstance(step, Names) else (step.name,) if isinstance(step, Key) else ()
+        if not names:
+            raise NotColumnarError(path.text)
+        for number, name in enumerate(names):
+            ends = range(number + 2, len(names) + 1)
+            place.dotted |= {".".join(names[number:end]) for end in ends}
+            place = place.fields.setdefault(name, Projection())
+    return place
+
+
+def _refuse_several_kinds(place: Projection) -> None:
+    if (place.fields and place.items) or not place.dotted.isdisjoint(place.fields):
+        raise NotColumnarError("values of several kinds")
+    for inner in (*place.fields.values(), *([place.items] if place.items else [])):
+        _refuse_several_kinds(inner)
