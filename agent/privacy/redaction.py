@@ -230,10 +230,10 @@ _SCHEMA_TYPES = frozenset(("string", "integer", "number", "boolean", "array", "o
 def outer_name(value: dict[str, Json], name: str) -> str:
     """The name that counts inside an object as well, "" for most: `"password": {"value": "x"}`.
 
-    The JSON schema of a parameter `password` holds none.
+    The JSON schema of a parameter `password` holds none; what has a `value` is no schema.
     """
     kind = value.get("type")
-    schema = isinstance(kind, str) and kind in _SCHEMA_TYPES
+    schema = isinstance(kind, str) and kind in _SCHEMA_TYPES and "value" not in value
     return "" if schema or not (is_secret_name(name) or is_phone_name(name)) else name
 
 
