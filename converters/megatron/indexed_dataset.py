@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -73,26 +73,22 @@ class IndexCounts:
     tokens: int
 
 
-class NumberStretches(Protocol):
-    """A long list of integers in stretches that fit into memory; can be gone through repeatedly."""
-
-    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
-        """The numbers, stretch by stretch."""
-        ...
+# A long list of integers in stretches that fit into memory; every call begins anew.
+NumberStretches: TypeAlias = Callable[[], Iterator[npt.NDArray[Any]]]
 
 
 def write_index(
     path: Path, code: int, lengths: NumberStretches, document_sizes: NumberStretches
 ) -> IndexCounts:
     """Write a `.idx` and wait until it is on the disk; memory bounded by the stretches."""
-    sequences, documents = (sum(map(len, numbers)) for numbers in (lengths, document_sizes))
+    sequences, documents = (sum(map(len, numbers())) for numbers in (lengths, document_sizes))
     if _sum_numbers(document_sizes) != sequences:
         raise ConversionError(str(path), "the documents do not hold the sequences")
     width = np.dtype(DTYPES[code]).itemsize
     with path.open("wb") as file:
         file.write(MAGIC + INDEX_VERSION.to_bytes(8, "little") + code.to_bytes(1, "little"))
         file.write(sequences.to_bytes(8, "little") + (documents + 1).to_bytes(8, "little"))
-        file.writelines(some.astype("<i4").data for some in lengths)
+        file.writelines(some.astype("<i4").data for some in lengths())
         file.writelines(((ends - some) * width).data for some, ends in _running_sums(lengths))
         file.write(np.zeros(1, "<i8").data)
         file.writelines(ends.data for _, ends in _running_sums(document_sizes))
@@ -104,7 +100,7 @@ def write_index(
 def _running_sums(numbers: NumberStretches) -> Iterator[tuple[Lengths, Lengths]]:
     """Stretches as int64, and the sums of everything up to each number of them."""
     total = 0
-    for some in numbers:
+    for some in numbers():
         stretch = some.astype("<i8")
         ends = np.cumsum(stretch) + total
         total = int(ends[-1]) if len(ends) else total
@@ -112,7 +108,7 @@ def _running_sums(numbers: NumberStretches) -> Iterator[tuple[Lengths, Lengths]]
 
 
 def _sum_numbers(numbers: NumberStretches) -> int:
-    return sum(int(some.sum(dtype=np.int64)) for some in numbers)
+    return sum(int(some.sum(dtype=np.int64)) for some in numbers())
 
 
 class IndexedReader:

@@ -23,6 +23,7 @@ from ingot.converters.megatron.indexed_dataset import (
     IndexedDataSet,
     IndexedReader,
     IntegerArray,
+    NumberStretches,
     document_token_counts,
     dtype_code,
     number_stretches,
@@ -33,8 +34,6 @@ from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.tokenizer import TokenizerFile
-
-LengthStretches: TypeAlias = Callable[[], Iterator[npt.NDArray[Any]]]
 
 LENGTH_PERCENTILES: Final = (50, 90, 99)
 _DIGIT: Final = 16
@@ -64,7 +63,7 @@ class LengthFigures:
     bins: tuple[LengthBin, ...]  # powers of two, from the first to the last that is not empty
 
 
-def measure_lengths(lengths: LengthStretches) -> LengthFigures:
+def measure_lengths(lengths: NumberStretches) -> LengthFigures:
     """Figures of lengths."""
     count, total, least, most = 0, 0, 0, 0
     powers = np.zeros(_BITS + 1, np.int64)
@@ -88,7 +87,7 @@ def measure_lengths(lengths: LengthStretches) -> LengthFigures:
     )
 
 
-def _find_ranked(lengths: LengthStretches, rank: int, most: int) -> int:
+def _find_ranked(lengths: NumberStretches, rank: int, most: int) -> int:
     """The `rank`-th smallest length, from 1: one pass per digit, the highest first."""
     found = 0
     for shift in range(most.bit_length() // _DIGIT * _DIGIT, -1, -_DIGIT):

@@ -3,9 +3,9 @@
 Nothing is decoded and nothing is held: memory does not grow with the data sets.
 """
 
+import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,17 +28,6 @@ from ingot.converters.output.files import encode_json, hash_file, output_errors,
 from ingot.converters.rows import Json
 
 _SAME_FACTS: Final = ("kind", "eod_id", "bos", "eos", "tokenizer", "columns", "chat_template")
-
-
-@dataclass(frozen=True, slots=True)
-class _JoinedNumbers:
-    """Numbers of several indexes as one, in stretches, as often as wanted."""
-
-    readers: Sequence[IndexedReader]
-    part: Callable[[IndexedReader], Iterator[IntegerArray]]
-
-    def __iter__(self) -> Iterator[IntegerArray]:
-        return (some for reader in self.readers for some in self.part(reader))
 
 
 def merge_data_sets(prefixes: Sequence[Path], out: Path, *, overwrite: bool = False) -> IndexCounts:
@@ -126,11 +115,11 @@ def _stage_part(
     readers: Sequence[IndexedReader], prefixes: Sequence[Path], bin_path: Path, idx_path: Path
 ) -> IndexCounts:
     _copy_files([index_paths(prefix)[0] for prefix in prefixes], bin_path)
-    lengths = _JoinedNumbers(
-        readers, lambda reader: (some for _, some in number_stretches(reader.lengths))
-    )
     return write_index(
-        idx_path, dtype_code(readers[0]), lengths, _JoinedNumbers(readers, _document_sizes)
+        idx_path,
+        dtype_code(readers[0]),
+        lambda: (some for one in readers for _, some in number_stretches(one.lengths)),
+        lambda: itertools.chain.from_iterable(map(_document_sizes, readers)),
     )
 
 

@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NotRequired, TypedDict
 
@@ -287,20 +288,15 @@ def identity_difference(now: BuildIdentity, then: BuildIdentity) -> str:
 _COPY_BYTES: Final = 8 << 20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredNumbers:
-    """The numbers of one kind in all stretches, in the order of the units; see `Numbers`."""
-
-    base: Path
-    kind: str
-    stretches: tuple[LaneStretch, ...]
-
-    def __iter__(self) -> Iterator[np.ndarray[Any, np.dtype[np.int32]]]:
-        """The numbers as int32, block by block."""
-        for stretch in self.stretches:
-            start, end = stretch.spans[self.kind]
-            path = lane_file(self.base, stretch.lane, self.kind)
-            yield from (np.frombuffer(block, "<i4") for block in file_blocks(path, start, end))
+def _stored_numbers(
+    base: Path, stretches: Sequence[LaneStretch], kind: str
+) -> Iterator[np.ndarray[Any, np.dtype[np.int32]]]:
+    """The numbers of one kind in all stretches, in the order of the units, block by block."""
+    for stretch in stretches:
+        path = lane_file(base, stretch.lane, kind)
+        yield from (
+            np.frombuffer(block, "<i4") for block in file_blocks(path, *stretch.spans[kind])
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -342,7 +338,7 @@ def assemble(
     with output_errors(place.prefix):
         renames.append((_gather_file(place, stretches, "bin"), bin_path))
         lengths, documents = (
-            StoredNumbers(base=place.base, kind=kind, stretches=tuple(stretches))
+            partial(_stored_numbers, place.base, stretches, kind)
             for kind in ("lengths", "documents")
         )
         counts = write_index(place.file("idx"), WRITTEN_CODES[dtype], lengths, documents)
