@@ -2,7 +2,7 @@
 
 import codecs
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -23,6 +23,7 @@ from ingot.converters.megatron.text.documents import (
     NEW_DOCUMENT,
     NEW_SEQUENCE,
     SHARD_BYTES,
+    PendingShard,
     Shard,
     attach_rejects,
     reject_row,
@@ -46,36 +47,6 @@ if TYPE_CHECKING:
 TEMPLATE_REASON: Final = "template"
 # Kind, text, leading ids to be dropped, what of it is trained on.
 _ChatPiece: TypeAlias = tuple[int, str, int, tuple[TextSpan, ...]]
-
-
-@dataclass(slots=True)
-class _PendingShard:
-    """Conversations on their way into a shard."""
-
-    texts: list[str] = field(default_factory=list)
-    spans: list[tuple[TextSpan, ...]] = field(default_factory=list)
-    kinds: list[int] = field(default_factory=list)
-    skips: list[int] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    bytes: int = 0
-
-    def add(self, row: int, pieces: Iterable[_ChatPiece]) -> None:
-        for kind, text, skip, spans in pieces:
-            self.texts.append(text)
-            self.spans.append(spans)
-            self.kinds.append(kind)
-            self.skips.append(skip)
-            self.rows.append(row)
-            self.bytes += len(text)
-
-    def shard(self) -> Shard:
-        return Shard(
-            texts=pa.array(self.texts, pa.large_string()),
-            rows=np.array(self.rows, np.int64),
-            kinds=np.array(self.kinds, np.uint8) if any(self.kinds) else None,
-            skips=np.array(self.skips, np.int64) if any(self.skips) else None,
-            spans=tuple(self.spans),
-        )
 
 
 def _clip_spans(spans: Sequence[TextSpan], start: int, end: int) -> tuple[TextSpan, ...]:
@@ -154,7 +125,7 @@ class Preparer:
         names = ("short", "long", "truncated", "split", "rejected", "tools_unused")
         tally = dict.fromkeys(names, 0)
         rejects: list[Reject] = []
-        pending = _PendingShard()
+        pending = PendingShard()
         shards: list[Shard] = []
         for number, chat in enumerate(_read_conversations(rows), rows.first):
             try:
@@ -165,10 +136,11 @@ class Preparer:
                 continue
             offered = not isinstance(chat, str) and chat["tools"] is not None
             tally["tools_unused"] += offered and not template.takes_tools
-            pending.add(number, pieces)
+            for piece in pieces:
+                pending.add(number, *piece)
             if pending.bytes >= SHARD_BYTES // self.shards:
                 shards.append(pending.shard())
-                pending = _PendingShard()
+                pending = PendingShard()
         tally |= {"rows": rows.table.num_rows, "rejected": len(rejects)}
         yield Shard(tally=tally)
         yield from attach_rejects([*shards, pending.shard()], rejects)

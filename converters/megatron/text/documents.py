@@ -330,6 +330,40 @@ class Shard:
     row_group: int | None = None
 
 
+@dataclass(slots=True)
+class PendingShard:
+    """Texts on their way into a shard, some with what of them is trained on."""
+
+    texts: list[str] = field(default_factory=list)
+    spans: list[tuple[TextSpan, ...]] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    skips: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    bytes: int = 0
+
+    def add(
+        self, row: int, kind: int, text: str, skip: int, spans: tuple[TextSpan, ...] | None
+    ) -> None:
+        """Take the next text."""
+        self.texts.append(text)
+        self.kinds.append(kind)
+        self.skips.append(skip)
+        self.rows.append(row)
+        self.bytes += len(text)
+        if spans is not None:
+            self.spans.append(spans)
+
+    def shard(self) -> Shard:
+        """Return the shard."""
+        return Shard(
+            texts=pa.array(self.texts, pa.large_string()),
+            rows=np.array(self.rows, np.int64),
+            kinds=np.array(self.kinds, np.uint8) if any(self.kinds) else None,
+            skips=np.array(self.skips, np.int64) if any(self.skips) else None,
+            spans=tuple(self.spans) if self.spans else None,
+        )
+
+
 def slice_shards(
     texts: pa.LargeStringArray, rows: RowNumbers, kinds: TextKinds | None, parts: int
 ) -> Iterator[Shard]:
