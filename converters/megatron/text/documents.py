@@ -83,14 +83,13 @@ class ShapedDocuments:
     tally: dict[str, int] = field(default_factory=dict)
 
 
-def cast_ids(ids: Tokens, dtype: TokenDtype, where: str = "") -> Tokens:
+def cast_ids(ids: Tokens, dtype: TokenDtype) -> Tokens:
     """The ids in the type that is written."""
     kind = np.dtype(DTYPES[WRITTEN_CODES[dtype]])
     limit = np.iinfo(kind).max
     if len(ids) and int(ids.max()) > limit:
-        raise ConversionError(
-            where, f"id {int(ids.max())} does not fit {dtype} (up to {limit})", "use `dtype` u32"
-        )
+        problem = f"id {int(ids.max())} does not fit {dtype} (up to {limit})"
+        raise ConversionError("", problem, "use `dtype` u32")
     return ids.astype(kind, copy=False)
 
 
