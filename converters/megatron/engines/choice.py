@@ -8,7 +8,7 @@ import itertools
 import random
 import time
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -98,11 +98,8 @@ class _Selection:
         self._exact = open_reference(loaded, plain=plain, threads=threads)
 
     def reference(self) -> EngineChoice:
-        library = LIBRARIES[self._loaded.kind]
         name = "hf" if self._loaded.kind == "huggingface" else "sentencepiece"
-        return EngineChoice(
-            engine=name, version=installed_version(library) or "", plain=self._plain
-        )
+        return self._choice(name, LIBRARIES[self._loaded.kind])
 
     def report(self, choice: EngineChoice, why: str) -> EngineChoice:
         log_event(
@@ -126,7 +123,7 @@ class _Selection:
             raise ConversionError(f"`tok_engine` {fast.name}", str(error), hint) from error
         if not trusted:
             return self.report(self.reference(), f"{fast.name} is not trusted")
-        return self.report(self._choice(fast, {}), "asked for")
+        return self.report(self._choice(fast.name, fast.distribution), "asked for")
 
     def choose_fastest(self, engines: Sequence[FastEngine], total_bytes: int) -> EngineChoice:
         """The fastest exact engine, or the reference where the checks would not pay."""
@@ -168,7 +165,8 @@ class _Selection:
 
     def _check(self, engines: Sequence[RoutedEngine]) -> list[RoutedEngine]:
         """Return the engines to be trusted: those without a verdict are compared now."""
-        verdicts = {engine.name: self._recall(engine) for engine in engines}
+        cases = {engine.name: self._case(FAST_ENGINES[engine.name]) for engine in engines}
+        verdicts = {name: recall_verdict(case) for name, case in cases.items()}
         new = [engine for engine in engines if verdicts[engine.name] is None]
         started = time.monotonic()
         wrong: dict[str, str] = {}
@@ -186,9 +184,6 @@ class _Selection:
                 verdict = failed_verdict(wrong[engine.name])
             verdicts[engine.name] = self._keep(engine, verdict, time.monotonic() - started)
         return [engine for engine in engines if self._is_trusted(engine, verdicts[engine.name])]
-
-    def _recall(self, engine: RoutedEngine) -> Verdict | None:
-        return recall_verdict(self._case(FAST_ENGINES[engine.name]))
 
     def _is_trusted(self, engine: RoutedEngine, verdict: Verdict | None) -> bool:
         if verdict is not None and not verdict.passed:
@@ -233,15 +228,12 @@ class _Selection:
         best = max(rates, key=lambda name: rates[name])
         if best not in FAST_ENGINES:
             return self.report(replace(self.reference(), rates=rates), "no exact engine is faster")
-        return self.report(self._choice(FAST_ENGINES[best], rates), "fastest on this text")
+        choice = self._choice(best, FAST_ENGINES[best].distribution)
+        return self.report(replace(choice, rates=rates), "fastest on this text")
 
-    def _choice(self, fast: FastEngine, rates: Mapping[str, float]) -> EngineChoice:
-        return EngineChoice(
-            engine=fast.name,
-            version=installed_version(fast.distribution) or "",
-            plain=self._plain,
-            rates=rates,
-        )
+    def _choice(self, name: str, distribution: str) -> EngineChoice:
+        version = installed_version(distribution) or ""
+        return EngineChoice(engine=name, version=version, plain=self._plain)
 
 
 def _time_engine(

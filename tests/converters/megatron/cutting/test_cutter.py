@@ -402,7 +402,6 @@ def test_a_run_without_a_place_is_not_cut(run: str, held: Callable[[str], Tokeni
 
 def test_a_short_text_is_one_piece(held: Callable[[str], TokenizerFile]) -> None:
     pieces = pieces_of(Cutter(held("byte_level"), plain=False, limit=100), "two words")
-    assert pieces is not None
     assert [(piece.text, piece.start) for piece in pieces] == [("two words", 0)]
 
 
