@@ -281,18 +281,15 @@ class Lane:
                 self._files[kind].truncate(mark.ends[kind])
                 self._ends[kind] = mark.ends[kind]
 
-    def finish(self, unit: int, engine: str, facts: dict[str, int]) -> LaneStretch:
-        """Close a unit: what was appended since the last one is its own."""
-        return self._note(unit, engine, facts, None)
-
     def fail(self, unit: int, problem: str, facts: dict[str, int]) -> LaneStretch:
         """Close a unit whose file cannot be read: it gives nothing."""
         self.rollback()
-        return self._note(unit, "", facts, problem)
+        return self.finish(unit, "", facts, problem)
 
-    def _note(
-        self, unit: int, engine: str, facts: dict[str, int], failed: str | None
+    def finish(
+        self, unit: int, engine: str, facts: dict[str, int], failed: str | None = None
     ) -> LaneStretch:
+        """Close a unit: what was appended since the last one is its own."""
         for kind in LANE_FILES:
             self._files[kind].flush()
         stretch = LaneStretch(

@@ -35,7 +35,6 @@ from ingot.converters.json_yaml import decode, encode, find_json
 from ingot.converters.megatron.indexed_dataset import (
     MASK_CODE,
     WRITTEN_CODES,
-    IndexCounts,
     TokenDtype,
     index_paths,
     mask_prefix,
@@ -299,14 +298,6 @@ def _stored_numbers(
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Assembly:
-    """What is ready to take its names."""
-
-    renames: tuple[tuple[Path, Path], ...]  # files and their names, the `.idx` last
-    counts: IndexCounts
-
-
 def finished_units(base: Path) -> dict[int, LaneStretch]:
     """All units that are finished in any lane."""
     return {
@@ -331,8 +322,12 @@ def assemble(
     *,
     masks: bool,
     rejects: Path,
-) -> Assembly:
-    """Bring the stretches of the lanes together; everything is on the disk afterwards."""
+) -> list[tuple[Path, Path]]:
+    """Bring the stretches of the lanes together; everything is on the disk afterwards.
+
+    Returns:
+        Files and the names that they are to take, the `.idx` last.
+    """
     bin_path, idx_path, _ = index_paths(place.prefix)
     renames = []
     with output_errors(place.prefix):
@@ -341,7 +336,7 @@ def assemble(
             partial(_stored_numbers, place.base, stretches, kind)
             for kind in ("lengths", "documents")
         )
-        counts = write_index(place.file("idx"), WRITTEN_CODES[dtype], lengths, documents)
+        write_index(place.file("idx"), WRITTEN_CODES[dtype], lengths, documents)
         if masks:
             mask_bin, mask_idx, _ = index_paths(mask_prefix(place.prefix))
             renames.append((_gather_file(place, stretches, "mask"), mask_bin))
@@ -349,12 +344,12 @@ def assemble(
             renames.append((place.file("mask_idx"), mask_idx))
         if any(_span_size(stretch, "rejects") for stretch in stretches):
             renames.append((_gather_file(place, stretches, "rejects"), rejects))
-    return Assembly(renames=(*renames, (place.file("idx"), idx_path)), counts=counts)
+    return [*renames, (place.file("idx"), idx_path)]
 
 
 def commit_data_set(
     place: Staging,
-    assembled: Assembly,
+    renames: Sequence[tuple[Path, Path]],
     *,
     meta: Mapping[str, object],
     run: RunFacts,
@@ -362,7 +357,7 @@ def commit_data_set(
 ) -> None:
     """Write the two documents, then give everything its name."""
     _, idx_path, meta_path = index_paths(place.prefix)
-    *first, last = assembled.renames
+    *first, last = renames
     with output_errors(place.prefix):
         for kind, document in (("meta", meta), ("run", run)):
             # As it is, for the order of the files is part of what was built.
