@@ -326,9 +326,8 @@ def _file_sources(path: Path) -> tuple[TemplateSources, dict[str, Json]]:
     except (ValueError, RecursionError) as error:
         raise ConversionError(str(path), f"not JSON: {error}", _HINT) from error
     stated = config.get("chat_template") if isinstance(config, dict) else None
-    sources = _select_templates([{"name": "default", "template": stated}])
-    if isinstance(stated, list):
-        sources = _select_templates(stated)
+    named = stated if isinstance(stated, list) else [{"name": "default", "template": stated}]
+    sources = _select_templates(named)
     if "default" not in sources:
         raise ConversionError(str(path), "holds no chat_template", _HINT)
     return sources, config
@@ -381,7 +380,7 @@ def _search_spans(render: _Rendering, text: str, chat: SearchedChat) -> tuple[Te
         spans = _generation_spans(render, text, chat)
         rest = [i for i in rest if chat.messages[i]["role"] != "assistant"]
     prompts = "add_generation_prompt" in render.program.names
-    others = SearchedChat(messages=chat.messages, trained=rest, named=chat.named)
+    others = replace(chat, trained=rest)
     found = find_spans(render, text, others, prompts=prompts, without_eos=render.without_eos)
     return tuple(sorted([*spans, *found], key=lambda span: (span.start, span.end)))
 

@@ -21,7 +21,6 @@ from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.indexed_dataset import (
     INDEX_VERSION,
     IndexedDataSet,
-    IndexedReader,
     IntegerArray,
     NumberStretches,
     document_token_counts,
@@ -172,17 +171,13 @@ def _split_fragments(
     start, end = span
     tokens, width = data.tokens, data.tokens.dtype.itemsize
     while start < end:
-        sequence = _sequence_at(tokens, start * width)
+        # The last that begins at or before it; those before that one at the same byte are empty.
+        sequence = bisect_right(tokens.offsets, start * width) - 1
         ends = min(end, (int(tokens.offsets[sequence]) // width) + int(tokens.lengths[sequence]))
         for low, high, trained in _training_runs(data, start, ends):
             text = reads(tokens.tokens[low:high].tolist())
             yield TextFragment(sequence=sequence - first, text=text, trained=trained)
         start = ends
-
-
-def _sequence_at(tokens: IndexedReader, offset: int) -> int:
-    """The last sequence that begins at or before a byte; those before it at that byte are empty."""
-    return bisect_right(tokens.offsets, offset) - 1
 
 
 def _training_runs(
@@ -372,10 +367,9 @@ def _scan_eod(data: IndexedDataSet, scanned: int, loaded: "TokenizerFile | None"
 def _guess_eod(loaded: "TokenizerFile") -> int | None:
     from ingot.converters.megatron.tokenizer import find_eod
 
-    try:
+    with contextlib.suppress(ConversionError):
         return find_eod(loaded)
-    except ConversionError:
-        return None
+    return None
 
 
 def _count_equal(numbers: IntegerArray, wanted: int) -> int:
