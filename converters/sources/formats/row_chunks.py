@@ -4,7 +4,7 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -211,9 +211,9 @@ def parse_row(row: bytes | None) -> tuple[Json, int]:
 
 
 def to_batches(
-    name: str, stretches: Iterator[RowChunk], fields: Sequence[str] = (), rows: int = BATCH_ROWS
+    name: str, stretches: Iterator[RowChunk], fields: Sequence[str] = ()
 ) -> Iterator[Batch]:
-    """Number the rows of a file from 0 and give them as batches of at most `rows` rows.
+    """Number the rows of a file from 0 and give them as batches of at most BATCH_ROWS.
 
     Stretches of a columnar file may have up to TABLE_ROWS, as their reader has cut them.
     `fields` are the paths of strings that hold JSON; they are parsed, and a row whose text does not
@@ -221,12 +221,11 @@ def to_batches(
     """
     first = 0
     for stretch in stretches:
-        most = rows if stretch.table is None else max(rows, TABLE_ROWS)
+        most = BATCH_ROWS if stretch.table is None else TABLE_ROWS
         for start in range(0, len(stretch.values), most):
             part = _slice_chunk(stretch, start, start + most)
-            yield _number_batch(
-                name, first + start, _parse_chunk_fields(part, fields) if fields else part
-            )
+            part = _parse_chunk_fields(part, fields) if fields else part
+            yield _number_batch(name, first + start, part)
         first += len(stretch.values)
 
 
@@ -271,13 +270,7 @@ def _number_batch(name: str, first: int, part: RowChunk) -> Batch:
 
 def to_bad_row(row: int, broken: BrokenRow) -> BadRow:
     """The public form of a broken row at its place."""
-    return BadRow(
-        row=row,
-        detail=broken.detail,
-        found=broken.found,
-        reason=broken.reason,
-        path=broken.path,
-    )
+    return BadRow(row=row, **asdict(broken))
 
 
 def _parse_chunk_fields(part: RowChunk, fields: Sequence[str]) -> RowChunk:
