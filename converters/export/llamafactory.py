@@ -104,22 +104,16 @@ TRAINER: Final = layout.Trainer(
         layout.TrainingMode(
             name="assistant",
             settings={"mask_history": False, "train_on_prompt": False},
-            schema=layout.RECORD_ROWS,
-            row=layout.record_row,
             trains=layout.assistant_mask,
         ),
         layout.TrainingMode(
             name="last",
             settings={"mask_history": True, "train_on_prompt": False},
-            schema=layout.RECORD_ROWS,
-            row=layout.record_row,
             trains=_last_turn_mask,
         ),
         layout.TrainingMode(
             name="everything",
             settings={"mask_history": False, "train_on_prompt": True},
-            schema=layout.RECORD_ROWS,
-            row=layout.record_row,
             trains=layout.full_mask,
             trains_tools=True,
         ),
