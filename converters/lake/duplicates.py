@@ -35,7 +35,6 @@ from ingot.converters.lake.record_hashes import (
     WIDTH,
     Hashes,
     hash_heads,
-    hash_tails,
     write_header,
 )
 from ingot.converters.output.files import encode_json, output_errors, whole_file, write_file
@@ -192,7 +191,7 @@ class _Search:
         for start in range(0, len(hashed), BLOCK):
             block = _read_hashes(hashed, start, min(BLOCK, len(hashed) - start))
             entries = np.empty(len(block), ENTRY)
-            entries["begin"], entries["end"] = hash_heads(block), hash_tails(block)
+            entries["begin"], entries["end"] = hash_heads(block), hash_heads(block, 8)
             entries["at"] = np.arange(first + start, first + start + len(block))
             entries["count"] = 1
             yield self._once(entries)
