@@ -95,7 +95,6 @@ def check_mapping(
     *,
     source_name: str,
     language: str | None = None,
-    min_coverage: float = MIN_COVERAGE,
     show: int = 3,
 ) -> CheckReport:
     """Run a mapping on a sample."""
@@ -129,7 +128,7 @@ def check_mapping(
     problems = [
         *unresolved_problems(mapping, nodes),
         *_reject_problems(rejects, tuple(path_uses(mapping))),
-        *_outcome_problems(len(records), failures, coverage, min_coverage),
+        *_outcome_problems(len(records), failures, coverage),
         *_side_problems(mapping),
         *_training_problems(content),
         *_reading_problems(unreadable, len(nodes)),
@@ -372,12 +371,10 @@ def _use_pointer(reason: str, path: str | None, used: Sequence[PathUse]) -> str:
     return next(iter([*(mapped if reason == "unmapped_value" else []), *named, *ending]), "")
 
 
-def _outcome_problems(
-    records: int, failures: Counter[str], coverage: float, min_coverage: float
-) -> Iterator[Problem]:
+def _outcome_problems(records: int, failures: Counter[str], coverage: float) -> Iterator[Problem]:
     said = ", ".join(f"{reason} {count}" for reason, count in failures.most_common())
-    if coverage < min_coverage:
-        expected = f"coverage of at least {min_coverage:.0%}"
+    if coverage < MIN_COVERAGE:
+        expected = f"coverage of at least {MIN_COVERAGE:.0%}"
         yield Problem("", "coverage", expected, f"{coverage:.1%} ({said})")
     if not records and failures:
         yield Problem("", "no_records", "at least one record", said)
