@@ -84,13 +84,17 @@ def lake_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
     `adds_up`: of every data set the rows read are the converted, rejected and filtered ones.
     """
     done = [one for one in sets if one.status == "converted"]
+    statuses = Counter(one.status for one in sets)
     rows = {name: sum(one.rows.get(name, 0) for one in done) for name in _ROWS}
     tokenized = [one.tokens for one in done if one.tokens is not None]
     return {
         "sets": len(sets),
-        "statuses": _status_counts(sets),
+        "statuses": {status: statuses[status] for status in STATUSES if statuses[status]},
         "rows": rows,
-        "adds_up": all(_adds_up(one.rows) for one in done),
+        "adds_up": all(
+            one.rows.get("read", 0) == sum(one.rows.get(name, 0) for name in _ROWS[1:])
+            for one in done
+        ),
         "records": sum(one.figures.records for one in done),
         "characters": sum(one.figures.characters for one in done),
         "tokens": sum(tokenized) if tokenized else None,
@@ -103,15 +107,6 @@ def lake_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
         "spent": _spending_totals(sets),
         "bytes": sum(one.bytes for one in sets),
     }
-
-
-def _adds_up(rows: Mapping[str, int]) -> bool:
-    return rows.get("read", 0) == sum(rows.get(name, 0) for name in _ROWS[1:])
-
-
-def _status_counts(sets: Sequence[SetFacts]) -> dict[str, int]:
-    counts = Counter(one.status for one in sets)
-    return {status: counts[status] for status in STATUSES if counts[status]}
 
 
 def _sum_counts(counts: Iterable[Mapping[str, int]]) -> Counter[str]:

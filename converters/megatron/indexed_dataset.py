@@ -131,7 +131,7 @@ class IndexedReader:
         self.dtype, sequences, indices = self._header(index[:HEADER_BYTES].tobytes())
         ends = list(accumulate((HEADER_BYTES, 4 * sequences, 8 * sequences, 8 * indices)))
         if len(index) < ends[-1]:
-            raise self._broken(f"{len(index)} bytes, {ends[-1]} expected")
+            raise _index_error(self._idx_path, f"{len(index)} bytes, {ends[-1]} expected")
         self.lengths = index[ends[0] : ends[1]].view("<i4")
         self.offsets = index[ends[1] : ends[2]].view("<i8")
         self.document_indices = index[ends[2] : ends[3]].view("<i8")
@@ -140,9 +140,9 @@ class IndexedReader:
     def _header(self, header: bytes) -> tuple[np.dtype[Any], int, int]:
         version = int.from_bytes(header[9:17], "little")
         if len(header) < HEADER_BYTES or not header.startswith(MAGIC) or version != INDEX_VERSION:
-            raise self._broken("not a Megatron index of version 1")
+            raise _index_error(self._idx_path, "not a Megatron index of version 1")
         if header[17] not in DTYPES:
-            raise self._broken(f"unknown dtype code {header[17]}")
+            raise _index_error(self._idx_path, f"unknown dtype code {header[17]}")
         sequences, indices = (int.from_bytes(header[i : i + 8], "little") for i in (18, 26))
         return np.dtype(DTYPES[header[17]]), sequences, indices
 
@@ -150,13 +150,12 @@ class IndexedReader:
         data = _map_file(self._bin_path)
         expected = int(self.lengths.sum(dtype=np.int64)) * self.dtype.itemsize
         if len(data) != expected:
-            raise self._broken(f"{self._bin_path.name} has {len(data)} bytes, {expected} expected")
+            raise _index_error(
+                self._idx_path, f"{self._bin_path.name} has {len(data)} bytes, {expected} expected"
+            )
         if not len(self.document_indices) or self.document_indices[-1] != len(self.lengths):
-            raise self._broken("the documents do not end with the last sequence")
+            raise _index_error(self._idx_path, "the documents do not end with the last sequence")
         return data.view(self.dtype)
-
-    def _broken(self, problem: str) -> ConversionError:
-        return ConversionError(str(self._idx_path), problem, "build the tokens again")
 
     def __len__(self) -> int:
         """Number of sequences."""

@@ -40,6 +40,7 @@ from ingot.converters.megatron.engines.fast_engines import (
 )
 from ingot.converters.megatron.engines.guard import RoutedEngine, make_routing_rules
 from ingot.converters.megatron.metrics.messages import Monitor, log_event
+from ingot.converters.megatron.options import Level
 from ingot.converters.megatron.tokenizer import TokenizerFile
 from ingot.converters.megatron.tokenizer_files import load_huggingface, load_sentencepiece
 
@@ -101,11 +102,12 @@ class _Selection:
         name = "hf" if self._loaded.kind == "huggingface" else "sentencepiece"
         return self._choice(name, LIBRARIES[self._loaded.kind])
 
+    def _log(self, level: Level, event: str, **fields: object) -> None:
+        log_event(self._monitor, level, "tokenizer", event, **fields)
+
     def report(self, choice: EngineChoice, why: str) -> EngineChoice:
-        log_event(
-            self._monitor,
+        self._log(
             "info",
-            "tokenizer",
             "engine_chosen",
             engine=choice.engine,
             version=choice.version,
@@ -140,9 +142,7 @@ class _Selection:
         return make_verdict_case(fast, self._loaded, plain=self._plain)
 
     def _refuse(self, fast: FastEngine, why: str) -> None:
-        log_event(
-            self._monitor, "warn", "tokenizer", "engine_not_offered", engine=fast.name, why=why
-        )
+        self._log("warn", "engine_not_offered", engine=fast.name, why=why)
 
     def _open(self, engines: Sequence[FastEngine], *, must: bool) -> list[RoutedEngine]:
         """Open the engines whose versions are proved; with `must` an error is the caller's."""
@@ -193,10 +193,8 @@ class _Selection:
 
     def _keep(self, engine: RoutedEngine, verdict: Verdict, seconds: float) -> Verdict:
         keep_verdict(self._case(FAST_ENGINES[engine.name]), verdict)
-        log_event(
-            self._monitor,
+        self._log(
             "info",
-            "tokenizer",
             "engine_examined",
             engine=engine.name,
             passed=verdict.passed,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ingot.converters.megatron.text.pre_tokenization import (
     METASPACE,
@@ -190,12 +190,6 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 _CACHE: Final = 1 << 16
 
 
-class _DescribedPart(Protocol):
-    """A part of a tokenizer, which the library can describe as JSON."""
-
-    def __getstate__(self) -> bytes: ...
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CutRules:
     """Where texts may be cut."""
@@ -275,7 +269,7 @@ def _combine_rules(
     return possible, safe
 
 
-def _describe_part(part: _DescribedPart | None) -> dict[str, Any] | None:
+def _describe_part(part: Any) -> dict[str, Any] | None:  # noqa: ANN401
     """The description of a normalizer or pre-tokenizer, in the library's present spelling."""
     state: dict[str, Any] | None = None if part is None else json.loads(part.__getstate__())
     return state

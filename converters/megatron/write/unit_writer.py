@@ -370,13 +370,11 @@ class UnitWriter:
             self._reject([self._refused])
             self._facts["rejected"] += 1
         else:
-            self._closed(document.close())
-
-    def _closed(self, done: ShapedDocuments | Counter[str]) -> None:
-        if isinstance(done, ShapedDocuments):
-            self._documents(done)
-        else:
-            self._facts.update(done)
+            done = document.close()
+            if isinstance(done, ShapedDocuments):
+                self._documents(done)
+            else:
+                self._facts.update(done)
 
     def finish(self, unit: int) -> LaneStretch:
         """Close the unit."""

@@ -92,7 +92,7 @@ def parse_counted(data: bytes) -> tuple[Json, int]:
     try:
         value, count = load_json(data)
     except orjson.JSONDecodeError as error:
-        raise JsonTextError(_json_error_text(error)) from error
+        raise JsonTextError(f"{error.msg} at character {error.pos}") from error
     if may_be_deep(data) and _is_deep(value):
         raise JsonTextError(f"nested more than {MAX_DEPTH} levels deep")
     if has_long_digits(data) and _LONG_NUMBER.search(data):
@@ -132,10 +132,6 @@ def _parse_exactly(data: bytes) -> Json:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise JsonTextError(str(error).partition(";")[0]) from error
-
-
-def _json_error_text(error: orjson.JSONDecodeError) -> str:
-    return f"{error.msg} at character {error.pos}"
 
 
 BATCH_ROWS = 256
