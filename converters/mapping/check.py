@@ -120,7 +120,7 @@ def check_mapping(
             if unified.records:
                 examples.append((one.values[0], unified.records[0]))
     failures = Counter(reject.reason for reject in rejects)
-    unreadable = len(sample.bad)
+    unreadable, nulls = len(sample.bad), sample.non_finite
     coverage = _coverage(len(records), failures, unreadable)
     content = count_content(records)
     roles = list(_role_values(mapping, nodes))
@@ -147,7 +147,7 @@ def check_mapping(
         dropped=dropped[True],
         others=tuple(_other_values(roles)),
         problems=tuple(problems),
-        warnings=(*mapping.warnings, *_reading_warnings(sample)),
+        warnings=(*mapping.warnings, *([non_finite_text(nulls)] if nulls else [])),
         loss=measure_loss(
             dict(Counter(batch.file for batch in batches for _ in batch.rows)),
             by_file,
@@ -188,11 +188,6 @@ def _single_rows(batch: Batch) -> Iterator[Batch]:
         )
     if batch.bad:
         yield Batch(file=batch.file, rows=[], values=[], bad=batch.bad)
-
-
-def _reading_warnings(sample: Sample) -> Iterator[str]:
-    if found := sample.non_finite:
-        yield non_finite_text(found)
 
 
 def _coverage(records: int, failures: Counter[str], unreadable: int) -> float:
