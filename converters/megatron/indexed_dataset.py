@@ -216,6 +216,12 @@ class IndexedDataSet:
         options = self.meta.get("options")
         return bool(isinstance(options, dict) and options.get("pack"))
 
+    @property
+    def tokenizer(self) -> dict[str, Json]:
+        """What its facts say of the tokenizer; {} where they say nothing."""
+        facts = self.meta.get("tokenizer")
+        return facts if isinstance(facts, dict) else {}
+
 
 def mask_prefix(prefix: Path) -> Path:
     """Where the loss masks of a data set lie."""

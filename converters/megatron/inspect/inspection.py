@@ -304,15 +304,13 @@ def _open_tokenizer(
     """The tokenizer, and what is to be said about it."""
     from ingot.converters.megatron.tokenizer import load_tokenizer
 
-    facts = data.meta.get("tokenizer")
-    facts = facts if isinstance(facts, dict) else {}
-    stated = facts.get("sha256")
+    stated = data.tokenizer.get("sha256")
     if given:
         loaded = load_tokenizer(given)
         if stated in (None, loaded.sha256):
             return loaded, []
         return loaded, [f"{given} is not the tokenizer that the data set was built with"]
-    named = str(facts.get("file") or "")
+    named = str(data.tokenizer.get("file") or "")
     for place in (named, str(data.prefix.parent / named)):
         if named and _is_local(place):
             with contextlib.suppress(ConversionError):

@@ -81,7 +81,7 @@ def _check_fits(first: IndexedDataSet, other: IndexedDataSet) -> None:
         has, lacks = (first, other) if first.masks else (other, first)
         problem = f"no loss masks, and {has.prefix} has some"
         raise ConversionError(str(lacks.prefix), problem, "merge data sets of one kind")
-    hashes = [_tokenizer_hash(first), _tokenizer_hash(other)]
+    hashes = [one.tokenizer.get("sha256") for one in (first, other)]
     if None not in hashes and hashes[0] != hashes[1]:
         raise ConversionError(where, f"built with another tokenizer {like}")
     if other.packed != first.packed:
@@ -90,11 +90,6 @@ def _check_fits(first: IndexedDataSet, other: IndexedDataSet) -> None:
     if idx_path.stat().st_size != index_bytes(other.tokens):
         problem = "more behind the documents (a multimodal data set has modes there)"
         raise ConversionError(str(idx_path), problem, "merge it with Megatron's own tool")
-
-
-def _tokenizer_hash(data: IndexedDataSet) -> Json:
-    facts = data.meta.get("tokenizer")
-    return facts.get("sha256") if isinstance(facts, dict) else None
 
 
 def _stage_result(sets: Sequence[IndexedDataSet], staged: Sequence[Path]) -> IndexCounts:

@@ -357,8 +357,7 @@ def _check_facts(meta: dict[str, Any]) -> None:
 
 
 def _check_tokenizer(data: IndexedDataSet, loaded: "TokenizerFile") -> None:
-    facts = data.meta.get("tokenizer")
-    stated = facts.get("sha256") if isinstance(facts, dict) else None
+    stated = data.tokenizer.get("sha256")
     if stated not in (None, loaded.sha256):
         problem = f"built with another tokenizer than {loaded.given}"
         raise ConversionError(str(data.prefix), problem, f"name the one with sha256 {stated}")

@@ -135,9 +135,7 @@ def _parse_exactly(data: bytes) -> Json:
 
 
 BATCH_ROWS = 256
-TABLE_ROWS = (
-    1024  # of a batch with an Arrow form: whole columns cost little per row, much per batch
-)
+TABLE_ROWS = 1024  # of a batch with an Arrow form: columns cost little per row, much per batch
 MAX_ROW_BYTES = 256 << 20  # a larger row is refused: memory stays bounded whatever the file holds
 EXCERPT_CHARACTERS = 200  # characters of a broken row that are shown
 
