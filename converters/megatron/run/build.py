@@ -185,13 +185,46 @@ def build(
         OutputError: another data set is there; what is unfinished differs; it cannot be written.
     """
     options, work = options or BuildOptions(), work or WorkOptions()
+    beside = beside or SideFiles()
     if not files:
         raise ConversionError(str(prefix), "no file to tokenize", "name at least one")
     twice = [name for name, count in Counter(file.name for file in files).items() if count > 1]
     if twice:
         raise ConversionError(twice[0], "two inputs have this name", "give them names of their own")
-    made = _Build.prepare_build(
-        files, tokenizer, prefix, options, work, beside or SideFiles(), monitor
+    loaded = load_tokenizer(tokenizer)
+    check = check_special(
+        loaded,
+        options.special_tokens_json,
+        strict=options.strict_special_ids,
+        bos_id=options.bos_id,
+        eos_id=options.eos_id,
+    )
+    for event, fields in check.warnings():
+        log_event(monitor, "warn", "tokenizer", event, **fields)
+    layout = find_layout(files, options.text_cols)
+    recipe = make_recipe(loaded, options, layout)
+    log_event(
+        monitor,
+        "info",
+        "pipeline",
+        "checked",
+        tokenizer=loaded.given,
+        vocabulary=loaded.vocabulary,
+        dtype=recipe.rules.dtype,
+        input=layout.kind,
+        columns=list(layout.columns),
+        eod_id=recipe.rules.eod,
+    )
+    asked = options.special_tokens_json is not None
+    made = _Build(
+        files=files,
+        recipe=recipe,
+        prefix=prefix,
+        work=work,
+        check=check.to_document() if asked else {},
+        rejects=beside.rejects or prefix.with_name(f"{prefix.name}.rejects.jsonl"),
+        run_file=beside.run or prefix.with_name(f"{prefix.name}.run.json"),
+        monitor=monitor,
     )
     with open_staging(prefix, work.tmp_dir) as place:
         if place.beside:
@@ -213,52 +246,6 @@ class _Build:
     rejects: Path
     run_file: Path
     monitor: Monitor
-
-    @staticmethod
-    def prepare_build(
-        files: Sequence[InputFile],
-        tokenizer: Path | str,
-        prefix: Path,
-        options: BuildOptions,
-        work: WorkOptions,
-        beside: SideFiles,
-        monitor: Monitor,
-    ) -> "_Build":
-        loaded = load_tokenizer(tokenizer)
-        check = check_special(
-            loaded,
-            options.special_tokens_json,
-            strict=options.strict_special_ids,
-            bos_id=options.bos_id,
-            eos_id=options.eos_id,
-        )
-        for event, fields in check.warnings():
-            log_event(monitor, "warn", "tokenizer", event, **fields)
-        layout = find_layout(files, options.text_cols)
-        recipe = make_recipe(loaded, options, layout)
-        log_event(
-            monitor,
-            "info",
-            "pipeline",
-            "checked",
-            tokenizer=loaded.given,
-            vocabulary=loaded.vocabulary,
-            dtype=recipe.rules.dtype,
-            input=layout.kind,
-            columns=list(layout.columns),
-            eod_id=recipe.rules.eod,
-        )
-        asked = options.special_tokens_json is not None
-        return _Build(
-            files=files,
-            recipe=recipe,
-            prefix=prefix,
-            work=work,
-            check=check.to_document() if asked else {},
-            rejects=beside.rejects or prefix.with_name(f"{prefix.name}.rejects.jsonl"),
-            run_file=beside.run or prefix.with_name(f"{prefix.name}.run.json"),
-            monitor=monitor,
-        )
 
     def identity(self) -> BuildIdentity:
         identity = self.recipe.identity(self.files)
