@@ -90,7 +90,17 @@ def write_corpus(
     hashed: Path | None = None,
 ) -> tuple[Split, ...]:
     """Write one data set's part of every split."""
-    made = _Corpus.of(result, name, options or CorpusOptions(), drops, hashed)
+    found = find_finished(result)
+    if found is None or found.manifest["decision"] not in ("pt", "sft"):
+        problem = "holds no finished result with records"
+        raise ConversionError(str(result), problem, "convert the data set first")
+    made = _Corpus(
+        result=found,
+        name=name,
+        options=options or CorpusOptions(),
+        drops=open_drops(drops, found.manifest["records"]["written"]) if drops else None,
+        hashed=open_hashes(hashed) if hashed else None,
+    )
     with ExitStack() as stack:
         held: dict[str, StagedResult] = {}
         for split in made.options.splits.names:
@@ -138,30 +148,6 @@ class _Corpus:
     options: CorpusOptions
     drops: NDArray[np.uint8] | None
     hashed: Hashes | None
-
-    @classmethod
-    def of(
-        cls,
-        result: Path,
-        name: str,
-        options: CorpusOptions,
-        drops: Path | None,
-        hashed: Path | None,
-    ) -> "_Corpus":
-        """What is to be done, checked."""
-        found = find_finished(result)
-        if found is None or found.manifest["decision"] not in ("pt", "sft"):
-            problem = "holds no finished result with records"
-            raise ConversionError(str(result), problem, "convert the data set first")
-        records = found.manifest["records"]["written"]
-        bits = open_drops(drops, records) if drops else None
-        return cls(
-            result=found,
-            name=name,
-            options=options,
-            drops=bits,
-            hashed=open_hashes(hashed) if hashed else None,
-        )
 
     def identity(self, split: str) -> RunIdentity:
         """What decides the bytes of a split."""
