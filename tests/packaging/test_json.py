@@ -11,7 +11,7 @@ from tests.packaging.house import ROOT, modules
 JSON = {
     "values of raw rows, and records made of them": """
         agent/judging/taken_texts
-        converters/sources/side_files
+        converters/sources/file_groups
         agent/judging/trial agent/lake/file_scan agent/privacy/door
         agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory

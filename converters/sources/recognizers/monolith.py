@@ -60,9 +60,7 @@ _INSTANCE: Final = {
 }
 _WIDTHS: Final = {1: 8, 2: 4, 3: 4, 4: 4, 6: 4, 8: 8}
 _LINE_ID, _FEATURE = 5, 9
-_TYPICAL_FIELDS: Final = frozenset(
-    {1, 3, 5, 9}
-)  # fields of an Instance, of which it has two at least
+_TYPICAL_FIELDS: Final = frozenset({1, 3, 5, 9})  # of an Instance, which has two at least
 _LINE_ID_FIELDS: Final = {2: _FIXED64, 3: _VARINT, 4: _FIXED64, 5: _LENGTH, 27: _FIXED32}
 
 
