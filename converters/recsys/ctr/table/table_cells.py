@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ingot.converters.columnar.batch_checks import text_mask
 from ingot.converters.errors import SourceError
 from ingot.converters.sources.formats.arrow import storage_array, time_text_array, value_converter
 
@@ -170,24 +171,6 @@ def is_among(cells: pa.LargeBinaryArray, wanted: tuple[bytes, ...]) -> NDArray[n
     return cast("NDArray[np.bool_]", found.to_numpy(zero_copy_only=False))
 
 
-def is_text(cells: pa.LargeBinaryArray) -> NDArray[np.bool_]:
-    """bool[n]: whether the bytes are UTF-8; null is."""
-    try:
-        cells.cast(pa.large_string())
-    except pa.ArrowInvalid:
-        return np.array([is_utf8(cell) for cell in cells.to_pylist()], dtype=bool)
-    return np.ones(len(cells), dtype=bool)
-
-
-def is_utf8(cell: bytes | None) -> bool:
-    """Whether bytes are UTF-8; None is."""
-    try:
-        (cell or b"").decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 @dataclass(frozen=True, kw_only=True)
 class _FoundTokens:
     """Tokens with the row of each: parents int64[m], ids [m], numbers [m] or None."""
@@ -221,7 +204,7 @@ def read_tokens(column: pa.Array, how: CellFormat, where: str) -> RawTokens:
         found = _text_tokens(cell_texts(column, where), how)
     if how.valued and found.numbers is None:
         found = _split_values(found, how, not (is_list or how.many), dropped)
-    good = is_text(found.ids)
+    good = text_mask(found.ids)
     dropped["not_utf8"] += int((~good).sum())
     return _finish_tokens(found.where(good), len(column), dropped)
 

@@ -92,8 +92,8 @@ class Column:
 
     label: str
     name: bytes
-    ident: int
-    sorted_id: int
+    ident: int = 0
+    sorted_id: int = 0
     kind: int
     null: Null = "absent"
 
