@@ -346,3 +346,16 @@ def take_modulo(columns: npt.NDArray[Any], sizes: Sequence[int]) -> None:
         quotients = np.floor_divide(columns[place], sizes[place])
         quotients *= sizes[place]
         columns[place] -= quotients
+
+
+_SPARSE_COUNTS: Final = 4
+"""Counts of more than this many ids for each that came are not gone through as a whole."""
+
+
+def add_counts(counts: npt.NDArray[np.int64], ids: npt.NDArray[np.integer[Any]]) -> None:
+    """Count ids, each a place in `counts`."""
+    if len(counts) <= _SPARSE_COUNTS * len(ids):
+        counts += np.bincount(ids, minlength=len(counts))
+    else:
+        some, times = np.unique(ids, return_counts=True)
+        counts[some] += times

@@ -44,11 +44,11 @@ class Parameters:
     def of(
         cls,
         num_embeddings: Sequence[int],
-        multi_hot_size: int | None,
-        multi_hot_min_table_size: int | None,
-        multi_hot_sizes: Sequence[int] | None,
-        multi_hot_distribution_type: str,
-        seeding: str,
+        multi_hot_size: int | None = None,
+        multi_hot_min_table_size: int | None = None,
+        multi_hot_sizes: Sequence[int] | None = None,
+        multi_hot_distribution_type: str = UNIFORM,
+        seeding: str = FEATURE,
     ) -> "Parameters":
         """Parameters as `MultiHot` takes them."""
         rows = check_sizes(num_embeddings, len(num_embeddings))

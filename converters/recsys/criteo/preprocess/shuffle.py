@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,7 +127,7 @@ class PartRows:
 
     def _final(self, key: str, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Ids by number; those below the first one stay, they are of unseen values."""
-        remap = cast("NDArray[np.uint32]", map_values(self.work.remap(key), np.uint32))
+        remap = map_values(self.work.remap(key), np.uint32)
         own = ids >= FIRST_ID
         final = ids.copy()
         final[own] = remap[ids[own] - FIRST_ID]
@@ -190,11 +190,10 @@ class Shuffle:
         seed: int,
         threads: int,
         bucket: int,
-        block: int | None = None,
     ) -> None:
         self._parts, self._work, self._result = tuple(parts), work, result
         self._threads, self._bucket = threads, bucket
-        self._block = block or -(-bucket // 2)
+        self._block = -(-bucket // 2)
         self._rows = sum(rows for _, rows in parts)
         self._places = inverse_permutation(self._rows, seed)
         self._ends = np.zeros(-(-self._rows // bucket), np.int64)  # records of each bucket so far
