@@ -125,9 +125,10 @@ class Spool:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _rows(self, batch: pa.RecordBatch) -> Rows:
-        row_ids, clicks, purchases, entities = (
-            batch.column(at).to_numpy(zero_copy_only=False) for at in range(4)
-        )
+        names = ("rows", "clicks", "purchases", "entities")
+        columns = {
+            name: batch.column(at).to_numpy(zero_copy_only=False) for at, name in enumerate(names)
+        }
         tokens = tuple(
             Tokens(
                 offsets=batch.column(at).offsets.to_numpy(),
@@ -136,14 +137,7 @@ class Spool:
             )
             for at in range(4, 4 + 2 * self._fields, 2)
         )
-        return Rows(
-            rows=row_ids,
-            clicks=clicks,
-            purchases=purchases,
-            entities=entities,
-            samples=None,
-            tokens=tokens,
-        )
+        return Rows(**columns, samples=None, tokens=tokens)
 
 
 PART: Final = 1 << 22  # hashes that are sorted at a time: 32 MiB

@@ -1,7 +1,6 @@
 """Columns that give a label away: as the values show, they are known only after it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -51,22 +50,16 @@ def _leaks(
             yield name, reason
 
 
-@dataclass
 class _Column:
     """What the cells of a column are beside every label."""
 
-    profile: Profile
-    labels: int
-    filled: NDArray[np.int64] = field(init=False)  # int64[labels, 2]: cells with a token
-    active: NDArray[np.int64] = field(init=False)  # int64[labels, 2]: those other than 0
-    low: NDArray[np.float64] = field(init=False)  # float64[labels, 2]: the least number
-    high: NDArray[np.float64] = field(init=False)
-    coded: list[pa.DictionaryArray] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        shape = (self.labels, 2)
-        self.filled, self.active = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        self.low, self.high = np.full(shape, np.inf), np.full(shape, -np.inf)
+    def __init__(self, profile: Profile, labels: int) -> None:
+        shape = (labels, 2)
+        self.profile = profile
+        self.filled = np.zeros(shape, np.int64)  # cells with a token
+        self.active = np.zeros(shape, np.int64)  # those other than 0
+        self.low, self.high = np.full(shape, np.inf), np.full(shape, -np.inf)  # of the numbers
+        self.coded: list[pa.DictionaryArray] = []
 
     def add(self, cells: pa.Array, labels: NDArray[np.int8], where: str) -> None:
         """Compare a stretch of the column with its labels, int8[labels, rows]."""
