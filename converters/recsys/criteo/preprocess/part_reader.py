@@ -16,6 +16,7 @@ from ingot.converters.recsys.criteo.contract import DENSE_NAMES, HEADER, KEYS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, Part, open_part
 from ingot.converters.recsys.criteo.preprocess.raw_lines import (
     LONGEST,
+    PROBLEMS,
     Block,
     count_nonfinite,
     ln3,
@@ -256,12 +257,6 @@ class PartReader:
             raise ConversionError(where, said, hint)
 
 
-PROBLEMS: Final = {
-    "columns": "not 40 columns (39 without a label)",
-    "label": "no whole number of 32 bits",
-    "dense": "no whole number of 32 bits",
-    "sparse": "no hexadecimal number of 32 bits",
-}
 _LONG_FIRST: Final = tuple(
     sorted(range(len(KEYS)), key=lambda at: at not in (0, 9, 19, 20, 21, 10, 11, 22))
 )

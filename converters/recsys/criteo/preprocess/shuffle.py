@@ -1,6 +1,5 @@
 """Write parts from the work folder to the result, in their order or shuffled out of core."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from ingot.converters.recsys.criteo.contract import (
     KEYS,
     KINDS,
     create_array,
+    open_in_place,
     row_bytes,
     write_all,
 )
@@ -295,8 +295,5 @@ class Shuffle:
 
 
 def _write_at(path: Path, values: NDArray[np.uint32], offset: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-    try:
-        write_all(descriptor, values, offset)
-    finally:
-        os.close(descriptor)
+    with open_in_place(path) as file:
+        write_all(file.fileno(), values, offset)
