@@ -1,6 +1,6 @@
 """Columns that give a label away: as the values show, they are known only after it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -37,17 +37,12 @@ def find_leaks(
         for name, column in columns.items():
             column.add(batch[name], beside[-1], f"{path}: column {name}")
     every = np.concatenate(beside, axis=1) if beside else np.empty((len(labels), 0), np.int8)
-    return dict(_leaks(columns, labels, every))
-
-
-def _leaks(
-    columns: Mapping[str, "_Column"], labels: Sequence[str], every: NDArray[np.int8]
-) -> Iterator[tuple[str, str]]:
+    found = {}
     for name, column in columns.items():
-        found = (column.reason(place, one, every[place]) for place, one in enumerate(labels))
-        reason = next((one for one in found if one), None)
-        if reason is not None:
-            yield name, reason
+        reasons = (column.reason(place, one, every[place]) for place, one in enumerate(labels))
+        if (reason := next(filter(None, reasons), None)) is not None:
+            found[name] = reason
+    return found
 
 
 class _Column:
@@ -67,7 +62,7 @@ class _Column:
         active, numbers = filled, None
         if not self.profile.shape.nested:
             texts = read.cell_texts(cells, where)
-            active = filled & ~read.is_among(texts, tuple(one.encode() for one in read.FALSE))
+            active = filled & ~read.is_among(texts, read.FALSE)
             if self.profile.tokens.distinct <= _MOST_VALUES * self.profile.rows:
                 self.coded.append(texts.dictionary_encode(null_encoding="encode"))
             if self.profile.shape.number and (numbers := _numbers(texts)) is not None:

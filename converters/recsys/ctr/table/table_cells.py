@@ -56,8 +56,8 @@ class RawBlock:
     rejects: tuple[Reject, ...] = ()
 
 
-FALSE: Final = ("0", "0.0", "false", "False", "FALSE")
-TRUE: Final = ("1", "1.0", "true", "True", "TRUE")
+FALSE: Final = (b"0", b"0.0", b"false", b"False", b"FALSE")
+TRUE: Final = (b"1", b"1.0", b"true", b"True", b"TRUE")
 _LISTS: Final = (
     pa.types.is_list,
     pa.types.is_large_list,
@@ -161,7 +161,7 @@ def read_labels(column: pa.Array, where: str) -> NDArray[np.int8]:
     cells = cell_texts(column, where)
     out = np.full(len(cells), -1, dtype=np.int8)
     for label, spellings in enumerate((FALSE, TRUE)):
-        out[is_among(cells, tuple(one.encode() for one in spellings))] = label
+        out[is_among(cells, spellings)] = label
     return out
 
 
