@@ -4,7 +4,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -98,7 +98,7 @@ def _open_streams(where: Where) -> Iterator[tuple[str, BinaryIO]]:
         yield str(file.place), file.place.open()
 
 
-class _CallerStream:
+class _CallerStream(AbstractContextManager["_CallerStream"]):
     """A stream of the caller's: read, and never closed."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -106,9 +106,6 @@ class _CallerStream:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what the stream has
         return getattr(self._stream, name)
-
-    def __enter__(self) -> "_CallerStream":
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Leave it open."""

@@ -83,11 +83,7 @@ def walk_lists(
             batch[BATCH_SIZE if number == 3 else BATCH_SOURCE] = (
                 np.int32(value) if number == 3 else np.int64(np.uint32(value))
             )
-        elif batch[BATCH_REST_START] == batch[BATCH_REST_STOP]:
-            batch[BATCH_REST_START], batch[BATCH_REST_STOP] = at, end
-        elif batch[BATCH_REST_STOP] == at:
-            batch[BATCH_REST_STOP] = end
-        else:
+        elif not extend_extra(batch.reshape(-1, 1), 0, BATCH_REST_START, at, end):
             return ODD
         at = end
     return SOUND

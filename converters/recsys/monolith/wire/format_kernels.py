@@ -16,12 +16,7 @@ from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL, LINE_ID
 from ingot.converters.recsys.monolith.record_index import Bytes, Places
 
-VARINT: Final = 0
-FIXED64: Final = 1
-LENGTH: Final = 2
-GROUP: Final = 3
-END_GROUP: Final = 4
-FIXED32: Final = 5
+VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 = range(6)
 
 _MAX_FIELD: Final = (1 << 29) - 1  # field number
 _MAX_GROUPS: Final = 64  # within each other; protobuf takes 100, the messages around them counted
