@@ -259,10 +259,9 @@ class Collector:
         self._funnel = featuremap.funnel
         self._is_table = featuremap.table is not None
         self._rejects = result / REJECTS
-        self._own = [at for at, (src, _) in enumerate(featuremap.sources) if src == 0]
-        self._shared = [at for at, (src, _) in enumerate(featuremap.sources) if src == 1]
-        self.spools = [Spool(work / f"{split}.arrow", len(self._own)) for split in SPLITS]
-        self.common = Spool(work / "common.arrow", len(self._shared))
+        sources = [src for src, _ in featuremap.sources]
+        self.spools = [Spool(work / f"{split}.arrow", sources.count(0)) for split in SPLITS]
+        self.common = Spool(work / "common.arrow", sources.count(1))
         self.token_counts = np.zeros(0, np.int64)
 
     def add_common(self, rows: Rows) -> None:

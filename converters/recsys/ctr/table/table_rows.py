@@ -51,9 +51,7 @@ class _Plan:
         return tuple(dict.fromkeys(one for one in named if one is not None))
 
 
-def read_table(
-    path: str, featuremap: FeatureMap, *, batch_rows: int = BATCH_ROWS
-) -> Iterator[RawBlock]:
+def read_table(path: str, featuremap: FeatureMap) -> Iterator[RawBlock]:
     """The rows of a plain table, in order; how they are batched changes nothing else."""
     plan = _make_plan(path, featuremap)
     source = open_table(path)
@@ -62,7 +60,7 @@ def read_table(
         where = path if len(files) == 1 else f"{path}: {table.file.name}"
         if problems := tuple(_unknown_columns(featuremap, table.columns)):
             raise FeaturemapError(where, problems)
-    return _raw_blocks(files, plan, batch_rows)
+    return _raw_blocks(files, plan)
 
 
 def _make_plan(path: str, featuremap: FeatureMap) -> _Plan:
@@ -105,10 +103,10 @@ def _unknown_columns(featuremap: FeatureMap, columns: Sequence[str]) -> Iterator
             yield Problem(pointer, "unknown_column", expected, name, *nearest)
 
 
-def _raw_blocks(files: Sequence[TableFile], plan: _Plan, batch_rows: int) -> Iterator[RawBlock]:
+def _raw_blocks(files: Sequence[TableFile], plan: _Plan) -> Iterator[RawBlock]:
     held, rows, size = list[RawBlock](), 0, 0
-    for piece, block in _small_blocks(files, plan, batch_rows):
-        if held and (rows + piece.read > batch_rows or size > _BATCH_BYTES):
+    for piece, block in _small_blocks(files, plan):
+        if held and (rows + piece.read > BATCH_ROWS or size > _BATCH_BYTES):
             yield _join_blocks(held)
             held, rows, size = [], 0, 0
         held.append(block)
@@ -118,16 +116,14 @@ def _raw_blocks(files: Sequence[TableFile], plan: _Plan, batch_rows: int) -> Ite
         yield _join_blocks(held)
 
 
-def _small_blocks(
-    files: Sequence[TableFile], plan: _Plan, batch_rows: int
-) -> Iterator[tuple[Piece, RawBlock]]:
-    """The rows as the files give them, at most `batch_rows` at a time."""
+def _small_blocks(files: Sequence[TableFile], plan: _Plan) -> Iterator[tuple[Piece, RawBlock]]:
+    """The rows as the files give them, at most `BATCH_ROWS` at a time."""
     first = 0  # the row before this file's
     for table in files:
         done = 0
         for piece in read_pieces(table, plan.columns):
-            for start in range(done, done + piece.read, batch_rows):
-                part = piece.part(start, min(start + batch_rows, done + piece.read))
+            for start in range(done, done + piece.read, BATCH_ROWS):
+                part = piece.part(start, min(start + BATCH_ROWS, done + piece.read))
                 yield part, _raw_block(part, table, plan, first)
             done += piece.read
         first += done
