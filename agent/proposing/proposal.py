@@ -98,10 +98,8 @@ def value_paths(value: Json) -> Iterator[str]:
         yield from map(str.strip, split_template(value.get("template", ""))[1::2])
 
 
-MODES = ("auto", "pt", "sft")
 # A mapping that a person wrote or corrected needs no second look.
 PERSONS = ("file", "edited")
-DECISIONS = ("pt", "sft", "irrelevant", "unmappable")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
