@@ -260,7 +260,8 @@ def check_request_limits(
         )
         raise _budget_error(scope, "tokens", problem)
     if limits.cost is not None:
-        _check_cost(scope, limits.cost, spent.cost, price and price.of(tokens_in, tokens_out))
+        cost = price.of(tokens_in, tokens_out) if price else None
+        _check_cost(scope, limits.cost, spent.cost, cost)
     if limits.seconds is not None and spent.seconds >= limits.seconds:
         problem = f"{spent.seconds:.3g} of {limits.seconds:g} s of this {scope} are spent"
         raise _budget_error(scope, "seconds", problem)
