@@ -25,7 +25,7 @@ from ingot.agent.proposing.llm.question import add_file_facts
 from ingot.agent.proposing.proposal import Proposal, SafeProposal
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
-from ingot.agent.review.markdown_escaping import diff_lines
+from ingot.agent.review.markdown_escaping import diff_lines, first_lines
 from ingot.agent.review.replay import (
     Difference,
     RecordMatch,
@@ -313,9 +313,8 @@ def difference_lines(one: Difference, order: Order, context: Context) -> list[Sa
 
 
 def _marked_lines(old: SafeValue, new: SafeValue) -> list[Safe]:
-    found = [Safe(line) for line in diff_lines([*_record_texts(old)], [*_record_texts(new)])]
-    left = len(found) - _MOST
-    return found if left <= 0 else [*found[:_MOST], Safe(f"  ...(+{left} lines)")]
+    found = [*diff_lines([*_record_texts(old)], [*_record_texts(new)])]
+    return [Safe(line) for line in first_lines(found, _MOST)]
 
 
 def _record_texts(record: SafeValue) -> Iterator[str]:

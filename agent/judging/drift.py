@@ -179,6 +179,7 @@ def kinds_text(kinds: frozenset[str]) -> str:
 
 
 MOST_CHANGES = 40
+CHANGE_HEADS = ("path", "change", "before", "after")
 _MOST_NAMES = 5
 
 
@@ -260,7 +261,7 @@ def first_changes(changes: Sequence[Change]) -> str:
 
 def change_lines(changes: Sequence[Change]) -> list[str]:
     """The changes as a table of plain text, one a line; many are cut."""
-    rows = [("path", "change", "before", "after"), *map(change_cells, changes[:MOST_CHANGES])]
+    rows = [CHANGE_HEADS, *map(change_cells, changes[:MOST_CHANGES])]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     more = len(changes) - MOST_CHANGES
     made = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
