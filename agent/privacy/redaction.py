@@ -388,6 +388,11 @@ def cut_middle(text: str, head: int, tail: int, length: int | None = None) -> st
     return f"{text[:head]}{_DOTS}(+{more}){_DOTS}{text[len(text) - tail :]}"
 
 
+def cut_line(text: str, most: int) -> str:
+    """The head of a text, cleaned, on one line."""
+    return cut_middle(clean_text(text).replace("\n", "\\n"), most, 0)
+
+
 _LONGEST_KEY = 2_000  # characters of a path that are looked at, far more than are shown
 PLACED = re.compile(
     r"\[(?:private key|credentials|jwt|token|secret|email|iban|id number|card|phone|ip)( [a-z]+)?\]"

@@ -42,7 +42,6 @@ JSON = {
         agent/proposing/rules/answers/preference
         agent/proposing/rules/candidates
         agent/proposing/rules/conversations/threads
-        agent/proposing/rules/documents/attribute_rows
         agent/proposing/rules/documents/current_rows
         agent/proposing/rules/documents/element_filters
         agent/proposing/rules/documents/typed_blocks
