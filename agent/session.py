@@ -115,9 +115,8 @@ def typed_state(channels: Channels) -> State:
 def open_session(order: Order, context: Context, *, home: Path | None = None) -> Iterator[Session]:
     """The run of an order, over the checkpoints of the user's state folder."""
     from ingot.agent.graph import build_graph
-    from ingot.agent.nodes.discover import spec_of_order
 
-    source = context.source(order.source, spec_of_order(order))
+    source = context.source(order.source, order.spec)
     key = session_key(order, source, context.asking.endpoint if context.asking else None)
     with open_checkpoints(home) as saver:
         yield Session(graph=build_graph(saver), order=order, context=context, key=key)

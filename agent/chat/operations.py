@@ -17,7 +17,6 @@ from ingot.agent.chat.typed_values import ValueSyntaxError, split_outside_quotes
 from ingot.agent.context import Context
 from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.nodes.convert import convert
-from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue
@@ -26,7 +25,7 @@ from ingot.agent.proposing.llm.question import add_file_facts
 from ingot.agent.proposing.proposal import Proposal, SafeProposal
 from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
-from ingot.agent.review.markdown_escaping import diff_lines
+from ingot.agent.review.markdown_escaping import diff_lines, first_lines
 from ingot.agent.review.replay import (
     Difference,
     RecordMatch,
@@ -153,7 +152,7 @@ def change_mapping(
     proposal, turn, order = state.get("proposal"), state["turn"], state["order"]
     mapping = (proposal and proposal.mapping) or {"version": 2}
     turn = replace(turn, provenance={**turn.provenance, **(provenance or {})})
-    source, sample = context.source_and_sample(order.source, spec_of_order(order))
+    source, sample = context.source_and_sample(order.source, order.spec)
     changed = apply_edits(mapping, list(_type_edits(edits, mapping, sample)))
     changed = add_file_facts(changed, source, sample)
     return replace_mapping({**state, "turn": turn}, changed, context)
@@ -244,7 +243,7 @@ def _candidate_mappings(
     state, order = conversation.steps[0].state, conversation.order
     opinion, first = state.get("opinion"), state.get("proposal")
     proposals: list[Proposal | None] = [opinion.proposal] if opinion else []
-    source, sample = context.source_and_sample(order.source, spec_of_order(order))
+    source, sample = context.source_and_sample(order.source, order.spec)
     for mode in ("auto", _OTHER_MODE.get(conversation.decision, "sft")):
         request = replace(order.request(), mode=mode)
         proposals.append(context.mapper_named("rules")(source, sample, request, ()).proposal)
@@ -309,14 +308,13 @@ def _try_state(state: State, context: Context) -> Trial | None:
 
 def difference_lines(one: Difference, order: Order, context: Context) -> list[Safe]:
     """Show what differs between two records, as lines that begin with `- `, `+ ` or blanks."""
-    door = context.door(order.source, spec_of_order(order), order.share_values)
+    door = context.door(order.source, order.spec, order.share_values)
     return _marked_lines(door.value(one.old), door.value(one.new))
 
 
 def _marked_lines(old: SafeValue, new: SafeValue) -> list[Safe]:
-    found = [Safe(line) for line in diff_lines([*_record_texts(old)], [*_record_texts(new)])]
-    left = len(found) - _MOST
-    return found if left <= 0 else [*found[:_MOST], Safe(f"  ...(+{left} lines)")]
+    found = [*diff_lines([*_record_texts(old)], [*_record_texts(new)])]
+    return [Safe(line) for line in first_lines(found, _MOST)]
 
 
 def _record_texts(record: SafeValue) -> Iterator[str]:

@@ -14,7 +14,7 @@ from ingot.agent.chat.operations import Alternative
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.model.request_form import Message
 from ingot.agent.privacy import EMPTY_TEXT, Door, Safe, SafeValue
-from ingot.agent.privacy.redaction import clean_text, cut_middle
+from ingot.agent.privacy.redaction import clean_text, cut_line, cut_middle
 from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
 from ingot.agent.proposing.llm.inventory import Size, render_value
 from ingot.agent.proposing.llm.question import (
@@ -195,7 +195,7 @@ def _state_lines(
     yield from (problem_line(door.problem(one), share) for one in state.get("problems", ()))
     yield from _reason_lines(conversation, detail, door) if share != "none" else ()
     for number, other in enumerate(others[: detail.others], start=1):
-        yield _cut_line(door.text(f"Other mapping {number}: {other.title}"), detail.line)
+        yield cut_line(door.text(f"Other mapping {number}: {other.title}"), detail.line)
     for row, record in examples[: detail.examples]:
         yield f"Row: {render_value(row, detail.size(), share)}"
         yield f"Record: {render_value(record, detail.size(), share)}"
@@ -204,7 +204,7 @@ def _state_lines(
 def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator[str]:
     for one in branches:
         found = f" (found in {one.found})" if one.found else ""
-        yield "  " * level + _cut_line(f"{one.label}: {one.text}".rstrip(": "), most) + found
+        yield "  " * level + cut_line(f"{one.label}: {one.text}".rstrip(": "), most) + found
         yield from _branch_lines(one.below, level + 1, most)
 
 
@@ -214,12 +214,8 @@ def _reason_lines(conversation: Conversation, detail: _Detail, door: Door) -> It
     evidence = proposal.evidence[: detail.reasons] if proposal else ()
     if proposal and evidence:
         first_said = f"First proposal, by the {first.by}: {proposal.reason}"
-        yield _cut_line(door.text(first_said), detail.line)
+        yield cut_line(door.text(first_said), detail.line)
     for one in evidence:
         other = f"; runner-up {one.runner_up}" if one.runner_up else ""
         why = door.text(f"Why {one.target}: {one.choice}: {one.why}{other}")
-        yield _cut_line(why, detail.line)
-
-
-def _cut_line(text: str, most: int) -> str:
-    return cut_middle(clean_text(text).replace("\n", "\\n"), most, 0)
+        yield cut_line(why, detail.line)

@@ -35,7 +35,6 @@ from ingot.agent.model.budget import Spent, Usage, estimate_cost, estimate_token
 from ingot.agent.model.client import OnText
 from ingot.agent.model.json_text import JsonObject, PartialString, UnreadableReply, only_object
 from ingot.agent.model.request_form import Message
-from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import Door, Safe, SafeProblem, redact
 from ingot.agent.proposing.llm import question
 from ingot.agent.proposing.llm.completion import (
@@ -86,7 +85,7 @@ def respond(
     if not words:
         return Reply(conversation=conversation)
     try:
-        fields = context.fields(conversation.order.source, spec_of_order(conversation.order))
+        fields = context.fields(conversation.order.source, conversation.order.spec)
         meant = parse_command(words, conversation.mapping, fields)
     except CommandSyntaxError as error:
         if context.asking is None or words.startswith("/"):
@@ -214,7 +213,7 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
 def _safe_problems(
     problems: Iterable[Problem], conversation: Conversation, context: Context
 ) -> tuple[SafeProblem, ...]:
-    door = context.door(conversation.order.source, spec_of_order(conversation.order))
+    door = context.door(conversation.order.source, conversation.order.spec)
     return tuple(map(door.problem, problems))
 
 
@@ -267,7 +266,7 @@ def _ask_in_turns(
     if context.asking is None:
         raise ValueError("nobody to ask")
     asking, order = context.asking, conversation.order
-    source, sample = context.source_and_sample(order.source, spec_of_order(order))
+    source, sample = context.source_and_sample(order.source, order.spec)
     messages = prompt.build_messages(
         conversation,
         words,

@@ -125,7 +125,7 @@ def _ask_for_models(endpoint: Endpoint, timeout_s: float) -> tuple[Check, list[s
         answer = list_models(endpoint, timeout_s)
         fault = server_errors.find_fault(endpoint, answer.status, answer.headers, answer.body)
     except NoAnswerError as error:
-        fault = Fault(kind=error.kind, problem=error.problem, hint=error.hint)
+        fault = error.fault
     if fault and fault.kind in _STOPS:
         return _check("reachable", "fail", fault.problem, fault.hint), []
     if answer is None:

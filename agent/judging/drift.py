@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Lookup
 from dataclasses import dataclass, replace
 from math import comb
-from typing import cast
+from typing import Literal, cast
 
 from ingot.agent.privacy import Door
 from ingot.agent.proposing.fingerprint import Shape, shape_fingerprint
@@ -179,6 +179,7 @@ def kinds_text(kinds: frozenset[str]) -> str:
 
 
 MOST_CHANGES = 40
+CHANGE_HEADS = ("path", "change", "before", "after")
 _MOST_NAMES = 5
 
 
@@ -260,7 +261,7 @@ def first_changes(changes: Sequence[Change]) -> str:
 
 def change_lines(changes: Sequence[Change]) -> list[str]:
     """The changes as a table of plain text, one a line; many are cut."""
-    rows = [("path", "change", "before", "after"), *map(change_cells, changes[:MOST_CHANGES])]
+    rows = [CHANGE_HEADS, *map(change_cells, changes[:MOST_CHANGES])]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     more = len(changes) - MOST_CHANGES
     made = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
@@ -293,8 +294,8 @@ def _shape_changes(kept: Shape, now: Shape) -> Iterator[Change]:
             yield Change(path="$", what="type", before=before, after=after, stops=False)
         return
     old, new = ComparedPaths.of(kept, now), ComparedPaths.of(now, kept)
-    yield from _vanished_paths(old, new)
-    yield from _new_paths(old, new)
+    yield from _paths_of_one(old, new, "vanished")
+    yield from _paths_of_one(new, old, "appeared")
     for path in old.types:
         if path in new.types:
             yield from _type_change(path, old, new)
@@ -305,22 +306,17 @@ def _width_text(shape: Shape) -> str:
     return f"{shape.get('wide') or len(shape.get('paths', {}))} paths"
 
 
-def _vanished_paths(old: ComparedPaths, new: ComparedPaths) -> Iterator[Change]:
-    for path in outermost_paths([path for path in old.types if path not in new.types]):
-        kinds = kinds_text(old.types[path])
-        share = old.part.get(path, 0.0)
-        stops = bool(old.usual.get(path)) and old.would_show(share, new)
-        yield Change(path=path, what="vanished", before=kinds, after="", stops=stops)
-
-
-def _new_paths(old: ComparedPaths, new: ComparedPaths) -> Iterator[Change]:
-    """What no mapping for the old shape reads; what fills a place that was there is told."""
-    for path in outermost_paths([path for path in new.types if path not in old.types]):
-        kinds = kinds_text(new.types[path])
-        share = new.part.get(path, 0.0)
-        shown = bool(new.usual.get(path)) and new.would_show(share, old)
-        stops = shown and not old.blank(path)
-        yield Change(path=path, what="appeared", before="", after=kinds, stops=stops)
+def _paths_of_one(
+    one: ComparedPaths, other: ComparedPaths, what: Literal["appeared", "vanished"]
+) -> Iterator[Change]:
+    """The paths that only one of two shapes has."""
+    for path in outermost_paths([path for path in one.types if path not in other.types]):
+        kinds, share = kinds_text(one.types[path]), one.part.get(path, 0.0)
+        before, after = (kinds, "") if what == "vanished" else ("", kinds)
+        stops = bool(one.usual.get(path)) and one.would_show(share, other)
+        # What fills a place that was there is told.
+        stops = stops and not (what == "appeared" and other.blank(path))
+        yield Change(path=path, what=what, before=before, after=after, stops=stops)
 
 
 def _type_change(path: str, old: ComparedPaths, new: ComparedPaths) -> Iterator[Change]:

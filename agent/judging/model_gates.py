@@ -233,18 +233,18 @@ def _named_speakers(role: MappingDocument) -> MappingDocument:
     return role.get("map") or role.get("split") or {}
 
 
-def _find_in_messages(
-    document: MappingDocument, find: Callable[[MappingDocument], Iterator[str]]
-) -> list[str]:
-    return [said for part in select_parts(document, "messages") for said in find(part.value)]
+def _in_messages(
+    find: Callable[[MappingDocument], Iterator[str]],
+) -> Callable[[MappingDocument], list[str]]:
+    """What finds in a document what a function finds in one message."""
+    return lambda document: [
+        said for part in select_parts(document, "messages") for said in find(part.value)
+    ]
 
 
-def swapped_sides(document: MappingDocument) -> list[str]:
+@_in_messages
+def swapped_sides(message: MappingDocument) -> Iterator[str]:
     """Speakers and fields whose name says one side and that the mapping puts on the other."""
-    return _find_in_messages(document, _swapped_in_message)
-
-
-def _swapped_in_message(message: MappingDocument) -> Iterator[str]:
     role = message.get("role")
     if isinstance(role, dict):
         named = _named_speakers(role)
@@ -259,12 +259,9 @@ def _swapped_in_message(message: MappingDocument) -> Iterator[str]:
                 yield f"the field {name!r} → {role}"
 
 
-def odd_masks(document: MappingDocument) -> list[str]:
+@_in_messages
+def odd_masks(message: MappingDocument) -> Iterator[str]:
     """Fixed `loss_mask`s against their role, and those read from fields that are no weights."""
-    return _find_in_messages(document, _odd_masks_of)
-
-
-def _odd_masks_of(message: MappingDocument) -> Iterator[str]:
     mask = message.get("loss_mask")
     if isinstance(mask, bool):
         roles = [role for role in message_roles(message.get("role")) if role]
@@ -297,12 +294,9 @@ def _odd_systems_of(layout: MappingDocument) -> Iterator[str]:
                 yield repr(name)
 
 
-def crossed_messages(document: MappingDocument) -> list[str]:
+@_in_messages
+def crossed_messages(message: MappingDocument) -> Iterator[str]:
     """Messages of nothing but fields named for the other side, and sides that are left out."""
-    return _find_in_messages(document, _crossed_in_message)
-
-
-def _crossed_in_message(message: MappingDocument) -> Iterator[str]:
     role, names = message.get("role"), [*_field_names(message.get("content"))]
     if isinstance(role, dict):
         for name, given in _named_speakers(role).items():

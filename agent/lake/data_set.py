@@ -13,7 +13,6 @@ from ingot.agent.lake.lake_order import SETS, LakeOrder
 from ingot.agent.lake.shared_model import LakeLedger, PostponedError, SharedModel
 from ingot.agent.model.cache import Store
 from ingot.agent.nodes.convert import convert_mapping
-from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.report import run_outcome
 from ingot.agent.privacy import EMPTY_TEXT, Safe, joined, redact
 from ingot.agent.proposing.cards import find_card
@@ -299,7 +298,7 @@ def _waiting_facts(
     if resting or outcome.status == "budget":
         hint = redact(stopped.hint if stopped else "")
         return replace(facts, status="resting", why=why, hint=hint)
-    write_proposal(state, out, context.door(order.source, spec_of_order(order)))
+    write_proposal(state, out, context.door(order.source, order.spec))
     file = _relative_name(proposal_path(out) / MAPPING, task.order.out)
     hint = Safe("decide it: ingot lake review DIR")
     return replace(facts, status="waiting", why=why, hint=hint, mapping_file=file)
@@ -334,7 +333,7 @@ def _settled_facts(
     remove_proposal(order)
     manifest = done.manifest
     tokens = manifest["tokens"] or {}
-    door = context.door(order.source, spec_of_order(order))
+    door = context.door(order.source, order.spec)
     facts = replace(
         _proposal_facts(known, run_outcome(state)),
         card=door.value(known.card).json,
@@ -361,7 +360,7 @@ def _shown_text(order: Order, context: Context) -> Callable[[str], Safe]:
     """How texts of records are shown on the page; where no value is shared by their lengths."""
     if order.share_values == "none":
         return lambda text: Safe(f"<string {len(text)} chars>")
-    return context.door(order.source, spec_of_order(order)).text
+    return context.door(order.source, order.spec).text
 
 
 def _pin_rows(

@@ -17,7 +17,6 @@ from ingot.agent.lake.file_scan import find_sets, list_files
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.nodes import convert
-from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.reporting.proposal_folder import (
@@ -187,7 +186,7 @@ def try_mapping(
     bound = (state["proposal"] and state["proposal"].mapping) or {}
     made = document.get("provenance")
     if provenance is not None:
-        now = source_shape(*context.source_and_sample(wanted.source, spec_of_order(wanted)))
+        now = source_shape(*context.source_and_sample(wanted.source, wanted.spec))
         made = {**provenance, "fingerprint": shape_fingerprint(now), "shape": now}
     if made:
         bound = {**bound, "provenance": made}

@@ -249,49 +249,34 @@ def check_request_limits(
     scope: str, limits: Limits, spent: Spent, price: Price | None, tokens_in: int, tokens_out: int
 ) -> None:
     """Whether one more request of at most so many tokens is within the limits of a scope."""
-    _check_calls(scope, limits, spent)
-    _check_tokens(scope, limits, spent, tokens_in + tokens_out)
-    _check_cost(scope, limits, spent, price, tokens_in, tokens_out)
-    _check_seconds(scope, limits, spent)
-
-
-def _check_calls(scope: str, limits: Limits, spent: Spent) -> None:
     if limits.calls is not None and spent.calls + 1 > limits.calls:
         problem = f"{spent.calls} of {limits.calls} calls of this {scope} are spent"
         raise _budget_error(scope, "calls", problem)
-
-
-def _check_tokens(scope: str, limits: Limits, spent: Spent, wanted: int) -> None:
-    total = spent.tokens_in + spent.tokens_out
+    total, wanted = spent.tokens_in + spent.tokens_out, tokens_in + tokens_out
     if limits.tokens is not None and total + wanted > limits.tokens:
         problem = (
             f"{total:,} of {limits.tokens:,} tokens of this {scope} are spent, "
             f"and the next call may need {wanted:,}"
         )
         raise _budget_error(scope, "tokens", problem)
-
-
-def _check_cost(
-    scope: str, limits: Limits, spent: Spent, price: Price | None, tokens_in: int, tokens_out: int
-) -> None:
-    if limits.cost is None:
-        return
-    if price is None or spent.cost is None:
-        problem = f"the limit of ${limits.cost:g} of this {scope} cannot be held: price unknown"
-        raise _budget_error(scope, "cost", problem, f"{PRICE_OPTION} says the price, ")
-    wanted = price.of(tokens_in, tokens_out)
-    if spent.cost + wanted > limits.cost:
-        problem = (
-            f"${spent.cost:.4f} of ${limits.cost:g} of this {scope} are spent, "
-            f"and the next call may cost ${wanted:.4f}"
-        )
-        raise _budget_error(scope, "cost", problem)
-
-
-def _check_seconds(scope: str, limits: Limits, spent: Spent) -> None:
+    if limits.cost is not None:
+        cost = price.of(tokens_in, tokens_out) if price else None
+        _check_cost(scope, limits.cost, spent.cost, cost)
     if limits.seconds is not None and spent.seconds >= limits.seconds:
         problem = f"{spent.seconds:.3g} of {limits.seconds:g} s of this {scope} are spent"
         raise _budget_error(scope, "seconds", problem)
+
+
+def _check_cost(scope: str, most: float, spent: float | None, wanted: float | None) -> None:
+    if spent is None or wanted is None:
+        problem = f"the limit of ${most:g} of this {scope} cannot be held: price unknown"
+        raise _budget_error(scope, "cost", problem, f"{PRICE_OPTION} says the price, ")
+    if spent + wanted > most:
+        problem = (
+            f"${spent:.4f} of ${most:g} of this {scope} are spent, "
+            f"and the next call may cost ${wanted:.4f}"
+        )
+        raise _budget_error(scope, "cost", problem)
 
 
 def _budget_error(scope: str, budget: str, problem: str, first: str = "") -> BudgetReached:

@@ -156,12 +156,10 @@ class Sender:
                 return _read_answer(self.endpoint, self.post(body, seconds))
             return _read_streamed(self.endpoint, self.post(body, seconds, chunks.take), chunks)
         except NoAnswerError as error:
-            if chunks is not None and chunks.finished and error.passing:
+            if chunks is not None and chunks.finished and error.fault.passing:
                 # The reply is whole: what is missing is the end of the connection.
                 return _read_chunks(self.endpoint, Answer(status=200, headers={}, body=b""), chunks)
-            return Fault(
-                kind=error.kind, problem=error.problem, hint=error.hint, passing=error.passing
-            )
+            return error.fault
 
     def _request_tokens(self, asked: RequestForm) -> int:
         """About how many tokens the request has, a schema that is sent along included."""

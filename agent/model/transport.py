@@ -16,6 +16,7 @@ import httpx2
 import openai
 
 from ingot.agent.model.endpoint import Endpoint, endpoint_key
+from ingot.agent.model.server_errors import Fault
 from ingot.converters.errors import ModelError
 from ingot.converters.rows import Json
 
@@ -38,10 +39,7 @@ class NoAnswerError(Exception):
 
     def __init__(self, kind: str, problem: str, hint: str = "", passing: bool = False) -> None:
         super().__init__(kind, problem, hint, passing)
-        self.kind = kind
-        self.problem = problem
-        self.hint = hint
-        self.passing = passing
+        self.fault = Fault(kind=kind, problem=problem, hint=hint, passing=passing)
 
 
 Take = Callable[[bytes], bool]

@@ -11,7 +11,6 @@ from ingot.agent.context import Context
 from ingot.agent.judging.policy import state_person_reasons
 from ingot.agent.judging.trial import joint_confidence, same_records, try_out
 from ingot.agent.judging.unbacked import Side, unbacked_choices
-from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.propose import rules_turn
 from ingot.agent.proposing.fingerprint import fingerprint
 from ingot.agent.proposing.proposal import (
@@ -63,7 +62,7 @@ def _ask_rules(state: State, proposal: Proposal, context: Context) -> Opinion | 
     rules = rules_turn(order, context).proposal
     if rules is None:
         return None
-    door = context.door(order.source, spec_of_order(order))
+    door = context.door(order.source, order.spec)
     redacted = redacted_proposal(rules, door)
     if not proposal.mapping:
         return Opinion(agrees=rules.decision == proposal.decision, proposal=redacted)
@@ -129,7 +128,7 @@ def _store_answer(
     if context.asking is None:
         return
     order = state["order"]
-    source, sample = context.source_and_sample(order.source, spec_of_order(order))
+    source, sample = context.source_and_sample(order.source, order.spec)
     shape = fingerprint(source, sample)
     card = context.cards.get(order.source) if _card_shown(state) else None
     rules = rules_turn(order, context).proposal

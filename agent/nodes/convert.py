@@ -4,11 +4,12 @@
 """
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from ingot.agent.context import Context
 from ingot.agent.judging.trial import try_out
-from ingot.agent.nodes.discover import discover, sample, spec_of_order
+from ingot.agent.nodes.discover import discover, sample
 from ingot.agent.nodes.propose import propose
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.validate import validate
@@ -27,35 +28,31 @@ def convert(state: State, context: Context) -> State:
     order = state["order"]
     if order.out is None or order.dry_run:
         return {"result": None}
-    done = _convert_source(state, order, context)
+    door = context.door(order.source, order.spec)
+    done = _convert_source(state, order, context, door)
     result = Result(
         out=str(done.out),
         already_done=done.already_done,
         manifest=decode(Written, done.manifest),
         notes=done.notes,
-        first_rejects=tuple(map(_door(order, context).text, done.first_rejects)),
+        first_rejects=tuple(map(door.text, done.first_rejects)),
     )
     return {"result": result}
 
 
-def _door(order: Order, context: Context) -> Door:
-    return context.door(order.source, spec_of_order(order))
-
-
-def _convert_source(state: State, order: Order, context: Context) -> job.Result:
+def _convert_source(state: State, order: Order, context: Context, door: Door) -> job.Result:
     def extra_files(manifest: Manifest, rejects: Sequence[str]) -> dict[str, bytes]:
         shown = [*map(door.text, rejects)]
         report = report_text(state, manifest, shown, door)
         return {"report.md": report.encode(errors="backslashreplace")}  # names of files are bytes
 
-    door = _door(order, context)
     out, options = Path(order.out or ""), conversion_options(order)
     usage, proposal = state.get("usage"), state["proposal"]
     extra_run = {"model": encode(usage) if usage else None}
     if proposal is None:
         raise ConversionError(order.source, "there is no proposal to convert by")
     if proposal.decision == "irrelevant":
-        source = context.source(order.source, spec_of_order(order))
+        source = context.source(order.source, order.spec)
         return job.finish_irrelevant(
             source, out, proposal.reason, options, extra_files=extra_files, extra_run=extra_run
         )
@@ -76,15 +73,7 @@ def _convert_source(state: State, order: Order, context: Context) -> job.Result:
 
 def conversion_options(order: Order) -> ConvertOptions:
     """The part of an order that a conversion knows."""
-    return ConvertOptions(
-        records=order.records,
-        language=order.language,
-        source_name=order.source_name,
-        limit=order.limit,
-        tokenizer=order.tokenizer,
-        overwrite=order.overwrite,
-        workers=order.workers,
-    )
+    return ConvertOptions(**{one.name: getattr(order, one.name) for one in fields(ConvertOptions)})
 
 
 def try_mapping(order: Order, context: Context) -> State:
@@ -93,7 +82,7 @@ def try_mapping(order: Order, context: Context) -> State:
     for node in (discover, sample, propose, validate):
         state = {**state, **node(state, context)}
     if not state["sample"].rows and not state["sample"].bad:
-        left_out = context.source(order.source, spec_of_order(order)).left_out
+        left_out = context.source(order.source, order.spec).left_out
         hint = "; ".join(f"{one.name}: {one.why}" for one in left_out[:3])
         raise SourceError(order.source, "no row of data in it", hint)
     return state

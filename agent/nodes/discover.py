@@ -8,12 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ingot.agent.context import Context
-from ingot.agent.judging.trial import spec_of_document
 from ingot.agent.privacy import Door, redact
 from ingot.agent.proposing.proposal import Proposal, redacted_proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.agent.state import (
-    Order,
     SafeLeftOut,
     SampleSummary,
     SourceSummary,
@@ -24,7 +22,7 @@ from ingot.converters.errors import SourceError
 from ingot.converters.output.commit import check_destination
 from ingot.converters.output.files import output_errors
 from ingot.converters.sources import Source
-from ingot.converters.sources.facts import LeftOut, SourceSpec
+from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.readers import (
     DAMAGED_HINT,
     UNREAD_HINT,
@@ -51,7 +49,7 @@ def discover(state: State, context: Context) -> State:
         _check_destination(Path(order.out))
         if order.tokenizer:
             context.check_tokenizer(order.tokenizer)
-    source = context.source(order.source, spec_of_order(order))
+    source = context.source(order.source, order.spec)
     found: State = {
         "source": summarize_source(source),
         "attempts": (),
@@ -74,13 +72,6 @@ def _check_destination(out: Path) -> None:
         parent = next(one for one in out.resolve().parents if one.exists())
         with TemporaryDirectory(prefix=".ingot-", dir=parent):
             pass
-
-
-def spec_of_order(order: Order) -> SourceSpec:
-    """The facts about the files that the user's mapping file states; none without one."""
-    if order.mapping is None:
-        return SourceSpec()
-    return spec_of_document(order.mapping, where=order.mapping_file or "mapping")
 
 
 def summarize_source(source: Source) -> SourceSummary:
@@ -147,7 +138,7 @@ def _no_data_proposal(source: Source) -> Proposal:
 def sample(state: State, context: Context) -> State:
     """Draw the sample, so that a source that cannot be read fails before anything is proposed."""
     order = state["order"]
-    drawn = context.sample(order.source, spec_of_order(order))
+    drawn = context.sample(order.source, order.spec)
     if drawn.bad and not drawn.rows:
         first = drawn.bad[0]
         problem = f"none of {len(drawn.bad)} sampled rows can be read"

@@ -10,7 +10,6 @@ from ingot.agent.context import Context
 from ingot.agent.judging.policy import DOUBTED_CONFIDENCE, closed_attempt
 from ingot.agent.judging.trial import ROWS, find_signals, try_out
 from ingot.agent.model.budget import Spent, Usage
-from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.cards import card_evidence
 from ingot.agent.proposing.proposal import Proposal, Turn, fallback_turn, redacted_proposal
@@ -32,7 +31,7 @@ def propose(state: State, context: Context) -> State:
         context.asking.ledger.open_set(before.spent if before else Spent())
     turn, stopped = _next_turn(order, context, state)
     proposal = _with_card_evidence(turn.proposal, order, context)
-    door = context.door(order.source, spec_of_order(order))
+    door = context.door(order.source, order.spec)
     provenance = {**turn.provenance, **_turn_cost(turn, context), "mapper": turn.mapper}
     return {
         "proposal": redacted_proposal(proposal, door) if proposal else None,
@@ -70,7 +69,7 @@ def _with_card_evidence(
     card = context.cards.get(order.source)
     if proposal is None or card is None:
         return proposal
-    fields = context.fields(order.source, spec_of_order(order)) if card.fields else ()
+    fields = context.fields(order.source, order.spec) if card.fields else ()
     return replace(proposal, evidence=(*proposal.evidence, *card_evidence(card, proposal, fields)))
 
 
@@ -112,13 +111,13 @@ def _ask_mapper(order: Order, context: Context, state: State) -> Turn:
     if looked := state.get("looked"):
         records = rendered_examples(order, context, looked.proposal)
         history = [one if one.signals is None else replace(one, records=records) for one in history]
-    source, sample = context.source_and_sample(order.source, spec_of_order(order))
+    source, sample = context.source_and_sample(order.source, order.spec)
     return context.mapper_named(order.mapper)(source, sample, order.request(), history)
 
 
 def rules_turn(order: Order, context: Context) -> Turn:
     """What the rules say of the same sample."""
-    source, sample = context.source_and_sample(order.source, spec_of_order(order))
+    source, sample = context.source_and_sample(order.source, order.spec)
     return context.mapper_named("rules")(source, sample, order.request(), ())
 
 

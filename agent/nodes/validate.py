@@ -6,7 +6,6 @@ from dataclasses import replace
 from ingot.agent.context import Context
 from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.trial import Trial, report_facts, try_out
-from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.nodes.propose import document_decision
 from ingot.agent.privacy import Door
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
@@ -27,7 +26,7 @@ def validate(state: State, context: Context) -> State:
         return {"check": None}
     where = order.mapping_file or f"the mapping by {proposal.mapper}"
     # A mapper may have said how the files are to be read; a person gets the reader's own error.
-    door = context.door(order.source, spec_of_order(order))
+    door = context.door(order.source, order.spec)
     states_facts = proposal.mapper != "file" and bool(proposal.mapping.get("source"))
     try:
         trial = try_out(context, order, proposal.mapping, where=where)

@@ -147,10 +147,14 @@ def named_secrets(value: Json) -> dict[str, str]:
     """Text -> placeholder, for what is hidden for a key's name, and lines of keys."""
     lines = dict.fromkeys(_key_lines(value, _DEEPEST), _KEY_MARK)
     found = lines | dict(_named_in_value(value, "", _DEEPEST))
-    # Inside JSON that is a text they are spelled with its escapes.
+    # Inside JSON that is a text they are spelled with its escapes, inside its texts twice.
+    once = _escaped_texts(found)
+    return _escaped_texts(once) | once | found
+
+
+def _escaped_texts(found: Mapping[str, str]) -> dict[str, str]:
     ways = (False, True)
-    spelled = {json.dumps(one, ensure_ascii=way)[1:-1]: found[one] for one in found for way in ways}
-    return spelled | found
+    return {json.dumps(one, ensure_ascii=way)[1:-1]: found[one] for one in found for way in ways}
 
 
 def _named_in_value(value: Json, name: str, levels: int) -> Iterator[tuple[str, str]]:
@@ -198,6 +202,8 @@ def _key_lines(value: Json, levels: int) -> Iterator[str]:
 def _leaves(value: Json, path: str, levels: int) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         yield path, value
+    elif isinstance(value, list) and len(value) == 1 and levels:
+        yield from _leaves(value[0], path, levels - 1)
     elif isinstance(value, dict) and levels:
         for key, one in value.items():
             yield from _leaves(one, f"{path}\0{key}", levels - 1)

@@ -230,10 +230,10 @@ _SCHEMA_TYPES = frozenset(("string", "integer", "number", "boolean", "array", "o
 def outer_name(value: dict[str, Json], name: str) -> str:
     """The name that counts inside an object as well, "" for most: `"password": {"value": "x"}`.
 
-    The JSON schema of a parameter `password` holds none.
+    The JSON schema of a parameter `password` holds none; what has a `value` is no schema.
     """
     kind = value.get("type")
-    schema = isinstance(kind, str) and kind in _SCHEMA_TYPES
+    schema = isinstance(kind, str) and kind in _SCHEMA_TYPES and "value" not in value
     return "" if schema or not (is_secret_name(name) or is_phone_name(name)) else name
 
 
@@ -386,6 +386,11 @@ def cut_middle(text: str, head: int, tail: int, length: int | None = None) -> st
         return text
     more = left_out if length is None else max(left_out, length - head - tail)
     return f"{text[:head]}{_DOTS}(+{more}){_DOTS}{text[len(text) - tail :]}"
+
+
+def cut_line(text: str, most: int) -> str:
+    """The head of a text, cleaned, on one line."""
+    return cut_middle(clean_text(text).replace("\n", "\\n"), most, 0)
 
 
 _LONGEST_KEY = 2_000  # characters of a path that are looked at, far more than are shown

@@ -157,7 +157,15 @@ def _read_card(entry: Entry, reader: CardReader) -> Card | None:
         said = reader(text)
     except (ValueError, OverflowError, RecursionError):  # no JSON, or not in the first 64 KB
         return None
-    found = _clean_card(said, display_name(redact(entry.name.rpartition("/")[2])))
+    found = Card(
+        file=display_name(redact(entry.name.rpartition("/")[2])),
+        title=_clean_line(said.title, _MOST_TITLE),
+        license=_clean_line(said.license, _MOST_WORD),
+        languages=_clean_words(map(_language_code, said.languages)),
+        tasks=_clean_words(said.tasks),
+        fields=_clean_fields(said.fields),
+        text=_clean_prose(said.text),
+    )
     return None if found == Card(file=found.file) else found
 
 
@@ -186,18 +194,6 @@ def _complete_card(first: Card, other: Card) -> Card:
     if not added or other.file == first.file:
         return replace(first, **added)
     return replace(first, file=f"{first.file}, {other.file}", **added)
-
-
-def _clean_card(said: CardText, file: str) -> Card:
-    return Card(
-        file=file,
-        title=_clean_line(said.title, _MOST_TITLE),
-        license=_clean_line(said.license, _MOST_WORD),
-        languages=_clean_words(map(_language_code, said.languages)),
-        tasks=_clean_words(said.tasks),
-        fields=_clean_fields(said.fields),
-        text=_clean_prose(said.text),
-    )
 
 
 def _language_code(said: str) -> str:

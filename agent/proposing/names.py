@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from ingot.converters.rows import Json
@@ -34,16 +34,18 @@ def name_group(group: str) -> tuple[str, ...]:
     return tuple(alias_tables()["groups"][group])
 
 
-@lru_cache(maxsize=1)
-def _verdicts() -> dict[str, frozenset[str]]:
-    told = alias_tables()["verdicts"]
-    return {kind: frozenset(map(spell_name, names)) for kind, names in told.items()}
+@cache
+def _spelt_names(table: str) -> dict[str, frozenset[str]]:
+    """The names of each entry of a table, as they are compared."""
+    entries = alias_tables()[table].items()
+    return {entry: frozenset(map(spell_name, names)) for entry, names in entries}
 
 
 def verdict_of(value: str) -> str:
     """Whether a value calls its row `good`, `bad` or `gone` (deleted, a draft), else ""."""
     spelling = spell_name(value[:_LONGEST])
-    return next((kind for kind in ("good", "bad", "gone") if spelling in _verdicts()[kind]), "")
+    known = _spelt_names("verdicts")
+    return next((kind for kind in ("good", "bad", "gone") if spelling in known[kind]), "")
 
 
 _TRUTHS = {
@@ -84,18 +86,12 @@ def _texts_of(table: Json) -> Iterator[str]:
 
 def flags_bad_rows(name: str) -> bool:
     """Whether a field of yes and no is true of rows that are not to be used (`deleted`)."""
-    return spell_name(name[:_LONGEST]) in _verdicts()["flags"]
-
-
-@lru_cache(maxsize=1)
-def _turns_left_out() -> dict[str, frozenset[str]]:
-    told = alias_tables()["turns_left_out"]
-    return {kind: frozenset(map(spell_name, names)) for kind, names in told.items()}
+    return spell_name(name[:_LONGEST]) in _spelt_names("verdicts")["flags"]
 
 
 def left_out_values(name: str, values: Iterable[str]) -> list[str]:
     """The values of a field of the turns that mark those nobody says to the other side."""
-    tables, own = _turns_left_out(), spell_name(name[:_LONGEST])
+    tables, own = _spelt_names("turns_left_out"), spell_name(name[:_LONGEST])
     found = [v for v in values if spell_name(v[:_LONGEST]) in tables["values"]]
     truths = {v.lower(): v for v in values}
     if set(truths) <= {"true", "false"} and own in tables["flags"]:
@@ -110,12 +106,6 @@ def spell_name(name: str) -> str:
     """A name as the tables spell it: lower case, camel case split, punctuation as an underscore."""
     parts = [part for part in _BREAK.split(_CAMEL.sub("_", name)) if part]
     return "_".join(parts).lower()
-
-
-@lru_cache(maxsize=1)
-def _slot_aliases() -> dict[str, frozenset[str]]:
-    slots = alias_tables()["slots"]
-    return {slot: frozenset(spell_name(name) for name in names) for slot, names in slots.items()}
 
 
 def _partial_strength(name: str, aliases: frozenset[str]) -> float:
@@ -148,7 +138,7 @@ def name_strength(name: str, slot: str) -> float:
     """How far a field's name says that it is a `slot` of the tables, 0..1."""
     if len(name) > _LONGEST:
         return 0.0
-    aliases = _slot_aliases()[slot]
+    aliases = _spelt_names("slots")[slot]
     spelling = spell_name(name)
     if spelling in aliases:
         return 1.0
@@ -162,7 +152,7 @@ def name_strength(name: str, slot: str) -> float:
     return _partial_strength(spelling, aliases)
 
 
-@lru_cache(maxsize=2)
+@cache
 def _spelt_aliases(table: str) -> dict[str, str]:
     """What each alias of a table stands for."""
     meanings = alias_tables()[table].items()

@@ -18,6 +18,7 @@ from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.proposing.proposal import Request
+    from ingot.converters.sources.facts import SourceSpec
 
 MODEL: Final = "Model"
 
@@ -106,6 +107,17 @@ class Order:
     allow_drift: AllowDrift = False
     share_values: ShareValues = "redacted"
     prompt_tokens: PromptTokens = 8000
+
+    @property
+    def spec(self) -> "SourceSpec":
+        """The facts about the files that the user's mapping file states; none without one."""
+        from ingot.converters.mapping.bind import parse
+        from ingot.converters.sources.facts import SourceSpec
+
+        if self.mapping is None:
+            return SourceSpec()
+        checked = parse(self.mapping, where=self.mapping_file or "mapping")
+        return SourceSpec.from_document(checked.get("source"))
 
     def request(self) -> "Request":
         """The part that a mapper may know."""

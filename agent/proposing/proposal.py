@@ -98,10 +98,8 @@ def value_paths(value: Json) -> Iterator[str]:
         yield from map(str.strip, split_template(value.get("template", ""))[1::2])
 
 
-MODES = ("auto", "pt", "sft")
 # A mapping that a person wrote or corrected needs no second look.
 PERSONS = ("file", "edited")
-DECISIONS = ("pt", "sft", "irrelevant", "unmappable")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,64 +247,46 @@ NOT_ASKED = (
 
 def auto_mapper(rules: Mapper, model: Mapper | None) -> Mapper:
     """The rules, and where one is configured, a model where they are unsure."""
-    return partial(_ask_auto, rules, model)
+
+    def ask(source: Source, sample: Sample, request: Request, history: History) -> Turn:
+        turn = rules(source, sample, request, ())
+        if model is None:
+            return turn
+        found = turn.proposal
+        if not history and found is not None and found.confidence >= SURE_CONFIDENCE:
+            return replace(turn, again=True)  # should it fail on the sample, the model is asked
+        if why := exhausted_reason(history):
+            return fallback_turn(turn, why)
+        try:
+            return _or_fallback(model(source, sample, request, history), turn)
+        except ModelError as error:
+            return fallback_turn(turn, f"{NOT_ASKED}: {error}")
+
+    return ask
 
 
 def model_first_mapper(model: Mapper, rules: Mapper) -> Mapper:
     """The model, and the rules where its answers do not serve."""
-    return partial(_ask_model_first, model, rules)
 
+    def ask(source: Source, sample: Sample, request: Request, history: History) -> Turn:
+        ask_rules = partial(rules, source, sample, request, ())
+        if why := exhausted_reason(history):
+            return fallback_turn(ask_rules(), why)
+        try:
+            turn = model(source, sample, request, history)
+        except ModelError as error:
+            if error.kind not in ANSWERED_KINDS:
+                raise
+            return fallback_turn(ask_rules(), f"the model gave no answer: {error}")
+        return _or_fallback(turn, ask_rules()) if turn.fallback else turn
 
-def _ask_auto(
-    rules: Mapper,
-    model: Mapper | None,
-    source: Source,
-    sample: Sample,
-    request: Request,
-    history: History,
-) -> Turn:
-    turn = rules(source, sample, request, ())
-    if model is None:
-        return turn
-    if not history and _is_sure(turn.proposal):
-        return replace(turn, again=True)  # should it fail on the sample, the model is asked
-    if why := exhausted_reason(history):
-        return fallback_turn(turn, why)
-    try:
-        return _or_fallback(model(source, sample, request, history), turn)
-    except ModelError as error:
-        return fallback_turn(turn, f"{NOT_ASKED}: {error}")
-
-
-def _ask_model_first(
-    model: Mapper,
-    rules: Mapper,
-    source: Source,
-    sample: Sample,
-    request: Request,
-    history: History,
-) -> Turn:
-    if why := exhausted_reason(history):
-        return fallback_turn(rules(source, sample, request, ()), why)
-    try:
-        turn = model(source, sample, request, history)
-    except ModelError as error:
-        if error.kind not in ANSWERED_KINDS:
-            raise
-        return fallback_turn(
-            rules(source, sample, request, ()), f"the model gave no answer: {error}"
-        )
-    return _or_fallback(turn, rules(source, sample, request, ())) if turn.fallback else turn
+    return ask
 
 
 def exhausted_reason(history: Sequence[Attempt]) -> str:
     """Why a model is not asked again, "" where it may be."""
     count = sum(bool(one.level) for one in history)
     return f"the model's {MOST_ANSWERS} answers did not pass" if count >= MOST_ANSWERS else ""
-
-
-def _is_sure(proposal: Proposal | None) -> bool:
-    return proposal is not None and proposal.confidence >= SURE_CONFIDENCE
 
 
 def _or_fallback(turn: Turn, rules: Turn) -> Turn:

@@ -43,14 +43,8 @@ def write_proposal(state: State, out: str, door: Door | None = None) -> Path:
     order, folder = replace(state["order"], out=out), proposal_path(out)
     check_unedited(order)
     kept = order.mapping is not None
-    laid = (
-        {}
-        if kept
-        else {
-            MAPPING: _mapping_file_bytes(proposed_mapping(state)),
-            OTHER: _mapping_file_bytes(alternative_mapping(state)),
-        }
-    )
+    mappings = {MAPPING: proposed_mapping(state), OTHER: alternative_mapping(state)}
+    laid = {name: mapping_bytes(one) if one else b"" for name, one in mappings.items() if not kept}
     with output_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         hashes = _proposed_hashes(folder) if kept else _hash_lines(laid)
@@ -58,25 +52,16 @@ def write_proposal(state: State, out: str, door: Door | None = None) -> Path:
         report = f"{proposal_text(state, door)}\n{''.join(lines)}"
         write_file(folder / REPORT, report.encode())
         for name, content in laid.items():
-            _write_or_remove(folder / name, content)
+            if content:
+                write_file(folder / name, content)
+            else:
+                (folder / name).unlink(missing_ok=True)
     return folder
-
-
-def _mapping_file_bytes(mapping: MappingDocument | None) -> bytes:
-    return mapping_bytes(mapping) if mapping else b""
 
 
 def _hash_lines(laid: Mapping[str, bytes]) -> dict[str, str]:
     """The hash of every file; of the mapping also where there is none: it may be written yet."""
     return {name: _sha256(one) for name, one in laid.items() if one or name == MAPPING}
-
-
-def _write_or_remove(file: Path, content: bytes) -> None:
-    """The file with this content; without any no file."""
-    if content:
-        write_file(file, content)
-    else:
-        file.unlink(missing_ok=True)
 
 
 def proposed_mapping(state: State) -> MappingDocument | None:

@@ -224,7 +224,7 @@ _TEXT = 700
 def example_block(shown: Example) -> str:
     """Show one of the `examples` of the review document as a block of code."""
     lines = list(diff_lines(_record_text_lines(shown["old"]), _record_text_lines(shown["new"])))
-    return fence_lines(_first_lines(lines, MOST_LINES), "diff")
+    return fence_lines(first_lines(lines, MOST_LINES), "diff")
 
 
 def _record_text_lines(record: list[list[Safe]] | None) -> list[str]:
@@ -232,7 +232,7 @@ def _record_text_lines(record: list[list[Safe]] | None) -> list[str]:
     for name, text in record or []:
         first, *more = wrap_text(_truncate_text(text, _TEXT))
         lines += [f"{printable_line(name, 60)}: {first}", *(f"  {line}" for line in more)]
-    return _first_lines(lines, 4 * MOST_LINES)
+    return first_lines(lines, 4 * MOST_LINES)
 
 
 def diff_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
@@ -252,6 +252,7 @@ def diff_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
             yield from (f"+ {line}" for line in new[begin:stop])
 
 
-def _first_lines(lines: list[str], most: int) -> list[str]:
+def first_lines(lines: list[str], most: int) -> list[str]:
+    """Return at most so many lines, and how many more there are."""
     left = len(lines) - most
     return lines if left <= 0 else [*lines[:most], f"  ...(+{left} lines)"]

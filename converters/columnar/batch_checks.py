@@ -3,7 +3,9 @@
 Arrow follows offsets and indices without looking: wrong ones end the process or show its memory.
 """
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import types
 
 from ingot.converters.errors import translate_read_errors
@@ -21,6 +23,25 @@ def is_valid_batch(batch: pa.RecordBatch, number: int, where: str) -> bool:
             batch.validate()  # a negative length would end the process in `view`
             for column in batch.columns:
                 _check_layout(column)
+        return False
+    return True
+
+
+def text_mask(column: pa.Array) -> NDArray[np.bool_]:
+    """bool[N]: whether texts, or byte strings, are UTF-8; null is."""
+    cells = column.cast(pa.large_binary())
+    try:
+        cells.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return np.array([is_utf8(cell) for cell in cells.to_pylist()], dtype=bool)
+    return np.ones(len(cells), dtype=bool)
+
+
+def is_utf8(cell: bytes | None) -> bool:
+    """Whether bytes are UTF-8; None is."""
+    try:
+        (cell or b"").decode()
+    except UnicodeDecodeError:
         return False
     return True
 

@@ -1,8 +1,8 @@
 """A conversation as trainers take it, and the steps that make it fit one.
 
 A step returns the chat with the name of what it did, or no chat where it cannot be expressed. The
-names are the keys of the counts in an export's manifest; `REASONS` says what each means and
-whether the trainer then still trains on what the records say.
+names are the keys of the counts in an export's manifest; `REASONS` says what each means,
+`HARMLESS` after which the trainer still trains on what the records say.
 
 What there is to know about a trainer: its ways to express what is trained, its config files.
 """
@@ -10,6 +10,7 @@ What there is to know about a trainer: its ways to express what is trained, its 
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -22,26 +23,20 @@ from ingot.converters.rows import Json
 JOIN: Final = "\n\n"  # between texts that become one message
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reason:
-    """Why a record is not written as it is; `harmless`: training is the same."""
-
-    text: str
-    harmless: bool = False
-
-
-REASONS: Final[dict[str, Reason]] = {
-    "untrained": Reason(text="no message of it is trained on: left out", harmless=True),
-    "tail": Reason(text="messages after the last trained one are cut off", harmless=True),
-    "masks": Reason(text="the trainer trains on other messages than the record says"),
-    "same_role": Reason(text="messages of one role in a row become one, a blank line between"),
-    "two_systems": Reason(text="two system texts become one, a blank line between"),
-    "opening": Reason(text="it begins with the assistant: an empty user message is put in front"),
-    "tools": Reason(text="tool definitions are written into the system text"),
-    "no_prompt": Reason(text="nothing stands before the first trained message: left out"),
-    "roles": Reason(text="its order of roles cannot be expressed: left out"),
-    "tools_text": Reason(text="its tools are not a JSON list of objects: left out"),
+# Why a record is not written as it is.
+REASONS: Final = {
+    "untrained": "no message of it is trained on: left out",
+    "tail": "messages after the last trained one are cut off",
+    "masks": "the trainer trains on other messages than the record says",
+    "same_role": "messages of one role in a row become one, a blank line between",
+    "two_systems": "two system texts become one, a blank line between",
+    "opening": "it begins with the assistant: an empty user message is put in front",
+    "tools": "tool definitions are written into the system text",
+    "no_prompt": "nothing stands before the first trained message: left out",
+    "roles": "its order of roles cannot be expressed: left out",
+    "tools_text": "its tools are not a JSON list of objects: left out",
 }
+HARMLESS: Final = ("untrained", "tail")  # training is the same
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +66,7 @@ class FittedChat:
     """A chat on its way to a trainer and the steps done; None where it cannot be written."""
 
     chat: Chat | None
-    done: tuple[str, ...] = field(default=())
+    done: tuple[str, ...] = ()
 
 
 Step = Callable[[Chat], FittedChat]
@@ -100,18 +95,18 @@ def chat_of_record(record: Record) -> Chat:
     return Chat(turns=(*first, *said), tools=record.get("tools"))
 
 
-def _refuse_chat(reason: str) -> FittedChat:
-    return FittedChat(chat=None, done=(reason,))
+def keep_if(fits: object, chat: Chat, reason: str) -> FittedChat:
+    """The chat as it is where it fits, else none."""
+    return FittedChat(chat=chat) if fits else FittedChat(chat=None, done=(reason,))
 
 
-def require_trained(chat: Chat) -> FittedChat:
+def require_trained(chat: Chat, reason: str = "untrained") -> FittedChat:
     """Only chats with something to train on."""
-    return FittedChat(chat=chat) if any(chat.trained) else _refuse_chat("untrained")
+    return keep_if(any(chat.trained), chat, reason)
 
 
-def require_still_trained(chat: Chat) -> FittedChat:
-    """Only chats in which the steps before left something to train on."""
-    return FittedChat(chat=chat) if any(chat.trained) else _refuse_chat("masks")
+# Only chats in which the steps before left something to train on.
+require_still_trained: Final[Step] = partial(require_trained, reason="masks")
 
 
 def cut_tail(chat: Chat) -> FittedChat:
@@ -125,11 +120,9 @@ def cut_tail(chat: Chat) -> FittedChat:
 def end_with_assistant(chat: Chat) -> FittedChat:
     """Nothing after the assistant's last turn."""
     roles = [turn.role for turn in chat.turns]
-    if "assistant" not in roles:
-        return _refuse_chat("roles")
+    if "assistant" not in roles or roles[-1] == "assistant":
+        return keep_if("assistant" in roles, chat, "roles")
     end = len(roles) - roles[::-1].index("assistant")
-    if end == len(roles):
-        return FittedChat(chat=chat)
     return FittedChat(chat=replace(chat, turns=chat.turns[:end]), done=("masks",))
 
 
@@ -137,10 +130,8 @@ def merge_system(chat: Chat) -> FittedChat:
     """At most one system turn, in front."""
     systems = [turn.role == "system" for turn in chat.turns]
     leading = len(list(itertools.takewhile(bool, systems)))
-    if sum(systems) > leading:
-        return _refuse_chat("roles")
-    if leading < 2:
-        return FittedChat(chat=chat)
+    if sum(systems) > leading or leading < 2:
+        return keep_if(sum(systems) == leading, chat, "roles")
     turns = (_join_turns(chat.turns[:leading]), *chat.turns[leading:])
     return FittedChat(chat=replace(chat, turns=turns), done=("two_systems",))
 
@@ -176,10 +167,9 @@ def _join_turns(turns: tuple[Turn, ...]) -> Turn:
 def begin_with_user(chat: Chat) -> FittedChat:
     """No assistant before anybody else has spoken."""
     start = 1 if chat.turns[0].role == "system" else 0
-    if start == len(chat.turns):
-        return _refuse_chat("roles")
-    if chat.turns[start].role != "assistant":
-        return FittedChat(chat=chat)
+    opening = chat.turns[start : start + 1]
+    if not opening or opening[0].role != "assistant":
+        return keep_if(opening, chat, "roles")
     turns = (*chat.turns[:start], Turn(role="user", content=""), *chat.turns[start:])
     return FittedChat(chat=replace(chat, turns=turns), done=("opening",))
 
@@ -190,16 +180,14 @@ def require_alternating(*others: str) -> Step:
     def check(chat: Chat) -> FittedChat:
         roles = [turn.role for turn in chat.turns if turn.role != "system"]
         fits = all(role in others for role in roles[::2]) and set(roles[1::2]) <= {"assistant"}
-        return FittedChat(chat=chat) if fits else _refuse_chat("roles")
+        return keep_if(fits, chat, "roles")
 
     return check
 
 
 def require_tool_list(chat: Chat) -> FittedChat:
     """Only tools that are a JSON list of objects."""
-    if chat.tools is None or is_tool_list(chat.tools):
-        return FittedChat(chat=chat)
-    return _refuse_chat("tools_text")
+    return keep_if(chat.tools is None or is_tool_list(chat.tools), chat, "tools_text")
 
 
 def is_tool_list(text: str) -> bool:
@@ -225,6 +213,27 @@ def move_tools_to_system(chat: Chat) -> FittedChat:
 TURN_FIELDS: Final = [("role", pa.string()), ("content", pa.string())]
 
 
+# The columns of SFT records but `meta`, which stays with the records.
+RECORD_ROWS: Final = pa.schema(
+    [("messages", MESSAGES_TYPE), ("system", pa.string()), ("tools", pa.string())]
+)
+TEXT_ROWS: Final = pa.schema([("text", pa.string())])
+
+
+def record_row(chat: Chat) -> Record:
+    """A chat as a row of `RECORD_ROWS`; a system turn that is trained on stays a message."""
+    first = chat.turns[0]
+    lifted = first.role == "system" and not first.trained
+    said = chat.turns[1:] if lifted else chat.turns
+    return {
+        "messages": [
+            {"role": turn.role, "content": turn.content, "loss_mask": turn.trained} for turn in said
+        ],
+        "system": first.content if lifted else None,
+        "tools": chat.tools,
+    }
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingMode:
     """One way in which a trainer can be told what to train on; it holds for the whole data set.
@@ -235,8 +244,8 @@ class TrainingMode:
 
     name: str
     settings: dict[str, Json] = field(default_factory=dict)
-    schema: pa.Schema
-    row: Callable[[Chat], Record]
+    schema: pa.Schema = RECORD_ROWS
+    row: Callable[[Chat], Record] = record_row
     trains: Callable[[Chat], tuple[bool, ...]]
     trains_tools: bool = False
     needs_prompt: bool = False
@@ -283,27 +292,6 @@ class Trainer:
     reads_records: bool = False
     configs: Callable[[WrittenFiles], dict[str, bytes]]
     use: Callable[[WrittenFiles, str], tuple[str, ...]]
-
-
-# The columns of SFT records but `meta`, which stays with the records.
-RECORD_ROWS: Final = pa.schema(
-    [("messages", MESSAGES_TYPE), ("system", pa.string()), ("tools", pa.string())]
-)
-TEXT_ROWS: Final = pa.schema([("text", pa.string())])
-
-
-def record_row(chat: Chat) -> Record:
-    """A chat as a row of `RECORD_ROWS`; a system turn that is trained on stays a message."""
-    first = chat.turns[0]
-    lifted = first.role == "system" and not first.trained
-    said = chat.turns[1:] if lifted else chat.turns
-    return {
-        "messages": [
-            {"role": turn.role, "content": turn.content, "loss_mask": turn.trained} for turn in said
-        ],
-        "system": first.content if lifted else None,
-        "tools": chat.tools,
-    }
 
 
 def record_mask(chat: Chat) -> tuple[bool, ...]:

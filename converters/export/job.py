@@ -52,7 +52,8 @@ def check_place(folder: Path, out: Path) -> None:
         problem = "cannot be found by trainers: `datasets` reads its path as a pattern"
         raise OutputError(str(out), problem, "choose a path without `*`, `?`, `[` and `::`")
     check_destination(out)
-    if _is_other_result(out):
+    manifest = find_json(out / MANIFEST)
+    if manifest is not None and "trainer" not in manifest:  # of ingot's, whole or damaged
         raise OutputError(str(out), "holds a result that is not an export", "choose another folder")
 
 
@@ -64,12 +65,6 @@ def safe_name(text: str) -> str:
 def is_plain_path(path: str) -> bool:
     """Whether a config may name a path: `datasets` takes it for a pattern or a URL else."""
     return path.isprintable() and not any(odd in path for odd in (*"*?[", "::"))
-
-
-def _is_other_result(out: Path) -> bool:
-    """Whether a folder of ingot's, whole or damaged, is something else than an export."""
-    manifest = find_json(out / MANIFEST)
-    return manifest is not None and "trainer" not in manifest
 
 
 _AGAIN: Final = "convert the data set again"
@@ -321,7 +316,7 @@ class _Export:
         """Refuse what the trainer would not train on as the records say."""
         lost = tally.lost
         if lost and not self.options.lossy:
-            lines = "".join(f"\n  {name} {n:,}: {REASONS[name].text}" for name, n in lost.items())
+            lines = "".join(f"\n  {name} {n:,}: {REASONS[name]}" for name, n in lost.items())
             problem = f"{self.trainer.name} cannot train on all records as they are{lines}\n "
             hint = "set `lossy` to write them all the same, with a note; see docs/export.md"
             raise ConversionError(str(self.result.folder), problem, hint)
@@ -341,21 +336,19 @@ class _Export:
         data = staged.result / DATA
         with output_errors(staged.out):
             data.mkdir(exist_ok=True)
-        made = self._rows(way)
+        rows: Iterator[Record] = ({"text": one["text"]} for one in self._read("write"))
+        if way:
+            rows = trainer_rows(self.trainer, way, self._read("write"))
         schema = way.schema if way else TEXT_ROWS
         options = self.options
-        names = write_parts(data, options.split, made, schema, part_bytes=options.part_bytes)
+        names = write_parts(data, options.split, rows, schema, part_bytes=options.part_bytes)
         return tuple(f"{DATA}/{name}" for name in names)
 
     def _as_they_are(self, way: TrainingMode | None, tally: Tally, parts: list[Path]) -> bool:
-        readable = way is None or (self.trainer.reads_records and tally.is_unchanged)
+        changed = tally.left_out or tally.changed
+        readable = way is None or (self.trainer.reads_records and not changed)
         parquet = all(part.suffix == ".parquet" for part in parts)
         return readable and parquet and is_plain_path(self._shared())
-
-    def _rows(self, way: TrainingMode | None) -> Iterator[Record]:
-        if way is None:
-            return ({"text": record["text"]} for record in self._read("write"))
-        return trainer_rows(self.trainer, way, self._read("write"))
 
     def _written(self, way: TrainingMode | None, files: tuple[str, ...]) -> WrittenFiles:
         split = self.options.split
@@ -373,7 +366,7 @@ class _Export:
                 "records": tally.chars_of_records,
                 "trainer": tally.chars_of_trainer,
             },
-            "notes": [f"{n:,} records: {REASONS[name].text}" for name, n in tally.lost.items()],
+            "notes": [f"{n:,} records: {REASONS[name]}" for name, n in tally.lost.items()],
             "data": list(files),
         }
 

@@ -39,16 +39,16 @@ def _last_turn_mask(chat: layout.Chat) -> tuple[bool, ...]:
 
 def _entry(written: layout.WrittenFiles) -> dict[str, Json]:
     place = written.files[0] if len(written.files) == 1 else written.folder
-    named: dict[str, Json] = {"file_name": place, "ranking": False}
-    if written.kind == "pt":
-        columns: dict[str, Json] = {"prompt": "text"}
-        return {**named, "formatting": "alpaca", "columns": _all_columns(columns), "tags": _TAGS}
     columns = {"messages": "messages", "system": "system", "tools": "tools"}
-    return {**named, "formatting": "sharegpt", "columns": _all_columns(columns), "tags": _TAGS}
-
-
-def _all_columns(columns: dict[str, Json]) -> dict[str, Json]:
-    return {name: columns.get(name) for name in _COLUMNS}
+    if written.kind == "pt":
+        columns = {"prompt": "text"}
+    return {
+        "file_name": place,
+        "ranking": False,
+        "formatting": "alpaca" if written.kind == "pt" else "sharegpt",
+        "columns": {name: columns.get(name) for name in _COLUMNS},
+        "tags": _TAGS,
+    }
 
 
 def _settings(written: layout.WrittenFiles) -> dict[str, Json]:
@@ -104,22 +104,16 @@ TRAINER: Final = layout.Trainer(
         layout.TrainingMode(
             name="assistant",
             settings={"mask_history": False, "train_on_prompt": False},
-            schema=layout.RECORD_ROWS,
-            row=layout.record_row,
             trains=layout.assistant_mask,
         ),
         layout.TrainingMode(
             name="last",
             settings={"mask_history": True, "train_on_prompt": False},
-            schema=layout.RECORD_ROWS,
-            row=layout.record_row,
             trains=_last_turn_mask,
         ),
         layout.TrainingMode(
             name="everything",
             settings={"mask_history": False, "train_on_prompt": True},
-            schema=layout.RECORD_ROWS,
-            row=layout.record_row,
             trains=layout.full_mask,
             trains_tools=True,
         ),

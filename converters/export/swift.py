@@ -38,7 +38,7 @@ def _order_rounds(chat: layout.Chat) -> layout.FittedChat:
         if opened
         else True
     )
-    return layout.FittedChat(chat=chat) if fits else layout.FittedChat(chat=None, done=("roles",))
+    return layout.keep_if(fits, chat, "roles")
 
 
 def _row(chat: layout.Chat) -> Record:

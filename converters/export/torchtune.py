@@ -48,14 +48,7 @@ TRAINER: Final = layout.Trainer(
         layout.require_alternating("user"),
         layout.require_still_trained,
     ),
-    ways=(
-        layout.TrainingMode(
-            name="message",
-            schema=layout.RECORD_ROWS,
-            row=layout.record_row,
-            trains=layout.record_mask,
-        ),
-    ),
+    ways=(layout.TrainingMode(name="message", trains=layout.record_mask),),
     reads_records=True,
     configs=_configs,
     use=_usage_lines,

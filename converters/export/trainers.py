@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from ingot.converters.export import axolotl, llamafactory, swift, torchtune, trl
 from ingot.converters.export.chat_layout import (
+    HARMLESS,
     REASONS,
     Chat,
     FittedChat,
@@ -50,12 +51,7 @@ class Tally:
     def lost(self) -> dict[str, int]:
         """Records that the trainer does not train on as they say, by reason."""
         found = self.left_out + self.changed
-        return {name: found[name] for name in REASONS if found[name] and not REASONS[name].harmless}
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether every record is a row as it is."""
-        return not self.left_out and not self.changed
+        return {name: found[name] for name in REASONS if found[name] and name not in HARMLESS}
 
     def to_json(self) -> TallyDocument:
         """The counts as the manifest has them."""
@@ -115,12 +111,12 @@ def survey_records(trainer: Trainer, records: Iterable[Record]) -> tuple[Trainin
         fitted = fit(chat)
         for way, tally in zip(trainer.ways, tallies, strict=True):
             _count_chat(tally, chat, way, take_mode(way, fitted))
-    fits = zip(trainer.ways, tallies, strict=True)
-    return min(fits, key=lambda fit: _distance(fit[1]))
 
+    def distance(fit: tuple[TrainingMode, Tally]) -> tuple[int, int]:
+        tally = fit[1]
+        return sum(tally.lost.values()), abs(tally.chars_of_trainer - tally.chars_of_records)
 
-def _distance(tally: Tally) -> tuple[int, int]:
-    return sum(tally.lost.values()), abs(tally.chars_of_trainer - tally.chars_of_records)
+    return min(zip(trainer.ways, tallies, strict=True), key=distance)
 
 
 def _count_chat(tally: Tally, chat: Chat, way: TrainingMode, taken: FittedChat) -> None:

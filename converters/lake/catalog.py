@@ -9,7 +9,9 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import decode, encode
+from ingot.converters.output.commit import FinishedResult
 from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.rows import EMPTY_TEXT, Json, MappingDocument, Safe
 
@@ -107,6 +109,14 @@ class SetFacts:
         return decode(SetFacts, encodable_value(encode(self)))
 
 
+def check_record_count(result: FinishedResult, records: int) -> None:
+    """Hold the records that were read to the manifest of their result."""
+    written = result.manifest["records"]["written"]
+    if records != written:
+        problem = f"holds {records} records, its manifest says {written}"
+        raise ConversionError(str(result.folder), problem, "convert the data set again")
+
+
 def encodable_value(value: Json) -> Json:
     """A value whose texts can be written as UTF-8; what cannot is replaced by `?`."""
     if isinstance(value, str):
@@ -134,14 +144,7 @@ def _struct(names: Sequence[str]) -> pa.DataType:
 
 
 _SPLITS: Final = pa.list_(
-    pa.struct(
-        [
-            ("name", pa.string()),
-            ("records", pa.int64()),
-            ("duplicates", pa.int64()),
-            ("tokens", pa.int64()),
-        ]
-    )
+    pa.struct([("name", pa.string()), *_struct(("records", "duplicates", "tokens"))])
 )
 _LENGTHS: Final = pa.map_(pa.int64(), pa.int64())
 _LEFT_OUT: Final = pa.list_(pa.struct([("name", pa.string()), ("why", pa.string())]))

@@ -25,10 +25,10 @@ import hashlib
 import shutil
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypedDict, cast
+from typing import Final, TypedDict, cast
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,7 @@ from ingot.converters.convert.result import (
 )
 from ingot.converters.errors import ConversionError, NoTokensError
 from ingot.converters.json_yaml import find_json
-from ingot.converters.lake.catalog import Split
+from ingot.converters.lake.catalog import Split, check_record_count
 from ingot.converters.lake.duplicates import drop_mask, open_drops, open_hashes
 from ingot.converters.lake.record_hashes import ALL, Hashes, Splits, hash_heads, hash_records
 from ingot.converters.output.commit import (
@@ -69,9 +69,6 @@ from ingot.converters.progress import peak_rss
 from ingot.converters.records.readers import read_batches
 from ingot.converters.records.writers import PartsWriter
 
-if TYPE_CHECKING:
-    from ingot.converters.megatron.metrics.messages import Monitor
-
 _WRITTEN: Final = "written.json"  # in the work folder: the records are there, and these
 
 
@@ -91,27 +88,36 @@ def write_corpus(
     *,
     drops: Path | None = None,
     hashed: Path | None = None,
-    monitor: "Monitor | None" = None,
 ) -> tuple[Split, ...]:
     """Write one data set's part of every split."""
-    made = _Corpus.of(result, name, options or CorpusOptions(), drops, hashed)
+    found = find_finished(result)
+    if found is None or found.manifest["decision"] not in ("pt", "sft"):
+        problem = "holds no finished result with records"
+        raise ConversionError(str(result), problem, "convert the data set first")
+    made = _Corpus(
+        result=found,
+        name=name,
+        options=options or CorpusOptions(),
+        drops=open_drops(drops, found.manifest["records"]["written"]) if drops else None,
+        hashed=open_hashes(hashed) if hashed else None,
+    )
     with ExitStack() as stack:
-        held = [
-            (split, stack.enter_context(made.stage(corpus / split / name, split)))
-            for split in made.options.splits.names
-        ]
+        held: dict[str, StagedResult] = {}
+        for split in made.options.splits.names:
+            staging = made.identity(split).stage(corpus / split / name, overwrite=True)
+            held[split] = stack.enter_context(staging)
         pending = [
-            _PendingSplit(made, split, staged) for split, staged in held if staged.done is None
+            _PendingSplit(made, split, staged) for split, staged in held.items() if not staged.done
         ]
         made.write_records(pending)
         for one in pending:
-            one.make_tokens(monitor)
+            one.make_tokens()
         for one in pending:  # close together: splits of two kinds must not stay side by side
             one.commit()
         fresh = {one.split: one.manifest for one in pending}
-        done = {split: staged.done.manifest for split, staged in held if staged.done}
+        done = {split: staged.done.manifest for split, staged in held.items() if staged.done}
         written = cast("dict[str, Manifest]", {**done, **fresh})
-        return tuple(made.split_facts(split, written[split]) for split, _ in held)
+        return tuple(made.split_facts(split, written[split]) for split in held)
 
 
 def sweep_corpus(corpus: Path, kept: Iterable[tuple[str, str]]) -> list[str]:
@@ -143,30 +149,6 @@ class _Corpus:
     drops: NDArray[np.uint8] | None
     hashed: Hashes | None
 
-    @classmethod
-    def of(
-        cls,
-        result: Path,
-        name: str,
-        options: CorpusOptions,
-        drops: Path | None,
-        hashed: Path | None,
-    ) -> "_Corpus":
-        """What is to be done, checked."""
-        found = find_finished(result)
-        if found is None or found.manifest["decision"] not in ("pt", "sft"):
-            problem = "holds no finished result with records"
-            raise ConversionError(str(result), problem, "convert the data set first")
-        records = found.manifest["records"]["written"]
-        bits = open_drops(drops, records) if drops else None
-        return cls(
-            result=found,
-            name=name,
-            options=options,
-            drops=bits,
-            hashed=open_hashes(hashed) if hashed else None,
-        )
-
     def identity(self, split: str) -> RunIdentity:
         """What decides the bytes of a split."""
         dedup, result = None, cast("Manifest", self.result.manifest)
@@ -195,10 +177,6 @@ class _Corpus:
             }
         )
 
-    def stage(self, out: Path, split: str) -> AbstractContextManager[StagedResult]:
-        """Hold the destination of a split."""
-        return self.identity(split).stage(out, overwrite=True)
-
     def write_records(self, pending: Sequence["_PendingSplit"]) -> None:
         """Read the result once, for all splits that have not their records yet."""
         waiting = [one for one in pending if not one.has_records()]
@@ -214,7 +192,7 @@ class _Corpus:
                 for one in waiting:
                     one.take(batch, places == self.options.splits.names.index(one.split), out)
                 start += batch.num_rows
-            self._check(start)
+            check_record_count(self.result, start)
         for one in waiting:
             one.close_records()
 
@@ -223,26 +201,17 @@ class _Corpus:
         if len(self.options.splits.names) == 1 and self.hashed is None:
             return np.zeros(batch.num_rows, np.int64)
         found = hash_records(batch)
-        if self.hashed is not None:
-            self._check_hashes(self.hashed[start : start + batch.num_rows], found)
-        return self.options.splits.places(hash_heads(found))
-
-    def _check_hashes(self, known: Hashes, found: Hashes) -> None:
-        if not np.array_equal(known, found):
+        known = None if self.hashed is None else self.hashed[start : start + batch.num_rows]
+        if known is not None and not np.array_equal(known, found):
             problem = "its hashes belong to other records"
             hint = "delete `.ingot-lake/hashes` and run again: it is made anew"
             raise ConversionError(str(self.result.folder), problem, hint)
+        return self.options.splits.places(hash_heads(found))
 
     def _dropped(self, start: int, count: int) -> NDArray[np.bool_]:
         if self.drops is None:
             return np.zeros(count, np.bool_)
         return drop_mask(self.drops, start, count)
-
-    def _check(self, records: int) -> None:
-        written = self.result.manifest["records"]["written"]
-        if records != written:
-            problem = f"holds {records} records, its manifest says {written}"
-            raise ConversionError(str(self.result.folder), problem, "convert the data set again")
 
     def split_facts(self, split: str, manifest: Manifest) -> Split:
         """What a manifest says, for the catalog."""
@@ -317,7 +286,7 @@ class _PendingSplit:
             }
             write_file(self._staged.work / _WRITTEN, encode_json(self._written))
 
-    def make_tokens(self, monitor: "Monitor | None") -> None:
+    def make_tokens(self) -> None:
         """Tokenize what was written, as a conversion does."""
         from ingot.converters.megatron.metrics.messages import ignore_message
 
@@ -329,9 +298,7 @@ class _PendingSplit:
         made = Parts(records=parts, rejected=[])
         name = tokens_name(self._corpus.name)
         with suppress(NoTokensError):  # a few records may be such that the tokenizer refuses all
-            self._tokens = make_tokens(
-                self._staged, made, tokenizer, name, monitor or ignore_message
-            )
+            self._tokens = make_tokens(self._staged, made, tokenizer, name, ignore_message)
         with suppress(OSError):  # there are some
             (self._staged.result / REJECTED_FOLDER).rmdir()
 

@@ -35,7 +35,6 @@ from ingot.converters.lake.record_hashes import (
     WIDTH,
     Hashes,
     hash_heads,
-    hash_tails,
     write_header,
 )
 from ingot.converters.output.files import encode_json, output_errors, whole_file, write_file
@@ -92,7 +91,8 @@ def find_duplicates(
         search = _Search(names, [open_hashes(files[name]) for name in names], folder)
         search.run()
         written = search.write_drops(drops) if drops else {}
-        return Duplicates(sets=search.repeats_by_set(), drops=written)
+        sets = {name: search.repeats(place) for place, name in enumerate(names)}
+        return Duplicates(sets=sets, drops=written)
 
 
 @contextmanager
@@ -161,7 +161,10 @@ class _Search:
         self._pairs = _map_table(work / "pairs", (len(names), len(names)), np.int64)
         self._different = np.zeros(len(names), np.int64)
         self._across = np.zeros(len(names), np.int64)
-        self._level = min(_MOST_BINS, _power_of_two(math.ceil(sum(sizes) / BIN))).bit_length() - 1
+        # Bins are the least power of two that is enough.
+        self._level = min(
+            _MOST_BINS.bit_length() - 1, max(-(-sum(sizes) // BIN) - 1, 0).bit_length()
+        )
 
     def run(self) -> None:
         for entries in self._bins():
@@ -188,7 +191,7 @@ class _Search:
         for start in range(0, len(hashed), BLOCK):
             block = _read_hashes(hashed, start, min(BLOCK, len(hashed) - start))
             entries = np.empty(len(block), ENTRY)
-            entries["begin"], entries["end"] = hash_heads(block), hash_tails(block)
+            entries["begin"], entries["end"] = hash_heads(block), hash_heads(block, 8)
             entries["at"] = np.arange(first + start, first + start + len(block))
             entries["count"] = 1
             yield self._once(entries)
@@ -271,11 +274,8 @@ class _Search:
         places, bits = at >> 3, (128 >> (at & 7)).astype(np.uint8)
         np.bitwise_or.at(self._bits, places, bits)
 
-    def repeats_by_set(self) -> dict[str, Repeats]:
-        """The figures by set."""
-        return {name: self._repeats(place) for place, name in enumerate(self._names)}
-
-    def _repeats(self, place: int) -> Repeats:
+    def repeats(self, place: int) -> Repeats:
+        """The figures of a set."""
         records = len(self._hashed[place])
         shared = np.array(self._pairs[place])
         shared[place] = 0  # nobody is another one to itself
@@ -318,11 +318,6 @@ def _map_table(file: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Ar
         for start in range(0, size, BLOCK):
             stream.write(bytes(min(BLOCK, size - start)))
     return np.memmap(file, kind, "r+", shape=shape)
-
-
-def _power_of_two(number: int) -> int:
-    """The least power of two that is no less."""
-    return 1 << max(number - 1, 0).bit_length()
 
 
 def _sort_entries(entries: Array) -> Array:

@@ -84,13 +84,17 @@ def lake_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
     `adds_up`: of every data set the rows read are the converted, rejected and filtered ones.
     """
     done = [one for one in sets if one.status == "converted"]
+    statuses = Counter(one.status for one in sets)
     rows = {name: sum(one.rows.get(name, 0) for one in done) for name in _ROWS}
     tokenized = [one.tokens for one in done if one.tokens is not None]
     return {
         "sets": len(sets),
-        "statuses": _status_counts(sets),
+        "statuses": {status: statuses[status] for status in STATUSES if statuses[status]},
         "rows": rows,
-        "adds_up": all(_adds_up(one.rows) for one in done),
+        "adds_up": all(
+            one.rows.get("read", 0) == sum(one.rows.get(name, 0) for name in _ROWS[1:])
+            for one in done
+        ),
         "records": sum(one.figures.records for one in done),
         "characters": sum(one.figures.characters for one in done),
         "tokens": sum(tokenized) if tokenized else None,
@@ -103,15 +107,6 @@ def lake_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
         "spent": _spending_totals(sets),
         "bytes": sum(one.bytes for one in sets),
     }
-
-
-def _adds_up(rows: Mapping[str, int]) -> bool:
-    return rows.get("read", 0) == sum(rows.get(name, 0) for name in _ROWS[1:])
-
-
-def _status_counts(sets: Sequence[SetFacts]) -> dict[str, int]:
-    counts = Counter(one.status for one in sets)
-    return {status: counts[status] for status in STATUSES if counts[status]}
 
 
 def _sum_counts(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
@@ -206,11 +201,8 @@ def table_facts(one: SetFacts) -> dict[str, object]:
         "across": one.across,
         "spent": one.spent,
     }
-    return {"name": one.name} | {key: value for key, value in told.items() if _has_value(value)}
-
-
-def _has_value(value: object) -> bool:
-    return value not in (None, "", {}, [])
+    shown = {key: value for key, value in told.items() if value not in (None, "", {}, [])}
+    return {"name": one.name} | shown
 
 
 def set_details(sets: Sequence[SetFacts]) -> list[dict[str, object]]:
@@ -219,17 +211,16 @@ def set_details(sets: Sequence[SetFacts]) -> list[dict[str, object]]:
     `samples_cut`: samples that are left out or shortened for want of room. `mapping` is the text of
     the document, so that its numbers are shown as they are; `mapping_cut` where it is left out.
     """
-    mappings = [_mapping_text(one) for one in sets]
+    mappings = [
+        "" if one.mapping is None else json.dumps(one.mapping, ensure_ascii=False, indent=2)
+        for one in sets
+    ]
     most = fair_share(map(_json_bytes, mappings), MAPPINGS_BYTES)
     room = fair_share((sum(map(_json_bytes, one.figures.samples)) for one in sets), SAMPLES_BYTES)
     return [
         _details(one, mapping if _json_bytes(mapping) <= most else None, room)
         for one, mapping in zip(sets, mappings, strict=True)
     ]
-
-
-def _mapping_text(one: SetFacts) -> str:
-    return "" if one.mapping is None else json.dumps(one.mapping, ensure_ascii=False, indent=2)
 
 
 def _details(one: SetFacts, mapping: str | None, room: int) -> dict[str, object]:
@@ -247,10 +238,7 @@ def _details(one: SetFacts, mapping: str | None, room: int) -> dict[str, object]
             [split.name, split.records, split.duplicates, split.tokens] for split in one.splits
         ],
         "left_out": [
-            [
-                _cut_values(file.get("name", ""), _WHY_CHARS),
-                _cut_values(file.get("why", ""), _WHY_CHARS),
-            ]
+            [_cut_values(file.get(name, ""), _WHY_CHARS) for name in ("name", "why")]
             for file in one.left_out
         ],
         "left_out_count": one.left_out_count,

@@ -57,14 +57,9 @@ def hash_records(batch: pa.RecordBatch) -> Hashes:
     return np.frombuffer(said, np.uint8).reshape(-1, WIDTH)
 
 
-def hash_heads(hashed: Hashes) -> Numbers:
-    """The first eight bytes of each hash as a number, the greatest byte first."""
-    return hashed[:, :8].copy().view(">u8")[:, 0].astype(np.uint64)
-
-
-def hash_tails(hashed: Hashes) -> Numbers:
-    """The last eight bytes of each hash likewise."""
-    return hashed[:, 8:].copy().view(">u8")[:, 0].astype(np.uint64)
+def hash_heads(hashed: Hashes, start: int = 0) -> Numbers:
+    """Eight bytes of each hash, from `start` on, as a number, the greatest byte first."""
+    return hashed[:, start : start + 8].copy().view(">u8")[:, 0].astype(np.uint64)
 
 
 def write_header(stream: BinaryIO, *shape: int) -> None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ingot.converters.convert.result import RECORDS_FOLDER
 from ingot.converters.errors import ConversionError
-from ingot.converters.lake.catalog import Figures
+from ingot.converters.lake.catalog import Figures, check_record_count
 from ingot.converters.lake.duplicates import find_duplicates
 from ingot.converters.lake.record_hashes import (
     WIDTH,
@@ -127,16 +127,10 @@ def measure_records(result: Path, hashed: Path, redact: Callable[[str], Safe]) -
     taken = _RecordTally()
     with output_errors(hashed), whole_file(hashed) as stream:
         _write_hashes(stream, taken.take(read_batches(result / RECORDS_FOLDER)))
-        _check_counts(result, taken.records, done.manifest["records"]["written"])
+        check_record_count(done, taken.records)
     work = hashed.with_name(f".{hashed.name}.bins")
     within = find_duplicates({"": hashed}, work=work).sets[""].within
     return replace(taken.figures(redact), within=within)
-
-
-def _check_counts(result: Path, records: int, written: int) -> None:
-    if records != written:
-        problem = f"holds {records} records, its manifest says {written}"
-        raise ConversionError(str(result), problem, "convert the data set again")
 
 
 def _write_hashes(stream: BinaryIO, parts: Iterator[Hashes]) -> None:

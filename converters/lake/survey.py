@@ -278,14 +278,7 @@ class _LakeFolder:
         """The place as one data set, whatever is in it."""
         name = self._named(names, [entry.name for entry in self._entries], "")
         source = self._source(name, self._files, self._left_out, self._entries)
-        return DataSet(
-            name=name,
-            place=self._place,
-            source=source,
-            faults=tuple(self._faults),
-            cards=self._cards,
-            said=said,
-        )
+        return self._data_set(source, self._faults, said)
 
     def _part(
         self,
@@ -299,13 +292,20 @@ class _LakeFolder:
         first, alone = files is groups[0], len(groups) == 1
         members = [*(file.name for file in files), *(one.name for one in broken)]
         entries = self._entries if alone else self._containers(files)
-        name = self._named(names, members, "" if alone else _distinguishing_name(members, files))
+        # What tells it from others of the place: its files' names, or their format.
+        apart = common_stem(members) or (files[0].facts.format if files else "unreadable")
+        name = self._named(names, members, "" if alone else apart)
+        left_out = [*self._left_out, *others] if first else []
+        return self._data_set(self._source(name, files, left_out, entries), broken, None)
+
+    def _data_set(self, source: Source, faults: Sequence[LeftOut], said: object | None) -> DataSet:
         return DataSet(
-            name=name,
+            name=source.name,
             place=self._place,
-            source=self._source(name, files, [*self._left_out, *others] if first else [], entries),
-            faults=tuple(broken),
+            source=source,
+            faults=tuple(faults),
             cards=self._cards,
+            said=said,
         )
 
     def _named(self, names: _Names, members: Sequence[str], apart: str) -> str:
@@ -326,10 +326,10 @@ class _LakeFolder:
         entries: tuple[Entry, ...],
     ) -> Source:
         """The files as a source; where rows lie in JSON objects is not looked at yet."""
+        location = self._root if self._place == TOP_FOLDER else f"{self._root}/{self._place}"
         return Source(
-            location=_printable_location(
-                self._root if self._place == TOP_FOLDER else f"{self._root}/{self._place}"
-            ),
+            # As messages can name it; the files are opened by their own places.
+            location="".join(c if c.isprintable() else "_" for c in location),
             name=name,
             spec=SourceSpec(),
             files=tuple(files),
@@ -338,16 +338,6 @@ class _LakeFolder:
             roots=(),
             listing=Listing(base=name, direct=False, entries=entries),
         )
-
-
-def _printable_location(location: str) -> str:
-    """A location as messages can name it; the files are opened by their own places."""
-    return "".join(c if c.isprintable() else "_" for c in location)
-
-
-def _distinguishing_name(members: Sequence[str], files: Sequence[SourceFile]) -> str:
-    """What tells a data set from others of its place: its files' names, or their format."""
-    return common_stem(members) or (files[0].facts.format if files else "unreadable")
 
 
 def _share_faults(

@@ -95,7 +95,6 @@ def check_mapping(
     *,
     source_name: str,
     language: str | None = None,
-    min_coverage: float = MIN_COVERAGE,
     show: int = 3,
 ) -> CheckReport:
     """Run a mapping on a sample."""
@@ -121,7 +120,7 @@ def check_mapping(
             if unified.records:
                 examples.append((one.values[0], unified.records[0]))
     failures = Counter(reject.reason for reject in rejects)
-    unreadable = len(sample.bad)
+    unreadable, nulls = len(sample.bad), sample.non_finite
     coverage = _coverage(len(records), failures, unreadable)
     content = count_content(records)
     roles = list(_role_values(mapping, nodes))
@@ -129,7 +128,7 @@ def check_mapping(
     problems = [
         *unresolved_problems(mapping, nodes),
         *_reject_problems(rejects, tuple(path_uses(mapping))),
-        *_outcome_problems(len(records), failures, coverage, min_coverage),
+        *_outcome_problems(len(records), failures, coverage),
         *_side_problems(mapping),
         *_training_problems(content),
         *_reading_problems(unreadable, len(nodes)),
@@ -148,7 +147,7 @@ def check_mapping(
         dropped=dropped[True],
         others=tuple(_other_values(roles)),
         problems=tuple(problems),
-        warnings=(*mapping.warnings, *_reading_warnings(sample)),
+        warnings=(*mapping.warnings, *([non_finite_text(nulls)] if nulls else [])),
         loss=measure_loss(
             dict(Counter(batch.file for batch in batches for _ in batch.rows)),
             by_file,
@@ -189,11 +188,6 @@ def _single_rows(batch: Batch) -> Iterator[Batch]:
         )
     if batch.bad:
         yield Batch(file=batch.file, rows=[], values=[], bad=batch.bad)
-
-
-def _reading_warnings(sample: Sample) -> Iterator[str]:
-    if found := sample.non_finite:
-        yield non_finite_text(found)
 
 
 def _coverage(records: int, failures: Counter[str], unreadable: int) -> float:
@@ -372,12 +366,10 @@ def _use_pointer(reason: str, path: str | None, used: Sequence[PathUse]) -> str:
     return next(iter([*(mapped if reason == "unmapped_value" else []), *named, *ending]), "")
 
 
-def _outcome_problems(
-    records: int, failures: Counter[str], coverage: float, min_coverage: float
-) -> Iterator[Problem]:
+def _outcome_problems(records: int, failures: Counter[str], coverage: float) -> Iterator[Problem]:
     said = ", ".join(f"{reason} {count}" for reason, count in failures.most_common())
-    if coverage < min_coverage:
-        expected = f"coverage of at least {min_coverage:.0%}"
+    if coverage < MIN_COVERAGE:
+        expected = f"coverage of at least {MIN_COVERAGE:.0%}"
         yield Problem("", "coverage", expected, f"{coverage:.1%} ({said})")
     if not records and failures:
         yield Problem("", "no_records", "at least one record", said)

@@ -158,15 +158,12 @@ def shared_paths(mapping: Mapping) -> Iterator[SharedPath]:
         asked = list(_leaves(layout, pointer, _ASKING_ROLES))
         for place, leaf, where in _leaves(layout, pointer, ("assistant",)):
             # Entries with other conditions may split one list between the sides.
-            twins = (p for p, one, other in asked if one == leaf and _may_meet(where, other))
+            alike = ((p, other) for p, one, other in asked if one == leaf)
+            twins = (p for p, other in alike if not (where and other) or where == other)
             question = next(twins, None)
             if question is not None and (place, leaf[0]) not in seen:
                 seen.add((place, leaf[0]))
                 yield SharedPath(answer=place, question=question, path=leaf[0])
-
-
-def _may_meet(one: tuple[Condition, ...], other: tuple[Condition, ...]) -> bool:
-    return not one or not other or one == other
 
 
 def _layouts(mapping: Mapping) -> Iterator[tuple[str, Layout]]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -73,26 +73,22 @@ class IndexCounts:
     tokens: int
 
 
-class NumberStretches(Protocol):
-    """A long list of integers in stretches that fit into memory; can be gone through repeatedly."""
-
-    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
-        """The numbers, stretch by stretch."""
-        ...
+# A long list of integers in stretches that fit into memory; every call begins anew.
+NumberStretches: TypeAlias = Callable[[], Iterator[npt.NDArray[Any]]]
 
 
 def write_index(
     path: Path, code: int, lengths: NumberStretches, document_sizes: NumberStretches
 ) -> IndexCounts:
     """Write a `.idx` and wait until it is on the disk; memory bounded by the stretches."""
-    sequences, documents = (sum(map(len, numbers)) for numbers in (lengths, document_sizes))
+    sequences, documents = (sum(map(len, numbers())) for numbers in (lengths, document_sizes))
     if _sum_numbers(document_sizes) != sequences:
         raise ConversionError(str(path), "the documents do not hold the sequences")
     width = np.dtype(DTYPES[code]).itemsize
     with path.open("wb") as file:
         file.write(MAGIC + INDEX_VERSION.to_bytes(8, "little") + code.to_bytes(1, "little"))
         file.write(sequences.to_bytes(8, "little") + (documents + 1).to_bytes(8, "little"))
-        file.writelines(some.astype("<i4").data for some in lengths)
+        file.writelines(some.astype("<i4").data for some in lengths())
         file.writelines(((ends - some) * width).data for some, ends in _running_sums(lengths))
         file.write(np.zeros(1, "<i8").data)
         file.writelines(ends.data for _, ends in _running_sums(document_sizes))
@@ -104,7 +100,7 @@ def write_index(
 def _running_sums(numbers: NumberStretches) -> Iterator[tuple[Lengths, Lengths]]:
     """Stretches as int64, and the sums of everything up to each number of them."""
     total = 0
-    for some in numbers:
+    for some in numbers():
         stretch = some.astype("<i8")
         ends = np.cumsum(stretch) + total
         total = int(ends[-1]) if len(ends) else total
@@ -112,7 +108,7 @@ def _running_sums(numbers: NumberStretches) -> Iterator[tuple[Lengths, Lengths]]
 
 
 def _sum_numbers(numbers: NumberStretches) -> int:
-    return sum(int(some.sum(dtype=np.int64)) for some in numbers)
+    return sum(int(some.sum(dtype=np.int64)) for some in numbers())
 
 
 class IndexedReader:
@@ -135,7 +131,7 @@ class IndexedReader:
         self.dtype, sequences, indices = self._header(index[:HEADER_BYTES].tobytes())
         ends = list(accumulate((HEADER_BYTES, 4 * sequences, 8 * sequences, 8 * indices)))
         if len(index) < ends[-1]:
-            raise self._broken(f"{len(index)} bytes, {ends[-1]} expected")
+            raise _index_error(self._idx_path, f"{len(index)} bytes, {ends[-1]} expected")
         self.lengths = index[ends[0] : ends[1]].view("<i4")
         self.offsets = index[ends[1] : ends[2]].view("<i8")
         self.document_indices = index[ends[2] : ends[3]].view("<i8")
@@ -144,9 +140,9 @@ class IndexedReader:
     def _header(self, header: bytes) -> tuple[np.dtype[Any], int, int]:
         version = int.from_bytes(header[9:17], "little")
         if len(header) < HEADER_BYTES or not header.startswith(MAGIC) or version != INDEX_VERSION:
-            raise self._broken("not a Megatron index of version 1")
+            raise _index_error(self._idx_path, "not a Megatron index of version 1")
         if header[17] not in DTYPES:
-            raise self._broken(f"unknown dtype code {header[17]}")
+            raise _index_error(self._idx_path, f"unknown dtype code {header[17]}")
         sequences, indices = (int.from_bytes(header[i : i + 8], "little") for i in (18, 26))
         return np.dtype(DTYPES[header[17]]), sequences, indices
 
@@ -154,13 +150,12 @@ class IndexedReader:
         data = _map_file(self._bin_path)
         expected = int(self.lengths.sum(dtype=np.int64)) * self.dtype.itemsize
         if len(data) != expected:
-            raise self._broken(f"{self._bin_path.name} has {len(data)} bytes, {expected} expected")
+            raise _index_error(
+                self._idx_path, f"{self._bin_path.name} has {len(data)} bytes, {expected} expected"
+            )
         if not len(self.document_indices) or self.document_indices[-1] != len(self.lengths):
-            raise self._broken("the documents do not end with the last sequence")
+            raise _index_error(self._idx_path, "the documents do not end with the last sequence")
         return data.view(self.dtype)
-
-    def _broken(self, problem: str) -> ConversionError:
-        return ConversionError(str(self._idx_path), problem, "build the tokens again")
 
     def __len__(self) -> int:
         """Number of sequences."""
@@ -220,6 +215,12 @@ class IndexedDataSet:
         """Whether a document is a pack, whose sequences are texts of their own."""
         options = self.meta.get("options")
         return bool(isinstance(options, dict) and options.get("pack"))
+
+    @property
+    def tokenizer(self) -> dict[str, Json]:
+        """What its facts say of the tokenizer; {} where they say nothing."""
+        facts = self.meta.get("tokenizer")
+        return facts if isinstance(facts, dict) else {}
 
 
 def mask_prefix(prefix: Path) -> Path:

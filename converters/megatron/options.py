@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Final, Literal
 
@@ -32,6 +33,11 @@ _TOKENS: Final = "Tokens"
 _CHATS: Final = "Conversations"
 WORK: Final = "Performance and error handling (no effect on the output)"
 LOGGING: Final = "Logging and metrics"
+
+# Declare a setting of one section each.
+_input, _text, _tokens, _chats, _work, _logging = (
+    partial(Setting, section=section) for section in (INPUT, TEXT, _TOKENS, _CHATS, WORK, LOGGING)
+)
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\\\": "\\"}
 
 
@@ -62,157 +68,113 @@ class BuildOptions:
 
     text_cols: Annotated[
         tuple[str, ...] | None,
-        Setting(
+        _input(
             "Text columns that make a document, such as title,content.",
             metavar="COLS",
-            section=INPUT,
             default="the first of text, content, doc that exists; ingot records need none",
         ),
     ] = None
     doc_boundary: Annotated[
-        DocBoundary, Setting("A document is one row, or all rows of a file.", section=INPUT)
+        DocBoundary, _input("A document is one row, or all rows of a file.")
     ] = "row"
     concat_sep: Annotated[
         str,
-        Setting(
+        _text(
             "Text between the columns of a row and between the rows of a file. "
             "The escapes \\n, \\t, \\r and \\\\ are read.",
             metavar="STR",
-            section=TEXT,
             default="a line break",
             parse=_read_escapes,
         ),
     ] = "\n"
     strip: Annotated[
         bool,
-        Setting(
+        _text(
             "Strip white space from both ends of a column's text, never of ingot records.",
-            section=TEXT,
             negative="no-strip",
         ),
     ] = True
     min_chars: Annotated[
-        int | None,
-        Setting("Skip documents of fewer characters.", metavar="INT", section=TEXT, minimum=0),
+        int | None, _text("Skip documents of fewer characters.", metavar="INT", minimum=0)
     ] = None
     max_chars: Annotated[
         int | None,
-        Setting(
-            "Treat documents of more characters as `long_docs` says.",
-            metavar="INT",
-            section=TEXT,
-            minimum=1,
-        ),
+        _text("Treat documents of more characters as `long_docs` says.", metavar="INT", minimum=1),
     ] = None
     min_tokens: Annotated[
         int | None,
-        Setting(
+        _text(
             "Skip documents of fewer tokens, counted with BOS and EOS and without EOD.",
             metavar="INT",
-            section=TEXT,
             minimum=0,
         ),
     ] = None
     max_tokens: Annotated[
         int | None,
-        Setting(
-            "Treat documents of more tokens as `long_docs` says.",
-            metavar="INT",
-            section=TEXT,
-            minimum=1,
-        ),
+        _text("Treat documents of more tokens as `long_docs` says.", metavar="INT", minimum=1),
     ] = None
     long_docs: Annotated[
         LongDocs,
-        Setting(
+        _text(
             "Documents over a maximum: skip them, split them into several sequences of one "
-            "document, or keep their beginning.",
-            section=TEXT,
+            "document, or keep their beginning."
         ),
     ] = "filter"
     add_special_tokens: Annotated[
-        bool, Setting("Put BOS and EOS around every document that has tokens.", section=_TOKENS)
+        bool, _tokens("Put BOS and EOS around every document that has tokens.")
     ] = False
     bos_id: Annotated[
-        int | None,
-        Setting(
-            "BOS id, instead of the tokenizer's own.", metavar="INT", section=_TOKENS, minimum=0
-        ),
+        int | None, _tokens("BOS id, instead of the tokenizer's own.", metavar="INT", minimum=0)
     ] = None
     eos_id: Annotated[
         int | None,
-        Setting(
-            "EOS and EOD id, instead of the tokenizer's own.",
-            metavar="INT",
-            section=_TOKENS,
-            minimum=0,
-        ),
+        _tokens("EOS and EOD id, instead of the tokenizer's own.", metavar="INT", minimum=0),
     ] = None
     append_eod: Annotated[
-        bool,
-        Setting(
-            "Append the end-of-document id to every document that has tokens.", section=_TOKENS
-        ),
+        bool, _tokens("Append the end-of-document id to every document that has tokens.")
     ] = False
     empty_docs: Annotated[
         EmptyDocs,
-        Setting(
+        _tokens(
             "Documents without tokens: index them without a sequence as Megatron does, drop them, "
-            "or write the EOD alone.",
-            section=_TOKENS,
+            "or write the EOD alone."
         ),
     ] = "index"
     dtype: Annotated[
         DtypeOption,
-        Setting(
-            "Type of the token ids: u16, u32 (int32 on disk), or by the size of the vocabulary.",
-            section=_TOKENS,
+        _tokens(
+            "Type of the token ids: u16, u32 (int32 on disk), or by the size of the vocabulary."
         ),
     ] = "auto"
     special_in_text: Annotated[
         SpecialInText,
-        Setting(
-            "Encode the text of a special token in a document as that token, or as plain text.",
-            section=_TOKENS,
+        _tokens(
+            "Encode the text of a special token in a document as that token, or as plain text."
         ),
     ] = "encode"
     chat_template: Annotated[
         str | None,
-        Setting(
+        _chats(
             "Chat template for conversations: a name or a file.",
             metavar="NAME|FILE",
-            section=_CHATS,
             default="the tokenizer's own, else chatml",
         ),
     ] = None
     loss_mask: Annotated[
-        bool,
-        Setting(
-            "Write loss masks to PREFIX.loss_mask.bin/.idx.",
-            section=_CHATS,
-            negative="no-loss-mask",
-        ),
+        bool, _chats("Write loss masks to PREFIX.loss_mask.bin/.idx.", negative="no-loss-mask")
     ] = True
     pack: Annotated[
         int | None,
-        Setting(
-            "Pack texts into documents of at most this many tokens.",
-            metavar="INT",
-            section=_TOKENS,
-            minimum=2,
-        ),
+        _tokens("Pack texts into documents of at most this many tokens.", metavar="INT", minimum=2),
     ] = None
     special_tokens_json: Annotated[
         Path | None,
-        Setting(
-            "File with the special tokens and ids that the tokenizer must have.",
-            metavar="PATH",
-            section=_TOKENS,
+        _tokens(
+            "File with the special tokens and ids that the tokenizer must have.", metavar="PATH"
         ),
     ] = None
     strict_special_ids: Annotated[
-        bool,
-        Setting("Stop if one of those is missing or has another id.", section=_TOKENS),
+        bool, _tokens("Stop if one of those is missing or has another id.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -280,46 +242,39 @@ class WorkOptions:
 
     batch_size: Annotated[
         int,
-        Setting(
+        _work(
             "Maximum number of texts in a batch; a batch also ends at 4 MiB.",
             metavar="INT",
-            section=WORK,
             minimum=1,
         ),
     ] = 16_384
     workers: Annotated[
         int | None,
-        Setting(
+        _work(
             "Number of tokenizing threads.",
             metavar="INT",
-            section=WORK,
             minimum=1,
             default="cores - 2, at least 1",
         ),
     ] = None
     queue_cap: Annotated[
         int,
-        Setting(
-            "Maximum number of shards of about 1 MiB between two stages.",
-            metavar="INT",
-            section=WORK,
-            minimum=1,
+        _work(
+            "Maximum number of shards of about 1 MiB between two stages.", metavar="INT", minimum=1
         ),
     ] = 8
     tok_parallel: Annotated[
         TokParallel,
-        Setting(
+        _work(
             "Threads with an engine each (external), threads inside one engine (internal, as many "
-            "as RAYON_NUM_THREADS), or both.",
-            section=WORK,
+            "as RAYON_NUM_THREADS), or both."
         ),
     ] = "auto"
     batch_shards: Annotated[
         int | None,
-        Setting(
+        _work(
             "Number of shards that a batch is split into for the workers.",
             metavar="INT",
-            section=WORK,
             default="auto",
             minimum=1,
             parse=_read_shards,
@@ -327,42 +282,32 @@ class WorkOptions:
     ] = None
     rowgroup_parallel: Annotated[
         int,
-        Setting(
+        _work(
             "Number of row groups of a file that are decoded at the same time.",
             metavar="INT",
-            section=WORK,
             minimum=1,
         ),
     ] = 1
     processes: Annotated[
         int,
-        Setting(
-            "Number of supervised processes, each with its own pipeline.",
-            metavar="INT",
-            section=WORK,
-            minimum=1,
+        _work(
+            "Number of supervised processes, each with its own pipeline.", metavar="INT", minimum=1
         ),
     ] = 1
-    affinity: Annotated[bool, Setting("Bind each process to its own cores.", section=WORK)] = False
+    affinity: Annotated[bool, _work("Bind each process to its own cores.")] = False
     tok_engine: Annotated[
         TokEngine,
-        Setting(
-            "Tokenizer engine; auto takes the fastest one with exactly the ids of Hugging Face.",
-            section=WORK,
-        ),
+        _work("Tokenizer engine; auto takes the fastest one with exactly the ids of Hugging Face."),
     ] = "auto"
     engine_memory: int = 256 << 20  # bytes that the caches of the engines may take in one process
-    resume: Annotated[bool, Setting("Resume an interrupted build.", section=WORK)] = False
-    overwrite: Annotated[bool, Setting("Replace an existing data set.", section=WORK)] = False
-    fail_fast: Annotated[
-        bool, Setting("Stop at the first file or row that fails.", section=WORK)
-    ] = False
+    resume: Annotated[bool, _work("Resume an interrupted build.")] = False
+    overwrite: Annotated[bool, _work("Replace an existing data set.")] = False
+    fail_fast: Annotated[bool, _work("Stop at the first file or row that fails.")] = False
     tmp_dir: Annotated[
         Path | None,
-        Setting(
+        _work(
             "Folder of unfinished files, on the same file system.",
             metavar="PATH",
-            section=WORK,
             default="beside the prefix",
         ),
     ] = None
@@ -395,22 +340,20 @@ class WatchOptions:
         clock: returns seconds that only grow.
     """
 
-    log_level: Annotated[Level, Setting("Lowest level that is logged.", section=LOGGING)] = "info"
+    log_level: Annotated[Level, _logging("Lowest level that is logged.")] = "info"
     log_stream: IO[bytes] | None = None
     exporter: Annotated[
         Exporter,
-        Setting(
+        _logging(
             "Where metrics go: a line in the log (stdout), HTTP /metrics and /healthz, or nowhere.",
-            section=LOGGING,
             flag="metrics-exporter",
         ),
     ] = "stdout"
     interval: Annotated[
         float,
-        Setting(
+        _logging(
             "Seconds between two samples of the metrics.",
             metavar="SECONDS",
-            section=LOGGING,
             flag="metrics-interval",
             minimum=0.1,
         ),
@@ -418,10 +361,9 @@ class WatchOptions:
     host: str = "0.0.0.0"
     port: Annotated[
         int,
-        Setting(
+        _logging(
             "Port of the HTTP server; 0 = any free one.",
             metavar="INT",
-            section=LOGGING,
             flag="metrics-port",
             minimum=0,
             maximum=65_535,
@@ -430,20 +372,9 @@ class WatchOptions:
     progress: "Callable[[BuildProgress], None] | None" = None
     stall_seconds: Annotated[
         float,
-        Setting(
-            "Seconds without a finished batch until an alarm.",
-            metavar="SECONDS",
-            section=LOGGING,
-            minimum=1,
-        ),
+        _logging("Seconds without a finished batch until an alarm.", metavar="SECONDS", minimum=1),
     ] = 300.0
     error_streak: Annotated[
-        int,
-        Setting(
-            "Number of consecutive failed rows until an alarm.",
-            metavar="INT",
-            section=LOGGING,
-            minimum=1,
-        ),
+        int, _logging("Number of consecutive failed rows until an alarm.", metavar="INT", minimum=1)
     ] = 1000
     clock: Callable[[], float] = time.monotonic

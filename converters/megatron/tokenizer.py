@@ -7,8 +7,9 @@ of `sentencepiece` itself. The check of special tokens compares what a training 
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -247,51 +248,33 @@ def tokenizer_frame(loaded: TokenizerFile) -> tuple[list[int], list[int]]:
 
 def decode_ids(loaded: TokenizerFile, ids: Sequence[int]) -> str:
     """A text to look at: special tokens by their names, `<id N>` for an id of no token."""
-    named, joined = _make_decoder(loaded)
-    parts: list[str] = []
-    for plain, run in groupby(map(int, ids), lambda number: named(number) is None):
-        numbers = list(run)
-        parts += [joined(numbers)] if plain else [named(number) or "" for number in numbers]
-    return "".join(parts)
-
-
-def _make_decoder(
-    loaded: TokenizerFile,
-) -> tuple[Callable[[int], str | None], Callable[[list[int]], str]]:
+    token: Callable[[int], str | None]
+    join: Callable[[list[int]], str]
     if loaded.kind == "huggingface":
         tokenizer = load_huggingface(loaded.data)
-
-        def is_token(number: int) -> bool:
-            return tokenizer.id_to_token(number) is not None
-
         names: dict[int, str] = {}  # the library itself shows special tokens
-
-        def joined(numbers: list[int]) -> str:
-            return tokenizer.decode(numbers, skip_special_tokens=False)
-
+        token, join = tokenizer.id_to_token, partial(tokenizer.decode, skip_special_tokens=False)
     else:
-        names = {number: text for text, number in loaded.special.items()}
         model = load_sentencepiece(loaded.data)
-
-        def joined(numbers: list[int]) -> str:
-            return str(model.decode(numbers))
-
-        def is_token(number: int) -> bool:
-            return True  # its ids have no holes
+        names = {number: text for text, number in loaded.special.items()}
+        token, join = model.id_to_piece, model.decode
 
     def named(number: int) -> str | None:
-        if 0 <= number <= loaded.largest_id and is_token(number):
+        if 0 <= number <= loaded.largest_id and token(number) is not None:
             return names.get(number)
         return f"<id {number}>"
 
-    return named, joined
+    parts: list[str] = []
+    for plain, run in groupby(map(int, ids), lambda number: named(number) is None):
+        numbers = list(run)
+        parts += [join(numbers)] if plain else [named(number) or "" for number in numbers]
+    return "".join(parts)
 
 
 LARGEST_SPECIAL_FILE: Final = 4 << 20
 _SPECIAL_HINT: Final = 'give a JSON object of tokens and their ids, {"<|im_start|>": 73441}'
 _SHOWN_special: Final = 80
 _DIGITS: Final = 100  # of a number that is read at all
-_IDS_special: Final = 1 << 31  # beyond what a data set can hold
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -323,16 +306,13 @@ class SpecialCheck:
 
     def warnings(self) -> Iterator[tuple[str, dict[str, Json]]]:
         """Events for the log, level `warn` and component `tokenizer`, and their fields."""
-        for token, expected in self.missing.items():
-            yield (
-                "special_token_missing",
-                {"token": token, "expected_id": expected, "actual_id": None},
-            )
-        for token, (expected, actual) in self.mismatched.items():
-            yield (
-                "special_token_mismatch",
-                {"token": token, "expected_id": expected, "actual_id": actual},
-            )
+        events: dict[str, Mapping[str, tuple[int, int | None]]] = {
+            "special_token_missing": {token: (n, None) for token, n in self.missing.items()},
+            "special_token_mismatch": self.mismatched,
+        }
+        for event, found in events.items():
+            for token, (expected, actual) in found.items():
+                yield event, {"token": token, "expected_id": expected, "actual_id": actual}
         for option, number in self.odd:
             yield "special_id_not_special", {"option": option, "actual_id": number}
 
@@ -407,7 +387,7 @@ def _read_expected(path: Path) -> dict[str, int]:
     for token, number in document.items():
         if not is_unicode(token):
             raise ConversionError(str(path), f"{token!r} is no valid Unicode", _SPECIAL_HINT)
-        if type(number) is not int or not 0 <= number < _IDS_special:  # a bool is an int
+        if type(number) is not int or not 0 <= number < _IDS:  # a bool is an int
             shown = json.dumps(number)[:_SHOWN_special]
             raise ConversionError(str(path), f"the id of {token!r} is {shown}", _SPECIAL_HINT)
     return document

@@ -37,6 +37,16 @@ def catch_panics() -> Iterator[None]:
         raise PanickedError(f"panic: {error}") from error
 
 
+@contextmanager
+def translate_native_errors(kind: type[Exception]) -> Iterator[None]:
+    """Raise whatever a library raises, panics included, as one class: none is more precise."""
+    try:
+        with catch_panics():
+            yield
+    except Exception as error:
+        raise kind(str(error)) from error
+
+
 TOKENIZER_HINT: Final = "give a Hugging Face tokenizer.json or a SentencePiece .model"
 
 # Marks of a whole file or of its start: what stands there, what it is, what to do.
@@ -137,11 +147,8 @@ def load_huggingface(data: bytes) -> "Tokenizer":
     """The tokenizer of a `tokenizer.json`; one object for all who ask, not to be changed."""
     from tokenizers import Tokenizer
 
-    try:
-        with catch_panics():
-            tokenizer = Tokenizer.from_buffer(data)
-    except Exception as error:  # the library raises nothing more precise
-        raise UnloadableError(str(error)) from error
+    with translate_native_errors(UnloadableError):
+        tokenizer = Tokenizer.from_buffer(data)
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
@@ -194,11 +201,8 @@ def _find_frames(tokenizer: "Tokenizer", text: str) -> list[Frame]:
 
 
 def _encode_ids(tokenizer: "Tokenizer", text: str, *, special: bool) -> list[int]:
-    try:
-        with catch_panics():
-            return tokenizer.encode(text, add_special_tokens=special).ids
-    except Exception as error:  # the library raises nothing more precise
-        raise _UnencodableError(text) from error
+    with translate_native_errors(_UnencodableError):
+        return tokenizer.encode(text, add_special_tokens=special).ids
 
 
 _TOKENIZERS: Final = ("tokenizer.json", "tokenizer.model")  # the first that is there

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, BinaryIO, Final, Unpack
 
 from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.json_yaml import UNSTORED
+from ingot.converters.json_yaml import UNSTORED, decode, encode
 from ingot.converters.output.files import InputEntry, InputLabels, InputStamp
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.storage.listing import Entry, LocalFile
@@ -34,18 +34,11 @@ class SourceSpec:
     @classmethod
     def from_document(cls, document: MappingDocument | None) -> "SourceSpec":
         """Build from a (schema-valid) `source` block."""
-        block: MappingDocument = document or {}
-        values: MappingDocument = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in block.items()
-        }
-        return cls(**values)
+        return decode(cls, document or {})
 
     def to_document(self) -> MappingDocument:
         """The `source` block of a mapping: stated keys only, in the order of this class."""
-        stated = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {
-            k: list(v) if isinstance(v, tuple) else v for k, v in stated.items() if v is not None
-        }
+        return {key: value for key, value in encode(self).items() if value is not None}
 
 
 FORMATS = ("jsonl", "json", "csv", "parquet", "arrow", "text")

@@ -1,16 +1,22 @@
-"""Which files of a location belong together: groups of one shape, and the main one."""
+"""Which files of a location belong together: groups of one shape, and the main one.
+
+Of text files with a structured file of the same name beside them, one of both is the data.
+"""
 
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ingot.converters.errors import SourceError
+from ingot.converters.rows import Json
 from ingot.converters.sources.facts import LeftOut, SourceFile, SourceSpec
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.detection import LISTS
-from ingot.converters.sources.side_files import are_texts_beside
+from ingot.converters.sources.formats.json_documents import parse_json_document
+from ingot.converters.sources.formats.text import read_utf8_blocks
 from ingot.converters.sources.storage.compression import open_decompressed
 
 _FAMILY = {"jsonl": "JSON", "json": "JSON"}
@@ -82,7 +88,7 @@ def select_main_group(
         return (), []
     main = max(groups, key=lambda group: group.weight)
     for texts in (one for one in groups if one.family == "text" and main.family in _BESIDE):
-        main = texts if are_texts_beside(texts.files, main.files) else main
+        main = texts if _are_texts_beside(texts.files, main.files) else main
     kept = {file.name for file in main.files}
     if spec.files is not None:
         kept |= {file.name for file in files if _family(file) == main.family}
@@ -218,3 +224,48 @@ def _agreed_fact(files: Iterable[SourceFile], fact: str) -> Any:  # noqa: ANN401
     values = {getattr(file.facts, fact) for file in files}
     some = any(fact in file.facts.guessed for file in files)
     return values.pop() if some and len(values) == 1 else None
+
+
+_FEWEST = 3  # pairs
+_PAIRED = 0.8  # of the text files
+_LOOKED_AT = 5
+_MOST_BYTES = 1 << 20  # of a file that only says something about another one
+
+
+def _are_texts_beside(texts: Sequence[SourceFile], notes: Sequence[SourceFile]) -> bool:
+    """Whether each text has a file of the same name beside it that only says what it is.
+
+    A file that holds a text of its own as long as the one beside it is the data itself.
+    """
+    named = {_bare_name(file): file for file in notes if file.bytes <= _MOST_BYTES}
+    pairs = [(file, named[key]) for file in texts if (key := _bare_name(file)) in named]
+    if len(pairs) < max(_FEWEST, _PAIRED * len(texts)):
+        return False
+    longer = [_longest_text(note) < 0.5 * text.bytes for text, note in pairs[:_LOOKED_AT]]
+    return sum(longer) > _PAIRED * len(longer)
+
+
+def _bare_name(file: SourceFile) -> tuple[str, str]:
+    folder, _, name = file.name.rpartition("/")
+    return folder.rpartition("/")[0] and folder, name.partition(".")[0].lower()
+
+
+def _longest_text(file: SourceFile) -> int:
+    """The characters of all texts of several words in a JSON file."""
+    try:
+        with file.place.open() as raw:
+            stream = open_decompressed(raw, str(file.place))
+            facts = file.facts
+            parts = read_utf8_blocks(stream, str(file.place), facts.encoding, facts.newline)
+            value, _ = parse_json_document(parts, _MOST_BYTES)
+    except SourceError:
+        return 0
+    return sum(len(text) for text in _texts_in(value) if text.count(" ") > 1)
+
+
+def _texts_in(value: Json) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inside in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(inside)

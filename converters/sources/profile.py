@@ -22,9 +22,7 @@ FEW_VALUES = 12
 MAX_DEPTH = 14
 JUDGED_TEXTS = 1000  # texts of a path whose looks are judged, spread over all; of many paths fewer
 JUDGED_IN_ALL = 40_000
-SHORT_CHARS = (
-    500  # what is judged of texts up to here is kept: one run looks at its rows several times
-)
+SHORT_CHARS = 500  # what is judged of texts up to here is kept: rows are looked at several times
 SAME_STEP = 3
 _NUMBERED = re.compile(r"(\D*?)\d+")
 _TYPES = {

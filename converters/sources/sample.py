@@ -12,14 +12,15 @@ conversation) are seen together. How a file is sampled depends on what it allows
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import orjson
 
 from ingot.converters.rows import BadRow, Batch, Json, NonFinite, count_non_finite
 from ingot.converters.sources.facts import SourceFile
-from ingot.converters.sources.formats.row_chunks import RowChunk, to_batches
+from ingot.converters.sources.formats.row_chunks import to_batches
 from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.row_runs import RowRun, spread_row_runs
 from ingot.converters.sources.source import Source
@@ -240,33 +241,22 @@ class _Sampler:
         if plan is not None:
             found, used = self._from_runs(file, plan, rows, most_bytes)
         if not found:  # it cannot be entered, or its rows are larger than what is read of each run
-            found, used = self._from_beginning(file, rows, most_bytes)
+            whole = RowRun(first_row=0, stretches=partial(read_file, file, spec))
+            found, used = self._from_runs(file, [whole], rows, most_bytes)
         self._bytes -= used
         self._found[place] = found
-
-    def _from_beginning(
-        self, file: SourceFile, rows: int, most_bytes: int
-    ) -> tuple[list[SampledRow | SampledBad], int]:
-        thinned = _RunThinner(rows, most_bytes, self._chance)
-        left = SKIM_FACTOR * most_bytes
-        for batch in self._batches(file, read_file(file, self._source.spec)):
-            thinned.add(_sampled_items(batch))
-            left -= _estimate_bytes(batch)
-            if left <= 0:
-                break
-        return thinned.chosen(), thinned.size
 
     def _from_runs(
         self, file: SourceFile, plan: Sequence[RowRun], rows: int, most_bytes: int
     ) -> tuple[list[SampledRow | SampledBad], int]:
         found: list[SampledRow | SampledBad] = []
-        used = 0
+        used, fields = 0, self._source.spec.json_fields or ()
         for number, run in enumerate(plan):
             left = len(plan) - number
             share = -(-(rows - len(found)) // left)
             thinned = _RunThinner(share, max(1, (most_bytes - used) // left), self._chance)
             unread = SKIM_FACTOR * most_bytes // len(plan)
-            for batch in self._batches(file, run.stretches()):
+            for batch in to_batches(file.name, run.stretches(), fields):
                 thinned.add(_sampled_items(batch))
                 unread -= _estimate_bytes(batch)
                 if unread <= 0:
@@ -276,9 +266,6 @@ class _Sampler:
             if used >= most_bytes:
                 break
         return found, used
-
-    def _batches(self, file: SourceFile, stretches: Iterator[RowChunk]) -> Iterator[Batch]:
-        return to_batches(file.name, stretches, self._source.spec.json_fields or ())
 
     def _total(self) -> int | None:
         counts = [file.facts.rows for file in self._source.files]

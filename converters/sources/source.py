@@ -95,7 +95,9 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
     main, others = select_main_group(files, spec)
     for file in main if spec.orient else ():
         if file.facts.format != "json" or file.facts.layout == "values":
-            problem = f"`orient` is for a JSON file of one value; this one is {_file_form(file)}"
+            several = file.facts.layout == "values"
+            form = "JSON of several values" if several else file.facts.format
+            problem = f"`orient` is for a JSON file of one value; this one is {form}"
             raise SourceError(str(file.place), problem, "leave `source.orient` out")
     return Source(
         location=location,
@@ -136,11 +138,6 @@ def names_alone(names: Iterable[str]) -> frozenset[str]:
         for name in held
         if may_be_data_alone(name)
     )
-
-
-def _file_form(file: SourceFile) -> str:
-    several = file.facts.layout == "values"
-    return "JSON of several values" if several else file.facts.format
 
 
 class EntryFiles(NamedTuple):

@@ -238,9 +238,7 @@ def recognize_language(text: str) -> str | None:
 
 # Eight numbers and nothing else are no sentence; a short answer to a sum is fewer.
 _NUMBERS = re.compile(r"\s*+[\[({]?\s*+[0-9]++(?:[\s,;|]++[0-9]++){7,}+[\s,;|]*+[\])}]?\s*+")
-_NUMBERS_CHARS = (
-    4000  # characters of a text that are looked at; a longer list of numbers begins as one
-)
+_NUMBERS_CHARS = 4000  # characters that are looked at; a longer list of numbers begins as one
 
 Record = dict[str, Json]
 

@@ -99,11 +99,9 @@ def show_drift(console: "Console", check: "Check | None") -> None:
     changes = (check and check.drift) or ()
     if changes:
         console.print(plain_text("Changed since the mapping was made", "bold"))
-        rows = [
-            (one.path, one.what if one.stops else f"{one.what} (noted)", one.before, one.after)
-            for one in changes
-        ]
-        print_grid(console, [("path", "change", "before", "after"), *rows])
+        from ingot.agent.judging.drift import CHANGE_HEADS, change_cells
+
+        print_grid(console, [CHANGE_HEADS, *map(change_cells, changes)])
 
 
 def summary_line(proposal: "SafeProposal | Outcome") -> str:

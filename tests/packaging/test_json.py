@@ -11,7 +11,7 @@ from tests.packaging.house import ROOT, modules
 JSON = {
     "values of raw rows, and records made of them": """
         agent/judging/taken_texts
-        converters/sources/side_files
+        converters/sources/file_groups
         agent/judging/trial agent/lake/file_scan agent/privacy/door
         agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
@@ -42,7 +42,6 @@ JSON = {
         agent/proposing/rules/answers/preference
         agent/proposing/rules/candidates
         agent/proposing/rules/conversations/threads
-        agent/proposing/rules/documents/attribute_rows
         agent/proposing/rules/documents/current_rows
         agent/proposing/rules/documents/element_filters
         agent/proposing/rules/documents/typed_blocks

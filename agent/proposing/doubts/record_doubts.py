@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ingot.agent.proposing.columns import Column, View, parse_json_text, texts_in, values_at
-from ingot.agent.proposing.doubts.row_doubts import row_doubts
+from ingot.agent.proposing.doubts.row_doubts import row_doubts, taken_columns
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.readings import Draft, Reading
@@ -50,11 +50,7 @@ def find_doubts(
 def _unused_text_doubt(view: View, draft: Draft) -> Doubt:
     """Running text that the draft leaves out and that no text it takes holds."""
     columns = {c.path: c for c in (*view.columns, *view.deep)}
-    taken = [
-        c
-        for c in columns.values()
-        if any(c.path == path or c.path.startswith(f"{path}[*]") for path in draft.used)
-    ]
+    taken = taken_columns(view, draft)
     said = _joined_texts(taken)
     parts = [c.texts for c in taken]
     left = [

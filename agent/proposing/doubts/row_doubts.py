@@ -65,7 +65,7 @@ def row_doubts(
     """What the rows, the files and the records say together."""
     rows = list(pick_evenly(reading.rows, _ROWS))
     whole = reading.view if not reading.view.each else View.of(rows)
-    taken = _taken_columns(reading.view, draft)
+    taken = taken_columns(reading.view, draft)
     return [
         *turn_doubts(whole, reading, draft),
         _numbered_step_doubt(reading.view, draft),
@@ -91,7 +91,8 @@ def row_doubts(
     ]
 
 
-def _taken_columns(view: View, draft: Draft) -> list[Column]:
+def taken_columns(view: View, draft: Draft) -> list[Column]:
+    """The columns that a draft takes texts from."""
     columns = {c.path: c for c in (*view.columns, *view.deep)}
     return [
         c

@@ -1,12 +1,13 @@
 """What speaks against a mapping: turns not taken as turns, or taken in a wrong way."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ingot.agent.proposing.columns import (
     Column,
     View,
+    is_path_inside,
     last_name,
     parse_finite_number,
     text_of,
@@ -78,14 +79,15 @@ def turn_lists(view: View) -> list[TurnList]:
             continue
         held = [v for node in view.nodes[:_ROWS] for v in values_at(parent, node)]
         lists = [list(v.values()) if isinstance(v, dict) else v for v in held]
-        talks = [
-            [dict(_scalars(one)) for one in v if isinstance(one, dict)]
-            for v in lists
-            if isinstance(v, list) and len(v) > 1
-        ]
+        talks = [_object_scalars(v) for v in lists if isinstance(v, list) and len(v) > 1]
         if len(talks) >= max(2, 0.3 * len(lists)) and (turn := _as_turns(facts.path, talks)):
             found.append(turn)
     return found
+
+
+def _object_scalars(values: Iterable[Json]) -> list[dict[str, str]]:
+    """The scalars of the objects among some values, by name."""
+    return [dict(_scalars(one)) for one in values if isinstance(one, dict)]
 
 
 def _scalars(value: Json, head: str = "", depth: int = 2) -> Iterator[tuple[str, str]]:
@@ -141,11 +143,7 @@ def _turn_list_doubt(view: View, draft: Draft) -> Doubt:
 
 
 def _leads_into(path: str, element: str) -> bool:
-    return (
-        path == element
-        or path.startswith((f"{element}.", f"{element}["))
-        or (element.startswith((f"{path}.", f"{path}[")))
-    )
+    return path == element or is_path_inside(path, element) or is_path_inside(element, path)
 
 
 def _sequence_doubt(reading: Reading, draft: Draft) -> Doubt:
@@ -219,12 +217,8 @@ def _turn_kind_doubt(view: View, draft: Draft) -> Doubt:
         said = role["path"]
         speaker = said["of"] if isinstance(said, dict) else said  # a lookup's writer
         read = {speaker, *value_strings(part.value)}
-        turns = [
-            dict(_scalars(v))
-            for node in view.nodes[:_ROWS]
-            for v in values_at(each, node)
-            if isinstance(v, dict)
-        ]
+        held = [v for node in view.nodes[:_ROWS] for v in values_at(each, node)]
+        turns = _object_scalars(held)
         names = dict.fromkeys(name for turn in turns for name in turn)
         speakers = [turn.get(speaker, "") for turn in turns]
         for name in names:
@@ -265,8 +259,7 @@ def _turn_order_doubt(view: View, draft: Draft) -> Doubt:
             continue
         head = each.removesuffix("[*]") or "$"
         held = (value for node in view.nodes[:_ROWS] for value in values_at(head, node))
-        talks = [value for value in held if isinstance(value, list) and len(value) > 1]
-        turns = [[dict(_scalars(one)) for one in talk if isinstance(one, dict)] for talk in talks]
+        turns = [_object_scalars(v) for v in held if isinstance(v, list) and len(v) > 1]
         names = dict.fromkeys(name for talk in turns for turn in talk for name in turn)
         for name in names:
             times = [[turn.get(name, "") for turn in talk] for talk in turns]
@@ -308,11 +301,7 @@ def _link_doubt(view: View, draft: Draft) -> Doubt:
         head = each.removesuffix("[*]").removesuffix(".*") or "$"
         held = [value for node in view.nodes[:_ROWS] for value in values_at(head, node)]
         lists = [list(v.values()) if isinstance(v, dict) else v for v in held]
-        talks = [
-            [dict(_scalars(one)) for one in talk if isinstance(one, dict)]
-            for talk in lists
-            if isinstance(talk, list)
-        ]
+        talks = [_object_scalars(talk) for talk in lists if isinstance(talk, list)]
         names = dict.fromkeys(name for talk in talks for turn in talk for name in turn)
         for own, other in itertools.permutations(list(names)[:12], 2):
             if any(_follows_another(talk, own, other) for talk in talks):

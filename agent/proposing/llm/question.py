@@ -20,7 +20,7 @@ from importlib import resources
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.model.request_form import Message
 from ingot.agent.privacy import EMPTY_TEXT, Safe, SafeProblem, SafeValue, redact
-from ingot.agent.privacy.redaction import clean_text, cut_middle, share_path
+from ingot.agent.privacy.redaction import clean_text, cut_line, cut_middle, share_path
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.columns import is_path_inside, values_at
 from ingot.agent.proposing.llm.data_block import SafeData, ShownData, dataset_lines, read_data
@@ -111,7 +111,7 @@ def record_check_message(
     for row, record in records:
         parts += [f"Row: {render_value(row, _RECORD_SIZE, share)}"]
         parts += [f"Record: {render_value(record, _RECORD_SIZE, share)}", ""]
-    noticed = [f"- {_problem_text(one)}" for one in signals] or ["- nothing"]
+    noticed = [f"- {cut_line(one, _MOST_CHARS)}" for one in signals] or ["- nothing"]
     data = Safe("\n".join(["Noticed:", *noticed, "", *parts]).strip())
     return _fenced_message("second_look", data)
 
@@ -264,11 +264,7 @@ def problem_line(one: SafeProblem, share: str) -> str:
         text = f"{one.pointer}: {one.code}: expected {one.expected}{near}"
     if share == "raw":
         return f"- {cut_middle(clean_text(text), _MOST_CHARS, 0)}"
-    return f"- {_problem_text(text)}"
-
-
-def _problem_text(text: str) -> str:
-    return cut_middle(clean_text(text).replace("\n", "\\n"), _MOST_CHARS, 0)
+    return f"- {cut_line(text, _MOST_CHARS)}"
 
 
 def _most_similar(paths: Sequence[str], problems: Sequence[SafeProblem]) -> list[str]:

@@ -111,7 +111,8 @@ def compare_mappings(old: MappingDocument, new: MappingDocument) -> tuple[Change
     if kinds[0] != kinds[1]:
         words = _all_texts(before), _all_texts(after)
         return (*found, make_change("records_kind", kinds[1], *words, _first_pointer(new)))
-    rows = [_is_tried_per_row(one) for one in (old, new)]
+    # Alternatives are tried for whole rows where one has its own `each`.
+    rows = [any("each" in variant for variant in one.get("any_of", [])) for one in (old, new)]
     several = "any_of" in old and "any_of" in new
     if several and rows[0] != rows[1] and ("each" in old or "each" in new):
         was, now = ("per row" if one else "per element" for one in rows)
@@ -126,11 +127,6 @@ def _has_too_many_pairs(old: MappingDocument, new: MappingDocument) -> bool:
         for document, count in zip((old, new), most, strict=True)
     ]
     return most[0] * most[1] > _MOST_PAIRS or max(around) > _MOST_AROUND
-
-
-def _is_tried_per_row(document: MappingDocument) -> bool:
-    """Check whether alternatives are tried for whole rows, since one has its own `each`."""
-    return any("each" in variant for variant in document.get("any_of", []))
 
 
 # --- relevance and kind

@@ -389,7 +389,8 @@ def extract_from_document(task: PinTask, doc: _JsonDocument, root: RowRoot) -> P
         if small is not None:
             doc = replace(doc, value=small)
             notes = (f"{task.file.name}: one row, whose lists are cut short",)
-    numbers = [number for number in _wanted_numbers(task, doc) if _may_stay(task, doc, number)]
+    rows = ((number, doc.row(number)) for number in _wanted_numbers(task, doc))
+    numbers = [number for number, row in rows if may_be_pinned(task, row, _json_size(row))]
     sizes = [_json_size(doc.row(number)) for number in numbers]
     if sizes and not root.whole:
         sizes[0] += _json_size(_cut_down(doc, ()))
@@ -426,12 +427,13 @@ def _wanted_numbers(task: PinTask, doc: _JsonDocument) -> list[int]:
     return found
 
 
-def _may_stay(task: PinTask, doc: _JsonDocument, number: int) -> bool:
-    if _json_size(doc.row(number)) > MOST_ROW:
+def may_be_pinned(task: PinTask, row: Json, size: int) -> bool:
+    """Check that a row is not too large and keeps its structure when redacted; else count why."""
+    if size > MOST_ROW:
         task.counts["too_large"] += 1
         return False
     try:
-        task.hiding.value(doc.row(number))
+        task.hiding.value(row)
     except NotRedactableError:
         task.counts["not_redactable"] += 1
         return False

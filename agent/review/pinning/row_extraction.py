@@ -26,6 +26,7 @@ from ingot.agent.review.pinning.row_choice import (
     find_wanted,
     has_bom,
     load_document,
+    may_be_pinned,
     open_file,
     stream_document,
     unparse_fields,
@@ -255,16 +256,8 @@ def _extract_from_frame(task: PinTask, root: RowRoot, orient: str) -> PinnableRo
 def _may_stay(task: PinTask, one: WantedRow, rows: int) -> bool:
     if type(one.value) is BrokenRow or not 0 <= one.row < rows:
         task.counts["not_found"] += 1
-    elif len(json.dumps(one.value)) > MOST_ROW:
-        task.counts["too_large"] += 1
-    else:
-        try:
-            task.hiding.value(one.value)
-        except NotRedactableError:
-            task.counts["not_redactable"] += 1
-        else:
-            return True
-    return False
+        return False
+    return may_be_pinned(task, one.value, len(json.dumps(one.value)))
 
 
 # --- Parquet and Arrow

@@ -316,7 +316,7 @@ def named_values(document: Json) -> frozenset[str]:
 
 
 # A line of a private key tells nothing by itself, and its lines may be rows of their own.
-_KEY_LINE = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}|[A-Za-z0-9+/]{16,}={1,2}")
 
 
 def redact_unit(unit: Unit, facts: FileFacts, hiding: SampleRedactor) -> SafeUnit:

@@ -98,25 +98,16 @@ def why_not_columnar(mapping: Mapping, schema: pa.Schema) -> str | None:
 
 
 class ColumnExecutor:
-    """Executes one mapping on batches of one schema, on their `table`."""
+    """Executes the mapping of a row executor on batches of one schema, on their `table`."""
 
-    def __init__(
-        self,
-        mapping: Mapping,
-        schema: pa.Schema,
-        *,
-        source_name: str,
-        language: str | None = None,
-        rows: RowExecutor | None = None,
-    ) -> None:
-        self._rows = rows or RowExecutor(mapping, source_name=source_name, language=language)
-        self.stats = self._rows.stats
-        defaults = {"source": source_name, "language": language}
+    def __init__(self, rows: RowExecutor, schema: pa.Schema) -> None:
+        self._rows = rows
+        self.stats = rows.stats
         try:
-            self._plan = _compile_plan(mapping, schema, defaults, self.stats)
+            self._plan = _compile_plan(rows.mapping, schema, rows.defaults, self.stats)
         except NotColumnarError as reason:
             raise ValueError(f"not carried: {reason}") from reason
-        self._kind: RecordKind = _kind_of(mapping)
+        self._kind: RecordKind = _kind_of(rows.mapping)
 
     def batch(self, batch: Batch) -> UnifiedTable:
         """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
@@ -345,8 +336,6 @@ class MappingExecutor:
         language: str | None = None,
         columns: bool = True,
     ) -> None:
-        self._mapping = mapping
-        self._source_name, self._language = source_name, language
         self._rows = RowExecutor(mapping, source_name=source_name, language=language)
         self.stats = self._rows.stats
         self._columns, self._kind = columns, _kind_of(mapping)
@@ -388,18 +377,8 @@ class MappingExecutor:
 
     def _executor_for(self, schema: pa.Schema) -> ColumnExecutor | None:
         if schema not in self._by_schema:
-            carried = self._columns and why_not_columnar(self._mapping, schema) is None
-            self._by_schema[schema] = (
-                ColumnExecutor(
-                    self._mapping,
-                    schema,
-                    source_name=self._source_name,
-                    language=self._language,
-                    rows=self._rows,
-                )
-                if carried
-                else None
-            )
+            carried = self._columns and why_not_columnar(self._rows.mapping, schema) is None
+            self._by_schema[schema] = ColumnExecutor(self._rows, schema) if carried else None
         return self._by_schema[schema]
 
 

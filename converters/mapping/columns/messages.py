@@ -8,7 +8,7 @@ all entries are brought into the order in which the row executor emits them.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +37,9 @@ from ingot.converters.paths import Mark, Path, compile_path, steps_text
 from ingot.converters.records.schema import MESSAGE_TYPE, MESSAGES_TYPE
 
 Codes = npt.NDArray[np.int8]
-Number = TypeVar("Number", bound=np.generic)
 
 _NO_PLACES: frames.Places = np.zeros(0, np.int64)
+_NO_ROWS: frames.Mask = np.zeros(0, np.bool_)
 
 _ROLE_TEXTS = pa.array(ROLES, pa.string())
 _ASSISTANT, _SYSTEM = ROLES.index("assistant"), ROLES.index("system")
@@ -251,10 +251,10 @@ def _compile_order(
 def _merge_blocks(rows: frames.Frame, blocks: list[_Block]) -> Turns:
     said = [(block, one) for block in blocks for one in block.said]
     size = rows.size
-    parents = _concat_arrays([_parent_rows(block) for block, _ in said], _NO_PLACES)
-    roles = _concat_arrays([one.roles for _, one in said], _NO_PLACES.astype(np.int8))
-    kept = _concat_arrays([one.kept for _, one in said], _NO_PLACES.astype(np.bool_))
-    masks = _concat_arrays([_loss_masks(one) for _, one in said], _NO_PLACES.astype(np.bool_))
+    parents = np.concatenate([_NO_PLACES, *(_parent_rows(block) for block, _ in said)])
+    roles = np.concatenate([np.zeros(0, np.int8), *(one.roles for _, one in said)])
+    kept = np.concatenate([_NO_ROWS, *(one.kept for _, one in said)])
+    masks = np.concatenate([_NO_ROWS, *(_loss_masks(one) for _, one in said)])
     chosen = _emission_order(size, blocks) if len(said) > 1 else np.arange(len(parents))
     chosen = chosen[kept[chosen]]
     texts = pa.concat_arrays([one.texts for _, one in said]) if said else _ROLE_TEXTS[:0]
@@ -273,13 +273,6 @@ def _merge_blocks(rows: frames.Frame, blocks: list[_Block]) -> Turns:
         system=_row_mask(in_rows[spoken == _SYSTEM], size),
         ragged=_ragged_rows(blocks, size),
     )
-
-
-def _concat_arrays(
-    arrays: Sequence[npt.NDArray[Number]], none: npt.NDArray[Number]
-) -> npt.NDArray[Number]:
-    """Arrays one after the other; `none` where there is no array."""
-    return np.concatenate(arrays) if arrays else none
 
 
 def _parent_rows(block: _Block) -> frames.Places:
@@ -319,7 +312,7 @@ def _row_mask(rows: frames.Places, size: int) -> frames.Mask:
 
 def _broken_rows(said: list[tuple[_Block, EntryTurns]], size: int) -> frames.Mask:
     rows = [_parent_rows(block)[one.broken] for block, one in said if one.broken is not None]
-    return _row_mask(_concat_arrays(rows, _NO_PLACES), size)
+    return _row_mask(np.concatenate([_NO_PLACES, *rows]), size)
 
 
 def _ragged_rows(blocks: list[_Block], size: int) -> frames.Mask:

@@ -31,6 +31,7 @@ _NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]+)?(?:[eE][+-]?[0-9
 
 Record = dict[str, Any]
 Build = Callable[[Node], Record]
+RowOutcome = tuple[list[Record], list[tuple[int | None, RowError]]]
 
 # An alternative that fails for one of these gives way to the next; any other rejects the record.
 SOFT_REASONS = ("filtered", "empty_text", "no_prompt", "no_assistant")
@@ -85,9 +86,9 @@ class RowExecutor:
         self.mapping = mapping
         self.stats = PathStats()
         self._tally = _Tally()
-        defaults = {"source": source_name, "language": language}
+        self.defaults = {"source": source_name, "language": language}
         self._alternatives = [
-            (layout, _compile_layout(layout, defaults, self.stats, self._tally))
+            (layout, _compile_layout(layout, self.defaults, self.stats, self._tally))
             for layout in mapping.alternatives()
         ]
         self._expand_within = any(variant.each for variant in mapping.any_of)
@@ -98,12 +99,16 @@ class RowExecutor:
         rejects: list[Reject] = []
         rows: Counter[str] = Counter()
         weights = batch.weights
+        self._tally.clear()
         for place, (number, node) in enumerate(zip(batch.rows, row_nodes(batch), strict=True)):
             weight = weights[place] if weights is not None else 1
             made, failed = self.row(node)
             records += made
-            outcome = "converted" if made else _row_outcome(failed)
-            rows[outcome] += weight
+            if made:
+                rows["converted"] += weight
+            else:
+                filtered = all(error.reason == "filtered" for _, error in failed)
+                rows["filtered" if filtered else "rejected"] += weight
             if failed:
                 rejects += _row_rejects(batch.file, number, failed, 0 if made else weight)
         for bad in batch.bad:
@@ -114,33 +119,21 @@ class RowExecutor:
             converted=rows["converted"],
             rejected=rows["rejected"] + len(batch.bad),
             filtered=rows["filtered"],
-            ragged=self._tally.take_ragged(),
-            meta_failures=self._tally.take_meta(),
+            ragged=self._tally.ragged,
+            meta_failures=self._tally.meta,
         )
 
-    def row(self, node: Node) -> tuple[list[Record], list[tuple[int | None, RowError]]]:
+    def row(self, node: Node) -> RowOutcome:
         """The records of one row, and per element (None = the row) why it gave none."""
         if self._expand_within:
             return self._row_of_variants(node)
-        if not self._alternatives[0][0].each:
-            try:
-                return [self._record(node)], []
-            except RowError as error:
-                return [], [(None, error)]
+        layout = self._alternatives[0][0]
+        if layout.each:
+            return _expand_layout(layout, self._record, node)
         try:
-            elements = list(_layout_elements(self._alternatives[0][0], node))
+            return [self._record(node)], []
         except RowError as error:
             return [], [(None, error)]
-        if not elements:
-            return [], [(None, self._nothing(self._alternatives[0][0]))]
-        records: list[Record] = []
-        failed: list[tuple[int | None, RowError]] = []
-        for number, element in elements:
-            try:
-                records.append(self._record(element))
-            except RowError as error:
-                failed.append((number, error))
-        return records, failed
 
     def _record(self, node: Node) -> Record:
         if len(self._alternatives) == 1:
@@ -155,64 +148,52 @@ class RowExecutor:
                 soft.append(error)
         raise _first_fault(soft)
 
-    def _row_of_variants(
-        self, node: Node
-    ) -> tuple[list[Record], list[tuple[int | None, RowError]]]:
+    def _row_of_variants(self, node: Node) -> RowOutcome:
         """Alternatives with an `each` of their own are tried for the whole row."""
         soft: list[RowError] = []
         for layout, build in self._alternatives:
-            records: list[Record] = []
-            failed: list[tuple[int | None, RowError]] = []
-            try:
-                elements = list(_layout_elements(layout, node))
-            except RowError as error:
-                return [], [(None, error)]
-            for number, element in elements:
-                try:
-                    records.append(build(element))
-                except RowError as error:
-                    failed.append((number, error))
-            hard = [f for f in failed if f[1].reason not in SOFT_REASONS]
-            if records or hard:
+            records, failed = _expand_layout(layout, build, node)
+            if records or any(error.reason not in SOFT_REASONS for _, error in failed):
                 return records, failed
-            soft += [error for _, error in failed] or [self._nothing(layout)]
+            soft += [error for _, error in failed]
         return [], [(None, _first_fault(soft))]
-
-    def _nothing(self, layout: Layout) -> RowError:
-        reason = "no_prompt" if layout.messages else "empty_text"
-        return RowError(reason, layout.each[0].text if layout.each else None, "no element")
 
 
 class _Tally:
     """Counts that are made deep inside and read per batch."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
         self.ragged = 0
         self.meta: Counter[str] = Counter()
 
-    def take_ragged(self) -> int:
-        count, self.ragged = self.ragged, 0
-        return count
 
-    def take_meta(self) -> Counter[str]:
-        counts, self.meta = self.meta, Counter()
-        return counts
-
-
-def _layout_elements(layout: Layout, node: Node) -> Iterator[tuple[int | None, Node]]:
-    if layout.each:
-        yield from enumerate(each_nodes(layout.each, node))
-    else:
-        yield None, node
+def _expand_layout(layout: Layout, build: Build, node: Node) -> RowOutcome:
+    """What becomes of the elements of a layout, or of the row itself where it has no `each`."""
+    records: list[Record] = []
+    failed: list[tuple[int | None, RowError]] = []
+    elements: list[tuple[int | None, Node]] = [(None, node)]
+    try:
+        if layout.each:
+            elements = list(enumerate(each_nodes(layout.each, node)))
+    except RowError as error:
+        return [], [(None, error)]
+    if not elements:
+        reason = "no_prompt" if layout.messages else "empty_text"
+        return [], [(None, RowError(reason, layout.each[0].text, "no element"))]
+    for number, element in elements:
+        try:
+            records.append(build(element))
+        except RowError as error:
+            failed.append((number, error))
+    return records, failed
 
 
 def _first_fault(errors: list[RowError]) -> RowError:
     """Of the alternatives' reasons the first that is a fault, else `filtered`."""
     return next((e for e in errors if e.reason != "filtered"), errors[0])
-
-
-def _row_outcome(failed: list[tuple[int | None, RowError]]) -> str:
-    return "filtered" if all(e.reason == "filtered" for _, e in failed) else "rejected"
 
 
 def _row_rejects(

@@ -403,7 +403,8 @@ class TemplateProgram:
         try:
             tree = self._environment.parse(source)
             self.names = frozenset(meta.find_undeclared_variables(tree))
-            self.generation = any(_generation_blocks(tree))
+            blocks = (block.call.node for block in tree.find_all(nodes.CallBlock))
+            self.generation = any(isinstance(one, nodes.ExtensionAttribute) for one in blocks)
             self._template = self._environment.from_string(source)
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(f"line {error.lineno}: {error.message}") from error
@@ -442,9 +443,3 @@ class TemplateProgram:
             trace = trace.tb_next
         text = re.sub(r" at 0x[0-9a-f]+", "", str(error))[:300] or type(error).__name__
         return f"the template, line {line}: {text}" if line else f"the template: {text}"
-
-
-def _generation_blocks(tree: nodes.Template) -> Iterator[nodes.Node]:
-    for block in tree.find_all(nodes.CallBlock):
-        if isinstance(block.call.node, nodes.ExtensionAttribute):
-            yield block

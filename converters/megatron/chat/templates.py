@@ -72,77 +72,47 @@ def _marked_roles(begin: str, header: str, end: str, between: str, roles: str, p
 
 
 _ASSISTANT: Final = "{% generation %}{{- m.content -}}{{ eos_token }}{% endgeneration %}"
-_LLAMA2: Final = (
-    f"{_NO_TOOLS}{_TURNS}"
-    "{%- for m in turns %}{%- if m.role == 'user' -%}"
-    "{{ bos_token ~ '[INST] ' }}"
-    "{%- if loop.first and system is not none -%}"
-    "{{ '<<SYS>>\n' ~ system ~ '\n<</SYS>>\n\n' }}{%- endif -%}"
-    "{{ m.content ~ ' [/INST] ' }}"
-    "{%- else -%}{% generation %}{{ m.content ~ ' ' ~ eos_token }}{% endgeneration %}{%- endif -%}"
-    "{%- endfor -%}"
-)
-_MISTRAL: Final = (
-    f"{_NO_TOOLS}{_TURNS}{{{{ bos_token }}}}"
-    "{%- for m in turns %}{%- if m.role == 'user' -%}"
-    "{{ '[INST] ' }}{%- if loop.first and system is not none -%}{{ system ~ '\n\n' }}{%- endif -%}"
-    "{{ m.content ~ '[/INST]' }}"
-    "{%- else -%}{{ ' ' }}"
-    f"{_ASSISTANT}{{%- endif -%}}{{%- endfor -%}}"
-)
-_VICUNA: Final = (
-    f"{_NO_TOOLS}{_TURNS}"
-    "{{ (system if system is not none else 'A chat between a curious user and an artificial "
-    "intelligence assistant. The assistant gives helpful, detailed, and polite answers to the "
-    "user\\'s questions.') ~ ' ' }}"
-    "{%- for m in turns %}{%- if m.role == 'user' -%}{{ 'USER: ' ~ m.content ~ ' ' }}"
-    f"{{%- else -%}}{{{{ 'ASSISTANT: ' }}}}{_ASSISTANT}{{%- endif -%}}{{%- endfor -%}}"
-    "{%- if add_generation_prompt -%}{{ 'ASSISTANT:' }}{%- endif -%}"
-)
-_ALPACA: Final = (
-    f"{_NO_TOOLS}{_TURNS}"
-    "{{ (system if system is not none else 'Below is an instruction that describes a task. Write a "
-    "response that appropriately completes the request.') ~ '\n\n' }}"
-    "{%- for m in turns %}{%- if m.role == 'user' -%}"
-    "{{ '### Instruction:\n' ~ m.content ~ '\n\n' }}"
-    f"{{%- else -%}}{{{{ '### Response:\n' }}}}{_ASSISTANT}{{{{ '\n\n' }}}}{{%- endif -%}}"
-    "{%- endfor -%}"
-    "{%- if add_generation_prompt -%}{{ '### Response:\n' }}{%- endif -%}"
-)
-_GEMMA: Final = (
-    f"{_NO_TOOLS}{_TURNS}{{{{ bos_token }}}}"
-    "{%- for m in turns %}{%- if m.role == 'user' -%}"
-    "{{ '<start_of_turn>user\n' }}"
+_SYSTEM_FIRST: Final = (  # the system text, in the first message of the user
     "{%- if loop.first and system is not none -%}{{ system ~ '\n\n' }}{%- endif -%}"
-    "{{ m.content ~ '<end_of_turn>\n' }}"
-    "{%- else -%}{{ '<start_of_turn>model\n' }}"
-    "{% generation %}{{ m.content ~ '<end_of_turn>' }}{% endgeneration %}{{ '\n' }}{%- endif -%}"
-    "{%- endfor -%}"
-    "{%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}"
-)
-_DEEPSEEK: Final = (
-    f"{_NO_TOOLS}{_TURNS}{{{{ bos_token }}}}"
-    "{%- if system is not none -%}{{ system }}{%- endif -%}"
-    "{%- for m in turns %}{%- if m.role == 'user' -%}{{ '<｜User｜>' ~ m.content }}"
-    f"{{%- else -%}}{{{{ '<｜Assistant｜>' }}}}{_ASSISTANT}{{%- endif -%}}{{%- endfor -%}}"
-    "{%- if add_generation_prompt -%}{{ '<｜Assistant｜>' }}{%- endif -%}"
-)
-_OPENCHAT: Final = (
-    f"{_NO_TOOLS}{_TURNS}{{{{ bos_token }}}}"
-    "{%- if system is not none -%}{{ system ~ '<|end_of_turn|>' }}{%- endif -%}"
-    "{%- for m in turns %}{%- if m.role == 'user' -%}"
-    "{{ 'GPT4 Correct User: ' ~ m.content ~ '<|end_of_turn|>' }}"
-    "{%- else -%}{{ 'GPT4 Correct Assistant: ' }}"
-    "{% generation %}{{ m.content ~ '<|end_of_turn|>' }}{% endgeneration %}{%- endif -%}"
-    "{%- endfor -%}"
-    "{%- if add_generation_prompt -%}{{ 'GPT4 Correct Assistant:' }}{%- endif -%}"
 )
 
+
+def _in_turns(begin: str, user: str, assistant: str, prompt: str = "") -> str:
+    """A format in which user and assistant take turns; `prompt` is an expression of Jinja."""
+    asked = f"{{%- if add_generation_prompt -%}}{{{{ {prompt} }}}}{{%- endif -%}}" if prompt else ""
+    return (
+        f"{_NO_TOOLS}{_TURNS}{begin}{{%- for m in turns %}}{{%- if m.role == 'user' -%}}{user}"
+        f"{{%- else -%}}{assistant}{{%- endif -%}}{{%- endfor -%}}{asked}"
+    )
+
+
 BUILTIN: Final[dict[str, str]] = {
-    "alpaca": _ALPACA,
-    "deepseek": _DEEPSEEK,
-    "gemma": _GEMMA,
-    "llama2": _LLAMA2,
+    "alpaca": _in_turns(
+        "{{ (system if system is not none else 'Below is an instruction that describes a task. "
+        "Write a response that appropriately completes the request.') ~ '\n\n' }}",
+        "{{ '### Instruction:\n' ~ m.content ~ '\n\n' }}",
+        "{{ '### Response:\n' }}" + _ASSISTANT + "{{ '\n\n' }}",
+        "'### Response:\n'",
+    ),
+    "deepseek": _in_turns(
+        "{{ bos_token }}{%- if system is not none -%}{{ system }}{%- endif -%}",
+        "{{ '<｜User｜>' ~ m.content }}",
+        "{{ '<｜Assistant｜>' }}" + _ASSISTANT,
+        "'<｜Assistant｜>'",
+    ),
+    "gemma": _in_turns(
+        "{{ bos_token }}",
+        "{{ '<start_of_turn>user\n' }}" + _SYSTEM_FIRST + "{{ m.content ~ '<end_of_turn>\n' }}",
+        "{{ '<start_of_turn>model\n' }}"
+        "{% generation %}{{ m.content ~ '<end_of_turn>' }}{% endgeneration %}{{ '\n' }}",
+        "'<start_of_turn>model\n'",
+    ),
+    "llama2": _in_turns(
+        "",
+        "{{ bos_token ~ '[INST] ' }}{%- if loop.first and system is not none -%}"
+        "{{ '<<SYS>>\n' ~ system ~ '\n<</SYS>>\n\n' }}{%- endif -%}{{ m.content ~ ' [/INST] ' }}",
+        "{% generation %}{{ m.content ~ ' ' ~ eos_token }}{% endgeneration %}",
+    ),
     "llama3": _marked_roles(
         "{{ bos_token }}",
         "{{ '<|start_header_id|>' ~ ('ipython' if m.role == 'tool' else m.role) "
@@ -152,8 +122,18 @@ BUILTIN: Final[dict[str, str]] = {
         "['system', 'user', 'assistant', 'tool']",
         "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}",
     ),
-    "mistral": _MISTRAL,
-    "openchat": _OPENCHAT,
+    "mistral": _in_turns(
+        "{{ bos_token }}",
+        "{{ '[INST] ' }}" + _SYSTEM_FIRST + "{{ m.content ~ '[/INST]' }}",
+        "{{ ' ' }}" + _ASSISTANT,
+    ),
+    "openchat": _in_turns(
+        "{{ bos_token }}{%- if system is not none -%}{{ system ~ '<|end_of_turn|>' }}{%- endif -%}",
+        "{{ 'GPT4 Correct User: ' ~ m.content ~ '<|end_of_turn|>' }}",
+        "{{ 'GPT4 Correct Assistant: ' }}"
+        "{% generation %}{{ m.content ~ '<|end_of_turn|>' }}{% endgeneration %}",
+        "'GPT4 Correct Assistant:'",
+    ),
     "phi3": _marked_roles(
         "",
         "{{ '<|' ~ m.role ~ '|>\n' }}",
@@ -170,7 +150,14 @@ BUILTIN: Final[dict[str, str]] = {
         "['system', 'user', 'assistant']",
         "{{ '<|im_start|>assistant<|im_sep|>' }}",
     ),
-    "vicuna": _VICUNA,
+    "vicuna": _in_turns(
+        "{{ (system if system is not none else 'A chat between a curious user and an artificial "
+        "intelligence assistant. The assistant gives helpful, detailed, and polite answers to the "
+        "user\\'s questions.') ~ ' ' }}",
+        "{{ 'USER: ' ~ m.content ~ ' ' }}",
+        "{{ 'ASSISTANT: ' }}" + _ASSISTANT,
+        "'ASSISTANT:'",
+    ),
     "zephyr": _marked_roles(
         "",
         "{{ '<|' ~ m.role ~ '|>\n' }}",
@@ -339,9 +326,8 @@ def _file_sources(path: Path) -> tuple[TemplateSources, dict[str, Json]]:
     except (ValueError, RecursionError) as error:
         raise ConversionError(str(path), f"not JSON: {error}", _HINT) from error
     stated = config.get("chat_template") if isinstance(config, dict) else None
-    sources = _select_templates([{"name": "default", "template": stated}])
-    if isinstance(stated, list):
-        sources = _select_templates(stated)
+    named = stated if isinstance(stated, list) else [{"name": "default", "template": stated}]
+    sources = _select_templates(named)
     if "default" not in sources:
         raise ConversionError(str(path), "holds no chat_template", _HINT)
     return sources, config
@@ -394,7 +380,7 @@ def _search_spans(render: _Rendering, text: str, chat: SearchedChat) -> tuple[Te
         spans = _generation_spans(render, text, chat)
         rest = [i for i in rest if chat.messages[i]["role"] != "assistant"]
     prompts = "add_generation_prompt" in render.program.names
-    others = SearchedChat(messages=chat.messages, trained=rest, named=chat.named)
+    others = replace(chat, trained=rest)
     found = find_spans(render, text, others, prompts=prompts, without_eos=render.without_eos)
     return tuple(sorted([*spans, *found], key=lambda span: (span.start, span.end)))
 

@@ -8,7 +8,7 @@ import itertools
 import random
 import time
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -40,6 +40,7 @@ from ingot.converters.megatron.engines.fast_engines import (
 )
 from ingot.converters.megatron.engines.guard import RoutedEngine, make_routing_rules
 from ingot.converters.megatron.metrics.messages import Monitor, log_event
+from ingot.converters.megatron.options import Level
 from ingot.converters.megatron.tokenizer import TokenizerFile
 from ingot.converters.megatron.tokenizer_files import load_huggingface, load_sentencepiece
 
@@ -98,17 +99,15 @@ class _Selection:
         self._exact = open_reference(loaded, plain=plain, threads=threads)
 
     def reference(self) -> EngineChoice:
-        library = LIBRARIES[self._loaded.kind]
         name = "hf" if self._loaded.kind == "huggingface" else "sentencepiece"
-        return EngineChoice(
-            engine=name, version=installed_version(library) or "", plain=self._plain
-        )
+        return self._choice(name, LIBRARIES[self._loaded.kind])
+
+    def _log(self, level: Level, event: str, **fields: object) -> None:
+        log_event(self._monitor, level, "tokenizer", event, **fields)
 
     def report(self, choice: EngineChoice, why: str) -> EngineChoice:
-        log_event(
-            self._monitor,
+        self._log(
             "info",
-            "tokenizer",
             "engine_chosen",
             engine=choice.engine,
             version=choice.version,
@@ -126,7 +125,7 @@ class _Selection:
             raise ConversionError(f"`tok_engine` {fast.name}", str(error), hint) from error
         if not trusted:
             return self.report(self.reference(), f"{fast.name} is not trusted")
-        return self.report(self._choice(fast, {}), "asked for")
+        return self.report(self._choice(fast.name, fast.distribution), "asked for")
 
     def choose_fastest(self, engines: Sequence[FastEngine], total_bytes: int) -> EngineChoice:
         """The fastest exact engine, or the reference where the checks would not pay."""
@@ -143,9 +142,7 @@ class _Selection:
         return make_verdict_case(fast, self._loaded, plain=self._plain)
 
     def _refuse(self, fast: FastEngine, why: str) -> None:
-        log_event(
-            self._monitor, "warn", "tokenizer", "engine_not_offered", engine=fast.name, why=why
-        )
+        self._log("warn", "engine_not_offered", engine=fast.name, why=why)
 
     def _open(self, engines: Sequence[FastEngine], *, must: bool) -> list[RoutedEngine]:
         """Open the engines whose versions are proved; with `must` an error is the caller's."""
@@ -168,7 +165,8 @@ class _Selection:
 
     def _check(self, engines: Sequence[RoutedEngine]) -> list[RoutedEngine]:
         """Return the engines to be trusted: those without a verdict are compared now."""
-        verdicts = {engine.name: self._recall(engine) for engine in engines}
+        cases = {engine.name: self._case(FAST_ENGINES[engine.name]) for engine in engines}
+        verdicts = {name: recall_verdict(case) for name, case in cases.items()}
         new = [engine for engine in engines if verdicts[engine.name] is None]
         started = time.monotonic()
         wrong: dict[str, str] = {}
@@ -187,9 +185,6 @@ class _Selection:
             verdicts[engine.name] = self._keep(engine, verdict, time.monotonic() - started)
         return [engine for engine in engines if self._is_trusted(engine, verdicts[engine.name])]
 
-    def _recall(self, engine: RoutedEngine) -> Verdict | None:
-        return recall_verdict(self._case(FAST_ENGINES[engine.name]))
-
     def _is_trusted(self, engine: RoutedEngine, verdict: Verdict | None) -> bool:
         if verdict is not None and not verdict.passed:
             self._refuse(FAST_ENGINES[engine.name], verdict.problem)
@@ -198,10 +193,8 @@ class _Selection:
 
     def _keep(self, engine: RoutedEngine, verdict: Verdict, seconds: float) -> Verdict:
         keep_verdict(self._case(FAST_ENGINES[engine.name]), verdict)
-        log_event(
-            self._monitor,
+        self._log(
             "info",
-            "tokenizer",
             "engine_examined",
             engine=engine.name,
             passed=verdict.passed,
@@ -233,15 +226,12 @@ class _Selection:
         best = max(rates, key=lambda name: rates[name])
         if best not in FAST_ENGINES:
             return self.report(replace(self.reference(), rates=rates), "no exact engine is faster")
-        return self.report(self._choice(FAST_ENGINES[best], rates), "fastest on this text")
+        choice = self._choice(best, FAST_ENGINES[best].distribution)
+        return self.report(replace(choice, rates=rates), "fastest on this text")
 
-    def _choice(self, fast: FastEngine, rates: Mapping[str, float]) -> EngineChoice:
-        return EngineChoice(
-            engine=fast.name,
-            version=installed_version(fast.distribution) or "",
-            plain=self._plain,
-            rates=rates,
-        )
+    def _choice(self, name: str, distribution: str) -> EngineChoice:
+        version = installed_version(distribution) or ""
+        return EngineChoice(engine=name, version=version, plain=self._plain)
 
 
 def _time_engine(

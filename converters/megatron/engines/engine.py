@@ -22,6 +22,7 @@ from ingot.converters.megatron.tokenizer_files import (
     catch_panics,
     load_huggingface,
     load_sentencepiece,
+    translate_native_errors,
 )
 
 if TYPE_CHECKING:
@@ -247,15 +248,13 @@ class _Library:
     def __init__(self, loaded: TokenizerFile, plain: bool) -> None:
         self._loaded = loaded
         self._plain = plain
-        self.tokenizer = self._made() if plain else load_huggingface(loaded.data)
+        self.tokenizer: Tokenizer = load_huggingface(loaded.data)
+        if plain:
+            self.renew()
 
     def renew(self) -> None:
-        self.tokenizer = self._made()
-
-    def _made(self) -> "Tokenizer":
-        tokenizer = load_huggingface.__wrapped__(self._loaded.data)
-        tokenizer.encode_special_tokens = self._plain
-        return tokenizer
+        self.tokenizer = load_huggingface.__wrapped__(self._loaded.data)
+        self.tokenizer.encode_special_tokens = self._plain
 
 
 _OPEN: Final[WeakValueDictionary[tuple[str, bool], _Library]] = WeakValueDictionary()
@@ -311,13 +310,8 @@ class HuggingFace(_Reference):
         return join_rows([np.array(encoding.ids, np.uint32) for encoding in encodings])
 
 
-def open_sentencepiece(loaded: TokenizerFile, *, threads: int = 1) -> "SentencePiece":
-    """The reference engine of a `.model`; with 1 thread a text is encoded in the calling one."""
-    return SentencePiece(load_sentencepiece(loaded.data), threads)
-
-
 class SentencePiece(_Reference):
-    """The engine; `open_sentencepiece` makes it."""
+    """The engine of a `.model`; with 1 thread a text is encoded in the calling one."""
 
     name = "sentencepiece"
 
@@ -327,18 +321,16 @@ class SentencePiece(_Reference):
 
     def _call(self, texts: pa.LargeStringArray) -> Encoded:
         values = texts.to_pylist()
-        try:
+        with translate_native_errors(RefusedCallError):
             if self._threads == 1:
                 rows = [self._processor.encode(value) for value in values]
             else:
                 rows = self._processor.encode(values, num_threads=self._threads)
-        except Exception as error:  # the library raises nothing more precise
-            raise RefusedCallError(str(error)) from error
         return join_rows([np.array(row, np.uint32) for row in rows])
 
 
 def open_reference(loaded: TokenizerFile, *, plain: bool = False, threads: int = 1) -> Engine:
     """Hugging Face `tokenizers` for a `tokenizer.json`, sentencepiece itself for a `.model`."""
     if loaded.kind == "sentencepiece":
-        return open_sentencepiece(loaded, threads=threads)
+        return SentencePiece(load_sentencepiece(loaded.data), threads)
     return open_huggingface(loaded, plain=plain, threads=threads)

@@ -32,7 +32,7 @@ from ingot.converters.megatron.engines.engine import (
     texts_buffer,
 )
 from ingot.converters.megatron.tokenizer import TokenizerFile
-from ingot.converters.megatron.tokenizer_files import UnloadableError, catch_panics
+from ingot.converters.megatron.tokenizer_files import UnloadableError, translate_native_errors
 from ingot.converters.output.files import write_file
 
 if TYPE_CHECKING:
@@ -57,13 +57,10 @@ def open_fastokens(loaded: TokenizerFile, *, plain: bool, threads: int) -> "FasT
 
     if loaded.kind == "sentencepiece":
         raise UnloadableError("it reads no SentencePiece models")
-    try:
-        with catch_panics():
-            tokenizer = Tokenizer.from_json_str(loaded.data.decode())
-            tokenizer.no_truncation()
-            tokenizer.no_padding()
-    except Exception as error:  # the library raises nothing more precise
-        raise UnloadableError(str(error)) from error
+    with translate_native_errors(UnloadableError):
+        tokenizer = Tokenizer.from_json_str(loaded.data.decode())
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
     return FasTokens(tokenizer, plain)
 
 
@@ -81,13 +78,10 @@ class FasTokens:
         return encode_by_halves(texts, self._call)
 
     def _call(self, texts: pa.LargeStringArray) -> Encoded:
-        try:
-            with catch_panics():
-                ids, bounds = self._tokenizer.encode_batch_flat(
-                    texts.to_pylist(), split_special_tokens=self._plain
-                )
-        except Exception as error:  # PanickedError, or whatever the library raises
-            raise RefusedCallError(str(error)) from error
+        with translate_native_errors(RefusedCallError):
+            ids, bounds = self._tokenizer.encode_batch_flat(
+                texts.to_pylist(), split_special_tokens=self._plain
+            )
         starts = np.frombuffer(bounds, np.int64)
         return Encoded(ids=np.frombuffer(ids, np.uint32), lengths=starts[1:] - starts[:-1])
 
@@ -97,14 +91,11 @@ def open_gigatoken(loaded: TokenizerFile, *, plain: bool, threads: int) -> "Giga
     import awkward  # noqa: F401  the library needs it for its results and imports it late
     from gigatoken import Tokenizer
 
-    try:
-        with catch_panics():
-            if loaded.kind == "sentencepiece":
-                tokenizer = Tokenizer.from_sentencepiece(loaded.data)
-            else:
-                tokenizer = Tokenizer.from_json(loaded.data)
-    except Exception as error:  # the library raises nothing more precise
-        raise UnloadableError(str(error)) from error
+    with translate_native_errors(UnloadableError):
+        if loaded.kind == "sentencepiece":
+            tokenizer = Tokenizer.from_sentencepiece(loaded.data)
+        else:
+            tokenizer = Tokenizer.from_json(loaded.data)
     return GigaToken(tokenizer, threads)
 
 
@@ -122,11 +113,8 @@ class GigaToken:
         return encode_by_halves(texts, self._call)
 
     def _call(self, texts: pa.LargeStringArray) -> Encoded:
-        try:
-            with catch_panics():
-                rows = self._tokenizer.encode_batch(_awkward_array(texts), parallel=self._parallel)
-        except Exception as error:  # PanickedError, or whatever the library raises
-            raise RefusedCallError(str(error)) from error
+        with translate_native_errors(RefusedCallError):
+            rows = self._tokenizer.encode_batch(_awkward_array(texts), parallel=self._parallel)
         bounds = np.asarray(rows.layout.offsets.data, np.int64)
         ids = np.asarray(rows.layout.content.data, np.uint32)
         return Encoded(ids=ids[bounds[0] : bounds[-1]], lengths=np.diff(bounds))

@@ -21,8 +21,8 @@ from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.indexed_dataset import (
     INDEX_VERSION,
     IndexedDataSet,
-    IndexedReader,
     IntegerArray,
+    NumberStretches,
     document_token_counts,
     dtype_code,
     number_stretches,
@@ -33,8 +33,6 @@ from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.tokenizer import TokenizerFile
-
-LengthStretches: TypeAlias = Callable[[], Iterator[npt.NDArray[Any]]]
 
 LENGTH_PERCENTILES: Final = (50, 90, 99)
 _DIGIT: Final = 16
@@ -64,7 +62,7 @@ class LengthFigures:
     bins: tuple[LengthBin, ...]  # powers of two, from the first to the last that is not empty
 
 
-def measure_lengths(lengths: LengthStretches) -> LengthFigures:
+def measure_lengths(lengths: NumberStretches) -> LengthFigures:
     """Figures of lengths."""
     count, total, least, most = 0, 0, 0, 0
     powers = np.zeros(_BITS + 1, np.int64)
@@ -88,7 +86,7 @@ def measure_lengths(lengths: LengthStretches) -> LengthFigures:
     )
 
 
-def _find_ranked(lengths: LengthStretches, rank: int, most: int) -> int:
+def _find_ranked(lengths: NumberStretches, rank: int, most: int) -> int:
     """The `rank`-th smallest length, from 1: one pass per digit, the highest first."""
     found = 0
     for shift in range(most.bit_length() // _DIGIT * _DIGIT, -1, -_DIGIT):
@@ -173,17 +171,13 @@ def _split_fragments(
     start, end = span
     tokens, width = data.tokens, data.tokens.dtype.itemsize
     while start < end:
-        sequence = _sequence_at(tokens, start * width)
+        # The last that begins at or before it; those before that one at the same byte are empty.
+        sequence = bisect_right(tokens.offsets, start * width) - 1
         ends = min(end, (int(tokens.offsets[sequence]) // width) + int(tokens.lengths[sequence]))
         for low, high, trained in _training_runs(data, start, ends):
             text = reads(tokens.tokens[low:high].tolist())
             yield TextFragment(sequence=sequence - first, text=text, trained=trained)
         start = ends
-
-
-def _sequence_at(tokens: IndexedReader, offset: int) -> int:
-    """The last sequence that begins at or before a byte; those before it at that byte are empty."""
-    return bisect_right(tokens.offsets, offset) - 1
 
 
 def _training_runs(
@@ -310,15 +304,13 @@ def _open_tokenizer(
     """The tokenizer, and what is to be said about it."""
     from ingot.converters.megatron.tokenizer import load_tokenizer
 
-    facts = data.meta.get("tokenizer")
-    facts = facts if isinstance(facts, dict) else {}
-    stated = facts.get("sha256")
+    stated = data.tokenizer.get("sha256")
     if given:
         loaded = load_tokenizer(given)
         if stated in (None, loaded.sha256):
             return loaded, []
         return loaded, [f"{given} is not the tokenizer that the data set was built with"]
-    named = str(facts.get("file") or "")
+    named = str(data.tokenizer.get("file") or "")
     for place in (named, str(data.prefix.parent / named)):
         if named and _is_local(place):
             with contextlib.suppress(ConversionError):
@@ -373,10 +365,9 @@ def _scan_eod(data: IndexedDataSet, scanned: int, loaded: "TokenizerFile | None"
 def _guess_eod(loaded: "TokenizerFile") -> int | None:
     from ingot.converters.megatron.tokenizer import find_eod
 
-    try:
+    with contextlib.suppress(ConversionError):
         return find_eod(loaded)
-    except ConversionError:
-        return None
+    return None
 
 
 def _count_equal(numbers: IntegerArray, wanted: int) -> int:

@@ -3,9 +3,9 @@
 Nothing is decoded and nothing is held: memory does not grow with the data sets.
 """
 
+import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,17 +28,6 @@ from ingot.converters.output.files import encode_json, hash_file, output_errors,
 from ingot.converters.rows import Json
 
 _SAME_FACTS: Final = ("kind", "eod_id", "bos", "eos", "tokenizer", "columns", "chat_template")
-
-
-@dataclass(frozen=True, slots=True)
-class _JoinedNumbers:
-    """Numbers of several indexes as one, in stretches, as often as wanted."""
-
-    readers: Sequence[IndexedReader]
-    part: Callable[[IndexedReader], Iterator[IntegerArray]]
-
-    def __iter__(self) -> Iterator[IntegerArray]:
-        return (some for reader in self.readers for some in self.part(reader))
 
 
 def merge_data_sets(prefixes: Sequence[Path], out: Path, *, overwrite: bool = False) -> IndexCounts:
@@ -92,7 +81,7 @@ def _check_fits(first: IndexedDataSet, other: IndexedDataSet) -> None:
         has, lacks = (first, other) if first.masks else (other, first)
         problem = f"no loss masks, and {has.prefix} has some"
         raise ConversionError(str(lacks.prefix), problem, "merge data sets of one kind")
-    hashes = [_tokenizer_hash(first), _tokenizer_hash(other)]
+    hashes = [one.tokenizer.get("sha256") for one in (first, other)]
     if None not in hashes and hashes[0] != hashes[1]:
         raise ConversionError(where, f"built with another tokenizer {like}")
     if other.packed != first.packed:
@@ -101,11 +90,6 @@ def _check_fits(first: IndexedDataSet, other: IndexedDataSet) -> None:
     if idx_path.stat().st_size != index_bytes(other.tokens):
         problem = "more behind the documents (a multimodal data set has modes there)"
         raise ConversionError(str(idx_path), problem, "merge it with Megatron's own tool")
-
-
-def _tokenizer_hash(data: IndexedDataSet) -> Json:
-    facts = data.meta.get("tokenizer")
-    return facts.get("sha256") if isinstance(facts, dict) else None
 
 
 def _stage_result(sets: Sequence[IndexedDataSet], staged: Sequence[Path]) -> IndexCounts:
@@ -126,11 +110,11 @@ def _stage_part(
     readers: Sequence[IndexedReader], prefixes: Sequence[Path], bin_path: Path, idx_path: Path
 ) -> IndexCounts:
     _copy_files([index_paths(prefix)[0] for prefix in prefixes], bin_path)
-    lengths = _JoinedNumbers(
-        readers, lambda reader: (some for _, some in number_stretches(reader.lengths))
-    )
     return write_index(
-        idx_path, dtype_code(readers[0]), lengths, _JoinedNumbers(readers, _document_sizes)
+        idx_path,
+        dtype_code(readers[0]),
+        lambda: (some for one in readers for _, some in number_stretches(one.lengths)),
+        lambda: itertools.chain.from_iterable(map(_document_sizes, readers)),
     )
 
 

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.megatron.chat.loss_masks import LossMasker
-from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.chat.templates import load_template
 from ingot.converters.megatron.engines.engine import Engine, open_reference
 from ingot.converters.megatron.indexed_dataset import (
@@ -37,6 +35,7 @@ from ingot.converters.megatron.text.documents import (
     LONG_CHARS,
     NEW_DOCUMENT,
     DocumentRules,
+    PendingShard,
     ShapedDocuments,
     Shard,
     Tokens,
@@ -76,28 +75,18 @@ class _UntokenizedDocument:
     """The texts of a document before they are tokenized."""
 
     row: int
-    texts: list[str] = field(default_factory=list)
-    kinds: list[int] = field(default_factory=list)
-    skips: list[int] = field(default_factory=list)
-    spans: list[tuple[TextSpan, ...]] = field(default_factory=list)
+    texts: PendingShard = field(default_factory=PendingShard)
 
     def add(self, shard: Shard, place: int, text: str) -> None:
-        self.texts.append(text)
-        self.kinds.append(NEW_DOCUMENT if shard.kinds is None else int(shard.kinds[place]))
-        self.skips.append(0 if shard.skips is None else int(shard.skips[place]))
-        if shard.spans is not None:
-            self.spans.append(shard.spans[place])
+        kind = NEW_DOCUMENT if shard.kinds is None else int(shard.kinds[place])
+        skip = 0 if shard.skips is None else int(shard.skips[place])
+        self.texts.add(self.row, kind, text, skip, shard.spans[place] if shard.spans else None)
 
     def shard(self) -> Shard:
         """A shard of this document alone; one without any text is an empty text."""
-        texts, kinds = self.texts or [""], self.kinds or [NEW_DOCUMENT]
-        return Shard(
-            texts=pa.array(texts, pa.large_string()),
-            rows=np.full(len(texts), self.row, np.int64),
-            kinds=np.array(kinds, np.uint8),
-            skips=np.array(self.skips, np.int64) if any(self.skips) else None,
-            spans=tuple(self.spans) if self.spans else None,
-        )
+        if not self.texts.rows:
+            self.texts.add(self.row, NEW_DOCUMENT, "", 0, None)
+        return self.texts.shard()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -368,8 +357,7 @@ def _check_facts(meta: dict[str, Any]) -> None:
 
 
 def _check_tokenizer(data: IndexedDataSet, loaded: "TokenizerFile") -> None:
-    facts = data.meta.get("tokenizer")
-    stated = facts.get("sha256") if isinstance(facts, dict) else None
+    stated = data.tokenizer.get("sha256")
     if stated not in (None, loaded.sha256):
         problem = f"built with another tokenizer than {loaded.given}"
         raise ConversionError(str(data.prefix), problem, f"name the one with sha256 {stated}")

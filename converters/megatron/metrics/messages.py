@@ -18,10 +18,10 @@ import sys
 import threading
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import IO, Final, Literal, Protocol, get_args
+from typing import IO, Final, Literal, get_args
 
 import orjson
 
@@ -36,19 +36,12 @@ STAGE_NAMES: Final[tuple[Stage, ...]] = get_args(Stage)
 
 
 Message = Mapping[str, object]
+Monitor = Callable[[Message], None]  # takes messages from any thread, quickly, and never raises
 
 
 def message_amounts(message: Message) -> Counter[str]:
     """Return the numbers of a `count` or `plan` message by name."""
     return Counter({name: value for name, value in message.items() if isinstance(value, int)})
-
-
-class Monitor(Protocol):
-    """Takes messages from any thread, quickly, and never raises."""
-
-    def __call__(self, message: Message) -> None:
-        """Take one message."""
-        ...
 
 
 def ignore_message(message: Message) -> None:

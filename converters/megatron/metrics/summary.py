@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ingot.converters.megatron.metrics.messages import COUNTERS, MessageTotals, Rates
+from ingot.converters.progress import peak_rss
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
 MB: Final = 1_000_000
-_STATUS: Final = Path("/proc/self/status")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +57,7 @@ class Resources:
         )
         self._at, self._before = now, spent
         rss = sum(one[-1] for one in spent.values())
-        self.peak_rss = max(self.peak_rss, rss, _peak_bytes())
+        self.peak_rss = max(self.peak_rss, rss, peak_rss())
         return ResourceSample(
             cpu_pct=100 * cpu,
             rss=rss,
@@ -88,16 +88,6 @@ def _disk_bytes(process: Any) -> tuple[int, int]:  # noqa: ANN401
     except (AttributeError, psutil.AccessDenied, OSError, NotImplementedError):
         return 0, 0
     return counters.read_bytes, counters.write_bytes
-
-
-def _peak_bytes() -> int:
-    """The most bytes this process ever had in memory; 0 where the system does not say."""
-    try:
-        status = _STATUS.read_text()
-    except OSError:
-        return 0
-    peaks = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(peaks[0]) * 1024 if peaks else 0
 
 
 _SECONDS: Final = 0.5

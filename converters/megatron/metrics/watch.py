@@ -180,8 +180,7 @@ class Watch:
     def __call__(self, message: Message) -> None:
         """Take one message."""
         if message.get("kind") == "log":
-            if self._log.heard(message):
-                self._log.write(message)
+            self._say([message])
             return
         with self._lock:
             now = self._clock()
@@ -303,7 +302,7 @@ class Watch:
             return list(metric_families(self._state()))
 
     def _say(self, messages: list[Message]) -> None:
-        """Write the lines of alarms whose level is high enough."""
+        """Write the lines whose level is high enough."""
         for message in messages:
             if self._log.heard(message):
                 self._log.write(message)

@@ -2,7 +2,7 @@
 
 import codecs
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -14,7 +14,6 @@ from ingot.converters.megatron.chat.rendering import RenderedChat, TemplateError
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.read.input_files import InputLayout
 from ingot.converters.megatron.read.row_batches import (
-    JoinedTexts,
     RowBatch,
     join_columns,
     text_view,
@@ -24,6 +23,7 @@ from ingot.converters.megatron.text.documents import (
     NEW_DOCUMENT,
     NEW_SEQUENCE,
     SHARD_BYTES,
+    PendingShard,
     Shard,
     attach_rejects,
     reject_row,
@@ -47,101 +47,6 @@ if TYPE_CHECKING:
 TEMPLATE_REASON: Final = "template"
 # Kind, text, leading ids to be dropped, what of it is trained on.
 _ChatPiece: TypeAlias = tuple[int, str, int, tuple[TextSpan, ...]]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChatPreparer:
-    """Makes shards of conversations."""
-
-    template: "ChatTemplate"
-    options: BuildOptions
-    cutter: Cutter  # cuts long ones
-    parts: int = 1  # how many shards the text of one is to be cut into at least
-
-    def prepare(self, name: str, rows: RowBatch) -> Iterator[Shard]:
-        """The shards of some rows of the file `name`."""
-        names = ("short", "long", "truncated", "split", "rejected", "tools_unused")
-        tally = dict.fromkeys(names, 0)
-        rejects: list[Reject] = []
-        pending = _PendingShard()
-        shards: list[Shard] = []
-        for number, chat in enumerate(_read_conversations(rows), rows.first):
-            try:
-                pieces = self._pieces(_render_conversation(self.template, chat), tally)
-                tally["tools_unused"] += self._leaves_tools_out(chat)
-            except (TemplateError, UncuttableError) as error:
-                reason = TEMPLATE_REASON if isinstance(error, TemplateError) else UNCUTTABLE_REASON
-                rejects.append(reject_row(name, number, reason, str(error)))
-                continue
-            pending.add(number, pieces)
-            if pending.bytes >= SHARD_BYTES // self.parts:
-                shards.append(pending.shard())
-                pending = _PendingShard()
-        tally |= {"rows": rows.table.num_rows, "rejected": len(rejects)}
-        yield Shard(tally=tally)
-        yield from attach_rejects([*shards, pending.shard()], rejects)
-
-    def _leaves_tools_out(self, chat: dict[str, Json] | str) -> bool:
-        given = not isinstance(chat, str) and chat["tools"] is not None
-        return given and not self.template.takes_tools
-
-    def _pieces(self, chat: RenderedChat, tally: dict[str, int]) -> list[_ChatPiece]:
-        options, length = self.options, len(chat.text)
-        if length < (options.min_chars or 0):
-            tally["short"] += 1
-            return []
-        over = options.max_chars is not None and length > options.max_chars
-        if over and options.long_docs == "filter":
-            tally["long"] += 1
-            return []
-        pieces: list[_ChatPiece] = []
-        start = 0
-        for text in limit_text(chat.text, options):
-            kind = NEW_SEQUENCE if pieces else NEW_DOCUMENT
-            pieces += self._cut(text, start, chat.spans, kind)
-            start += len(text)
-        if over:
-            tally["truncated" if options.long_docs == "truncate" else "split"] += 1
-        return pieces
-
-    def _cut(
-        self, text: str, start: int, spans: Sequence[TextSpan], kind: int
-    ) -> Iterator[_ChatPiece]:
-        for piece in self.cutter.cut(text, self.cutter.limit):
-            begin = start + piece.start
-            own = _clip_spans(spans, begin, begin + len(piece.text))
-            yield kind, piece.text, piece.skip, own
-            kind = GOES_ON
-
-
-@dataclass(slots=True)
-class _PendingShard:
-    """Conversations on their way into a shard."""
-
-    texts: list[str] = field(default_factory=list)
-    spans: list[tuple[TextSpan, ...]] = field(default_factory=list)
-    kinds: list[int] = field(default_factory=list)
-    skips: list[int] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    bytes: int = 0
-
-    def add(self, row: int, pieces: Iterable[_ChatPiece]) -> None:
-        for kind, text, skip, spans in pieces:
-            self.texts.append(text)
-            self.spans.append(spans)
-            self.kinds.append(kind)
-            self.skips.append(skip)
-            self.rows.append(row)
-            self.bytes += len(text)
-
-    def shard(self) -> Shard:
-        return Shard(
-            texts=pa.array(self.texts, pa.large_string()),
-            rows=np.array(self.rows, np.int64),
-            kinds=np.array(self.kinds, np.uint8) if any(self.kinds) else None,
-            skips=np.array(self.skips, np.int64) if any(self.skips) else None,
-            spans=tuple(self.spans),
-        )
 
 
 def _clip_spans(spans: Sequence[TextSpan], start: int, end: int) -> tuple[TextSpan, ...]:
@@ -199,7 +104,7 @@ class Preparer:
     options: BuildOptions
     cutter: Cutter  # cuts texts that are longer than its limit
     template: "ChatTemplate | None" = None  # renders conversations; None where there are none
-    shards: int = 1  # parts that a batch is cut into at least
+    shards: int = 1  # parts that the texts of a batch are cut into at least
 
     def prepare(self, name: str, batches: Iterable[RowBatch]) -> Iterator[Shard]:
         """The shards of all rows of a unit, in order."""
@@ -214,10 +119,54 @@ class Preparer:
     def _rows(self, name: str, rows: RowBatch) -> Iterator[Shard]:
         if self.template is None:
             return self._texts(name, rows)
-        chats = ChatPreparer(
-            template=self.template, options=self.options, cutter=self.cutter, parts=self.shards
-        )
-        return chats.prepare(name, rows)
+        return self._chats(self.template, name, rows)
+
+    def _chats(self, template: "ChatTemplate", name: str, rows: RowBatch) -> Iterator[Shard]:
+        names = ("short", "long", "truncated", "split", "rejected", "tools_unused")
+        tally = dict.fromkeys(names, 0)
+        rejects: list[Reject] = []
+        pending = PendingShard()
+        shards: list[Shard] = []
+        for number, chat in enumerate(_read_conversations(rows), rows.first):
+            try:
+                pieces = self._chat_pieces(_render_conversation(template, chat), tally)
+            except (TemplateError, UncuttableError) as error:
+                reason = TEMPLATE_REASON if isinstance(error, TemplateError) else UNCUTTABLE_REASON
+                rejects.append(reject_row(name, number, reason, str(error)))
+                continue
+            offered = not isinstance(chat, str) and chat["tools"] is not None
+            tally["tools_unused"] += offered and not template.takes_tools
+            for piece in pieces:
+                pending.add(number, *piece)
+            if pending.bytes >= SHARD_BYTES // self.shards:
+                shards.append(pending.shard())
+                pending = PendingShard()
+        tally |= {"rows": rows.table.num_rows, "rejected": len(rejects)}
+        yield Shard(tally=tally)
+        yield from attach_rejects([*shards, pending.shard()], rejects)
+
+    def _chat_pieces(self, chat: RenderedChat, tally: dict[str, int]) -> list[_ChatPiece]:
+        options, length = self.options, len(chat.text)
+        if length < (options.min_chars or 0):
+            tally["short"] += 1
+            return []
+        over = options.max_chars is not None and length > options.max_chars
+        if over and options.long_docs == "filter":
+            tally["long"] += 1
+            return []
+        pieces: list[_ChatPiece] = []
+        start = 0
+        for text in limit_text(chat.text, options):
+            kind = NEW_SEQUENCE if pieces else NEW_DOCUMENT
+            for piece in self.cutter.cut(text, self.cutter.limit):
+                begin = start + piece.start
+                spans = _clip_spans(chat.spans, begin, begin + len(piece.text))
+                pieces.append((kind, piece.text, piece.skip, spans))
+                kind = GOES_ON
+            start += len(text)
+        if over:
+            tally["truncated" if options.long_docs == "truncate" else "split"] += 1
+        return pieces
 
     def _texts(self, name: str, rows: RowBatch) -> Iterator[Shard]:
         texts, rejects, tally = self._columns(name, rows)
@@ -234,21 +183,14 @@ class Preparer:
     def _columns(
         self, name: str, rows: RowBatch
     ) -> tuple[pa.LargeStringArray, list[Reject], dict[str, int]]:
-        done = self._joined(rows)
+        strip = self.options.strip and self.layout.kind == "raw"
+        done = join_columns(rows.table, strip=strip, separator=self.options.concat_sep)
         rejects = [
             reject_row(name, rows.first + place, BAD_UTF8_REASON, found)
             for place, found in done.bad.items()
         ]
-        missing = int(done.missing.sum())
-        return (
-            done.texts,
-            rejects,
-            {"rows": len(done.texts), "rejected": len(rejects), "null": missing},
-        )
-
-    def _joined(self, rows: RowBatch) -> JoinedTexts:
-        strip = self.options.strip and self.layout.kind == "raw"
-        return join_columns(rows.table, strip=strip, separator=self.options.concat_sep)
+        counts = {"rows": len(done.texts), "rejected": len(rejects)}
+        return done.texts, rejects, counts | {"null": int(done.missing.sum())}
 
     def _filter(self, chars: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]) -> dict[str, int]:
         """Take what is too short or too long out of `kept`; gives how many."""

@@ -6,7 +6,7 @@ Units are done by one process or several, and again without an engine that was w
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -65,18 +65,13 @@ from ingot.converters.output.files import output_errors
 from ingot.converters.progress import host_facts
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
-    """How it went."""
+def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
+    """Do every unit that is not finished.
 
-    # the engine that it ended with; None = everything was done before
-    choice: EngineChoice | None = None
-    # by number, the files that no process survived, and why
-    failures: dict[int, str] = field(default_factory=dict)
-
-
-def run_attempts(job: UnitRun) -> Outcome:
-    """Do every unit that is not finished."""
+    Returns:
+        The engine that it ended with, None = everything was done before; and by number the files
+        that no process survived, and why.
+    """
     with output_errors(job.place.prefix):
         recover_lanes(job.place.base)
     wrong = _distrusted_engines(job)
@@ -88,7 +83,7 @@ def run_attempts(job: UnitRun) -> Outcome:
         _send_plan(job, pending)
         try:
             if job.work.processes > 1:
-                return Outcome(choice=choice, failures=run_processes(job, pending, choice))
+                return choice, run_processes(job, pending, choice)
             run_in_process(job, pending, choice)
         except EngineWrongError as error:
             if error.engine not in FAST_ENGINES or error.engine in wrong:
@@ -96,7 +91,7 @@ def run_attempts(job: UnitRun) -> Outcome:
             wrong |= {error.engine}
             keep_verdict(_engine_case(job, error.engine), failed_verdict(error.text))
             _forget_engine(job, error.engine, str(error))
-    return Outcome(choice=choice)
+    return choice, {}
 
 
 def _contradiction_error(job: UnitRun, error: EngineWrongError) -> ConversionError:
@@ -190,13 +185,46 @@ def build(
         OutputError: another data set is there; what is unfinished differs; it cannot be written.
     """
     options, work = options or BuildOptions(), work or WorkOptions()
+    beside = beside or SideFiles()
     if not files:
         raise ConversionError(str(prefix), "no file to tokenize", "name at least one")
     twice = [name for name, count in Counter(file.name for file in files).items() if count > 1]
     if twice:
         raise ConversionError(twice[0], "two inputs have this name", "give them names of their own")
-    made = _Build.prepare_build(
-        files, tokenizer, prefix, options, work, beside or SideFiles(), monitor
+    loaded = load_tokenizer(tokenizer)
+    check = check_special(
+        loaded,
+        options.special_tokens_json,
+        strict=options.strict_special_ids,
+        bos_id=options.bos_id,
+        eos_id=options.eos_id,
+    )
+    for event, fields in check.warnings():
+        log_event(monitor, "warn", "tokenizer", event, **fields)
+    layout = find_layout(files, options.text_cols)
+    recipe = make_recipe(loaded, options, layout)
+    log_event(
+        monitor,
+        "info",
+        "pipeline",
+        "checked",
+        tokenizer=loaded.given,
+        vocabulary=loaded.vocabulary,
+        dtype=recipe.rules.dtype,
+        input=layout.kind,
+        columns=list(layout.columns),
+        eod_id=recipe.rules.eod,
+    )
+    asked = options.special_tokens_json is not None
+    made = _Build(
+        files=files,
+        recipe=recipe,
+        prefix=prefix,
+        work=work,
+        check=check.to_document() if asked else {},
+        rejects=beside.rejects or prefix.with_name(f"{prefix.name}.rejects.jsonl"),
+        run_file=beside.run or prefix.with_name(f"{prefix.name}.run.json"),
+        monitor=monitor,
     )
     with open_staging(prefix, work.tmp_dir) as place:
         if place.beside:
@@ -219,52 +247,6 @@ class _Build:
     run_file: Path
     monitor: Monitor
 
-    @staticmethod
-    def prepare_build(
-        files: Sequence[InputFile],
-        tokenizer: Path | str,
-        prefix: Path,
-        options: BuildOptions,
-        work: WorkOptions,
-        beside: SideFiles,
-        monitor: Monitor,
-    ) -> "_Build":
-        loaded = load_tokenizer(tokenizer)
-        check = check_special(
-            loaded,
-            options.special_tokens_json,
-            strict=options.strict_special_ids,
-            bos_id=options.bos_id,
-            eos_id=options.eos_id,
-        )
-        for event, fields in check.warnings():
-            log_event(monitor, "warn", "tokenizer", event, **fields)
-        layout = find_layout(files, options.text_cols)
-        recipe = make_recipe(loaded, options, layout)
-        log_event(
-            monitor,
-            "info",
-            "pipeline",
-            "checked",
-            tokenizer=loaded.given,
-            vocabulary=loaded.vocabulary,
-            dtype=recipe.rules.dtype,
-            input=layout.kind,
-            columns=list(layout.columns),
-            eod_id=recipe.rules.eod,
-        )
-        asked = options.special_tokens_json is not None
-        return _Build(
-            files=files,
-            recipe=recipe,
-            prefix=prefix,
-            work=work,
-            check=check.to_document() if asked else {},
-            rejects=beside.rejects or prefix.with_name(f"{prefix.name}.rejects.jsonl"),
-            run_file=beside.run or prefix.with_name(f"{prefix.name}.run.json"),
-            monitor=monitor,
-        )
-
     def identity(self) -> BuildIdentity:
         identity = self.recipe.identity(self.files)
         return {**identity, "changed": {file.name: file.mtime_ns for file in self.files}}
@@ -274,11 +256,9 @@ class _Build:
         if not idx_path.exists():
             return None
         then = (find_json(self.run_file, own=True) or {}).get("identity")
-        differs = (
-            identity_difference(self.identity(), then)
-            if then
-            else "it is not known how it was made"
-        )
+        differs = "it is not known how it was made"
+        if then:
+            differs = identity_difference(self.identity(), then)
         if not differs:
             meta = decode(DataSetMeta, find_json(meta_path, own=True) or {})
             differs = _describe_damage(self.prefix, meta)
@@ -305,9 +285,11 @@ class _Build:
             choose=self._chosen,
             monitor=self.monitor,
         )
-        outcome = run_attempts(job)
+        choice, crashed = run_attempts(job)
         self.monitor({"kind": "phase", "phase": "merge"})
-        return self._finish(place, units, outcome, started)
+        stats = self._finish(place, units, crashed, started)
+        rate = choice.rates.get(choice.engine) if choice else None
+        return replace(stats, engine_mbps=rate)
 
     def _begin(self, place: Staging) -> None:
         """Go on with what is unfinished, or clear it away."""
@@ -322,13 +304,8 @@ class _Build:
                 f"the unfinished build differs: {differs}",
                 "use the same inputs and options, or leave out `resume` to start again",
             )
-        log_event(
-            self.monitor,
-            "info",
-            "pipeline",
-            "resumed",
-            units=len(finished_units(place.base)),
-        )
+        units = len(finished_units(place.base))
+        log_event(self.monitor, "info", "pipeline", "resumed", units=units)
 
     def _chosen(self, units: Sequence[Unit], exclude: frozenset[str]) -> EngineChoice:
         threads, inside = self.work.threads()
@@ -346,10 +323,10 @@ class _Build:
         return choice
 
     def _finish(
-        self, place: Staging, units: Sequence[Unit], outcome: Outcome, started: float
+        self, place: Staging, units: Sequence[Unit], crashed: dict[int, str], started: float
     ) -> TokenStats:
         finished = finished_units(place.base)
-        failures = outcome.failures | {
+        failures = crashed | {
             unit.file: finished[unit.number].failed or ""
             for unit in units
             if unit.number in finished and finished[unit.number].failed
@@ -370,7 +347,8 @@ class _Build:
         assembled = assemble(
             place, good, self.recipe.rules.dtype, masks=self.recipe.masks, rejects=self.rejects
         )
-        self._index_time(time.monotonic() - begun)
+        seconds = time.monotonic() - begun
+        self.monitor({"kind": "stage", "stage": "index", "seconds": seconds})
         meta = self.recipe.meta(*count_results(self.files, units, finished, failures))
         if self.check:
             meta["special_tokens_check"] = self.check
@@ -384,12 +362,7 @@ class _Build:
         }
         commit_data_set(place, assembled, meta=meta, run=info, run_file=self.run_file)
         self.monitor({"kind": "phase", "phase": "done"})
-        choice = outcome.choice
-        rate = choice.rates.get(choice.engine) if choice else None
-        return replace(read_stats(meta), engine=", ".join(engines), engine_mbps=rate)
-
-    def _index_time(self, seconds: float) -> None:
-        self.monitor({"kind": "stage", "stage": "index", "seconds": seconds})
+        return replace(read_stats(meta), engine=", ".join(engines))
 
     def _check_any(self, place: Staging, counts: Counter[str], failures: dict[int, str]) -> None:
         if counts["tokens"]:

@@ -107,10 +107,12 @@ def tokenize_shard(
 ) -> TokenizedShard:
     """Tokenize a shard."""
     encoded = engine.encode(shard.texts)
-    mask = _make_mask(shard, encoded, masker, engine.name)
+    mask = None
+    if masker is not None and shard.spans is not None:
+        mask = masker.mask(shard.texts.to_pylist(), shard.spans, encoded, engine=engine.name)
     if shard.skips is not None:
         encoded, mask = drop_skipped(encoded, mask, shard.skips)
-    sizes = _text_sizes(shard, encoded)
+    tally = {**shard.tally, **_text_sizes(shard, encoded)}
     failed = tuple(
         reject_row(file, int(shard.rows[place]), NOT_TOKENIZED_REASON, problem)
         for place, problem in encoded.failed
@@ -121,21 +123,25 @@ def tokenize_shard(
             encoded=encoded,
             rejects=shard.rejects,
             failed=failed,
-            tally={**shard.tally, **sizes},
+            tally=tally,
             tokens=len(encoded.ids),
             engine=engine.name,
         )
-    documents = shape_documents(_tokenized_texts(shard, encoded, mask), rules)
+    texts = TokenizedTexts(
+        ids=encoded.ids,
+        lengths=encoded.lengths,
+        kinds=shard.kinds,
+        mask=mask,
+        ends=None if mask is None else _trained_ends(shard.texts.to_pylist(), shard),
+        failed=_failed_texts(encoded) if encoded.failed else None,
+    )
+    documents = shape_documents(texts, rules)
     once = tuple({reject.row: reject for reject in reversed(failed)}.values())[::-1]
     return TokenizedShard(
         shard=shard,
         documents=documents,
         rejects=tuple(sorted((*shard.rejects, *once), key=lambda reject: reject.row)),
-        tally={
-            **shard.tally,
-            **sizes,
-            "rejected": shard.tally.get("rejected", 0) + len(once),
-        },
+        tally=tally | {"rejected": tally.get("rejected", 0) + len(once)},
         tokens=len(documents.tokens),
         engine=engine.name,
     )
@@ -155,25 +161,6 @@ def _failed_texts(encoded: Encoded) -> npt.NDArray[np.bool_]:
     failed = np.zeros(len(encoded.lengths), np.bool_)
     failed[[place for place, _ in encoded.failed]] = True
     return failed
-
-
-def _make_mask(
-    shard: Shard, encoded: Encoded, masker: LossMasker | None, engine: str
-) -> LossMask | None:
-    if masker is None or shard.spans is None:
-        return None
-    return masker.mask(shard.texts.to_pylist(), shard.spans, encoded, engine=engine)
-
-
-def _tokenized_texts(shard: Shard, encoded: Encoded, mask: LossMask | None) -> TokenizedTexts:
-    return TokenizedTexts(
-        ids=encoded.ids,
-        lengths=encoded.lengths,
-        kinds=shard.kinds,
-        mask=mask,
-        ends=None if mask is None else _trained_ends(shard.texts.to_pylist(), shard),
-        failed=_failed_texts(encoded) if encoded.failed else None,
-    )
 
 
 def _trained_ends(texts: list[str], shard: Shard) -> npt.NDArray[np.bool_]:
@@ -401,6 +388,7 @@ class _Pipeline:
             reader, tokenizer = self._depths.depths()
             monitor({"kind": "depth", "reader": reader, "tokenizer": tokenizer})
         documents = tokenized.documents
+        completes = int(shard.closes and not shard.dropped)  # a long document
         monitor(
             {
                 "kind": "count",
@@ -409,7 +397,7 @@ class _Pipeline:
                 "text_bytes": tally.get("text_bytes", 0),
                 "records": tally.get("rows", 0),
                 "tokens": tokenized.tokens,
-                "documents": _count_complete(shard) if documents is None else len(documents.sizes),
+                "documents": completes if documents is None else len(documents.sizes),
                 "failed_records": tally.get("rejected", 0),
                 "filtered": tally.get("short", 0) + tally.get("long", 0),
             }
@@ -443,8 +431,3 @@ class _Pipeline:
         )
         monitor({"kind": "count", "error.read": 1})
         return writer.fail(unit.number, item.problem.problem)  # where it lies is not the data's
-
-
-def _count_complete(shard: Shard) -> int:
-    """Long documents that a shard completes."""
-    return int(shard.closes and not shard.dropped)

@@ -39,9 +39,7 @@ from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS
 if TYPE_CHECKING:
     from ingot.converters.megatron.chat.templates import ChatTemplate
 
-RECIPE_VERSION: Final = (
-    2  # of what makes the bytes; a data set of another version is not gone on with
-)
+RECIPE_VERSION: Final = 2  # of what makes the bytes; one of another version is not gone on with
 _LARGEST_UINT16: Final = 2**16 - 1
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ingot.converters.megatron.text.pre_tokenization import (
     METASPACE,
@@ -50,10 +50,6 @@ class AddedTokens:
         taken_right = self.last_right and blank_y and (blank_x or x in self.last_right)
         taken_left = self.first_left and blank_x and (blank_y or y in self.first_left)
         return not (taken_right or taken_left)
-
-    def ends(self, x: str) -> bool:
-        """May a token end at x?"""
-        return x in self.last
 
 
 def read_added_tokens(loaded: TokenizerFile, plain: bool) -> AddedTokens:
@@ -194,12 +190,6 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 _CACHE: Final = 1 << 16
 
 
-class _DescribedPart(Protocol):
-    """A part of a tokenizer, which the library can describe as JSON."""
-
-    def __getstate__(self) -> bytes: ...
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CutRules:
     """Where texts may be cut."""
@@ -233,7 +223,7 @@ def read_rules(loaded: TokenizerFile, *, plain: bool) -> CutRules:
         again=normalizing.reach if prefixed else 0,
         possible=possible,
         safe=lru_cache(maxsize=_CACHE)(safe),
-        count=lru_cache(maxsize=_CACHE)(_IdCounter(loaded, plain)),
+        count=_id_counter(loaded, plain),
     )
 
 
@@ -256,7 +246,7 @@ def _combine_rules(
     @lru_cache(maxsize=_CACHE)
     def junction(x: str, y: str) -> bool:
         return (
-            added.are_apart(x, y) and not (prefixed and added.ends(x)) and together(x, y) == "cut"
+            added.are_apart(x, y) and not (prefixed and x in added.last) and together(x, y) == "cut"
         )
 
     def independent(left: str, right: str) -> bool:
@@ -267,7 +257,7 @@ def _combine_rules(
     def possible(x: str, y: str) -> bool:
         if not (is_plain(x) and is_plain(y) and added.are_apart(x, y)):
             return False
-        if prefixed and added.ends(x):
+        if prefixed and x in added.last:
             return False  # a prefix is put behind an added token, too
         made_x, made_y = normalizing.alone(x), normalizing.alone(y)
         return bool(made_x and made_y) and junction(made_x[-1], made_y[0])
@@ -279,7 +269,7 @@ def _combine_rules(
     return possible, safe
 
 
-def _describe_part(part: _DescribedPart | None) -> dict[str, Any] | None:
+def _describe_part(part: Any) -> dict[str, Any] | None:  # noqa: ANN401
     """The description of a normalizer or pre-tokenizer, in the library's present spelling."""
     state: dict[str, Any] | None = None if part is None else json.loads(part.__getstate__())
     return state
@@ -291,18 +281,18 @@ def _judge_stages(stages: list[SplitJudge], x: str, y: str) -> SplitVerdict:
     return next((verdict for verdict in verdicts if verdict != "open"), "bound")
 
 
-class _IdCounter:
-    """Counts the ids of short texts."""
+def _id_counter(loaded: TokenizerFile, plain: bool) -> Callable[[str], int | None]:
+    tokenizer = loaded.tokenizer
+    if plain:
+        tokenizer = load_huggingface.__wrapped__(loaded.data)  # its own: it is changed
+        tokenizer.encode_special_tokens = True
 
-    def __init__(self, loaded: TokenizerFile, plain: bool) -> None:
-        self._tokenizer = loaded.tokenizer
-        if plain:
-            self._tokenizer = load_huggingface.__wrapped__(loaded.data)  # its own: it is changed
-            self._tokenizer.encode_special_tokens = True
-
-    def __call__(self, text: str) -> int | None:
+    @lru_cache(maxsize=_CACHE)
+    def count(text: str) -> int | None:
         try:
             with catch_panics():
-                return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+                return len(tokenizer.encode(text, add_special_tokens=False).ids)
         except Exception:  # noqa: BLE001 -- the library raises nothing more precise
             return None
+
+    return count

@@ -83,14 +83,13 @@ class ShapedDocuments:
     tally: dict[str, int] = field(default_factory=dict)
 
 
-def cast_ids(ids: Tokens, dtype: TokenDtype, where: str = "") -> Tokens:
+def cast_ids(ids: Tokens, dtype: TokenDtype) -> Tokens:
     """The ids in the type that is written."""
     kind = np.dtype(DTYPES[WRITTEN_CODES[dtype]])
     limit = np.iinfo(kind).max
     if len(ids) and int(ids.max()) > limit:
-        raise ConversionError(
-            where, f"id {int(ids.max())} does not fit {dtype} (up to {limit})", "use `dtype` u32"
-        )
+        problem = f"id {int(ids.max())} does not fit {dtype} (up to {limit})"
+        raise ConversionError("", problem, "use `dtype` u32")
     return ids.astype(kind, copy=False)
 
 
@@ -328,6 +327,40 @@ class Shard:
     rejects: tuple[Reject, ...] = ()  # rows that end here
     read: int = 0  # bytes of the file that have been read now
     row_group: int | None = None
+
+
+@dataclass(slots=True)
+class PendingShard:
+    """Texts on their way into a shard, some with what of them is trained on."""
+
+    texts: list[str] = field(default_factory=list)
+    spans: list[tuple[TextSpan, ...]] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    skips: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    bytes: int = 0
+
+    def add(
+        self, row: int, kind: int, text: str, skip: int, spans: tuple[TextSpan, ...] | None
+    ) -> None:
+        """Take the next text."""
+        self.texts.append(text)
+        self.kinds.append(kind)
+        self.skips.append(skip)
+        self.rows.append(row)
+        self.bytes += len(text)
+        if spans is not None:
+            self.spans.append(spans)
+
+    def shard(self) -> Shard:
+        """Return the shard."""
+        return Shard(
+            texts=pa.array(self.texts, pa.large_string()),
+            rows=np.array(self.rows, np.int64),
+            kinds=np.array(self.kinds, np.uint8) if any(self.kinds) else None,
+            skips=np.array(self.skips, np.int64) if any(self.skips) else None,
+            spans=tuple(self.spans) if self.spans else None,
+        )
 
 
 def slice_shards(

@@ -116,13 +116,6 @@ class Cutter:
         """Why no text at all can be cut for this tokenizer; `None` where texts can be."""
         return self._found[1]
 
-    def pieces(self, text: str) -> list[CutPiece] | None:
-        """Cut a text; a text within the limit is one piece."""
-        try:
-            return list(self.cut(text, self.limit))
-        except UncuttableError:
-            return None
-
     def cut(self, text: str, kept: int, begun: CutPiece | None = None) -> Iterator[CutPiece]:
         """Cut a text until at most `kept` characters are left, which are the last piece."""
         start, skip = (0, 0) if begun is None else (begun.start, begun.skip)
@@ -134,22 +127,14 @@ class Cutter:
             yield piece
             if next_skip is None:
                 return
-            begin, skip = end - self._again, next_skip
+            begin, skip = end - (self._rules.again if self._rules else 0), next_skip
         yield CutPiece(text=text[begin:], start=start + begin, skip=skip)
-
-    def stream(self) -> "CutStream":
-        """Cut a text that arrives bit by bit."""
-        return CutStream(self)
 
     def _check(self, text: str) -> None:
         if len(text) > self.limit and len(text.encode()) > self.largest:
             raise UncuttableError(
                 self.reason or f"more than {self.largest:,} bytes without a place to cut"
             )
-
-    @property
-    def _again(self) -> int:
-        return self._rules.again if self._rules else 0
 
     def _place(self, text: str, begin: int) -> tuple[int, int] | None:
         """The last place within the limit, else the first behind it; and the ids to skip there.
@@ -261,7 +246,7 @@ class LongText:
         self.truncated = self.split = False
         self.chars = 0
         self._cutter = cutter
-        self._stream = cutter.stream()
+        self._stream = CutStream(cutter)
         self._options = options
         self._kind = NEW_DOCUMENT
         self._held = ""  # the sequence that is not complete, where documents are split
@@ -305,7 +290,7 @@ class LongText:
             self.split = True
             yield from self._pieces(self._stream.feed, text)
             yield from self._pieces(self._stream.finish)
-            self._stream = self._cutter.stream()
+            self._stream = CutStream(self._cutter)
             self._kind = NEW_SEQUENCE
 
     def _pieces(self, cut: Callable[..., list[CutPiece]], *block: str) -> Iterator[TextPiece]:

@@ -86,7 +86,7 @@ class NormalizerFacts:
 
 def read_normalizer(document: dict[str, Any] | None) -> NormalizerFacts:
     """Analyse the `normalizer` of a tokenizer.json."""
-    everything = list(_flatten_normalizers(document))
+    everything = list(_flatten_sequence(document, "normalizers"))
     stages = [stage for stage in everything if stage["type"] != "Prepend"]
     applied = [_make_stage(stage) for stage in stages]
     return NormalizerFacts(
@@ -97,14 +97,15 @@ def read_normalizer(document: dict[str, Any] | None) -> NormalizerFacts:
     )
 
 
-def _flatten_normalizers(document: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+def _flatten_sequence(document: dict[str, Any] | None, key: str) -> Iterator[dict[str, Any]]:
+    """The stages in order; a sequence has its own under `key`."""
     if document is None:
         return
     if document["type"] != "Sequence":
         yield document
         return
-    for inner in document["normalizers"]:
-        yield from _flatten_normalizers(inner)
+    for inner in document[key]:
+        yield from _flatten_sequence(inner, key)
 
 
 def _character_normalizer(documents: list[dict[str, Any]]) -> Callable[[str], str]:
@@ -143,12 +144,16 @@ def read_pattern(document: dict[str, str]) -> RegexPattern:
 
 def make_normalizer(document: dict[str, Any]) -> Callable[[str], str]:
     """What the library's normalizer of this description makes of a short text."""
+    return lru_cache(maxsize=1 << 16)(_load_part("normalizer", document).normalize_str)
+
+
+def _load_part(name: str, document: dict[str, Any]) -> Any:  # noqa: ANN401
+    """The library's `normalizer` or `pre_tokenizer` of a description."""
     from tokenizers import Tokenizer
 
     model = {"type": "WordLevel", "vocab": {}, "unk_token": ""}
-    whole = {"version": "1.0", "added_tokens": [], "normalizer": document, "model": model}
-    normalizer = Tokenizer.from_str(json.dumps(whole)).normalizer
-    return lru_cache(maxsize=1 << 16)(normalizer.normalize_str)
+    whole = {"version": "1.0", "added_tokens": [], name: document, "model": model}
+    return getattr(Tokenizer.from_str(json.dumps(whole)), name)
 
 
 def _normalize_characters(normalize: Callable[[str], str], sides: TextSides) -> TextSides | None:
@@ -195,6 +200,9 @@ _PAIRWISE: Final = frozenset(
 )
 
 
+_UNUSUAL: Final = ("ignore_merges", "continuing_subword_prefix", "end_of_word_suffix")  # of a model
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreTokenizerFacts:
     """A pre-tokenizer."""
@@ -206,7 +214,7 @@ class PreTokenizerFacts:
 
 def read_pre_tokenizer(document: dict[str, Any] | None) -> PreTokenizerFacts:
     """Analyse the `pre_tokenizer` of a tokenizer.json."""
-    stages = list(_flatten_pre_tokenizers(document))
+    stages = list(_flatten_sequence(document, "pretokenizers"))
     if any(stage["type"] == "Metaspace" for stage in stages[:-1]):
         raise UnprovableError("the pre-tokenizer Metaspace before another one")
     metaspace = bool(stages) and stages[-1]["type"] == "Metaspace"
@@ -223,16 +231,6 @@ def _is_prefixed(document: dict[str, Any]) -> bool:
     return document["type"] == "ByteLevel" and bool(document["add_prefix_space"])
 
 
-def _flatten_pre_tokenizers(document: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
-    if document is None:
-        return
-    if document["type"] != "Sequence":
-        yield document
-        return
-    for inner in document["pretokenizers"]:
-        yield from _flatten_pre_tokenizers(inner)
-
-
 def _make_judge(document: dict[str, Any], is_first: bool) -> SplitJudge:
     kind = document["type"]
     if kind == "ByteLevel":
@@ -242,19 +240,8 @@ def _make_judge(document: dict[str, Any], is_first: bool) -> SplitJudge:
     if kind == "Split":
         return _split_judge(document)
     if kind in _PAIRWISE and not str(document.get("behavior")).startswith("MergedWith"):
-        return partial(_judge_pairwise, _describe_pre_tokenizer(document))
+        return partial(_judge_pairwise, _load_part("pre_tokenizer", document).pre_tokenize_str)
     raise UnprovableError(f"the pre-tokenizer {kind}")
-
-
-def _describe_pre_tokenizer(document: dict[str, Any]) -> Callable[[str], list[tuple[str, Any]]]:
-    from tokenizers import Tokenizer
-
-    model = {"type": "WordLevel", "vocab": {}, "unk_token": ""}
-    whole = {"version": "1.0", "added_tokens": [], "pre_tokenizer": document, "model": model}
-    split: Callable[[str], list[tuple[str, Any]]] = Tokenizer.from_str(
-        json.dumps(whole)
-    ).pre_tokenizer.pre_tokenize_str
-    return split
 
 
 def _judge_pairwise(split: Callable[[str], list[tuple[str, Any]]], x: str, y: str) -> SplitVerdict:
@@ -328,7 +315,7 @@ def read_model(document: Mapping[str, Any], space: str) -> SplitJudge:
     No entry of the vocabulary holds x directly followed by y, so no merge joins them. Neither fuses
     with unknown neighbours: both are entries themselves, or become bytes that nothing merges.
     """
-    if "merges" not in document or _find_unusual(document):
+    if "merges" not in document or any(map(document.get, _UNUSUAL)):
         return lambda _x, _y: "bound"
     vocabulary = document["vocab"]
     pairs, single = collect_bigrams(vocabulary), {entry for entry in vocabulary if len(entry) == 1}
@@ -340,13 +327,6 @@ def read_model(document: Mapping[str, Any], space: str) -> SplitJudge:
         return "cut" if known and x + y not in pairs else "bound"
 
     return judge
-
-
-def _find_unusual(document: Mapping[str, Any]) -> bool:
-    return any(
-        document.get(name)
-        for name in ("ignore_merges", "continuing_subword_prefix", "end_of_word_suffix")
-    )
 
 
 def _has_bytes(document: Mapping[str, Any]) -> bool:

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Final
 
 MAX_POSITIONS: Final = 512
@@ -128,15 +129,14 @@ class PatternParser:
             part = self._copies(part, start, low, high)
             self.at = stop
         elif self.at != end:
-            part = _link_loop(self, part)
+            self._link(part.last, part.first)
         return part
 
     def _quantifier(self) -> tuple[int, int | None]:
         """How often, at least and at most; a mark behind it is read as anything it may mean."""
         for mark, low, high in (("*", 0, None), ("+", 1, None), ("?", 0, 1)):
             if self._take(mark):
-                if not self._take("?"):
-                    self._locks()
+                self.possessive |= not self._take("?") and self._take("+")
                 return low, high
         found = _COUNT.match(self.text, self.at)
         if found is None:
@@ -158,21 +158,16 @@ class PatternParser:
             return 0, high
         return low, high
 
-    def _locks(self) -> None:
-        if self._take("+"):
-            self.possessive = True
-
     def _copies(
         self, part: _SubExpression, start: int, low: int, high: int | None
     ) -> _SubExpression:
-        if high is None:
-            part = _link_loop(self, part)
         whole = _EMPTY_EXPRESSION
         for number in range(max(low, 1) if high is None else high):
             if number:
                 self.at = start
                 part = self._atom()
-                part = _link_loop(self, part) if high is None else part
+            if high is None:
+                self._link(part.last, part.first)
             optional = part.nullable or number >= low
             whole = self._joined(
                 whole, _SubExpression(nullable=optional, first=part.first, last=part.last)
@@ -250,12 +245,6 @@ class PatternParser:
         return self._position("", literal=True, looks=True)
 
 
-def _link_loop(parser: PatternParser, part: _SubExpression) -> _SubExpression:
-    for at in _bit_positions(part.last):
-        parser.follow[at] |= part.first
-    return part
-
-
 def _bit_positions(members: int) -> list[int]:
     return [at for at in range(members.bit_length()) if members >> at & 1]
 
@@ -295,20 +284,12 @@ def regex_pattern(text: str) -> RegexPattern:
 
     @lru_cache(maxsize=_CACHE)
     def next_to(char: str) -> int:
-        return _union_followers(follow, fits(char))
+        return reduce(or_, (follow[at] for at in _bit_positions(fits(char))), 0)
 
     return RegexPattern(
         crosses=lambda x, y: bool(next_to(x) & (fits(y) | looking)),
         alone=lambda x: bool(fits(x) & solo),
     )
-
-
-def _union_followers(follow: list[int], members: int) -> int:
-    found = 0
-    for at, successors in enumerate(follow):
-        if members >> at & 1:
-            found |= successors
-    return found
 
 
 def _position_test(position: PatternPosition) -> Callable[[str], bool]:

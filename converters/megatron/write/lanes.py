@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, TypedDict
+from typing import Annotated, Any, BinaryIO, Final, TypeAlias, TypedDict
 
 from ingot.converters.json_yaml import UNSTORED, decode, encode
 from ingot.converters.megatron.text.documents import ShapedDocuments
@@ -193,12 +193,8 @@ def file_blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
 SYNC_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LaneMark:
-    """A place in a lane that one can go back to."""
-
-    ends: dict[str, int]
-    crcs: dict[str, int]
+# A place in a lane that one can go back to: how long its files are, and their checksums.
+LaneMark: TypeAlias = tuple[dict[str, int], dict[str, int]]
 
 
 @dataclass(kw_only=True)
@@ -268,31 +264,28 @@ class Lane:
 
     def mark(self) -> LaneMark:
         """The present place, for `rollback`."""
-        return LaneMark(ends=dict(self._ends), crcs=dict(self._crcs))
+        return dict(self._ends), dict(self._crcs)
 
     def rollback(self, mark: LaneMark | None = None) -> None:
         """Go back to a mark, or to the beginning of the unit; of the rejects only to the latter."""
         kinds = [kind for kind in LANE_FILES if mark is None or kind != "rejects"]
-        mark = mark or LaneMark(ends=dict(self._unit), crcs=dict.fromkeys(LANE_FILES, 0))
+        ends, crcs = mark or (self._unit, dict.fromkeys(LANE_FILES, 0))
         for kind in kinds:
-            self._crcs[kind] = mark.crcs[kind]
-            if self._ends[kind] != mark.ends[kind]:
+            self._crcs[kind] = crcs[kind]
+            if self._ends[kind] != ends[kind]:
                 self._files[kind].flush()
-                self._files[kind].truncate(mark.ends[kind])
-                self._ends[kind] = mark.ends[kind]
-
-    def finish(self, unit: int, engine: str, facts: dict[str, int]) -> LaneStretch:
-        """Close a unit: what was appended since the last one is its own."""
-        return self._note(unit, engine, facts, None)
+                self._files[kind].truncate(ends[kind])
+                self._ends[kind] = ends[kind]
 
     def fail(self, unit: int, problem: str, facts: dict[str, int]) -> LaneStretch:
         """Close a unit whose file cannot be read: it gives nothing."""
         self.rollback()
-        return self._note(unit, "", facts, problem)
+        return self.finish(unit, "", facts, problem)
 
-    def _note(
-        self, unit: int, engine: str, facts: dict[str, int], failed: str | None
+    def finish(
+        self, unit: int, engine: str, facts: dict[str, int], failed: str | None = None
     ) -> LaneStretch:
+        """Close a unit: what was appended since the last one is its own."""
         for kind in LANE_FILES:
             self._files[kind].flush()
         stretch = LaneStretch(

@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NotRequired, TypedDict
 
@@ -34,7 +35,6 @@ from ingot.converters.json_yaml import decode, encode, find_json
 from ingot.converters.megatron.indexed_dataset import (
     MASK_CODE,
     WRITTEN_CODES,
-    IndexCounts,
     TokenDtype,
     index_paths,
     mask_prefix,
@@ -287,28 +287,15 @@ def identity_difference(now: BuildIdentity, then: BuildIdentity) -> str:
 _COPY_BYTES: Final = 8 << 20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredNumbers:
-    """The numbers of one kind in all stretches, in the order of the units; see `Numbers`."""
-
-    base: Path
-    kind: str
-    stretches: tuple[LaneStretch, ...]
-
-    def __iter__(self) -> Iterator[np.ndarray[Any, np.dtype[np.int32]]]:
-        """The numbers as int32, block by block."""
-        for stretch in self.stretches:
-            start, end = stretch.spans[self.kind]
-            path = lane_file(self.base, stretch.lane, self.kind)
-            yield from (np.frombuffer(block, "<i4") for block in file_blocks(path, start, end))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Assembly:
-    """What is ready to take its names."""
-
-    renames: tuple[tuple[Path, Path], ...]  # files and their names, the `.idx` last
-    counts: IndexCounts
+def _stored_numbers(
+    base: Path, stretches: Sequence[LaneStretch], kind: str
+) -> Iterator[np.ndarray[Any, np.dtype[np.int32]]]:
+    """The numbers of one kind in all stretches, in the order of the units, block by block."""
+    for stretch in stretches:
+        path = lane_file(base, stretch.lane, kind)
+        yield from (
+            np.frombuffer(block, "<i4") for block in file_blocks(path, *stretch.spans[kind])
+        )
 
 
 def finished_units(base: Path) -> dict[int, LaneStretch]:
@@ -335,17 +322,21 @@ def assemble(
     *,
     masks: bool,
     rejects: Path,
-) -> Assembly:
-    """Bring the stretches of the lanes together; everything is on the disk afterwards."""
+) -> list[tuple[Path, Path]]:
+    """Bring the stretches of the lanes together; everything is on the disk afterwards.
+
+    Returns:
+        Files and the names that they are to take, the `.idx` last.
+    """
     bin_path, idx_path, _ = index_paths(place.prefix)
     renames = []
     with output_errors(place.prefix):
         renames.append((_gather_file(place, stretches, "bin"), bin_path))
         lengths, documents = (
-            StoredNumbers(base=place.base, kind=kind, stretches=tuple(stretches))
+            partial(_stored_numbers, place.base, stretches, kind)
             for kind in ("lengths", "documents")
         )
-        counts = write_index(place.file("idx"), WRITTEN_CODES[dtype], lengths, documents)
+        write_index(place.file("idx"), WRITTEN_CODES[dtype], lengths, documents)
         if masks:
             mask_bin, mask_idx, _ = index_paths(mask_prefix(place.prefix))
             renames.append((_gather_file(place, stretches, "mask"), mask_bin))
@@ -353,12 +344,12 @@ def assemble(
             renames.append((place.file("mask_idx"), mask_idx))
         if any(_span_size(stretch, "rejects") for stretch in stretches):
             renames.append((_gather_file(place, stretches, "rejects"), rejects))
-    return Assembly(renames=(*renames, (place.file("idx"), idx_path)), counts=counts)
+    return [*renames, (place.file("idx"), idx_path)]
 
 
 def commit_data_set(
     place: Staging,
-    assembled: Assembly,
+    renames: Sequence[tuple[Path, Path]],
     *,
     meta: Mapping[str, object],
     run: RunFacts,
@@ -366,7 +357,7 @@ def commit_data_set(
 ) -> None:
     """Write the two documents, then give everything its name."""
     _, idx_path, meta_path = index_paths(place.prefix)
-    *first, last = assembled.renames
+    *first, last = renames
     with output_errors(place.prefix):
         for kind, document in (("meta", meta), ("run", run)):
             # As it is, for the order of the files is part of what was built.

@@ -38,40 +38,10 @@ PackMask: TypeAlias = npt.NDArray[np.uint8]
 OPEN_PACKS: Final = 32
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pack:
-    """Texts that are trained on as one row."""
-
-    size: int
-    # ids of each text, at least one, none of them empty; together at most `size`
-    texts: tuple[PackIds, ...]
-    # for each text one byte per id, 1 = trained; None where the data has none
-    masks: tuple[PackMask, ...] | None
-
-    @property
-    def lengths(self) -> npt.NDArray[np.int64]:
-        """Ids per text."""
-        return np.fromiter(map(len, self.texts), np.int64, len(self.texts))
-
-    @property
-    def ids(self) -> PackIds:
-        """Ids of all texts, one after another."""
-        return np.concatenate(self.texts)
-
-    @property
-    def mask(self) -> PackMask | None:
-        """The masks of all texts, one after another; None where the data has none."""
-        return None if self.masks is None else np.concatenate(self.masks)
-
-    @property
-    def padding(self) -> int:
-        """Tokens that are missing to `size`."""
-        return self.size - sum(map(len, self.texts))
-
-
 class Packer:
     """Takes texts in order, gives packs as they are full, the rest at the end.
 
+    A pack is one document: texts that are trained on as one row, each a sequence of it.
     Memory: `open_packs` packs of `size` tokens; what is given is copied.
     """
 
@@ -87,7 +57,7 @@ class Packer:
         self._opened = 0
         self._masked: bool | None = None
 
-    def add(self, ids: PackIds, mask: PackMask | None = None) -> list[Pack]:
+    def add(self, ids: PackIds, mask: PackMask | None = None) -> list[ShapedDocuments]:
         """Put a text into a pack."""
         self._check(ids, mask)
         finished = []
@@ -107,7 +77,7 @@ class Packer:
             finished.append(self._close(0))
         return finished
 
-    def finish(self) -> list[Pack]:
+    def finish(self) -> list[ShapedDocuments]:
         """The packs that are still open, in the order in which they were opened."""
         self._open.sort(key=lambda entry: entry[1])
         return [self._close(0) for _ in range(len(self._open))]
@@ -123,10 +93,15 @@ class Packer:
             raise ConversionError("packing", "some texts have a mask and some have none")
         self._masked = mask is not None
 
-    def _close(self, place: int) -> Pack:
+    def _close(self, place: int) -> ShapedDocuments:
         _, number = self._open.pop(place)
         texts, masks = self._texts.pop(number), self._masks.pop(number, None)
-        return Pack(size=self.size, texts=tuple(texts), masks=tuple(masks) if masks else None)
+        return ShapedDocuments(
+            tokens=np.concatenate(texts),
+            mask=np.concatenate(masks) if masks else None,
+            lengths=np.fromiter(map(len, texts), np.int64, len(texts)),
+            sizes=np.array([len(texts)]),
+        )
 
 
 OptionalKinds: TypeAlias = npt.NDArray[np.uint8] | None
@@ -359,15 +334,8 @@ class UnitWriter:
         masks = None if documents.mask is None else np.split(documents.mask, ends)
         for place in range(len(documents.lengths)):
             mask = None if masks is None else masks[place]
-            self._packs(self._packer.add(texts[place], mask))
-
-    def _packs(self, packs: list[Pack]) -> None:
-        for pack in packs:
-            sizes = np.array([len(pack.lengths)])
-            packed = ShapedDocuments(
-                tokens=pack.ids, mask=pack.mask, lengths=pack.lengths, sizes=sizes
-            )
-            self._append(packed)
+            for pack in self._packer.add(texts[place], mask):
+                self._append(pack)
 
     def _append(self, documents: ShapedDocuments) -> None:
         self._lane.append(documents)
@@ -402,18 +370,17 @@ class UnitWriter:
             self._reject([self._refused])
             self._facts["rejected"] += 1
         else:
-            self._closed(document.close())
-
-    def _closed(self, done: ShapedDocuments | Counter[str]) -> None:
-        if isinstance(done, ShapedDocuments):
-            self._documents(done)
-        else:
-            self._facts.update(done)
+            done = document.close()
+            if isinstance(done, ShapedDocuments):
+                self._documents(done)
+            else:
+                self._facts.update(done)
 
     def finish(self, unit: int) -> LaneStretch:
         """Close the unit."""
         if self._packer is not None:
-            self._packs(self._packer.finish())
+            for pack in self._packer.finish():
+                self._append(pack)
         facts = {name: self._facts[name] for name in UNIT_COUNTS}
         stretch = self._lane.finish(unit, self._engine, facts)
         self._begin()

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, BinaryIO, Final
@@ -64,12 +65,14 @@ def row_bytes(kind: str) -> int:
 
 def create_array(path: Path, kind: str, rows: int) -> None:
     """A file with room for so many rows; what is there stays."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-    try:
-        os.pwrite(descriptor, npy_header(DTYPES[kind].str, (rows, WIDTHS[kind])), 0)
-        os.truncate(descriptor, HEADER + rows * row_bytes(kind))
-    finally:
-        os.close(descriptor)
+    with open_in_place(path) as file:
+        file.write(npy_header(DTYPES[kind].str, (rows, WIDTHS[kind])))
+        file.truncate(HEADER + rows * row_bytes(kind))
+
+
+def open_in_place(path: Path) -> io.FileIO:
+    """Open a file to be written to at some places; what is there stays."""
+    return io.FileIO(os.open(path, os.O_WRONLY | os.O_CREAT, 0o644), "w")
 
 
 def write_all(descriptor: int, values: NDArray[np.generic], offset: int) -> None:
@@ -297,7 +300,6 @@ class MappedRows:
 
     def __init__(self, array: StoredArray) -> None:
         self._array = array
-        self._rows: npt.NDArray[Any] | None = None
 
     def span(self, start: int, stop: int) -> npt.NDArray[Any]:
         """Rows start..stop-1, [stop - start, width]; a read-only view of the file."""
@@ -315,7 +317,7 @@ class MappedRows:
             if (status.st_size, status.st_mtime_ns) != (array.size, array.changed):
                 said = "was changed after the data set was opened"
                 raise SourceError(str(array.path), said, _HINT)
-            return self._rows if self._rows is not None else self._open()
+            return self._rows
         except FileNotFoundError as error:
             said = "was removed after the data set was opened"
             raise SourceError(str(array.path), said, _HINT) from error
@@ -323,14 +325,14 @@ class MappedRows:
             said = f"cannot be read: {error.strerror or error}"
             raise SourceError(str(array.path), said) from error
 
-    def _open(self) -> npt.NDArray[Any]:
+    @cached_property
+    def _rows(self) -> npt.NDArray[Any]:
         array = self._array
         with array.path.open("rb") as stream:
             mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         count = array.shape[0] * array.shape[1]
         flat = np.frombuffer(mapped, array.dtype, count, array.offset)
         rows: npt.NDArray[Any] = flat.reshape(array.shape)
-        self._rows = rows
         return rows
 
 
@@ -346,3 +348,16 @@ def take_modulo(columns: npt.NDArray[Any], sizes: Sequence[int]) -> None:
         quotients = np.floor_divide(columns[place], sizes[place])
         quotients *= sizes[place]
         columns[place] -= quotients
+
+
+_SPARSE_COUNTS: Final = 4
+"""Counts of more than this many ids for each that came are not gone through as a whole."""
+
+
+def add_counts(counts: npt.NDArray[np.int64], ids: npt.NDArray[np.integer[Any]]) -> None:
+    """Count ids, each a place in `counts`."""
+    if len(counts) <= _SPARSE_COUNTS * len(ids):
+        counts += np.bincount(ids, minlength=len(counts))
+    else:
+        some, times = np.unique(ids, return_counts=True)
+        counts[some] += times

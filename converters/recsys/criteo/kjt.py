@@ -39,14 +39,6 @@ class JaggedTensor:
     ) -> None:
         self._values, self._lengths, self._offsets = values, lengths, offsets
 
-    @property
-    def _length(self) -> "torch.Tensor":
-        return self._lengths
-
-    @property
-    def _offset(self) -> "torch.Tensor":
-        return self._offsets
-
     def values(self) -> "torch.Tensor":
         """[sum of lengths], example after example."""
         return self._values
@@ -58,6 +50,8 @@ class JaggedTensor:
     def offsets(self) -> "torch.Tensor":
         """[B + 1], from 0."""
         return self._offsets
+
+    _length, _offset = property(lengths), property(offsets)
 
     def to_dense(self) -> "list[torch.Tensor]":
         """The values of each example: B tensors."""

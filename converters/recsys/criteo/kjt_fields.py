@@ -19,15 +19,18 @@ MOST_EMBEDDINGS: Final = (1 << 31) - 1
 """Rows of an embedding table: ids are int32."""
 
 
-def check_sizes(num_embeddings: Sequence[int], features: int) -> list[int]:
-    """The rows of each embedding table."""
-    if len(num_embeddings) != features:
-        said = f"{len(num_embeddings)} sizes, and {features} features"
-        raise ValueError(f"num_embeddings: {said}: give one for each")
-    return [
-        check_integer(f"num_embeddings[{place}]", size, 1, MOST_EMBEDDINGS)
-        for place, size in enumerate(num_embeddings)
-    ]
+def check_sizes(
+    sizes: Sequence[int],
+    features: int,
+    name: str = "num_embeddings",
+    most: int = MOST_EMBEDDINGS,
+    owner: str = "",
+) -> list[int]:
+    """The sizes of an argument, one for each feature; by default the rows of embedding tables."""
+    if len(sizes) != features:
+        said = f"{len(sizes)} sizes, and {owner}{features} features"
+        raise ValueError(f"{name}: {said}: give one for each")
+    return [check_integer(f"{name}[{place}]", size, 1, most) for place, size in enumerate(sizes)]
 
 
 def check_matrix(shape: Sequence[int], dtype: object, types: tuple[object, object]) -> None:

@@ -10,10 +10,9 @@ under `ingot.ctr` as JSON: a `Profile`. Splits are by a hash of the entity: no e
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -111,20 +110,9 @@ def token_hashes(tokens: Iterable[bytes], feature: Feature, seed: int) -> NDArra
     bucket.
     """
     prefix = b"%d:%d:%s:" % (seed, feature.src, feature.field.encode())
-    parts = list(_hash_inputs(iter(tokens), prefix, feature.hash_bucket or 1))
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def _hash_inputs(
-    tokens: Iterator[bytes], prefix: bytes, bucket: int
-) -> Iterator[NDArray[np.int64]]:
-    while some := list(islice(tokens, _STEP)):
-        digests = b"".join([blake2b(prefix + one, digest_size=_SIZE).digest() for one in some])
-        high, low = np.frombuffer(digests, ">u8").reshape(-1, 2).T.astype(np.uint64)
-        size = np.uint64(bucket)
-        # A bucket is below 2^31, so that the product of two remainders fits 64 bits.
-        carry = np.uint64((1 << 64) % bucket)
-        yield ((high % size * carry + low % size) % size).astype(np.int64)
+    bucket, number = feature.hash_bucket or 1, int.from_bytes
+    hashes = [number(blake2b(prefix + one, digest_size=_SIZE).digest()) % bucket for one in tokens]
+    return np.array(hashes, np.int64)
 
 
 def ids_of(
@@ -140,9 +128,9 @@ def ids_of(
     rest = np.flatnonzero(~head)
     behind_head = feature.encoding != HASH and featuremap.tail_ids == "disjoint"
     hashed = texts.take(pa.array(rest))
-    steps = range(0, len(hashed), _STEP)
-    tokens = (text for at in steps for text in hashed.slice(at, _STEP).to_pylist())
-    ids[rest] = token_hashes(tokens, feature, featuremap.hash_seed)
+    for at in range(0, len(hashed), _STEP):
+        tokens = hashed.slice(at, _STEP).to_pylist()
+        ids[rest[at : at + _STEP]] = token_hashes(tokens, feature, featuremap.hash_seed)
     ids[rest] += VOCAB_FIRST + size if behind_head else HASH_FIRST
     return ids
 

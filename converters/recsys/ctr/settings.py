@@ -1,7 +1,8 @@
 """The settings of CTR builds and drafts."""
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.settings import Setting
@@ -10,28 +11,19 @@ if TYPE_CHECKING:
     from ingot.converters.recsys.ctr.build.inputs import Aliccp, PlainTable
     from ingot.converters.recsys.ctr.featuremap import FeatureMap
 
-_RAW: Final = "Raw data"
-_OVERRIDES: Final = "Overrides of the featuremap"
-_KNOWN: Final = "Known columns"
+_raw = partial(Setting, metavar="FILE", section="Raw data")
+_override = partial(Setting, section="Overrides of the featuremap")
+_known = partial(Setting, metavar="COLUMN", section="Known columns")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RawFiles:
     """The raw data of a build: the two files of Ali-CCP, or one table."""
 
-    skeleton: Annotated[
-        str | None, Setting("Ali-CCP's sample_skeleton file.", metavar="FILE", section=_RAW)
-    ] = None
-    common: Annotated[
-        str | None, Setting("Ali-CCP's common_features file.", metavar="FILE", section=_RAW)
-    ] = None
+    skeleton: Annotated[str | None, _raw("Ali-CCP's sample_skeleton file.")] = None
+    common: Annotated[str | None, _raw("Ali-CCP's common_features file.")] = None
     table: Annotated[
-        str | None,
-        Setting(
-            "CSV, TSV, Parquet or Arrow table, instead of `skeleton` and `common`.",
-            metavar="FILE",
-            section=_RAW,
-        ),
+        str | None, _raw("CSV, TSV, Parquet or Arrow table, instead of `skeleton` and `common`.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -54,10 +46,9 @@ class Overrides:
 
     train_ratio: Annotated[
         float | None,
-        Setting(
+        _override(
             "Share of the entities (0 to 1) whose rows go to train.",
             metavar="SHARE",
-            section=_OVERRIDES,
             flag="train-fraction",
             minimum=0.0,
             maximum=1.0,
@@ -65,24 +56,19 @@ class Overrides:
     ] = None
     click_mask: Annotated[
         Literal["clicked", "exposed"] | None,
-        Setting(
-            "Value of click_mask: y_ctr (clicked), or 1 in every row (exposed).",
-            section=_OVERRIDES,
-        ),
+        _override("Value of click_mask: y_ctr (clicked), or 1 in every row (exposed)."),
     ] = None
     tail_ids: Annotated[
         Literal["disjoint", "contract"] | None,
-        Setting(
+        _override(
             "Where ids of hashed tokens of hybrids start: after the vocabulary (disjoint) "
-            "or at 2 (contract).",
-            section=_OVERRIDES,
+            "or at 2 (contract)."
         ),
     ] = None
     funnel: Annotated[
         Literal["keep", "drop", "coerce"] | None,
-        Setting(
-            "Rows with a conversion and no click: keep them, drop them, or remove the conversion.",
-            section=_OVERRIDES,
+        _override(
+            "Rows with a conversion and no click: keep them, drop them, or remove the conversion."
         ),
     ] = None
 
@@ -96,37 +82,20 @@ class Overrides:
 class ChosenColumns:
     """Columns that a person names; None: detected."""
 
-    click: Annotated[
-        str | None,
-        Setting("Column of the click, 0 or 1.", metavar="COLUMN", section=_KNOWN, flag="label"),
-    ] = None
-    conversion: Annotated[
-        str | None, Setting("Column of the conversion, 0 or 1.", metavar="COLUMN", section=_KNOWN)
-    ] = None
+    click: Annotated[str | None, _known("Column of the click, 0 or 1.", flag="label")] = None
+    conversion: Annotated[str | None, _known("Column of the conversion, 0 or 1.")] = None
     entity: Annotated[
         str | None,
-        Setting(
-            "Column, such as the user, that decides train or valid: equal values, one split.",
-            metavar="COLUMN",
-            section=_KNOWN,
-        ),
+        _known("Column, such as the user, that decides train or valid: equal values, one split."),
     ] = None
     sample: Annotated[
-        str | None,
-        Setting(
-            "Column of the row's own id; duplicates are counted.",
-            metavar="COLUMN",
-            section=_KNOWN,
-            flag="sample-id",
-        ),
+        str | None, _known("Column of the row's own id; duplicates are counted.", flag="sample-id")
     ] = None
     features: Annotated[
         tuple[str, ...],
-        Setting(
+        _known(
             "Column to use as a feature that is left out by default, such as the entity; may be "
             "repeated.",
-            metavar="COLUMN",
-            section=_KNOWN,
             flag="feature",
             repeatable=True,
         ),

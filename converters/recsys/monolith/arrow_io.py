@@ -10,8 +10,7 @@ import pyarrow as pa
 from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.recsys.monolith.convert.settings import BATCH_SIZE, Counts, Filters, Settings
 from ingot.converters.recsys.monolith.convert.stream import (
-    ExampleBatchSink,
-    ExampleSink,
+    SINKS,
     StreamConverter,
     scan_columns,
 )
@@ -28,10 +27,6 @@ if TYPE_CHECKING:
 
 _ROWS_AT_A_TIME: Final = 8_192  # of a table that are converted at a time
 _TABLE: Final = "the table"
-_SINKS: Final[dict[str, type[ExampleSink] | type[ExampleBatchSink]]] = {
-    "example": ExampleSink,
-    "examplebatch": ExampleBatchSink,
-}
 
 
 def read_arrow(
@@ -129,7 +124,7 @@ def write_arrow(
     path, counts = Path(where), Counts()
     with output_errors(path), whole_file(path) as stream:
         packed = compression or compression_by_name(path.name) or "none"
-        sink = _SINKS[kind](stream, settings, packed, counts)
+        sink = SINKS[kind](stream, settings, packed, counts)
         records = convert_batches(table.schema, _slice_table(table), _TABLE, table_file, fid)
         for part in read_rows(records, "example"):
             for bad in [part] if isinstance(part, Bad) else sink.add(part):

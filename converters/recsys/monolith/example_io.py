@@ -4,8 +4,8 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -48,14 +48,20 @@ def bad_record_error(
     return SourceError(where, f"{place}: {REASONS[bad.reason]}{detail}", hint)
 
 
-@dataclass(frozen=True, kw_only=True)
 class _StreamSource:
-    where: Where
-    kind: Kind
-    framing: Framing
-    compression: str | None
-    skip_bad: bool
-    rejects: Counter[str] = field(default_factory=Counter)
+    def __init__(
+        self,
+        where: Where,
+        kind: Kind,
+        framing: Framing | str,
+        compression: str | None,
+        skip_bad: bool,
+    ) -> None:
+        self.framing, self.rejects = Framing.parse(framing), Counter[str]()
+        if kind not in MAX_RECORD:
+            raise ConversionError("kind", f"{kind!r} is unknown", f"use {', '.join(MAX_RECORD)}")
+        self.where, self.kind = where, kind
+        self.compression, self.skip_bad = compression, skip_bad
 
     def records(self) -> Iterator[tuple[RecordReader, Records]]:
         """The records of all streams, each with what reads its stream."""
@@ -92,7 +98,7 @@ def _open_streams(where: Where) -> Iterator[tuple[str, BinaryIO]]:
         yield str(file.place), file.place.open()
 
 
-class _CallerStream:
+class _CallerStream(AbstractContextManager["_CallerStream"]):
     """A stream of the caller's: read, and never closed."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -100,9 +106,6 @@ class _CallerStream:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what the stream has
         return getattr(self._stream, name)
-
-    def __enter__(self) -> "_CallerStream":
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Leave it open."""
@@ -184,18 +187,7 @@ def read_examples(
         SourceError: (while it is read) a stream cannot be read, or something in it cannot be used.
         ConversionError: an unknown framing or compression, or a package is missing.
     """
-    return ExampleReader(_stream_source(where, kind, framing, compression, skip_bad))
-
-
-def _stream_source(
-    where: Where, kind: Kind, framing: Framing | str, compression: str | None, skip_bad: bool
-) -> _StreamSource:
-    framing = Framing.parse(framing)
-    if kind not in MAX_RECORD:
-        raise ConversionError("kind", f"{kind!r} is unknown", f"use {', '.join(MAX_RECORD)}")
-    return _StreamSource(
-        where=where, kind=kind, framing=framing, compression=compression, skip_bad=skip_bad
-    )
+    return ExampleReader(_StreamSource(where, kind, framing, compression, skip_bad))
 
 
 class ExampleBatchReader(Iterator["ExampleBatch"]):
@@ -216,7 +208,7 @@ class ExampleBatchReader(Iterator["ExampleBatch"]):
         """Read `where`; arguments and errors are those of `read_examples`."""
         from ingot.converters.recsys.monolith.contract import example_pb2
 
-        self._door = _stream_source(where, "examplebatch", framing, compression, skip_bad)
+        self._door = _StreamSource(where, "examplebatch", framing, compression, skip_bad)
         self.rejects = self._door.rejects
         self._batches: Iterator[ExampleBatch] = _parse_messages(
             self._door, example_pb2.ExampleBatch

@@ -21,8 +21,8 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
     FIXED64,
     LENGTH,
     VARINT,
+    count_packed_numbers,
     read_field,
-    read_varint,
 )
 
 _KINDS: Final = 17
@@ -35,6 +35,8 @@ VALUES: Final = np.array(
     np.int8,
 )
 """int8[17] by kind: FIXED8, ..."""
+WIRES: Final = np.array([FIXED64, FIXED32, VARINT, LENGTH], np.int8)
+"""int8[4], the wire types of single values by FIXED8, ..."""
 DEPTH: Final = np.array([0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 0, 0, 0, 0, 2], np.int8)
 """int8[17] by kind: SCALAR, ..."""
 
@@ -129,7 +131,11 @@ def _measure_entries(
         if skipped[entry] or first[entry] == last[entry]:
             continue
         number, wire, at, end = read_field(data, first[entry], last[entry])
-        if end != last[entry] or number >= _KINDS or wire != _wire_type(number):
+        if (
+            end != last[entry]
+            or number >= _KINDS
+            or wire != (WIRES[VALUES[number]] if DEPTH[number] == SCALAR else LENGTH)
+        ):
             odd[entry] = True
             continue
         if DEPTH[number] == LIST and VALUES[number] != BYTES:
@@ -138,15 +144,6 @@ def _measure_entries(
         odd[entry] = many < 0
         if many >= 0:
             kind[entry], start[entry], stop[entry], count[entry] = number, at, end, many
-
-
-@kernel
-def _wire_type(kind: int) -> int:
-    if DEPTH[kind] != SCALAR or VALUES[kind] == BYTES:
-        return LENGTH
-    if VALUES[kind] == VARINTS:
-        return VARINT
-    return FIXED64 if VALUES[kind] == FIXED8 else FIXED32
 
 
 @kernel
@@ -183,7 +180,7 @@ def _count_list_values(data: Bytes, at: int, stop: int, values: int) -> int:
     """Values of a list; -1 if it is not of the form that protobuf writes."""
     many: int = 0
     if values != BYTES:
-        many = _count_packed_numbers(data, at, stop, values)
+        many = count_packed_numbers(data, at, stop, WIRES[values])
     else:
         while at < stop:
             number, wire, _, at = read_field(data, at, stop)
@@ -198,19 +195,3 @@ def count_lists(data: Bytes, start: Places, stop: Places, values: int, counts: P
     """How many values lists of one kind hold, which are as protobuf writes them."""
     for one in range(len(start)):
         counts[one] = _count_list_values(data, start[one], stop[one], values)
-
-
-@kernel
-def _count_packed_numbers(data: Bytes, at: int, stop: int, values: int) -> int:
-    """How many packed numbers lie there; -1 where the last one is cut off."""
-    if values == FIXED8:
-        return (stop - at) // 8 if (stop - at) % 8 == 0 else -1
-    if values == FIXED4:
-        return (stop - at) // 4 if (stop - at) % 4 == 0 else -1
-    many = 0
-    while at < stop:
-        _, at = read_varint(data, at, stop)
-        if at < 0:
-            return -1
-        many += 1
-    return many

@@ -23,20 +23,10 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
     VARINT,
     is_text,
     read_field,
+    read_fixed,
     read_varint,
 )
-
-__all__ = [
-    "FIELDS",
-    "LISTS",
-    "MANDATORY",
-    "NUMBERS",
-    "TEXTS",
-    "LineIds",
-    "decode_line_ids",
-    "find_incomplete",
-    "with_sample_rate",
-]
+from ingot.converters.recsys.monolith.wire.writer_kernels import put_bits
 
 
 class Scalar(NamedTuple):
@@ -148,9 +138,7 @@ def put_sample_rates(
             at = end
         tag = (_SAMPLE_RATE << 3) | FIXED32
         out[to], out[to + 1] = (tag & 0x7F) | 0x80, tag >> 7
-        for byte in range(4):
-            out[to + 2 + byte] = (bits[row] >> np.uint32(8 * byte)) & np.uint32(0xFF)
-        to += 6
+        to = put_bits(out, to + 2, bits[row])
         ends[row] = to
     return to
 
@@ -199,9 +187,7 @@ def _number_bits(data: Bytes, at: int, end: int, wire: int) -> np.uint64:
     if wire == VARINT:
         value, _ = read_varint(data, at, end)
         return np.uint64(value)
-    bits = np.uint64(0)
-    for byte in range(end - at):
-        bits |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
+    bits: np.uint64 = read_fixed(data, at, end - at)
     return bits
 
 

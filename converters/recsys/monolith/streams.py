@@ -192,9 +192,6 @@ def _index_records(
     return [index_instances(records, Counter() if lost is None else lost)]
 
 
-_STANDARD: Final = "standard input"
-
-
 @dataclass(frozen=True, kw_only=True)
 class OpenedStream:
     """A stream that is read.
@@ -212,7 +209,7 @@ class OpenedStream:
 def open_streams(location: str, said: StreamHints = _NO_HINTS) -> Iterator[OpenedStream]:
     """Open the streams of a location one after the other; each is closed before the next."""
     if location == STDIN:
-        yield _open_one(_STANDARD, sys.stdin.buffer, said)
+        yield _open_one("standard input", sys.stdin.buffer, said)
         return
     for file in find_inputs(location).files:
         with file.place.open() as raw:

@@ -146,7 +146,9 @@ def restore_progress(state: Mapping[str, Any], plan: EpochPlan) -> EpochProgress
     try:
         version, epoch = state["version"], int(state["epoch"])
         settings, data = dict(state["settings"]), dict(state["data"])
-        shares = tuple(tuple(_parse_run(run) for run in share) for share in state["remaining"])
+        shares = tuple(
+            tuple((int(start), int(stop)) for start, stop in share) for share in state["remaining"]
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{_FOREIGN} ({error!r})") from error
     if version != _VERSION:
@@ -164,11 +166,6 @@ def restore_progress(state: Mapping[str, Any], plan: EpochPlan) -> EpochProgress
     if len(shares) != plan.streams:
         shares = deal_batches(runs, plan.streams)
     return EpochProgress(epoch=epoch, shares=shares)
-
-
-def _parse_run(run: Any) -> BatchRun:  # noqa: ANN401
-    start, stop = run
-    return int(start), int(stop)
 
 
 def _check_runs(runs: list[BatchRun], batches: int) -> None:

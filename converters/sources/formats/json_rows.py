@@ -399,12 +399,8 @@ def flatten_elements(group: Sequence[Element], root: RowRoot) -> Iterator[RowChu
 def parse_elements(group: Sequence[Element]) -> RowChunk:
     """The values of elements, `Broken` where one is no JSON."""
     if any(element.fault for element in group):
-        return chunk_of_counted([_parse_element(element) for element in group])
+        return chunk_of_counted([(e.fault, 0) if e.fault else parse_row(e.data) for e in group])
     return parse_rows([element.data for element in group])
-
-
-def _parse_element(element: Element) -> tuple[Json, int]:
-    return (element.fault, 0) if element.fault else parse_row(element.data)
 
 
 def _rows_inside(value: Json, rest: str) -> list[tuple[str | None, Json]]:

@@ -4,7 +4,7 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -92,7 +92,7 @@ def parse_counted(data: bytes) -> tuple[Json, int]:
     try:
         value, count = load_json(data)
     except orjson.JSONDecodeError as error:
-        raise JsonTextError(_json_error_text(error)) from error
+        raise JsonTextError(f"{error.msg} at character {error.pos}") from error
     if may_be_deep(data) and _is_deep(value):
         raise JsonTextError(f"nested more than {MAX_DEPTH} levels deep")
     if has_long_digits(data) and _LONG_NUMBER.search(data):
@@ -134,14 +134,8 @@ def _parse_exactly(data: bytes) -> Json:
         raise JsonTextError(str(error).partition(";")[0]) from error
 
 
-def _json_error_text(error: orjson.JSONDecodeError) -> str:
-    return f"{error.msg} at character {error.pos}"
-
-
-BATCH_ROWS = 4096
-TABLE_ROWS = (
-    1024  # of a batch with an Arrow form: whole columns cost little per row, much per batch
-)
+BATCH_ROWS = 4096  # at most; readers of text give what a block of the file holds
+TABLE_ROWS = 1024  # of a batch with an Arrow form: columns cost little per row, much per batch
 MAX_ROW_BYTES = 256 << 20  # a larger row is refused: memory stays bounded whatever the file holds
 EXCERPT_CHARACTERS = 200  # characters of a broken row that are shown
 
@@ -211,9 +205,9 @@ def parse_row(row: bytes | None) -> tuple[Json, int]:
 
 
 def to_batches(
-    name: str, stretches: Iterator[RowChunk], fields: Sequence[str] = (), rows: int = BATCH_ROWS
+    name: str, stretches: Iterator[RowChunk], fields: Sequence[str] = ()
 ) -> Iterator[Batch]:
-    """Number the rows of a file from 0 and give them as batches of at most `rows` rows.
+    """Number the rows of a file from 0 and give them as batches of at most BATCH_ROWS.
 
     Stretches of a columnar file may have up to TABLE_ROWS, as their reader has cut them.
     `fields` are the paths of strings that hold JSON; they are parsed, and a row whose text does not
@@ -221,12 +215,11 @@ def to_batches(
     """
     first = 0
     for stretch in stretches:
-        most = rows if stretch.table is None else max(rows, TABLE_ROWS)
+        most = BATCH_ROWS if stretch.table is None else TABLE_ROWS
         for start in range(0, len(stretch.values), most):
             part = _slice_chunk(stretch, start, start + most)
-            yield _number_batch(
-                name, first + start, _parse_chunk_fields(part, fields) if fields else part
-            )
+            part = _parse_chunk_fields(part, fields) if fields else part
+            yield _number_batch(name, first + start, part)
         first += len(stretch.values)
 
 
@@ -271,13 +264,7 @@ def _number_batch(name: str, first: int, part: RowChunk) -> Batch:
 
 def to_bad_row(row: int, broken: BrokenRow) -> BadRow:
     """The public form of a broken row at its place."""
-    return BadRow(
-        row=row,
-        detail=broken.detail,
-        found=broken.found,
-        reason=broken.reason,
-        path=broken.path,
-    )
+    return BadRow(row=row, **asdict(broken))
 
 
 def _parse_chunk_fields(part: RowChunk, fields: Sequence[str]) -> RowChunk:

@@ -60,9 +60,7 @@ _INSTANCE: Final = {
 }
 _WIDTHS: Final = {1: 8, 2: 4, 3: 4, 4: 4, 6: 4, 8: 8}
 _LINE_ID, _FEATURE = 5, 9
-_TYPICAL_FIELDS: Final = frozenset(
-    {1, 3, 5, 9}
-)  # fields of an Instance, of which it has two at least
+_TYPICAL_FIELDS: Final = frozenset({1, 3, 5, 9})  # of an Instance, which has two at least
 _LINE_ID_FIELDS: Final = {2: _FIXED64, 3: _VARINT, 4: _FIXED64, 5: _LENGTH, 27: _FIXED32}
 
 
@@ -109,7 +107,7 @@ def _unpack_hadoop_block(head: bytes) -> bytes:
         return b""
     try:
         raw, _ = _read_varint(chunk, 0, len(chunk))
-    except (_NotAMessage, _OutOfBytes):
+    except (NotAMessageError, _OutOfBytes):
         return b""
     return _decompress_snappy(chunk, raw) if 0 < raw <= min(block, _CHUNK) else b""
 
@@ -124,7 +122,7 @@ def _decompress_snappy(chunk: bytes, raw: int) -> bytes:
     return bytes(unpacked)
 
 
-class _NotAMessage(Exception):  # noqa: N818 - never seen outside
+class NotAMessageError(Exception):
     """The bytes are no such message."""
 
 
@@ -143,7 +141,7 @@ def _messages_kind(data: bytes, framing: str, records: int) -> Kind | None:
             if kind is None or (found and found[0] != kind):
                 return None
             found.append(kind)
-    except _NotAMessage:
+    except NotAMessageError:
         return None
     return found[0] if found else None
 
@@ -156,7 +154,7 @@ def _message_frames(data: bytes, framing: str) -> Iterator[tuple[int, int, bytes
             at, sort_id = _read_frame_prefix(data, at, framing)
             size = _read_u64(data, at)
             if not 0 < size <= MAX_RECORD["examplebatch"]:
-                raise _NotAMessage
+                raise NotAMessageError
             at += 8
             if at >= len(data):
                 return
@@ -171,7 +169,7 @@ def _read_frame_prefix(data: bytes, at: int, framing: str) -> tuple[int, bytes]:
     parts = framing.split(",")
     if "lagrangex_header" in parts:
         if _read_u64(data, at) >> 32:
-            raise _NotAMessage
+            raise NotAMessageError
         return at + 8, b""
     size = 0
     if "kafka_dump_prefix" in parts:
@@ -182,9 +180,9 @@ def _read_frame_prefix(data: bytes, at: int, framing: str) -> tuple[int, bytes]:
             size = _read_u64(data, at)
             at += 8
         if size > _SORT_ID:
-            raise _NotAMessage
+            raise NotAMessageError
     elif size:
-        raise _NotAMessage
+        raise NotAMessageError
     return at + size + 8 * ("kafka_dump" in parts), data[at : at + size]
 
 
@@ -203,12 +201,12 @@ def _example_kind(data: bytes, start: int, stop: int) -> Kind | None:
     seen: dict[int, set[int]] = {}
     most = named = 0
     try:
-        for number, wire, first, last in _read_fields(data, start, stop):
+        for number, wire, first, last in read_fields(data, start, stop):
             seen.setdefault(number, set()).add(wire)
             if number in (1, 2) and named < _INSPECTED_FEATURES:
                 most = max(most, _count_features(data, first, last))
                 named += 1
-    except (_NotAMessage, UnicodeDecodeError):
+    except (NotAMessageError, UnicodeDecodeError):
         return None
     if not named or any(wires != {_LENGTH} for n, wires in seen.items() if n in (1, 2)):
         return None
@@ -222,34 +220,34 @@ def _example_kind(data: bytes, start: int, stop: int) -> Kind | None:
 def _count_features(data: bytes, start: int, stop: int) -> int:
     """How many features a named one (or a list of them) has, of those at hand."""
     count, name = 0, "cut"
-    for number, wire, first, last in _read_fields(data, start, stop):
+    for number, wire, first, last in read_fields(data, start, stop):
         if wire != _NAMED_FEATURE.get(number, wire):
-            raise _NotAMessage
+            raise NotAMessageError
         if number == 1 and last <= len(data):
             name = data[first:last].decode()
         elif number == 2:
             count += 1
             _check_feature(data, first, last)
     if not name.isprintable() or not name:
-        raise _NotAMessage
+        raise NotAMessageError
     return count
 
 
 def _check_feature(data: bytes, start: int, stop: int) -> None:
-    for number, wire, _, _ in islice(_read_fields(data, start, stop), _INSPECTED_FEATURES):
+    for number, wire, _, _ in islice(read_fields(data, start, stop), _INSPECTED_FEATURES):
         if number > _LAST_KIND or wire != _VALUES.get(number, _LENGTH):
-            raise _NotAMessage
+            raise NotAMessageError
 
 
 def _instance_kind(data: bytes, start: int, stop: int) -> Kind | None:
     seen: set[int] = set()
     try:
-        for number, wire, first, last in _read_fields(data, start, stop):
+        for number, wire, first, last in read_fields(data, start, stop):
             if wire not in _INSTANCE.get(number, ()):
                 return None
             seen.add(number)
             _check_part(data, number, first, last)
-    except (_NotAMessage, UnicodeDecodeError):
+    except (NotAMessageError, UnicodeDecodeError):
         return None
     return "instance" if _LINE_ID in seen and len(seen & _TYPICAL_FIELDS) > 1 else None
 
@@ -257,29 +255,29 @@ def _instance_kind(data: bytes, start: int, stop: int) -> Kind | None:
 def _check_part(data: bytes, number: int, start: int, stop: int) -> None:
     """See that a field of an Instance holds what it should."""
     if (stop - start) % _WIDTHS.get(number, 1):
-        raise _NotAMessage
+        raise NotAMessageError
     if number == _FEATURE:
         _check_feature_name(data, start, stop)
     elif number == _LINE_ID:
-        for inside, wire, _, _ in _read_fields(data, start, stop):
+        for inside, wire, _, _ in read_fields(data, start, stop):
             if wire != _LINE_ID_FIELDS.get(inside, wire):
-                raise _NotAMessage
+                raise NotAMessageError
 
 
 def _check_feature_name(data: bytes, start: int, stop: int) -> None:
-    for number, _, first, last in _read_fields(data, start, stop):
+    for number, _, first, last in read_fields(data, start, stop):
         if number == 1 and last <= len(data):
             data[first:last].decode()
 
 
-def _read_fields(data: bytes, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+def read_fields(data: bytes, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
     """Number, wire type and place of each field, as far as the bytes at hand go."""
     try:
         while at < stop:
             tag, at = _read_varint(data, at, stop)
             first, end = _field_span(data, at, stop, tag & 7)
             if not tag >> 3 or end > stop:
-                raise _NotAMessage
+                raise NotAMessageError
             yield tag >> 3, tag & 7, first, end
             at = end
     except _OutOfBytes:
@@ -294,7 +292,7 @@ def _field_span(data: bytes, at: int, stop: int, wire: int) -> tuple[int, int]:
     if wire == _VARINT:
         return at, _read_varint(data, at, stop)[1]
     if wire not in (_FIXED32, _FIXED64):
-        raise _NotAMessage
+        raise NotAMessageError
     return at, at + (8 if wire == _FIXED64 else 4)
 
 
@@ -303,11 +301,11 @@ def _read_varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if at >= stop:
-            raise _NotAMessage
+            raise NotAMessageError
         if at >= len(data):
             raise _OutOfBytes
         value |= (data[at] & 0x7F) << shift
         at += 1
         if data[at - 1] < 0x80:
             return value, at
-    raise _NotAMessage
+    raise NotAMessageError

@@ -16,6 +16,8 @@ from typing import BinaryIO, cast
 
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.storage.compression import (
+    FREE_BYTES,
+    MAX_RATIO,
     detect_compression,
     open_decompressed,
     peek_first_bytes,
@@ -23,9 +25,6 @@ from ingot.converters.sources.storage.compression import (
 from ingot.converters.sources.storage.listing import Entry, Place
 
 MAX_MEMBERS = 1_000_000
-# A zip member says how large it becomes; more than this per stored byte, and large, is a trap.
-MAX_RATIO = 1_100
-FREE_BYTES = 1 << 30
 _TAR_MAGIC = (257, b"ustar")
 
 
@@ -266,6 +265,7 @@ def _zip_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
         elif info.flag_bits & 1:
             yield info.filename, "encrypted"
         else:
+            # It says how large it becomes: more than a text ever gives is a trap.
             if info.file_size > FREE_BYTES and info.file_size > MAX_RATIO * info.compress_size:
                 problem = f"member {info.filename} would grow to {info.file_size} bytes"
                 raise SourceError(

@@ -11,9 +11,10 @@ import errno
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -111,7 +112,7 @@ def _list_local(text: str, location: str, whole: bool) -> Listing:
     path = Path(text).expanduser()
     with translate_read_errors(location, "cannot list it"):
         if path.is_file():
-            entry = _local_entry(path.name, path)
+            entry = _local_entry(path.name, str(path), path.stat())
             return Listing(base=file_stem(path.name), direct=True, entries=(entry,))
         if path.is_dir():
             closed: list[tuple[str, str]] = []
@@ -127,9 +128,8 @@ def _list_local(text: str, location: str, whole: bool) -> Listing:
     raise SourceError(location, "no such file or folder", "check the spelling")
 
 
-def _local_entry(name: str, path: Path) -> Entry:
-    stat = path.stat()
-    place = LocalFile(str(path))
+def _local_entry(name: str, path: str, stat: os.stat_result) -> Entry:
+    place = LocalFile(path)
     return Entry(name=name, place=place, bytes=stat.st_size, mtime_ns=stat.st_mtime_ns)
 
 
@@ -164,19 +164,10 @@ def _walk_folder(
         if _ask_entry(child.is_dir):
             yield from _walk_folder(child.path, f"{prefix}{child.name}/", above | {real}, closed)
         elif _ask_entry(child.is_file):
-            stat = child.stat()
-            yield Entry(
-                name=prefix + child.name,
-                place=LocalFile(child.path),
-                bytes=stat.st_size,
-                mtime_ns=stat.st_mtime_ns,
-            )
+            yield _local_entry(prefix + child.name, child.path, child.stat())
         elif closed is not None:
-            closed.append((prefix + child.name, _non_file_reason(child)))
-
-
-def _non_file_reason(child: "os.DirEntry[str]") -> str:
-    return DANGLING_LINK if child.is_symlink() else "neither a file nor a folder"
+            why = DANGLING_LINK if child.is_symlink() else "neither a file nor a folder"
+            closed.append((prefix + child.name, why))
 
 
 def _ask_entry(asked: Callable[[], bool]) -> bool:
@@ -193,24 +184,19 @@ def _local_glob(text: str, location: str) -> Listing:
     top = Path(_fixed_part(text)).expanduser()
     pattern = str(Path(text).expanduser())
     found = [Path(hit) for hit in glob.glob(pattern, recursive=True)]  # noqa: PTH207 - absolute too
-    entries = {}
-    for path in found:
-        for entry in _entries_below(top, path) if path.is_dir() else _matched_file(top, path):
-            entries[entry.name] = entry
+    entries = {entry.name: entry for path in found for entry in _matched_entries(top, path)}
     if not entries:
         raise SourceError(location, "no file matches", "quote the pattern and check the spelling")
     ordered = tuple(entries[name] for name in sorted(entries))
     return Listing(base=top.resolve().name, direct=False, entries=ordered)
 
 
-def _entries_below(top: Path, folder: Path) -> Iterator[Entry]:
-    name = folder.relative_to(top).as_posix()
-    return _walk_folder(str(folder), "" if name == "." else f"{name}/", frozenset())
-
-
-def _matched_file(top: Path, path: Path) -> Iterator[Entry]:
-    if path.is_file():
-        yield _local_entry(path.relative_to(top).as_posix(), path)
+def _matched_entries(top: Path, path: Path) -> Iterable[Entry]:
+    """A file, or every file below a folder."""
+    name = path.relative_to(top).as_posix()
+    if path.is_dir():
+        return _walk_folder(str(path), "" if name == "." else f"{name}/", frozenset())
+    return [_local_entry(name, str(path), path.stat())] if path.is_file() else []
 
 
 def _fixed_part(pattern: str) -> str:
@@ -258,9 +244,8 @@ def _remote_listing(
     found: dict[str, dict[str, Json]],
 ) -> Listing:
     infos = [info for info in found.values() if info["type"] == "file"]
-    entries = sorted(
-        (_remote_entry(file_system, info, top) for info in infos), key=lambda entry: entry.name
-    )
+    listed = [_remote_entry(file_system, info, top) for info in infos]
+    entries = sorted(listed, key=lambda entry: entry.name)
     listing = Listing(
         base=top.rpartition("/")[2],
         direct=False,
@@ -379,23 +364,14 @@ def drop_own_results(listing: Listing) -> Listing:
     found = set(_own_folders(entries))
     if not found:
         return listing
-    outer = {folder for folder in found if found.isdisjoint(list(_path_prefixes(folder))[:-1])}
-    kept = tuple(entry for entry in entries if outer.isdisjoint(_enclosing_folders(entry)))
+    outer = {folder for folder in found if found.isdisjoint(_enclosing_folders(folder))}
+    kept = tuple(entry for entry in entries if outer.isdisjoint(_enclosing_folders(entry.name)))
     return replace(listing, entries=kept, results=tuple(sorted(outer)))
 
 
-def _path_prefixes(name: str) -> Iterator[str]:
-    """`a`, `a/b`, `a/b/c` of `a/b/c`."""
-    cut = name.find("/")
-    while cut >= 0:
-        yield name[:cut]
-        cut = name.find("/", cut + 1)
-    yield name
-
-
-def _enclosing_folders(entry: Entry) -> list[str]:
-    """The folders that an entry lies in, below the location, outermost first."""
-    return list(_path_prefixes(entry.name))[:-1]
+def _enclosing_folders(name: str) -> list[str]:
+    """The folders that a name lies in, outermost first: `a` and `a/b` of `a/b/c`."""
+    return list(accumulate(name.split("/")[:-1], "{}/{}".format))
 
 
 def _own_folders(entries: Sequence[Entry]) -> Iterator[str]:
@@ -411,7 +387,7 @@ def _own_folders(entries: Sequence[Entry]) -> Iterator[str]:
             parts.setdefault(match[1], set()).add(match[2].partition("/")[0])
         if match := _LAKE.fullmatch(entry.name):
             yield match[1]
-        for above in _enclosing_folders(entry) if ".ingot-" in entry.name else ():
+        for above in _enclosing_folders(entry.name) if ".ingot-" in entry.name else ():
             if _UNFINISHED.fullmatch(above.rpartition("/")[2]):
                 yield above
     for folder, names in parts.items():

@@ -24,7 +24,6 @@ from ingot.agent.chat.operations import (
 from ingot.agent.chat.responses import Reply, count_usage, reply_to_change, respond
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import gates_of_state
-from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import Door, SafeProblem
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.proposal import Evidence
@@ -225,7 +224,7 @@ def show_opening(console: Console, reply: Reply, context: Context) -> None:
 
 def _door(reply: Reply, context: Context) -> Door:
     order = reply.conversation.order
-    return context.door(order.source, spec_of_order(order))
+    return context.door(order.source, order.spec)
 
 
 def _show_mapping(console: Console, reply: Reply, context: Context) -> None:
@@ -391,7 +390,7 @@ def _show_gates(console: Console, reply: Reply, context: Context) -> None:
 def _show_fields(console: Console, reply: Reply, context: Context) -> None:
     """Show the paths of the data: types, number of rows, an example."""
     order = reply.conversation.order
-    read = read_data(*context.source_and_sample(order.source, spec_of_order(order)))
+    read = read_data(*context.source_and_sample(order.source, order.spec))
     facts = read.through(_door(reply, context)).view.facts
     rows = [("field", "types", "rows", "a value")]
     for one in facts.paths:

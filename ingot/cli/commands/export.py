@@ -54,7 +54,7 @@ def _export_lines(done: "ExportResult") -> Iterator[tuple[str, str]]:
     yield "records", f"{records['read']:,} read, {records['written']:,} written"
     for what, counts in (("left out", records["left_out"]), ("changed", records["changed"])):
         for reason, count in counts.items():
-            yield what, f"{count:,}: {REASONS[reason].text}"
+            yield what, f"{count:,}: {REASONS[reason]}"
     yield "trained", f"{chars['trainer']:,} characters; the records say {chars['records']:,}"
     for file in done.manifest["data"]:
         yield "data", file

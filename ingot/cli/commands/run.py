@@ -80,7 +80,6 @@ def stop_waiting(state: "State", why: str, context: "Context") -> NoReturn:
 
 
 def _write_down_proposal(state: "State", context: "Context") -> tuple[str, str]:
-    from ingot.agent.nodes.discover import spec_of_order
     from ingot.agent.reporting.proposal_folder import (
         alternative_mapping,
         next_steps,
@@ -91,7 +90,7 @@ def _write_down_proposal(state: "State", context: "Context") -> tuple[str, str]:
     if order.out is None or order.dry_run:  # nothing is written, so nothing can be resumed
         instead = "the rules' own proposal: --mapper rules" if alternative_mapping(state) else ""
         return order.source, stopped.hint if stopped and stopped.hint else instead
-    door = context.door(order.source, spec_of_order(order))
+    door = context.door(order.source, order.spec)
     folder = write_proposal(state, order.out, door)
     return f"{folder}/", next_steps(state, folder)
 
@@ -306,7 +305,6 @@ def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
 
 def _explain(state: "State", context: "Context", *, full: bool, on_stdout: bool) -> None:
     from ingot.agent.judging.policy import gates_of_state
-    from ingot.agent.nodes.discover import spec_of_order
     from ingot.agent.reporting.preview import path_reach
 
     console = stdout_console() if on_stdout else stderr_console()
@@ -317,6 +315,6 @@ def _explain(state: "State", context: "Context", *, full: bool, on_stdout: bool)
         display.show_evidence(console, proposal)
         if check:
             share = f"{check.ok_rows}/{check.rows} rows"
-            door = context.door(state["order"].source, spec_of_order(state["order"]))
+            door = context.door(state["order"].source, state["order"].spec)
             display.show_sample(console, share, path_reach(check.paths, door))
             display.show_gates(console, gates_of_state(state))

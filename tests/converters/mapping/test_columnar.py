@@ -262,7 +262,9 @@ def both(document: Document, table: pa.RecordBatch, **options: Any) -> UnifiedTa
     batch = batch_of(table, **options)
     by_rows = RowExecutor(mapping, source_name="set", language="xx")
     wanted = by_rows.batch(batch)
-    by_columns = ColumnExecutor(mapping, batch.table.schema, source_name="set", language="xx")
+    by_columns = ColumnExecutor(
+        RowExecutor(mapping, source_name="set", language="xx"), batch.table.schema
+    )
     made = by_columns.batch(batch)
     kind = "pt" if mapping.kind == "pt" else "sft"
     made.table.validate(full=True)
@@ -473,7 +475,7 @@ def test_what_is_not_carried_and_why(document: Document, reason: str) -> None:
     assert found is not None
     assert reason in found
     with pytest.raises(ValueError, match="not carried"):
-        ColumnExecutor(mapping, COLUMNS, source_name="set")
+        ColumnExecutor(RowExecutor(mapping, source_name="set"), COLUMNS)
 
 
 EDGES = pa.RecordBatch.from_pydict(
@@ -618,7 +620,7 @@ def test_a_large_batch_is_cut_and_a_large_row_goes_by_rows(monkeypatch: pytest.M
 def test_a_batch_without_an_arrow_form_goes_by_rows() -> None:
     schema = pa.schema([("body", pa.string())])
     mapping = bind({"version": 2, "text": "body"})
-    unifier = ColumnExecutor(mapping, schema, source_name="set")
+    unifier = ColumnExecutor(RowExecutor(mapping, source_name="set"), schema)
     made = unifier.batch(Batch(file="f", rows=[0, 1], values=[{"body": "a"}, {"body": 1}]))
     assert made.table["text"].to_pylist() == ["a", "1"]
 

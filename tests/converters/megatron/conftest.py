@@ -113,4 +113,6 @@ def _write(prefix: Path, documents: Documents, dtype: np.dtype[Any], code: int) 
     prefix.with_name(prefix.name + ".bin").write_bytes(ids.tobytes())
     lengths = [np.array([len(sequence) for sequence in sequences], np.int64)]
     sizes = [np.array([len(document) for document in documents], np.int64)]
-    write_index(prefix.with_name(prefix.name + ".idx"), code, lengths, sizes)
+    write_index(
+        prefix.with_name(prefix.name + ".idx"), code, lambda: iter(lengths), lambda: iter(sizes)
+    )

@@ -15,6 +15,7 @@ from ingot.converters.megatron.write.staging import (
     copy_stretch,
     finished_units,
     open_staging,
+    sum_counts,
 )
 
 
@@ -36,14 +37,15 @@ def put_together(prefix: Path, *, without: tuple[int, ...] = ()) -> list[int]:
         finished = finished_units(prefix)
         good = [finished[number] for number in sorted(finished) if number not in without]
         rejects = prefix.with_name("x.rejects.jsonl")
-        assembled = assemble(place, good, "uint16", masks=True, rejects=rejects)
-        commit_data_set(place, assembled, meta={}, run={}, run_file=prefix.with_name("x.run.json"))
+        renames = assemble(place, good, "uint16", masks=True, rejects=rejects)
+        assert renames[-1][1] == prefix.with_name("x.idx")
+        commit_data_set(place, renames, meta={}, run={}, run_file=prefix.with_name("x.run.json"))
     reader = IndexedReader(prefix)
     masks = IndexedReader(prefix.with_name("x.loss_mask"))
     assert masks.tokens.tolist() == [token & 1 for token in reader.tokens.tolist()]
     assert masks.lengths.tolist() == reader.lengths.tolist()
     assert masks.document_indices.tolist() == reader.document_indices.tolist()
-    assert assembled.counts == reader.counts
+    assert sum_counts(good)["tokens"] == reader.counts.tokens
     assert not [path.name for path in prefix.parent.iterdir() if path.name.endswith(".tmp")]
     tokens: list[int] = reader.tokens.tolist()
     return tokens

@@ -17,6 +17,7 @@ from ingot.converters.megatron.indexed_dataset import (
     WRITTEN_CODES,
     IndexCounts,
     IndexedReader,
+    NumberStretches,
     TokenDtype,
     index_paths,
     token_dtype,
@@ -43,8 +44,9 @@ SHAPES = [
 ]
 
 
-def stretches(numbers: list[int], size: int) -> list[np.ndarray[Any, Any]]:
-    return [np.array(numbers[i : i + size], np.int64) for i in range(0, len(numbers), size)]
+def stretches(numbers: list[int], size: int) -> NumberStretches:
+    places = range(0, len(numbers), size)
+    return lambda: (np.array(numbers[i : i + size], np.int64) for i in places)
 
 
 def write(prefix: Path, documents: Documents, code: int = 8, size: int = 1_000) -> IndexCounts:

@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,16 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.write.unit_writer import Pack, Packer
+from ingot.converters.megatron.text.documents import ShapedDocuments
+from ingot.converters.megatron.write.unit_writer import Packer
 
 
-def packed(lengths: list[int], size: int, open_packs: int = 32) -> list[Pack]:
+def packed(lengths: list[int], size: int, open_packs: int = 32) -> list[ShapedDocuments]:
     """Packs of texts that are told apart by their first id; the mask is 1 on odd positions."""
     packer, packs = Packer(size, open_packs), []
     for number, length in enumerate(lengths):
         ids = np.arange(number, number + length, dtype=np.uint32)
         packs += packer.add(ids, (np.arange(length) % 2).astype(np.uint8))
     return packs + packer.finish()
+
+
+def parts(values: np.ndarray[Any, Any], pack: ShapedDocuments) -> list[np.ndarray[Any, Any]]:
+    """Ids or masks of the texts of a pack."""
+    assert pack.sizes.tolist() == [len(pack.lengths)]
+    return np.split(values, np.cumsum(pack.lengths)[:-1])
 
 
 @given(
@@ -30,21 +38,20 @@ def test_every_text_is_whole_in_one_pack(lengths: list[int], size: int, open_pac
     packs = packed(lengths, size, open_packs)
     texts = {}
     for pack in packs:
-        assert 0 <= pack.padding == size - int(pack.lengths.sum())
-        assert pack.ids.tolist() == [i for text in pack.texts for i in text.tolist()]
+        assert int(pack.lengths.sum()) == len(pack.tokens) <= size
         assert pack.mask is not None
-        assert len(pack.mask) == len(pack.ids)
-        for text, mask in zip(pack.texts, pack.masks or (), strict=True):
+        assert len(pack.mask) == len(pack.tokens)
+        for text, mask in zip(parts(pack.tokens, pack), parts(pack.mask, pack), strict=True):
             assert mask.tolist() == [i % 2 for i in range(len(text))]
             texts[int(text[0])] = text.tolist()
     assert texts == {n: list(range(n, n + length)) for n, length in enumerate(lengths)}
     again = packed(lengths, size, open_packs)
-    assert [p.ids.tolist() for p in again] == [p.ids.tolist() for p in packs]
-    assert sum(len(p.texts) for p in packs) == len(lengths)
+    assert [p.tokens.tolist() for p in again] == [p.tokens.tolist() for p in packs]
+    assert sum(len(p.lengths) for p in packs) == len(lengths)
 
 
 def test_a_text_goes_where_it_leaves_the_least_room() -> None:
-    found = [[len(text) for text in pack.texts] for pack in packed([6, 8, 2, 4], 10)]
+    found = [pack.lengths.tolist() for pack in packed([6, 8, 2, 4], 10)]
     assert found == [[8, 2], [6, 4]]
 
 
@@ -65,8 +72,8 @@ def test_a_text_as_long_as_a_pack_may_finish_two() -> None:
     packer = Packer(10, open_packs=1)
     assert packer.add(np.ones(4, np.uint32)) == []
     first, second = packer.add(np.ones(10, np.uint32))
-    assert (first.padding, second.padding) == (6, 0)
-    assert second.masks is second.mask is None
+    assert (len(first.tokens), len(second.tokens)) == (4, 10)
+    assert second.mask is None
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,6 @@ def repeats_options(options: Options, question: Column) -> bool:
     return bool(rows) and told > 0.8 * len(rows)
 
 
-def _option_letters(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(LETTERS[: len(row)]) for row in rows)
-
-
 def _are_labelled(texts: Sequence[Sequence[str]]) -> bool:
     firsts = [row[0] for row in texts if row]
     seconds = [row[1] for row in texts if len(row) > 1]
@@ -93,7 +89,7 @@ def _make_options(
     return Options(
         shown=_labelled_value(value, texts),
         bare=value,
-        keys=_option_letters(texts),
+        keys=tuple(tuple(LETTERS[: len(row)]) for row in texts),
         texts=texts,
         paths=frozenset(paths),
     )

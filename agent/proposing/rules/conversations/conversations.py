@@ -40,6 +40,7 @@ from ingot.agent.proposing.rules.context_columns import (
 from ingot.agent.proposing.rules.conversations.dialogue import find_talks
 from ingot.agent.proposing.rules.conversations.first_turns import (
     is_below_talk,
+    is_mostly_inside,
     repeats_talk,
     with_first_turn,
 )
@@ -339,16 +340,11 @@ def _is_in_other_columns(view: View, column: Column, markers: Markers) -> bool:
         return False  # somebody answers inside, and what stands beside it sums that up
     if column.path not in flat[0].used:
         return all(
-            _is_mostly_inside(column, c) for c in parts if c.looks("question") > 0.3 or c.chars
-        ) or any(_is_mostly_inside(column, c) and c.words > 4 for c in parts)
+            is_mostly_inside(column, c) for c in parts if c.looks("question") > 0.3 or c.chars
+        ) or any(is_mostly_inside(column, c) and c.words > 4 for c in parts)
     return markers.ends_open < 0.9 and not any(
-        _is_mostly_inside(column, c) for c in parts if c is not column
+        is_mostly_inside(column, c) for c in parts if c is not column
     )
-
-
-def _is_mostly_inside(outer: Column, inner: Column) -> bool:
-    both = [(a, b) for a, b in zip(outer.texts, inner.texts, strict=True) if a and b]
-    return bool(both) and sum(b.strip() in a for a, b in both) > 0.7 * len(both)
 
 
 def _finish_transcript(

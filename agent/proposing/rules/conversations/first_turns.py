@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ingot.agent.proposing.columns import Column, View, text_of
+from ingot.agent.proposing.columns import Column, View, is_path_inside, text_of
 from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.readings import Talk
 from ingot.agent.proposing.rules.conversations.turn_contents import turns_of
@@ -11,18 +11,18 @@ from ingot.converters.rows import Json
 
 def is_below_talk(column: Column, talk: Talk) -> bool:
     """Whether a column lies inside a talk."""
-    path = column.path
-    return path == talk.path or path.startswith((f"{talk.path}[", f"{talk.path}."))
+    return column.path == talk.path or is_path_inside(column.path, talk.path)
 
 
 def repeats_talk(view: View, column: Column, talk: Talk) -> bool:
     """Whether a column only repeats what the conversation says."""
-    said = [c for c in view.columns if is_below_talk(c, talk)]
-    for other in said:
-        both = [(a, b) for a, b in zip(column.texts, other.texts, strict=True) if a and b]
-        if both and sum(a.strip() in b for a, b in both) > 0.7 * len(both):
-            return True
-    return False
+    return any(is_mostly_inside(c, column) for c in view.columns if is_below_talk(c, talk))
+
+
+def is_mostly_inside(outer: Column, inner: Column) -> bool:
+    """Whether the texts of one column hold most of those of another in the same rows."""
+    both = [(a, b) for a, b in zip(outer.texts, inner.texts, strict=True) if a and b]
+    return bool(both) and sum(b.strip() in a for a, b in both) > 0.7 * len(both)
 
 
 def with_first_turn(view: View, talk: Talk) -> Talk:

@@ -332,7 +332,7 @@ def find_wrapping_marks(texts: Sequence[str]) -> list[str]:
     marks = [
         mark
         for mark, count in starts.most_common(1)
-        if count >= 0.95 * len(texts) and _is_speaker_mark(mark)
+        if count >= 0.95 * len(texts) and speaker_role(re.sub(r"[^\w ]", "", mark)) is not None
     ]
     return marks + [mark for mark, count in ends.most_common(1) if count >= 0.9 * len(texts)]
 
@@ -342,7 +342,3 @@ def texts_begin_with_speaker(texts: Sequence[str]) -> bool:
     starts = [next(filter(None, (rule.match(t) for rule in _MARKERS)), None) for t in texts]
     known = sum(bool(start and speaker_role(start["name"])) for start in starts)
     return known >= 0.8 * len(texts)
-
-
-def _is_speaker_mark(mark: str) -> bool:
-    return speaker_role(re.sub(r"[^\w ]", "", mark)) is not None

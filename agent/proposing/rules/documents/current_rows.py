@@ -64,7 +64,8 @@ def _column_condition(view: View, column: Column) -> dict[str, Json]:
     if told := _truth_condition(column, values):
         return told
     standing = _names_a_standing(column)
-    gone = [v for v in values if spell_name(v) in _no_documents()]
+    known = set(map(spell_name, name_group("rows_of_no_document")))
+    gone = [v for v in values if spell_name(v) in known]
     if standing:
         gone += [v for v in values if verdict_of(v) == "gone" and v not in gone]
     elif column.named("label") < NAMED:
@@ -78,10 +79,6 @@ def _few_values(column: Column) -> list[str]:
     values = sorted(set(column.present))
     few = 2 <= len(values) <= _MOST_VALUES and column.words < 4
     return values if few and 2 * len(values) <= len(column.present) + 2 else []
-
-
-def _no_documents() -> frozenset[str]:
-    return frozenset(map(spell_name, name_group("rows_of_no_document")))
 
 
 def _names_a_standing(column: Column) -> bool:

@@ -24,6 +24,7 @@ from ingot.converters.recsys.criteo.contract import (
     STATS,
     MappedRows,
     PartRange,
+    add_counts,
     locate_arrays,
     vocabulary_path,
 )
@@ -158,20 +159,11 @@ def _count_ids(
         for part in parts:
             for (rows,) in part.blocks("sparse"):
                 for column, first, counts in held:
-                    _add_ids(rows[:, column].astype(np.int64) - first, counts)
+                    ids = rows[:, column].astype(np.int64) - first
+                    add_counts(counts, ids[(ids >= 0) & (ids < len(counts))])
         for column, first, counts in held:
             found[column].add(np.arange(first, first + len(counts)), counts)
     return found
-
-
-def _add_ids(ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-    """Count ids that are a place in `counts`."""
-    own = ids[(ids >= 0) & (ids < len(counts))]
-    if len(counts) <= 4 * len(own):
-        counts += np.bincount(own, minlength=len(counts))
-    else:
-        some, times = np.unique(own, return_counts=True)
-        counts[some] += times
 
 
 def _counted_dense(at: int, parts: Sequence[_Part]) -> DenseFigures:

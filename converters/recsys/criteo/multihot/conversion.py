@@ -3,13 +3,14 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.output.files import output_errors
+from ingot.converters.recsys.criteo.contract import add_counts
 from ingot.converters.recsys.criteo.kjt import KeyedJaggedTensor
 from ingot.converters.recsys.criteo.multihot.id_tables import (
     FEATURE,
@@ -24,9 +25,6 @@ from ingot.converters.recsys.training.environment import import_torch
 if TYPE_CHECKING:
     import torch
 
-_SPARSE: Final = 4
-"""A table of more than this many rows per id that came is not gone through as a whole."""
-
 
 class Frequencies:
     """Counts of all F features: `pre` and `post` are lists of int64 [num_embeddings]."""
@@ -38,8 +36,8 @@ class Frequencies:
 
     def add(self, feature: int, before: NDArray[np.integer], after: NDArray[np.integer]) -> None:
         """Count ids of a feature, which are below its num_embeddings."""
-        _add_counts(self.pre[feature], before)
-        _add_counts(self.post[feature], after)
+        add_counts(self.pre[feature], before)
+        add_counts(self.post[feature], after)
 
     def save(self, folder: Path, distribution: str) -> list[Path]:
         """Write both files as the reference does: a dict of "0", "1", ... to counts, pickled."""
@@ -51,14 +49,6 @@ class Frequencies:
                 np.save(path, np.array(document, dtype=object), allow_pickle=True)
             paths.append(path)
         return paths
-
-
-def _add_counts(counts: NDArray[np.int64], ids: NDArray[np.integer]) -> None:
-    if len(counts) <= _SPARSE * len(ids):
-        counts += np.bincount(ids, minlength=len(counts))
-    else:
-        came, often = np.unique(ids, return_counts=True)
-        counts[came] += often
 
 
 class MultiHot:
@@ -213,11 +203,9 @@ class MultiHot:
         return self._offsets
 
     def _count(self, ids: "torch.Tensor", values: "torch.Tensor", starts: list[int]) -> None:
-        if self._frequencies is None:
-            self._frequencies = Frequencies(self.parameters.num_embeddings)
         before, after = ids.numpy(), values.numpy()
         for place, row in enumerate(before):
-            self._frequencies.add(place, row, after[starts[place] : starts[place + 1]])
+            self.frequencies.add(place, row, after[starts[place] : starts[place + 1]])
 
     @property
     def frequencies(self) -> Frequencies:

@@ -44,11 +44,11 @@ class Parameters:
     def of(
         cls,
         num_embeddings: Sequence[int],
-        multi_hot_size: int | None,
-        multi_hot_min_table_size: int | None,
-        multi_hot_sizes: Sequence[int] | None,
-        multi_hot_distribution_type: str,
-        seeding: str,
+        multi_hot_size: int | None = None,
+        multi_hot_min_table_size: int | None = None,
+        multi_hot_sizes: Sequence[int] | None = None,
+        multi_hot_distribution_type: str = UNIFORM,
+        seeding: str = FEATURE,
     ) -> "Parameters":
         """Parameters as `MultiHot` takes them."""
         rows = check_sizes(num_embeddings, len(num_embeddings))
@@ -62,7 +62,8 @@ class Parameters:
             said = "they say which features get how many ids"
             raise ValueError(f"multi_hot_sizes: {said}: give no other size beside them")
         else:
-            sizes = _sizes_by_feature(rows, multi_hot_sizes)
+            owner = "num_embeddings has "
+            sizes = check_sizes(multi_hot_sizes, len(rows), "multi_hot_sizes", MOST_IDS, owner)
         return cls(
             num_embeddings=tuple(rows),
             sizes=tuple(sizes),
@@ -104,16 +105,6 @@ def _sizes_by_table(rows: list[int], size: int | None, least: int | None) -> lis
     size = check_integer("multi_hot_size", size, 1, MOST_IDS)
     least = check_integer("multi_hot_min_table_size", least, 0)
     return [size if count >= least else 1 for count in rows]
-
-
-def _sizes_by_feature(rows: list[int], sizes: Sequence[int]) -> list[int]:
-    if len(sizes) != len(rows):
-        said = f"{len(sizes)} sizes, and num_embeddings has {len(rows)} features"
-        raise ValueError(f"multi_hot_sizes: {said}: give one for each")
-    return [
-        check_integer(f"multi_hot_sizes[{place}]", size, 1, MOST_IDS)
-        for place, size in enumerate(sizes)
-    ]
 
 
 BLOCK: Final = 1 << 21

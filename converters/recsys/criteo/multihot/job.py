@@ -42,8 +42,6 @@ from ingot.converters.recsys.criteo.contract import (
 )
 from ingot.converters.recsys.criteo.multihot.conversion import Frequencies
 from ingot.converters.recsys.criteo.multihot.id_tables import (
-    FEATURE,
-    UNIFORM,
     Parameters,
     Tables,
     check_room,
@@ -80,23 +78,14 @@ def load_config(path: Path) -> Config:
         for pointer, message in violations("multihot", document)
     ):
         raise ParametersError(str(path), problems)
+    collect = document.pop("collect_multi_hot_freqs_stats", False)
     try:
-        parameters = Parameters.of(
-            document["num_embeddings"],
-            document.get("multi_hot_size"),
-            document.get("multi_hot_min_table_size"),
-            document.get("multi_hot_sizes"),
-            document.get("multi_hot_distribution_type", UNIFORM),
-            document.get("seeding", FEATURE),
-        )
+        return Config(parameters=Parameters.of(**document), collect=collect)
     except ValueError as error:
         name, _, said = str(error).partition(": ")
         pointer = "/" + name.replace("[", "/").removesuffix("]")
         problem = Problem(pointer, "contradiction", "what docs/criteo.md says", said)
         raise ParametersError(str(path), (problem,)) from error
-    return Config(
-        parameters=parameters, collect=document.get("collect_multi_hot_freqs_stats", False)
-    )
 
 
 FORMAT: Final = 1
@@ -172,7 +161,6 @@ def materialize(
     *,
     tables: Path | None = None,
     threads: int = 0,
-    block: int = _VALUES,
     overwrite: bool = False,
     progress: Watch | None = None,
 ) -> CommittedResult:
@@ -193,7 +181,7 @@ def materialize(
             return done
         with output_errors(staged.work):
             workers = threads or usable_cores()
-            run = _Run(selection, config, staged, workers, block, progress)
+            run = _Run(selection, config, staged, workers, progress)
             return run.run(identity, tables or staged.work)
 
 
@@ -206,12 +194,10 @@ class _Run:
         config: Config,
         staged: StagedResult,
         threads: int,
-        block: int,
         progress: Watch | None,
     ) -> None:
         self._selection, self._parameters = selection, config.parameters
-        self._staged, self._watch = staged, progress
-        self._threads, self._block = threads, block
+        self._staged, self._watch, self._threads = staged, progress, threads
         self._frequencies: Frequencies | None = None
         if config.collect:
             self._frequencies = Frequencies(self._parameters.num_embeddings)
@@ -255,7 +241,7 @@ class _Run:
         self, path: Path, array: StoredArray, tables: Tables, pool: ThreadPoolExecutor, number: int
     ) -> None:
         sizes = self._parameters.sizes
-        step = max(1, self._block // sum(sizes))
+        step = max(1, _VALUES // sum(sizes))
         unfinished = self._staged.work / "unfinished.npz"
         order = sorted(range(len(sizes)), key=lambda place: -sizes[place])  # long ones first
         with array.path.open("rb") as file, NpzWriter(unfinished, array.shape[0], sizes) as npz:

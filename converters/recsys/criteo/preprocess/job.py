@@ -4,6 +4,7 @@ import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,6 @@ from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import json_digest
 from ingot.converters.output.commit import StagedResult, stage
 from ingot.converters.output.files import (
-    FileEntry,
     check_unchanged,
     encode_json,
     file_entry,
@@ -27,13 +27,12 @@ from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
 from ingot.converters.recsys.criteo.preprocess.part_reader import (
-    PROBLEMS,
     PartCounts,
     ReadPhase,
     part_entry,
     stats_document,
 )
-from ingot.converters.recsys.criteo.preprocess.raw_lines import parse_block
+from ingot.converters.recsys.criteo.preprocess.raw_lines import PROBLEMS, parse_block
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
 from ingot.converters.recsys.criteo.preprocess.shuffle import (
     PartRows,
@@ -262,6 +261,9 @@ class _Run:
                     with path.open("rb") as part_rejects:
                         shutil.copyfileobj(part_rejects, whole)
         (result / STATS).write_bytes(encode_json(stats, sort_keys=False))
+        paths = [path.relative_to(result) for path in result.glob("*.npy")]
+        with ThreadPoolExecutor(self._settings.workers, "hash") as pool:
+            arrays = list(pool.map(partial(file_entry, result), paths))
         staged = replace(self._staged, notes=tuple(self._notes))
         manifest, _ = self._identity.commit(
             staged,
@@ -276,16 +278,10 @@ class _Run:
                 "seconds": self._clock.seconds(),
                 "peak_rss_bytes": peak_rss(),
             },
-            self._array_entries(),
+            arrays,
         )
         return CommittedResult(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
 
     def _rejects(self) -> list[Path]:
         paths = [self._work.part(part.name) / REJECTS for part in self._inputs.parts]
         return [path for path in paths if path.exists()]
-
-    def _array_entries(self) -> list[FileEntry]:
-        result = self._staged.result
-        arrays = [path.relative_to(result) for path in result.glob("*.npy")]
-        with ThreadPoolExecutor(self._settings.workers, "hash") as pool:
-            return list(pool.map(lambda path: file_entry(result, path), arrays))

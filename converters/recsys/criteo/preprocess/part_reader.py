@@ -16,6 +16,7 @@ from ingot.converters.recsys.criteo.contract import DENSE_NAMES, HEADER, KEYS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, Part, open_part
 from ingot.converters.recsys.criteo.preprocess.raw_lines import (
     LONGEST,
+    PROBLEMS,
     Block,
     count_nonfinite,
     ln3,
@@ -58,20 +59,6 @@ class PartFacts(TypedDict):
     logged: NotRequired[list[int]]
 
 
-class PartEntry(TypedDict):
-    """A part in stats.json."""
-
-    name: str
-    file: str
-    lines: int
-    rows: int
-    rejects: dict[str, int]
-    labels: dict[str, int]
-    nonfinite: int
-    dense_min: int | None
-    shuffled: bool
-
-
 class PartCounts:
     """What was counted of a part; of raw dense values by column."""
 
@@ -108,7 +95,7 @@ class PartCounts:
         }
 
 
-def part_entry(name: str, file: str, facts: PartFacts, *, shuffled: bool) -> PartEntry:
+def part_entry(name: str, file: str, facts: PartFacts, *, shuffled: bool) -> dict[str, object]:
     """A part in stats.json."""
     return {
         "name": name,
@@ -124,18 +111,18 @@ def part_entry(name: str, file: str, facts: PartFacts, *, shuffled: bool) -> Par
 
 
 def stats_document(
-    parts: Sequence[PartEntry],
+    parts: Sequence[dict[str, object]],
     facts: Sequence[PartFacts],
     columns: Sequence[dict[str, int]],
 ) -> dict[str, object]:
     """stats.json."""
     rejects: Counter[str] = Counter()
-    for part in parts:
-        rejects.update(part["rejects"])
+    for one in facts:
+        rejects.update(one["rejects"])
     missing = _add_counts([one["missing"] for one in facts])
     return {
-        "rows": sum(part["rows"] for part in parts),
-        "lines": sum(part["lines"] for part in parts),
+        "rows": sum(one["rows"] for one in facts),
+        "lines": sum(one["lines"] for one in facts),
         "rejects": dict(sorted(rejects.items())),
         "parts": list(parts),
         "dense": [_dense_entry(at, facts, missing[at]) for at in range(DENSE)],
@@ -270,12 +257,6 @@ class PartReader:
             raise ConversionError(where, said, hint)
 
 
-PROBLEMS: Final = {
-    "columns": "not 40 columns (39 without a label)",
-    "label": "no whole number of 32 bits",
-    "dense": "no whole number of 32 bits",
-    "sparse": "no hexadecimal number of 32 bits",
-}
 _LONG_FIRST: Final = tuple(
     sorted(range(len(KEYS)), key=lambda at: at not in (0, 9, 19, 20, 21, 10, 11, 22))
 )
@@ -395,7 +376,7 @@ class ReadPhase:
         path = self._work.column(part.name, column.key, "ids")
         with path.open("wb", buffering=0) as file:
             for start in range(0, len(raw), _ROWS):
-                values = cast("NDArray[np.uint32]", raw[start : start + _ROWS])
+                values = raw[start : start + _ROWS]
                 append_values(cast("Any", file), column.encode(values))
                 self._tell("columns", at, len(values))
         self._work.sync(path)

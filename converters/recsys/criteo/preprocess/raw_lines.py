@@ -69,8 +69,14 @@ def read_ahead(
         yield piece
 
 
-REASONS: Final = ("columns", "label", "dense", "sparse")
+PROBLEMS: Final = {
+    "columns": "not 40 columns (39 without a label)",
+    "label": "no whole number of 32 bits",
+    "dense": "no whole number of 32 bits",
+    "sparse": "no hexadecimal number of 32 bits",
+}
 """Why a line is a reject: the number of its fields, or a field that is no such number."""
+REASONS: Final = tuple(PROBLEMS)
 NO_LABEL: Final = -1
 """The label of a file that has none."""
 

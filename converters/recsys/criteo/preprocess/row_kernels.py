@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import kernel
 
-BAD_COLUMNS: Final = 0
-BAD_LABEL: Final = 1
-BAD_DENSE: Final = 2
-BAD_SPARSE: Final = 3
+BAD_COLUMNS, BAD_LABEL, BAD_DENSE, BAD_SPARSE = range(4)
 
 LINE, ROWS, REJECTS = 0, 1, 2
 """Places in the state of `parse`."""

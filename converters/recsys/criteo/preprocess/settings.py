@@ -1,6 +1,7 @@
 """The settings of a preprocessing run."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 
@@ -14,7 +15,7 @@ Encode = Literal["stream", "columns"]
 Unseen = Literal["new", "1"]
 
 _THREADS: Final = 16
-_VALUES: Final = "Values and ids"
+_of_values = partial(Setting, section="Values and ids")
 SHUFFLE: Final = "Shuffle"
 RUN: Final = "Performance and error handling"
 
@@ -30,17 +31,13 @@ class Settings:
 
     dense: Annotated[
         DenseForm,
-        Setting(
-            "Transform dense values by ln(x + 3), or by ln(x - minimum of the file + 2).",
-            section=_VALUES,
-        ),
+        _of_values("Transform dense values by ln(x + 3), or by ln(x - minimum of the file + 2)."),
     ] = "ln3"
     frequency_threshold: Annotated[
         int,
-        Setting(
+        _of_values(
             "Give id 1 to values that occur less often than this; 0 and 1 keep all.",
             metavar="N",
-            section=_VALUES,
             minimum=0,
             maximum=(1 << 63) - 1,
         ),
@@ -72,16 +69,15 @@ class Settings:
     ] = "stream"
     vocab: Annotated[
         Path | None,
-        Setting(
+        _of_values(
             "Result of an earlier run, whose values keep their ids.",
             metavar="DIR",
-            section=_VALUES,
             parse=existing_folder,
         ),
     ] = None
-    unseen: Annotated[
-        Unseen, Setting("With `vocab`: give other values new ids, or id 1.", section=_VALUES)
-    ] = "new"
+    unseen: Annotated[Unseen, _of_values("With `vocab`: give other values new ids, or id 1.")] = (
+        "new"
+    )
     strict: Annotated[bool, Setting("Stop at the first line that is not a row.", section=RUN)] = (
         False
     )

@@ -1,11 +1,10 @@
 """Write parts from the work folder to the result, in their order or shuffled out of core."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from ingot.converters.recsys.criteo.contract import (
     KEYS,
     KINDS,
     create_array,
+    open_in_place,
     row_bytes,
     write_all,
 )
@@ -127,7 +127,7 @@ class PartRows:
 
     def _final(self, key: str, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Ids by number; those below the first one stay, they are of unseen values."""
-        remap = cast("NDArray[np.uint32]", map_values(self.work.remap(key), np.uint32))
+        remap = map_values(self.work.remap(key), np.uint32)
         own = ids >= FIRST_ID
         final = ids.copy()
         final[own] = remap[ids[own] - FIRST_ID]
@@ -190,11 +190,10 @@ class Shuffle:
         seed: int,
         threads: int,
         bucket: int,
-        block: int | None = None,
     ) -> None:
         self._parts, self._work, self._result = tuple(parts), work, result
         self._threads, self._bucket = threads, bucket
-        self._block = block or -(-bucket // 2)
+        self._block = -(-bucket // 2)
         self._rows = sum(rows for _, rows in parts)
         self._places = inverse_permutation(self._rows, seed)
         self._ends = np.zeros(-(-self._rows // bucket), np.int64)  # records of each bucket so far
@@ -296,8 +295,5 @@ class Shuffle:
 
 
 def _write_at(path: Path, values: NDArray[np.uint32], offset: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-    try:
-        write_all(descriptor, values, offset)
-    finally:
-        os.close(descriptor)
+    with open_in_place(path) as file:
+        write_all(file.fileno(), values, offset)

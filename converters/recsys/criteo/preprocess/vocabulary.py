@@ -238,7 +238,7 @@ class Column:
             problem = "is shorter than the run that was broken off left it"
             raise OutputError(str(path), problem, "start again without `resume`")
         os.truncate(path, 4 * length)
-        logged = cast("NDArray[np.uint32]", map_values(path, np.uint32))
+        logged = map_values(path, np.uint32)
         for start in range(0, length, _ROWS):
             self._map.restore(logged[start : start + _ROWS])
 
@@ -253,7 +253,7 @@ class Column:
         """Count the ids of a part that was read before."""
         ids = map_values(self._work.column(part, self.key, "ids"), np.int32)
         for start in range(0, len(ids), _ROWS):
-            self._map.recount(cast("NDArray[np.int32]", ids[start : start + _ROWS]))
+            self._map.recount(ids[start : start + _ROWS])
 
     def logged(self) -> int:
         """Values in the log, which is on the disk afterwards."""
@@ -273,7 +273,7 @@ class Column:
     def pieces(self) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
         """Values in the order of their numbers, uint32, and how often each was seen, int64."""
         known, count = len(self.prior.values), self._map.count
-        logged = cast("NDArray[np.uint32]", map_values(self._work.log(self.key), np.uint32))
+        logged = map_values(self._work.log(self.key), np.uint32)
         for values, offset in ((self.prior.values, 0), (logged[: count - known], known)):
             for start in range(0, len(values), _ROWS):
                 piece = values[start : start + _ROWS]
@@ -289,33 +289,27 @@ class _Piece:
     ids: NDArray[np.int32]
     counts: NDArray[np.int64]
     total: NDArray[np.int64]
+    next_id: int  # after them
 
 
-class _FinalIds:
-    """Ids by number of a value: those of the first vocabulary stay, new ones follow."""
-
-    def __init__(self, column: Column, settings: Settings) -> None:
-        self._column, self._threshold = column, settings.threshold
-        self._grows = settings.unseen == "new"
-        self.next_id = column.prior.next_id
-
-    def pieces(self) -> Iterator[_Piece]:
-        """All values with their ids, in order."""
-        prior, first = self._column.prior, 0
-        for values, counts in self._column.pieces():
-            part = slice(first, first + len(values))
-            ids = np.full(len(values), RARE_ID, np.int32)
-            total = counts.copy()
-            known = prior.ids[part]
-            ids[: len(known)] = known
-            total[: len(known)] += prior.counts[part]
-            if self._grows:  # a rare value gets an id once it was seen again and often enough
-                new = (ids == RARE_ID) & (counts > 0) & (total >= self._threshold)
-                after = self.next_id + int(np.count_nonzero(new))
-                ids[new] = np.arange(self.next_id, after, dtype=np.int32)
-                self.next_id = after
-            yield _Piece(values=values, ids=ids, counts=counts, total=total)
-            first += len(values)
+def _final_pieces(column: Column, settings: Settings) -> Iterator[_Piece]:
+    """All values with their ids: those of the first vocabulary stay, new ones follow."""
+    prior, first, next_id = column.prior, 0, column.prior.next_id
+    for values, counts in column.pieces():
+        part = slice(first, first + len(values))
+        ids = np.full(len(values), RARE_ID, np.int32)
+        total = counts.copy()
+        known = prior.ids[part]
+        ids[: len(known)] = known
+        total[: len(known)] += prior.counts[part]
+        # A rare value gets an id once it was seen again and often enough.
+        if settings.unseen == "new":
+            new = (ids == RARE_ID) & (counts > 0) & (total >= settings.threshold)
+            after = next_id + int(np.count_nonzero(new))
+            ids[new] = np.arange(next_id, after, dtype=np.int32)
+            next_id = after
+        yield _Piece(values=values, ids=ids, counts=counts, total=total, next_id=next_id)
+        first += len(values)
 
 
 @dataclass(kw_only=True)
@@ -345,7 +339,7 @@ def finish_column(
 ) -> dict[str, int]:
     """Save the vocabulary of a column, and a remap where numbers are not the ids yet."""
     unseen = column.seal()
-    final, sums = _FinalIds(column, settings), _Sums()
+    sums, next_id = _Sums(), column.prior.next_id
     path, remap = vocabulary_path(result, column.key), work.remap(column.key)
     with output_errors(path), ExitStack() as files:
         for file in (path, remap):
@@ -353,14 +347,15 @@ def finish_column(
         ids = files.enter_context(remap.open("wb"))
         writer = pq.ParquetWriter(path, SCHEMA, use_dictionary=False, compression="zstd")
         files.enter_context(writer)
-        for piece in final.pieces():
+        for piece in _final_pieces(column, settings):
+            next_id = piece.next_id
             sums.add(piece)
             piece.ids.tofile(ids)
             writer.write_table(pa.table([piece.values, piece.ids, piece.total], schema=SCHEMA))
         told = {
             "column": column.key,
             "frequency_threshold": settings.threshold,
-            "next_id": final.next_id,
+            "next_id": next_id,
         }
         writer.add_key_value_metadata({METADATA_KEY: json.dumps(told)})
     if sums.remapped:

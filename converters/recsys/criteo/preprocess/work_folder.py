@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,11 +99,12 @@ class WorkFolder:
             sync_tree(place) if place.is_dir() else sync_path(place)
 
 
-def map_values(path: Path, dtype: type[np.generic], offset: int = 0) -> NDArray[np.generic]:
+_Number = TypeVar("_Number", bound=np.generic)
+
+
+def map_values(path: Path, dtype: type[_Number]) -> NDArray[_Number]:
     """The values of a file, mapped into memory; an empty one as an empty array."""
-    if path.stat().st_size <= offset:
-        return np.empty(0, dtype)
-    return np.memmap(path, dtype, "r", offset)
+    return np.memmap(path, dtype, "r") if path.stat().st_size else np.empty(0, dtype)
 
 
 def remove_files(paths: Iterable[Path]) -> None:

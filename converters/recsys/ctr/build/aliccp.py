@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ingot.converters.columnar.batch_checks import is_utf8
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.ctr.build.row_collector import Rows, Tokens
 from ingot.converters.recsys.ctr.build.token_kernels import (
@@ -25,7 +26,7 @@ from ingot.converters.recsys.ctr.build.token_kernels import (
     scan_lines,
 )
 from ingot.converters.recsys.ctr.build.vocabulary import Interner
-from ingot.converters.recsys.ctr.table.table_cells import Reject, is_utf8, round_to_finite
+from ingot.converters.recsys.ctr.table.table_cells import Reject, round_to_finite
 
 BLOCK: Final = 8 << 20
 _LONGEST: Final = 1 << 30
@@ -126,7 +127,9 @@ class _Block:
             clicks=labels[0][good],
             purchases=labels[1][good],
             entities=entities.add(self._block, starts, lengths),
-            samples=None if samples is None else self._samples(samples, good),
+            samples=None
+            if samples is None
+            else hash_spans(self._block, *self._column(samples, good)),
             tokens=tokens,
             counts=counts,
             rejects=self._rejects(),
@@ -148,7 +151,8 @@ class _Block:
         count = len(self.starts)
         short = self._cuts[:, -1] < 0
         for line in np.flatnonzero(short).tolist():
-            self._problems[line] = ("columns", self._whole(line))
+            text = self._block[self.starts[line] : self._ends[line]]
+            self._problems[line] = ("columns", text[:_SHOWN].tobytes())
         found = [np.zeros(count, np.uint8), np.zeros(count, np.uint8)]
         whole = np.flatnonzero(~short)
         for place, column in enumerate(self._layout.labels):
@@ -171,9 +175,6 @@ class _Block:
             if not is_utf8(entity):
                 self._problems.setdefault(line, ("entity_id", entity))
 
-    def _whole(self, line: int) -> bytes:
-        return self._block[self.starts[line] : self._ends[line]][:_SHOWN].tobytes()
-
     def _rejects(self) -> tuple[Reject, ...]:
         return tuple(
             Reject(
@@ -184,11 +185,6 @@ class _Block:
             )
             for line, (reason, found) in sorted(self._problems.items())
         )
-
-    def _samples(self, column: int, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
-        starts, lengths = self._column(column, lines)
-        hashes: NDArray[np.uint64] = hash_spans(self._block, starts, lengths)
-        return hashes
 
     def _tokens(
         self, lines: NDArray[np.int64], fields: Fields, interner: Interner

@@ -106,15 +106,12 @@ class SplitWriter(FinishedBlock):
 
     def _write_table(self, table: pa.Table, group: int) -> None:
         with output_errors(self._folder):
-            self._file_of(group).write_table(table, row_group_size=GROUP_ROWS)
-
-    def _file_of(self, group: int) -> pq.ParquetWriter:
-        if self._writer is None or group % GROUPS_PER_FILE == 0:
-            if self._writer is not None:
-                self._writer.close()
-            path = self._folder / f"part-{group // GROUPS_PER_FILE:05d}.parquet"
-            self._writer = pq.ParquetWriter(path, self._schema, compression="snappy")
-        return self._writer
+            if self._writer is None or group % GROUPS_PER_FILE == 0:
+                if self._writer is not None:
+                    self._writer.close()
+                path = self._folder / f"part-{group // GROUPS_PER_FILE:05d}.parquet"
+                self._writer = pq.ParquetWriter(path, self._schema, compression="snappy")
+            self._writer.write_table(table, row_group_size=GROUP_ROWS)
 
 
 FEATUREMAP: Final = "featuremap.yaml"

@@ -125,9 +125,10 @@ class Spool:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _rows(self, batch: pa.RecordBatch) -> Rows:
-        row_ids, clicks, purchases, entities = (
-            batch.column(at).to_numpy(zero_copy_only=False) for at in range(4)
-        )
+        names = ("rows", "clicks", "purchases", "entities")
+        columns = {
+            name: batch.column(at).to_numpy(zero_copy_only=False) for at, name in enumerate(names)
+        }
         tokens = tuple(
             Tokens(
                 offsets=batch.column(at).offsets.to_numpy(),
@@ -136,14 +137,7 @@ class Spool:
             )
             for at in range(4, 4 + 2 * self._fields, 2)
         )
-        return Rows(
-            rows=row_ids,
-            clicks=clicks,
-            purchases=purchases,
-            entities=entities,
-            samples=None,
-            tokens=tokens,
-        )
+        return Rows(**columns, samples=None, tokens=tokens)
 
 
 PART: Final = 1 << 22  # hashes that are sorted at a time: 32 MiB
@@ -265,10 +259,9 @@ class Collector:
         self._funnel = featuremap.funnel
         self._is_table = featuremap.table is not None
         self._rejects = result / REJECTS
-        self._own = [at for at, (src, _) in enumerate(featuremap.sources) if src == 0]
-        self._shared = [at for at, (src, _) in enumerate(featuremap.sources) if src == 1]
-        self.spools = [Spool(work / f"{split}.arrow", len(self._own)) for split in SPLITS]
-        self.common = Spool(work / "common.arrow", len(self._shared))
+        sources = [src for src, _ in featuremap.sources]
+        self.spools = [Spool(work / f"{split}.arrow", sources.count(0)) for split in SPLITS]
+        self.common = Spool(work / "common.arrow", sources.count(1))
         self.token_counts = np.zeros(0, np.int64)
 
     def add_common(self, rows: Rows) -> None:

@@ -4,7 +4,7 @@ Tokens come as positions in the sorted list of all tokens of their field, so tha
 positions is comparing texts. Sort keys are pairs of 32 bits in one unsigned number.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,14 +94,6 @@ def _distinct_pairs(
             out[kept] = out[at]
             kept += 1
     return kept
-
-
-@kernel
-def _pair_value(pair: np.uint64, scratch: NDArray[np.uint32]) -> Any:  # noqa: ANN401 - a float32
-    """The value of a (token, value) pair; -0.0 has become 0.0."""
-    ascending = np.uint32(pair & _LOW) ^ _ALL
-    scratch[0] = ascending ^ _SIGN if ascending & _SIGN else ascending ^ _ALL
-    return scratch.view(np.float32)[0]
 
 
 @kernel
@@ -205,9 +197,10 @@ def _choose_tokens(
     pairs, distinct = scratch.pairs, scratch.distinct
     _descending_keys(values, scratch.keys)
     count = _distinct_pairs(tokens, scratch.keys, pairs)
-    bits = np.empty(1, np.uint32)
-    for at in range(count):
-        distinct[at] = _pair_value(pairs[at], bits)
+    bits = distinct.view(np.uint32)
+    for at in range(count):  # -0.0 becomes 0.0
+        ascending = np.uint32(pairs[at] & _LOW) ^ _ALL
+        bits[at] = ascending ^ _SIGN if ascending & _SIGN else ascending ^ _ALL
     _keep_signs(tokens, values, pairs[:count], distinct)
     mixed = choice.strategy == AUTO_MIX
     if choice.strategy == AUTO:

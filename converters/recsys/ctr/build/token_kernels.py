@@ -15,7 +15,6 @@ _PRIME = np.uint64(0x100000001B3)
 _BASIS = np.uint64(0xCBF29CE484222325)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
-_BYTE = np.uint64(8)
 
 
 @kernel

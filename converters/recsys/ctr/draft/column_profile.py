@@ -289,8 +289,8 @@ class Profile:
             texts = read.cell_texts(column, where)
             for text in MISSING:
                 self.missing_texts[text] += int(read.is_among(texts, (text.encode(),)).sum())
-            zeros = int(read.is_among(texts, _spelled_texts(read.FALSE)).sum())
-            ones = int(read.is_among(texts, _spelled_texts(read.TRUE)).sum())
+            zeros = int(read.is_among(texts, read.FALSE).sum())
+            ones = int(read.is_among(texts, read.TRUE).sum())
             before = self.labels
             rest = len(texts) - zeros - ones
             self.labels = (before[0] + zeros, before[1] + ones, before[2] + rest)
@@ -309,12 +309,8 @@ class Profile:
             valued=shape.value_separator is not None,
             token_separator=(shape.separator or ",").encode(),
             value_separator=(shape.value_separator or ":").encode(),
-            missing=_spelled_texts(("", *MISSING)),
+            missing=tuple(text.encode() for text in ("", *MISSING)),
         )
-
-
-def _spelled_texts(texts: Sequence[str]) -> tuple[bytes, ...]:
-    return tuple(text.encode() for text in texts)
 
 
 @dataclass(frozen=True, kw_only=True)

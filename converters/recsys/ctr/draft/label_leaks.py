@@ -1,7 +1,6 @@
 """Columns that give a label away: as the values show, they are known only after it."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -38,35 +37,24 @@ def find_leaks(
         for name, column in columns.items():
             column.add(batch[name], beside[-1], f"{path}: column {name}")
     every = np.concatenate(beside, axis=1) if beside else np.empty((len(labels), 0), np.int8)
-    return dict(_leaks(columns, labels, every))
-
-
-def _leaks(
-    columns: Mapping[str, "_Column"], labels: Sequence[str], every: NDArray[np.int8]
-) -> Iterator[tuple[str, str]]:
+    found = {}
     for name, column in columns.items():
-        found = (column.reason(place, one, every[place]) for place, one in enumerate(labels))
-        reason = next((one for one in found if one), None)
-        if reason is not None:
-            yield name, reason
+        reasons = (column.reason(place, one, every[place]) for place, one in enumerate(labels))
+        if (reason := next(filter(None, reasons), None)) is not None:
+            found[name] = reason
+    return found
 
 
-@dataclass
 class _Column:
     """What the cells of a column are beside every label."""
 
-    profile: Profile
-    labels: int
-    filled: NDArray[np.int64] = field(init=False)  # int64[labels, 2]: cells with a token
-    active: NDArray[np.int64] = field(init=False)  # int64[labels, 2]: those other than 0
-    low: NDArray[np.float64] = field(init=False)  # float64[labels, 2]: the least number
-    high: NDArray[np.float64] = field(init=False)
-    coded: list[pa.DictionaryArray] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        shape = (self.labels, 2)
-        self.filled, self.active = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        self.low, self.high = np.full(shape, np.inf), np.full(shape, -np.inf)
+    def __init__(self, profile: Profile, labels: int) -> None:
+        shape = (labels, 2)
+        self.profile = profile
+        self.filled = np.zeros(shape, np.int64)  # cells with a token
+        self.active = np.zeros(shape, np.int64)  # those other than 0
+        self.low, self.high = np.full(shape, np.inf), np.full(shape, -np.inf)  # of the numbers
+        self.coded: list[pa.DictionaryArray] = []
 
     def add(self, cells: pa.Array, labels: NDArray[np.int8], where: str) -> None:
         """Compare a stretch of the column with its labels, int8[labels, rows]."""
@@ -74,7 +62,7 @@ class _Column:
         active, numbers = filled, None
         if not self.profile.shape.nested:
             texts = read.cell_texts(cells, where)
-            active = filled & ~read.is_among(texts, tuple(one.encode() for one in read.FALSE))
+            active = filled & ~read.is_among(texts, read.FALSE)
             if self.profile.tokens.distinct <= _MOST_VALUES * self.profile.rows:
                 self.coded.append(texts.dictionary_encode(null_encoding="encode"))
             if self.profile.shape.number and (numbers := _numbers(texts)) is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -55,13 +55,10 @@ from ingot.converters.recsys.training.loader import (
     WorkerOptions,
 )
 
-if TYPE_CHECKING:
+try:
     from torch.utils.data import IterableDataset
-else:
-    try:
-        from torch.utils.data import IterableDataset
-    except ImportError:  # every module loads with the core alone; the class says what is missing
-        IterableDataset = None
+except ImportError:  # every module loads with the core alone; the class says what is missing
+    IterableDataset = None  # type: ignore[assignment, misc]
 
 _ROWS: Final = 1024  # that are Python objects at a time
 _Rows: Any = object if IterableDataset is None else IterableDataset

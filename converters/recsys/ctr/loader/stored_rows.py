@@ -37,17 +37,11 @@ class ParquetRows:
     """The rows of a split from its Parquet files."""
 
     def __init__(
-        self,
-        split: Split,
-        features: Sequence[StoredFeature],
-        *,
-        threads: bool = False,
-        piece: int = PIECE,
+        self, split: Split, features: Sequence[StoredFeature], *, threads: bool = False
     ) -> None:
         self._split = split
         self._features = features
         self._threads = threads
-        self._piece = piece
         self._layout = rows_schema(features)
         self._metadata: dict[int, Any] = {}
         self._group = -1
@@ -83,7 +77,7 @@ class ParquetRows:
             raise _unreadable_error(path, error) from error
         self._metadata[group.file] = file.metadata
         self._coming = file.iter_batches(
-            batch_size=self._piece,
+            batch_size=PIECE,
             row_groups=[group.number],
             columns=columns_of(self._features),
             use_threads=self._threads,

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ingot.converters.columnar.batch_checks import text_mask
 from ingot.converters.errors import SourceError
 from ingot.converters.sources.formats.arrow import storage_array, time_text_array, value_converter
 
@@ -55,8 +56,8 @@ class RawBlock:
     rejects: tuple[Reject, ...] = ()
 
 
-FALSE: Final = ("0", "0.0", "false", "False", "FALSE")
-TRUE: Final = ("1", "1.0", "true", "True", "TRUE")
+FALSE: Final = (b"0", b"0.0", b"false", b"False", b"FALSE")
+TRUE: Final = (b"1", b"1.0", b"true", b"True", b"TRUE")
 _LISTS: Final = (
     pa.types.is_list,
     pa.types.is_large_list,
@@ -160,7 +161,7 @@ def read_labels(column: pa.Array, where: str) -> NDArray[np.int8]:
     cells = cell_texts(column, where)
     out = np.full(len(cells), -1, dtype=np.int8)
     for label, spellings in enumerate((FALSE, TRUE)):
-        out[is_among(cells, tuple(one.encode() for one in spellings))] = label
+        out[is_among(cells, spellings)] = label
     return out
 
 
@@ -168,24 +169,6 @@ def is_among(cells: pa.LargeBinaryArray, wanted: tuple[bytes, ...]) -> NDArray[n
     """bool[n]: whether a cell is one of the texts; null is none."""
     found = pc.is_in(cells, value_set=pa.array(wanted, pa.large_binary()))
     return cast("NDArray[np.bool_]", found.to_numpy(zero_copy_only=False))
-
-
-def is_text(cells: pa.LargeBinaryArray) -> NDArray[np.bool_]:
-    """bool[n]: whether the bytes are UTF-8; null is."""
-    try:
-        cells.cast(pa.large_string())
-    except pa.ArrowInvalid:
-        return np.array([is_utf8(cell) for cell in cells.to_pylist()], dtype=bool)
-    return np.ones(len(cells), dtype=bool)
-
-
-def is_utf8(cell: bytes | None) -> bool:
-    """Whether bytes are UTF-8; None is."""
-    try:
-        (cell or b"").decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +204,7 @@ def read_tokens(column: pa.Array, how: CellFormat, where: str) -> RawTokens:
         found = _text_tokens(cell_texts(column, where), how)
     if how.valued and found.numbers is None:
         found = _split_values(found, how, not (is_list or how.many), dropped)
-    good = is_text(found.ids)
+    good = text_mask(found.ids)
     dropped["not_utf8"] += int((~good).sum())
     return _finish_tokens(found.where(good), len(column), dropped)
 

@@ -6,9 +6,8 @@ lines from good ones. Both have one meaning, so where a block ends does not matt
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +34,6 @@ _STAND_IN = b"\x1f"  # for a delimiter of several bytes, which Arrow does not kn
 _END = b"\x02 end of a block \x02"
 _BLANK_LINE = re.compile(rb"(?:\A|\n)[\t \x0b\x0c\x1c-\x1f]+\r?(?:\n|\Z)")
 _OTHER_TABLE = re.compile(r"another shape than the main files: (?:csv|parquet|arrow)\b")
-_PLACE = re.compile(r"c\d+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,38 +156,15 @@ def _columnar_batches(table: TableFile, wanted: Sequence[str]) -> Iterator[pa.Re
 
 def _read_delimited(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
     facts, where = table.file.facts, str(table.file.place)
-    dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
-    quick = _ArrowCsvReader(table.columns, dialect, wanted)
-    careful = partial(_read_carefully, table, dialect, wanted)
+    reader = _CsvReader(table, Dialect(delimiter=facts.delimiter, quote=facts.quote), wanted)
     first = -1 if table.header else 0  # the header is the record before row 0
     with table.file.place.open() as raw:
         stream = open_decompressed(raw, where)
         parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline)
-        for piece in _read_blocks(_line_blocks(parts, where), first, quick, careful):
+        for piece in reader.read(_line_blocks(parts, where), first):
             begun, first = first, first + piece.read
             if first >= 0:
                 yield piece.part(0, first) if begun < 0 else piece
-
-
-def _read_blocks(
-    blocks: Iterator[bytes],
-    first: int,
-    quick: "_ArrowCsvReader",
-    careful: Callable[[bytes, int, bool], Piece | None],
-) -> Iterator[Piece]:
-    """Blocks of lines to rows; one that ends inside of a quoted cell is read with the next."""
-    held = b""
-    for block in blocks:
-        held += block
-        enough = len(held) > _OPEN
-        if quick.is_open(held) and not enough:
-            continue
-        piece = quick(held, first) or careful(held, first, enough)
-        if piece is not None:
-            yield piece
-            first, held = first + piece.read, b""
-    if held and (piece := quick(held, first) or careful(held, first, True)):
-        yield piece
 
 
 def _line_blocks(parts: Iterator[bytes], where: str) -> Iterator[bytes]:
@@ -207,10 +182,11 @@ def _line_blocks(parts: Iterator[bytes], where: str) -> Iterator[bytes]:
         yield held
 
 
-class _ArrowCsvReader:
-    """Blocks of a CSV by Arrow; None where a block is to be read with more care."""
+class _CsvReader:
+    """Blocks of lines of a CSV to rows: by Arrow, or where that may be wrong with more care."""
 
-    def __init__(self, names: Sequence[str], dialect: Dialect, wanted: Sequence[str]) -> None:
+    def __init__(self, table: TableFile, dialect: Dialect, wanted: Sequence[str]) -> None:
+        self._table, self._dialect, self._wanted = table, dialect, list(wanted)
         self._mark = dialect.delimiter.encode()
         self._quote = dialect.quote.encode()
         self._long = len(self._mark) > 1
@@ -219,24 +195,36 @@ class _ArrowCsvReader:
             quote_char=dialect.quote or False,
             newlines_in_values=bool(dialect.quote),
         )
-        self._names = [f"{place}" for place in range(len(names))]  # names may stand twice
-        places = [str(list(names).index(name)) for name in wanted]
+        self._names = [f"{place}" for place in range(len(table.columns))]  # names may stand twice
+        places = [str(table.columns.index(name)) for name in wanted]
         self._convert = pa.csv.ConvertOptions(
             column_types=dict.fromkeys(places, pa.large_binary()), include_columns=places
         )
-        self._wanted = list(wanted)
 
-    def __call__(self, block: bytes, first: int) -> Piece | None:
-        """The rows of a block, the first of which has that number."""
+    def read(self, blocks: Iterator[bytes], first: int) -> Iterator[Piece]:
+        """The rows of blocks; one that ends inside of a quoted cell is read with the next."""
+        held = b""
+        for block in blocks:
+            held += block
+            enough = len(held) > _OPEN
+            if self._quote and held.count(self._quote) % 2 and not enough:
+                continue
+            piece = self._quickly(held, first) or self._carefully(held, first, last=enough)
+            if piece is not None:
+                yield piece
+                first, held = first + piece.read, b""
+        if held and (
+            piece := self._quickly(held, first) or self._carefully(held, first, last=True)
+        ):
+            yield piece
+
+    def _quickly(self, block: bytes, first: int) -> Piece | None:
+        """The rows of a block by Arrow, the first of which has that number."""
         columns = self._columns(block) if self._is_plain(block) else None
         if columns is None:
             return None
         rows = np.arange(first, first + len(columns), dtype=np.int64)
         return Piece(rows=rows, columns=columns, read=len(columns))
-
-    def is_open(self, block: bytes) -> bool:
-        """Whether a block seems to end inside of a quoted cell."""
-        return bool(self._quote) and block.count(self._quote) % 2 == 1
 
     def _columns(self, block: bytes) -> pa.RecordBatch | None:
         if not self._has_quotes(block):
@@ -275,34 +263,31 @@ class _ArrowCsvReader:
     def _has_quotes(self, block: bytes) -> bool:
         return bool(self._quote) and self._quote in block
 
+    def _carefully(self, block: bytes, first: int, *, last: bool) -> Piece | None:
+        """The rows of a block by the readers' own rules, which tell broken lines from good ones.
 
-def _read_carefully(
-    table: TableFile, dialect: Dialect, wanted: Sequence[str], block: bytes, first: int, last: bool
-) -> Piece | None:
-    """The rows of a block by the readers' own rules, which tell broken lines from good ones.
-
-    None where it ends in a cell that may go on, unless it is `last`.
-    """
-    reader = TableReader(table.columns, dialect, len(table.columns))
-    found = reader.rows(block.decode("utf-8", "surrogateescape").removesuffix("\n"))
-    rest = reader.finish()
-    if rest and not last:
-        return None
-    good, rejects = [], []
-    for place, row in enumerate(found + rest):
-        if type(row) is BrokenRow:
-            said = f"{row.detail}: {row.found}"[:EXCERPT_CHARACTERS]
-            name, number = table.file.name, first + place
-            rejects.append(Reject(file=name, row=number, reason="columns", found=said))
-        else:
-            good.append((place, row))
-    columns = []
-    for name in wanted:
-        cells = [row[name].encode("utf-8", "surrogateescape") for _, row in good]
-        columns.append(pa.array(cells, pa.large_binary()))
-    return Piece(
-        rows=np.array([place for place, _ in good], dtype=np.int64) + first,
-        columns=pa.RecordBatch.from_arrays(columns, names=list(wanted)),
-        read=len(found) + len(rest),
-        rejects=tuple(rejects),
-    )
+        None where it ends in a cell that may go on, unless it is `last`.
+        """
+        reader = TableReader(self._table.columns, self._dialect, len(self._table.columns))
+        found = reader.rows(block.decode("utf-8", "surrogateescape").removesuffix("\n"))
+        rest = reader.finish()
+        if rest and not last:
+            return None
+        good, rejects = [], []
+        for place, row in enumerate(found + rest):
+            if type(row) is BrokenRow:
+                said = f"{row.detail}: {row.found}"[:EXCERPT_CHARACTERS]
+                name, number = self._table.file.name, first + place
+                rejects.append(Reject(file=name, row=number, reason="columns", found=said))
+            else:
+                good.append((place, row))
+        columns = []
+        for name in self._wanted:
+            cells = [row[name].encode("utf-8", "surrogateescape") for _, row in good]
+            columns.append(pa.array(cells, pa.large_binary()))
+        return Piece(
+            rows=np.array([place for place, _ in good], dtype=np.int64) + first,
+            columns=pa.RecordBatch.from_arrays(columns, names=self._wanted),
+            read=len(found) + len(rest),
+            rejects=tuple(rejects),
+        )

@@ -16,8 +16,9 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
+from ingot.converters.columnar.batch_checks import text_mask
 from ingot.converters.errors import FeaturemapError, Problem
-from ingot.converters.recsys.ctr.featuremap import FeatureMap
+from ingot.converters.recsys.ctr.featuremap import FeatureMap, Table
 from ingot.converters.recsys.ctr.table import table_cells as cells
 from ingot.converters.recsys.ctr.table.table_cells import RawBlock, RawTokens, Reject
 from ingot.converters.recsys.ctr.table.table_files import (
@@ -37,24 +38,20 @@ _BATCH_BYTES = 64 << 20  # of tokens: a block of long lists has fewer rows
 class _Plan:
     """What a featuremap wants of a table."""
 
-    entity: str
-    click: str
-    conversion: str | None
-    sample: str | None
+    table: Table
     missing: tuple[bytes, ...]
     fields: tuple[tuple[str, cells.CellFormat], ...]
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Every column that is read, once."""
-        others = [self.conversion, self.sample, *(column for column, _ in self.fields)]
-        named = [self.entity, self.click, *(one for one in others if one is not None)]
-        return tuple(dict.fromkeys(named))
+        table = self.table
+        named = [table.entity_id, table.y_ctr, table.y_cvr, table.sample_id]
+        named += [column for column, _ in self.fields]
+        return tuple(dict.fromkeys(one for one in named if one is not None))
 
 
-def read_table(
-    path: str, featuremap: FeatureMap, *, batch_rows: int = BATCH_ROWS
-) -> Iterator[RawBlock]:
+def read_table(path: str, featuremap: FeatureMap) -> Iterator[RawBlock]:
     """The rows of a plain table, in order; how they are batched changes nothing else."""
     plan = _make_plan(path, featuremap)
     source = open_table(path)
@@ -63,7 +60,7 @@ def read_table(
         where = path if len(files) == 1 else f"{path}: {table.file.name}"
         if problems := tuple(_unknown_columns(featuremap, table.columns)):
             raise FeaturemapError(where, problems)
-    return _raw_blocks(files, plan, batch_rows)
+    return _raw_blocks(files, plan)
 
 
 def _make_plan(path: str, featuremap: FeatureMap) -> _Plan:
@@ -72,22 +69,15 @@ def _make_plan(path: str, featuremap: FeatureMap) -> _Plan:
         expected = "entity_id, y_ctr and y_cvr, the columns of a plain table"
         raise FeaturemapError(path, (Problem("/table", "missing", expected, "nothing"),))
     missing = tuple(text.encode() for text in table.missing)
-    return _Plan(
-        entity=table.entity_id,
-        click=table.y_ctr,
-        conversion=table.y_cvr,
-        sample=table.sample_id,
-        missing=missing,
-        fields=tuple(_field_format(featuremap, source, missing) for source in featuremap.sources),
-    )
+    sources = featuremap.sources
+    fields = tuple(_field_format(featuremap, table, one, missing) for one in sources)
+    return _Plan(table=table, missing=missing, fields=fields)
 
 
 def _field_format(
-    featuremap: FeatureMap, source: tuple[int, str], missing: tuple[bytes, ...]
+    featuremap: FeatureMap, table: Table, source: tuple[int, str], missing: tuple[bytes, ...]
 ) -> tuple[str, cells.CellFormat]:
     """The column of a source, read as the features want it that share it."""
-    table = featuremap.table
-    assert table is not None
     sharing = [one for one in featuremap.features if one.source == source]
     reading = cells.CellFormat(
         many=any(one.is_multi_hot for one in sharing),
@@ -113,10 +103,10 @@ def _unknown_columns(featuremap: FeatureMap, columns: Sequence[str]) -> Iterator
             yield Problem(pointer, "unknown_column", expected, name, *nearest)
 
 
-def _raw_blocks(files: Sequence[TableFile], plan: _Plan, batch_rows: int) -> Iterator[RawBlock]:
+def _raw_blocks(files: Sequence[TableFile], plan: _Plan) -> Iterator[RawBlock]:
     held, rows, size = list[RawBlock](), 0, 0
-    for piece, block in _small_blocks(files, plan, batch_rows):
-        if held and (rows + piece.read > batch_rows or size > _BATCH_BYTES):
+    for piece, block in _small_blocks(files, plan):
+        if held and (rows + piece.read > BATCH_ROWS or size > _BATCH_BYTES):
             yield _join_blocks(held)
             held, rows, size = [], 0, 0
         held.append(block)
@@ -126,16 +116,14 @@ def _raw_blocks(files: Sequence[TableFile], plan: _Plan, batch_rows: int) -> Ite
         yield _join_blocks(held)
 
 
-def _small_blocks(
-    files: Sequence[TableFile], plan: _Plan, batch_rows: int
-) -> Iterator[tuple[Piece, RawBlock]]:
-    """The rows as the files give them, at most `batch_rows` at a time."""
+def _small_blocks(files: Sequence[TableFile], plan: _Plan) -> Iterator[tuple[Piece, RawBlock]]:
+    """The rows as the files give them, at most `BATCH_ROWS` at a time."""
     first = 0  # the row before this file's
     for table in files:
         done = 0
         for piece in read_pieces(table, plan.columns):
-            for start in range(done, done + piece.read, batch_rows):
-                part = piece.part(start, min(start + batch_rows, done + piece.read))
+            for start in range(done, done + piece.read, BATCH_ROWS):
+                part = piece.part(start, min(start + BATCH_ROWS, done + piece.read))
                 yield part, _raw_block(part, table, plan, first)
             done += piece.read
         first += done
@@ -168,7 +156,7 @@ def _raw_block(piece: Piece, table: TableFile, plan: _Plan, first: int) -> RawBl
         clicks=held.clicks[kept].astype(np.uint8),
         purchases=held.purchases[kept].astype(np.uint8),
         entities=held.entities.filter(pa.array(kept)),
-        samples=_sample_hashes(columns, plan.sample, rows, where),
+        samples=_sample_hashes(columns, plan.table.sample_id, rows, where),
         tokens=tuple(read),
         malformed=_sum_counts([one.malformed for one in read]),
         not_finite=sum(one.not_finite for one in read),
@@ -177,13 +165,13 @@ def _raw_block(piece: Piece, table: TableFile, plan: _Plan, first: int) -> RawBl
 
 
 def _read_required(columns: pa.RecordBatch, plan: _Plan, where: str) -> _Labels:
-    clicks = cells.read_labels(columns[plan.click], f"{where}: column {plan.click}")
+    table = plan.table
+    clicks = cells.read_labels(columns[table.y_ctr], f"{where}: column {table.y_ctr}")
     purchases = np.zeros_like(clicks)
-    if plan.conversion is not None:
-        place = f"{where}: column {plan.conversion}"
-        purchases = cells.read_labels(columns[plan.conversion], place)
-    entities = cells.cell_texts(columns[plan.entity], f"{where}: column {plan.entity}")
-    known = entities.is_valid().to_numpy(zero_copy_only=False) & cells.is_text(entities)
+    if table.y_cvr is not None:
+        purchases = cells.read_labels(columns[table.y_cvr], f"{where}: column {table.y_cvr}")
+    entities = cells.cell_texts(columns[table.entity_id], f"{where}: column {table.entity_id}")
+    known = entities.is_valid().to_numpy(zero_copy_only=False) & text_mask(entities)
     known &= ~cells.is_among(entities, (b"", *plan.missing))
     kept = (clicks >= 0) & (purchases >= 0) & known
     return _Labels(clicks=clicks, purchases=purchases, entities=entities, kept=kept)
@@ -193,11 +181,11 @@ def _find_rejects(piece: Piece, plan: _Plan, held: _Labels, file: str) -> Iterat
     """The rows whose required cells are wrong; of several the first counts."""
     for place in np.flatnonzero(~held.kept).tolist():
         if held.clicks[place] < 0:
-            reason, column = "label", plan.click
+            reason, column = "label", plan.table.y_ctr
         elif held.purchases[place] < 0:
-            reason, column = "label", plan.conversion or ""
+            reason, column = "label", plan.table.y_cvr or ""
         else:
-            reason, column = "entity_id", plan.entity
+            reason, column = "entity_id", plan.table.entity_id
         cell = cells.cell_texts(piece.columns[column].slice(place, 1), column)[0].as_py()
         said = "null" if cell is None else repr(row_excerpt(cell))
         shown = f"{column}: {said}"[:EXCERPT_CHARACTERS]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ingot.converters.json_yaml import shorten_text
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Rule:
     """One rule."""
 
@@ -28,58 +28,44 @@ class Rule:
 
 
 RULES: Final = (
-    Rule(number="R0.1", wants="train/ and valid/ are there, each with a Parquet file"),
-    Rule(number="R0.2", wants="every file can be read to its end"),
-    Rule(number="R0.3", wants="only the declared columns exist, each once"),
-    Rule(number="R1.1", wants="the six columns of labels and ids are there"),
-    Rule(number="R1.2", wants="y_ctr, y_cvr, y_ctcvr, click_mask are float32 scalars"),
-    Rule(number="R1.3", wants="row_id is an int64 scalar, entity_id a string"),
-    Rule(number="R1.4", wants="labels and click_mask are 0 or 1"),
-    Rule(number="R1.5", wants="y_ctcvr is y_ctr * y_cvr"),
-    Rule(number="R1.6", wants="click_mask is y_ctr (clicked), or 1 (exposed)", decided=True),
+    Rule("R0.1", "train/ and valid/ are there, each with a Parquet file"),
+    Rule("R0.2", "every file can be read to its end"),
+    Rule("R0.3", "only the declared columns exist, each once"),
+    Rule("R1.1", "the six columns of labels and ids are there"),
+    Rule("R1.2", "y_ctr, y_cvr, y_ctcvr, click_mask are float32 scalars"),
+    Rule("R1.3", "row_id is an int64 scalar, entity_id a string"),
+    Rule("R1.4", "labels and click_mask are 0 or 1"),
+    Rule("R1.5", "y_ctcvr is y_ctr * y_cvr"),
+    Rule("R1.6", "click_mask is y_ctr (clicked), or 1 (exposed)", decided=True),
+    Rule("R1.7", "with funnel drop or coerce, no row has y_cvr 1 and y_ctr 0", decided=True),
+    Rule("R1.8", "every row_id is unique over all splits"),
+    Rule("R1.9", "row_id is not negative and rises in a split", decided=True),
+    Rule("R1.10", "no entity in both splits", decided=True),
+    Rule("R1.11", "the hash of entity_id decides the split: train or valid", decided=True),
+    Rule("R2.1", "every feature has its _idx column"),
+    Rule("R2.2", "a feature with use_value has its _val column"),
+    Rule("R2.3", "a feature without use_value has no _val column"),
+    Rule("R2.4", "scalars for single-value features, lists for those with max_len"),
+    Rule("R2.5", "_idx holds int64, _val float32"),
+    Rule("R2.6", "lists are at most max_len long"),
+    Rule("R2.7", "the lists of _idx and _val of a row are equally long"),
+    Rule("R3.1", "no list is empty; a missing token is written as [1]"),
+    Rule("R3.2", "the missing id 1 stands alone in its list"),
+    Rule("R3.3", "the value beside the missing id is 1.0"),
+    Rule("R3.4", "the padding id 0 is in no file"),
+    Rule("R3.5", "ids are not negative and below the feature's number of ids"),
+    Rule("R3.6", "id 2 appears only for a token out of the vocabulary, or for hash 0"),
+    Rule("R3.7", "values are finite", decided=True),
+    Rule("R3.8", "no list holds an id of the vocabulary twice", decided=True),
     Rule(
-        number="R1.7",
-        wants="with funnel drop or coerce, no row has y_cvr 1 and y_ctr 0",
-        decided=True,
+        "R3.9", "every id in the range of the vocabulary belongs to a token in vocab/", decided=True
     ),
-    Rule(number="R1.8", wants="every row_id is unique over all splits"),
-    Rule(number="R1.9", wants="row_id is not negative and rises in a split", decided=True),
-    Rule(number="R1.10", wants="no entity in both splits", decided=True),
-    Rule(
-        number="R1.11",
-        wants="the hash of entity_id decides the split: train or valid",
-        decided=True,
-    ),
-    Rule(number="R2.1", wants="every feature has its _idx column"),
-    Rule(number="R2.2", wants="a feature with use_value has its _val column"),
-    Rule(number="R2.3", wants="a feature without use_value has no _val column"),
-    Rule(number="R2.4", wants="scalars for single-value features, lists for those with max_len"),
-    Rule(number="R2.5", wants="_idx holds int64, _val float32"),
-    Rule(number="R2.6", wants="lists are at most max_len long"),
-    Rule(number="R2.7", wants="the lists of _idx and _val of a row are equally long"),
-    Rule(number="R3.1", wants="no list is empty; a missing token is written as [1]"),
-    Rule(number="R3.2", wants="the missing id 1 stands alone in its list"),
-    Rule(number="R3.3", wants="the value beside the missing id is 1.0"),
-    Rule(number="R3.4", wants="the padding id 0 is in no file"),
-    Rule(number="R3.5", wants="ids are not negative and below the feature's number of ids"),
-    Rule(number="R3.6", wants="id 2 appears only for a token out of the vocabulary, or for hash 0"),
-    Rule(number="R3.7", wants="values are finite", decided=True),
-    Rule(number="R3.8", wants="no list holds an id of the vocabulary twice", decided=True),
-    Rule(
-        number="R3.9",
-        wants="every id in the range of the vocabulary belongs to a token in vocab/",
-        decided=True,
-    ),
-    Rule(number="R5.1", wants="no cell and no element is null"),
-    Rule(number="R7.1", wants="featuremap.yaml is there and valid"),
-    Rule(number="R7.2", wants="the profile of every file matches the featuremap", decided=True),
-    Rule(
-        number="R7.3",
-        wants="vocab/ lists each token once, by falling count, with its id",
-        decided=True,
-    ),
-    Rule(number="R7.4", wants="the counts in stats.json add up and match the files", decided=True),
-    Rule(number="R7.5", wants="manifest.json matches the files in size and SHA-256", decided=True),
+    Rule("R5.1", "no cell and no element is null"),
+    Rule("R7.1", "featuremap.yaml is there and valid"),
+    Rule("R7.2", "the profile of every file matches the featuremap", decided=True),
+    Rule("R7.3", "vocab/ lists each token once, by falling count, with its id", decided=True),
+    Rule("R7.4", "the counts in stats.json add up and match the files", decided=True),
+    Rule("R7.5", "manifest.json matches the files in size and SHA-256", decided=True),
 )
 NUMBERS: Final = tuple(rule.number for rule in RULES)
 
@@ -97,7 +83,6 @@ NOT_CHECKED: Final = (
 Mask = NDArray[np.bool_]
 _LONGEST = 200  # characters of what was found
 PASSED, BROKEN, SKIPPED = "passed", "broken", "not checked"
-STATES: Final = (PASSED, BROKEN, SKIPPED)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -266,19 +266,15 @@ class DeclaredColumn:
 
 def declared_columns(featuremap: FeatureMap | None) -> Iterator[DeclaredColumn]:
     """Every column of the contract; the six of section 1 alone where no featuremap is known."""
-    kinds = {contract.ROW_ID: pa.int64(), contract.ENTITY_ID: pa.string()}
-    for name in contract.REQUIRED:
-        rule = "R1.2" if name in contract.LABELS else "R1.3"
-        kind = kinds.get(name, pa.float32())
-        yield DeclaredColumn(name=name, kind=kind, missing="R1.1", shape=rule, type=rule)
-    for feature in featuremap.features if featuremap else ():
-        wanted = [(contract.index_column(feature), contract.index_type(feature), "R2.1")]
-        if feature.use_value:
-            wanted.append((contract.value_column(feature), contract.value_type(feature), "R2.2"))
-        for name, kind, missing in wanted:
-            yield DeclaredColumn(
-                name=name, kind=parquet_type(kind), missing=missing, shape="R2.4", type="R2.5"
-            )
+    for one in contract.processed_schema(featuremap or FeatureMap(features=())):
+        missing, shape, of_type = "R2.1", "R2.4", "R2.5"
+        if one.name in contract.REQUIRED:
+            missing = "R1.1"
+            shape = of_type = "R1.2" if one.name in contract.LABELS else "R1.3"
+        elif one.name.endswith("_val"):
+            missing = "R2.2"
+        kind = parquet_type(one.type)
+        yield DeclaredColumn(name=one.name, kind=kind, missing=missing, shape=shape, type=of_type)
 
 
 def parquet_type(kind: pa.DataType) -> pa.DataType:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -27,13 +27,12 @@ from ingot.converters.recsys.ctr.validation.processed_folder import (
 Columns = dict[str, Scalars | Lists]
 
 
-@dataclass(kw_only=True)
 class RowRules:
     """Checks the labels and row numbers of one split."""
 
-    profile: Profile | None  # what the files say of themselves, None where they say nothing
-    found: Findings
-    _last: int = field(default=-1, init=False)
+    def __init__(self, *, profile: Profile | None, found: Findings) -> None:
+        """Take what the files say of themselves, None where they say nothing."""
+        self.profile, self.found, self._last = profile, found, -1
 
     def check(self, columns: Columns, at: BatchStart) -> None:
         """Checks a batch; batches come in the order of the split."""
@@ -310,26 +309,22 @@ def _id_batches(part: Part) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int6
         return  # R0.2 says so
 
 
-@dataclass(kw_only=True)
 class Entities:
     """The entities of the splits, as they come along.
 
     Those of more than `per_pass` hashes are read again and compared in passes.
     """
 
-    featuremap: FeatureMap
-    found: Findings
-    per_pass: int = _ENTITIES_PER_PASS
-    distinct: Counter[str] = field(default_factory=Counter, init=False)  # by split, in the end
-    _new: dict[str, list[_Hashes]] = field(init=False)
-    _known: dict[str, _Hashes] = field(init=False)
-    _passes: int = field(default=1, init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self, *, featuremap: FeatureMap, found: Findings, per_pass: int = _ENTITIES_PER_PASS
+    ) -> None:
+        self.featuremap, self.found, self.per_pass = featuremap, found, per_pass
+        self.distinct: Counter[str] = Counter()  # by split, in the end
+        self._passes = 1
         self._forget()
 
     def _forget(self) -> None:
-        self._new = {split: [] for split in contract.SPLITS}
+        self._new: dict[str, list[_Hashes]] = {split: [] for split in contract.SPLITS}
         self._known = {split: np.zeros(0, np.uint64) for split in contract.SPLITS}
 
     def check(self, split: str, column: pa.Array, at: BatchStart) -> None:

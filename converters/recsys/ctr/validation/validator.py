@@ -16,11 +16,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from ingot.converters.columnar.batch_checks import text_mask
 from ingot.converters.errors import FeaturemapError, SourceError
 from ingot.converters.recsys.ctr import contract, featuremap
 from ingot.converters.recsys.ctr.contract import Profile
 from ingot.converters.recsys.ctr.featuremap import FeatureMap
-from ingot.converters.recsys.ctr.table.table_cells import is_text
 from ingot.converters.recsys.ctr.validation import processed_folder
 from ingot.converters.recsys.ctr.validation.findings import (
     RULES,
@@ -58,7 +58,6 @@ _NO_PROFILE: Final = (
     "the files carry no profile (Parquet metadata ingot.ctr): another writer's, checked against "
     "the contract's text alone; a hybrid's tail ids are taken in either place"
 )
-_NO_FEATUREMAP: Final = "no featuremap: the features' columns were not looked at"
 _OF_FEATURES: Final = ("R0.3", *(one.number for one in RULES if one.number[1] in "23"))
 
 
@@ -267,7 +266,7 @@ class _Validation:
         if column.null_count:
             null = column.is_null().to_numpy(zero_copy_only=False)
             found.rows("R5.1", at, name, null, lambda _: "null")
-        for broken in np.flatnonzero(~is_text(texts))[:1].tolist():
+        for broken in np.flatnonzero(~text_mask(texts))[:1].tolist():
             said = f"no UTF-8: {texts[broken].as_py()!r}"
             found.add("R1.3", Place(file=at.file, row=at.row + broken, column=name, found=said))
         if self._featuremap and self._profile:

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
@@ -56,8 +56,8 @@ def output_name(name: str, target: Target, compression: str) -> str:
     return f"{path}.pb{SUFFIXES.get(compression, ('',))[0]}"
 
 
-def output_names(inputs: Inputs, target: Target, compression: str) -> list[str]:
-    """What the streams that are made of these are named."""
+def output_names(inputs: Inputs, target: Target, compression: str) -> dict[str, str]:
+    """By the name of each stream, what the one that is made of it is named."""
     names: dict[str, str] = {}
     for file in inputs.files:
         name = output_name(file.name, target, compression)
@@ -65,7 +65,7 @@ def output_names(inputs: Inputs, target: Target, compression: str) -> list[str]:
             problem = f"{names[name]} and {file.name} would both become {name}"
             raise SourceError(inputs.where, problem, "convert them one by one, or rename one")
         names[name] = file.name
-    return list(names)
+    return {file: name for name, file in names.items()}
 
 
 def conversion_identity(inputs: Inputs, settings: Settings) -> RunIdentity:
@@ -242,15 +242,12 @@ def convert(
         return _convert_to_folder(run, Path(out), overwrite=overwrite)
 
 
-@contextmanager
-def _open_inputs(source: str, out: str, settings: Settings) -> Iterator[Inputs]:
+def _open_inputs(source: str, out: str, settings: Settings) -> AbstractContextManager[Inputs]:
     if source != STDIN:
-        yield find_inputs(source)
-        return
+        return nullcontext(find_inputs(source))
     twice = "parquet" in (settings.source, settings.target)
     folder = Path.cwd() if out == STDOUT else Path(out).absolute().parent
-    with standard_input(folder if twice else None) as inputs:
-        yield inputs
+    return standard_input(folder if twice else None)
 
 
 def _convert_to_stdout(run: ConversionRun) -> ConversionResult:
@@ -283,8 +280,7 @@ def _convert_to_file(run: ConversionRun, path: Path, *, overwrite: bool) -> Conv
 
 def _convert_to_folder(run: ConversionRun, out: Path, *, overwrite: bool) -> ConversionResult:
     inputs, settings = run.inputs, run.settings
-    names = output_names(inputs, settings.target, settings.out_compression or "none")
-    made = dict(zip((file.name for file in inputs.files), names, strict=True))
+    made = output_names(inputs, settings.target, settings.out_compression or "none")
     identity = conversion_identity(inputs, settings)
     with identity.stage(out, overwrite=overwrite) as staged:
         if staged.done:

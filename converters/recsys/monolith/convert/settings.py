@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -23,10 +23,12 @@ Target = Literal["example", "examplebatch", "parquet"]
 BATCH_SIZE: Final = 512
 _MAX_BATCH_SIZE: Final = 1 << 20
 _TEST: Final = re.compile(r"\s*(\d{1,6})\s*(<=|>=|==|!=|<|>)\s*([-+]?[0-9.eE+-]+|[-+]?inf)\s*")
-_STREAMS: Final = "Streams"
-_ROWS: Final = "Rows"
-_FEATURES: Final = "Features"
-_TABLES: Final = "Tables"
+_of_streams = partial(Setting, section="Streams")
+_of_rows = partial(Setting, section="Rows")
+_names = partial(Setting, metavar="NAME", section="Rows", repeatable=True)
+_of_features = partial(Setting, section="Features")
+_patterns = partial(Setting, metavar="PATTERN", section="Features", repeatable=True)
+_of_tables = partial(Setting, section="Tables")
 _FRAMES: Final = (
     "sort_id, kafka_dump, kafka_dump_prefix with commas between; lagrangex_header; none"
 )
@@ -95,86 +97,54 @@ class Filters:
 
     labels: Annotated[
         tuple[LabelTest, ...],
-        Setting(
+        _of_rows(
             "Keep rows whose label passes this test, such as 0>=1: the first label is at least 1. "
             "Repeatable; all tests must pass.",
             metavar="TEST",
-            section=_ROWS,
             flag="label",
             repeatable=True,
             parse=LabelTest.parse,
         ),
     ] = ()
     has: Annotated[
-        tuple[str, ...],
-        Setting(
-            "Keep rows in which this feature has a value. Repeatable.",
-            metavar="NAME",
-            section=_ROWS,
-            repeatable=True,
-        ),
+        tuple[str, ...], _names("Keep rows in which this feature has a value. Repeatable.")
     ] = ()
     lacks: Annotated[
-        tuple[str, ...],
-        Setting(
-            "Keep rows in which this feature has no value. Repeatable.",
-            metavar="NAME",
-            section=_ROWS,
-            repeatable=True,
-        ),
+        tuple[str, ...], _names("Keep rows in which this feature has no value. Repeatable.")
     ] = ()
     negative: Annotated[
         LabelTest,
-        Setting(
-            "Test of a label; rows that pass are negatives.",
-            metavar="TEST",
-            section=_ROWS,
-            parse=LabelTest.parse,
+        _of_rows(
+            "Test of a label; rows that pass are negatives.", metavar="TEST", parse=LabelTest.parse
         ),
     ] = field(default_factory=lambda: LabelTest(position=0, compare="<=", value=0.0))
     negative_rate: Annotated[
         float | None,
-        Setting(
+        _of_rows(
             "Share of the negatives to keep, above 0 and at most 1; their sample_rate is "
             "multiplied by it.",
             metavar="RATE",
-            section=_ROWS,
         ),
     ] = None
     seed: Annotated[
         int,
-        Setting(
-            "Seed for sampling negatives.",
-            metavar="SEED",
-            section=_ROWS,
-            minimum=0,
-            maximum=(1 << 64) - 1,
-        ),
+        _of_rows("Seed for sampling negatives.", metavar="SEED", minimum=0, maximum=(1 << 64) - 1),
     ] = 0
     features: Annotated[
         tuple[str, ...],
-        Setting(
+        _patterns(
             "Keep only features whose name matches this pattern, such as user_*. Repeatable.",
-            metavar="PATTERN",
-            section=_FEATURES,
             flag="feature",
-            repeatable=True,
         ),
     ] = ()
     drop_features: Annotated[
         tuple[str, ...],
-        Setting(
-            "Drop features whose name matches this pattern. Repeatable.",
-            metavar="PATTERN",
-            section=_FEATURES,
-            flag="drop-feature",
-            repeatable=True,
+        _patterns(
+            "Drop features whose name matches this pattern. Repeatable.", flag="drop-feature"
         ),
     ] = ()
-    drop_raw: Annotated[bool, Setting("Drop raw features.", section=_FEATURES)] = False
-    drop_unset: Annotated[bool, Setting("Drop features without a value.", section=_FEATURES)] = (
-        False
-    )
+    drop_raw: Annotated[bool, _of_features("Drop raw features.")] = False
+    drop_unset: Annotated[bool, _of_features("Drop features without a value.")] = False
     matched: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -214,66 +184,47 @@ class Settings:
     target: Annotated[Target, Setting("Kind of the output.", flag="to")]
     framing: Annotated[
         Framing,
-        Setting(
-            f"Framing of the input: {_FRAMES}.",
-            metavar="FRAMING",
-            section=_STREAMS,
-            parse=Framing.parse,
-        ),
+        _of_streams(f"Framing of the input: {_FRAMES}.", metavar="FRAMING", parse=Framing.parse),
     ] = field(default_factory=Framing)
     out_framing: Annotated[
         Framing,
-        Setting(
+        _of_streams(
             "Framing of the output; Monolith reads the default without settings of its own.",
             metavar="FRAMING",
-            section=_STREAMS,
             parse=Framing.parse,
         ),
     ] = field(default_factory=Framing)
     compression: Annotated[
         str | None,
-        Setting(
+        _of_streams(
             "Compression of the input.",
-            section=_STREAMS,
             choices=COMPRESSIONS,
             default="detected from name and content",
         ),
     ] = None
     out_compression: Annotated[
         str | None,
-        Setting(
+        _of_streams(
             "Compression of the output.",
-            section=_STREAMS,
             choices=COMPRESSIONS,
             default="by the name of OUT, else none",
         ),
     ] = None
     batch_size: Annotated[
         int,
-        Setting(
-            "Number of rows in an ExampleBatch.",
-            metavar="N",
-            section=_STREAMS,
-            minimum=1,
-            maximum=_MAX_BATCH_SIZE,
+        _of_streams(
+            "Number of rows in an ExampleBatch.", metavar="N", minimum=1, maximum=_MAX_BATCH_SIZE
         ),
     ] = BATCH_SIZE
     shared: Annotated[
         bool,
-        Setting(
-            "Write a feature that is equal in all rows of a batch only once.",
-            section=_STREAMS,
-            negative="no-shared",
+        _of_streams(
+            "Write a feature that is equal in all rows of a batch only once.", negative="no-shared"
         ),
     ] = True
     filters: Filters = field(default_factory=Filters)
     require_line_id: Annotated[
-        bool,
-        Setting(
-            "Reject rows without uid, req_time or sample_rate.",
-            section=_ROWS,
-            flag="require-lineid",
-        ),
+        bool, _of_rows("Reject rows without uid, req_time or sample_rate.", flag="require-lineid")
     ] = False
     skip_bad: Annotated[
         bool,
@@ -285,20 +236,15 @@ class Settings:
     ] = False
     table: Annotated[
         "TableFile | None",
-        Setting(
+        _of_tables(
             "YAML or JSON file that describes the columns of Parquet files (docs/monolith.md).",
             metavar="FILE",
-            section=_TABLES,
             parse=_read_table,
         ),
     ] = None
     fid: Annotated[
         "Version",
-        Setting(
-            "Layout of fids in columns that do not state it.",
-            section=_TABLES,
-            choices=("v1", "v2"),
-        ),
+        _of_tables("Layout of fids in columns that do not state it.", choices=("v1", "v2")),
     ] = "v2"
 
     def __post_init__(self) -> None:

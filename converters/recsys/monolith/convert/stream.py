@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import xxhash
@@ -24,7 +24,12 @@ from ingot.converters.recsys.monolith.frames.record_io import (
     Writable,
     find_unwritable,
 )
-from ingot.converters.recsys.monolith.line_ids import MANDATORY, decode_line_ids, find_incomplete
+from ingot.converters.recsys.monolith.line_ids import (
+    MANDATORY,
+    decode_line_ids,
+    find_incomplete,
+    with_sample_rate,
+)
 from ingot.converters.recsys.monolith.record_index import (
     Bad,
     Places,
@@ -48,16 +53,6 @@ from ingot.converters.sources.recognizers.monolith import Kind
 from ingot.converters.sources.storage.listing import Entry
 
 _UNKNOWN: Final = "an ExampleBatch would read an unknown field as one of its own"
-
-
-class Sink(Protocol):
-    """Takes rows, and gives back what it could not write of them."""
-
-    def add(self, rows: Rows) -> list[Bad]:
-        """Write rows; those that cannot be written are told."""
-
-    def close(self) -> None:
-        """Write what is left."""
 
 
 class ExampleSink:
@@ -162,22 +157,27 @@ def scan_columns(streams: Iterable[Iterator[Rows]]) -> tuple[TableSchema, int]:
     return scan.schema(), scan.reordered
 
 
-class TableSink:
+class TableSink(ParquetSink):
     """Rows as the rows of a Parquet file."""
 
     def __init__(self, to: BinaryIO, schema: TableSchema, counts: Counts) -> None:
-        self._sink, self._schema, self._counts = ParquetSink(to, schema), schema, counts
+        super().__init__(to, schema)
+        self._schema, self._counts = schema, counts
 
     def add(self, rows: Rows) -> list[Bad]:
         """Write rows; there is none that cannot be written."""
         for batch in decode_batches(rows, self._schema):
-            self._sink.write(batch)
+            self.write(batch)
         self._counts.written += len(rows)
         return []
 
-    def close(self) -> None:
-        """Write what is left."""
-        self._sink.close()
+
+Sink = ExampleSink | ExampleBatchSink | TableSink
+SINKS: Final[dict[str, type[ExampleSink] | type[ExampleBatchSink]]] = {
+    "example": ExampleSink,
+    "examplebatch": ExampleBatchSink,
+}
+"""Those of records, by what these are."""
 
 
 def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
@@ -222,8 +222,8 @@ class StreamConverter:
         if self._settings.is_verbatim:
             self._reframe(out, compression)
             return
-        kind = ExampleSink if self._settings.target == "example" else ExampleBatchSink
-        self.write_to(kind(out, self._settings, compression, self.counts))
+        sink = SINKS[self._settings.target]
+        self.write_to(sink(out, self._settings, compression, self.counts))
 
     def write_to(self, sink: Sink) -> None:
         """Give its rows to a sink, and close that. Raises as `write`."""
@@ -291,12 +291,14 @@ class StreamConverter:
 
     def _with_line_ids(self, rows: Rows) -> Rows:
         """Rows without those whose LineId lacks what it must have, where that is asked for."""
-        lacks = find_incomplete(decode_line_ids(rows))
+        lines = decode_line_ids(rows)
+        lacks = find_incomplete(lines)
         self.counts.lacking += int(lacks.sum())
         if not self._settings.require_line_id or not lacks.any():
             return rows
-        for at in lacks.nonzero()[0]:
-            self._reject_bad(rows.bad(int(at), "mandatory", _missing_fields(rows, int(at))))
+        for at in _true_indices(lacks):
+            missing = ", ".join(name for name in MANDATORY if not lines.given[name][at])
+            self._reject_bad(rows.bad(at, "mandatory", missing))
         return rows.chosen(~lacks)
 
     def _reject_part(self, bad: Bad) -> None:
@@ -315,11 +317,6 @@ class StreamConverter:
         self.first_bad = self.first_bad or error
         self.counts.rejects[bad.reason] += 1
         self._reject({"file": self._file.name, **dataclasses.asdict(bad)})
-
-
-def _missing_fields(rows: Rows, at: int) -> str:
-    lines = decode_line_ids(rows.part(at, at + 1))
-    return ", ".join(name for name in MANDATORY if not lines.given[name][0])
 
 
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -385,8 +382,6 @@ def _matches(name: bytes, patterns: Sequence[str]) -> bool:
 
 def _scale_sample_rates(filters: Filters, rows: Rows, negatives: NDArray[np.bool_]) -> Rows:
     """Negatives say with which rate they were taken, times the one that they had."""
-    from ingot.converters.recsys.monolith.line_ids import decode_line_ids, with_sample_rate
-
     lines = decode_line_ids(rows)
     before = np.where(lines.given["sample_rate"], lines.numbers["sample_rate"], np.float32(1))
     rate = (before * np.float32(filters.negative_rate)).astype(np.float32)

@@ -11,12 +11,19 @@ little-endian. Before each message stand, in this order:
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Final
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.settings import Setting
-from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind, recognize_monolith
+from ingot.converters.sources.recognizers.monolith import (
+    MAX_RECORD,
+    Kind,
+    NotAMessageError,
+    read_fields,
+    recognize_monolith,
+)
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -285,32 +292,6 @@ def _unknown_numbers(message: "Message") -> set[int]:
 
 def _scan_fields(data: bytes) -> Iterator[tuple[int, int, int]]:
     """The whole fields at the top of a message: number, where the content begins, where it ends."""
-    at = 0
-    while at < len(data):
-        tag, at = _read_varint(data, at)
-        number, form = tag >> 3, tag & 7
-        start = at
-        if form == 0:
-            _, at = _read_varint(data, at)
-        elif form == 2:
-            size, start = _read_varint(data, at)
-            at = start + size
-        elif form in (1, 5):
-            at += 8 if form == 1 else 4
-        else:
-            return
-        if at > len(data) or not number:
-            return
-        yield number, start, at
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A varint and where it ends; beyond the data's end where it is cut or too long."""
-    value = 0
-    for place in range(10):
-        if at + place >= len(data):
-            break
-        value |= (data[at + place] & 127) << 7 * place
-        if data[at + place] < 128:
-            return value, at + place + 1
-    return value, len(data) + 1
+    with suppress(NotAMessageError):
+        for number, _, start, stop in read_fields(data, 0, len(data)):
+            yield number, start, stop

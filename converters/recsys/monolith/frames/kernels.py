@@ -13,18 +13,10 @@ from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.monolith.contract import DEADBEEF
 from ingot.converters.recsys.monolith.record_index import Bytes, Places
 
-FULL: Final = 0
-"""The arrays are full, or all bytes are used up."""
-MORE: Final = 1
-"""The record goes on behind the bytes that are there."""
-SORT_ID: Final = 2
-"""The size of the sort_id is beyond its limit."""
-EMPTY: Final = 3
-"""The message has no bytes."""
-SIZE: Final = 4
-"""The size of the message is beyond its limit."""
-NEVER_WRITTEN: Final = 5
-"""The size of the message is 0xfefefefe."""
+FULL, MORE, SORT_ID, EMPTY, SIZE, NEVER_WRITTEN = range(6)
+"""What ends a scan: the arrays are full, or all bytes are used up; the record goes on behind the
+bytes that are there; the size of the sort_id is beyond its limit; the message has no bytes; the
+size of the message is beyond its limit; it is 0xfefefefe."""
 
 _DEADBEEF: Final = np.uint64(DEADBEEF)
 
@@ -58,33 +50,32 @@ def _put_uint64(value: np.uint64, out: Bytes, at: int) -> int:
 @kernel
 def _read_sort_id(
     data: Bytes, at: int, bits: int, most: int
-) -> tuple[int, int, np.uint64, int, int, np.uint32]:
-    """The parts up to the sort_id; gives what `_header` gives."""
+) -> tuple[int, int, np.uint64, int, int]:
+    """The parts up to the sort_id; gives what `_header` gives, without a key."""
     end = len(data)
-    none = np.uint32(0)
     size = np.uint64(0)
     if bits & 4:
         if end - at < 8:
-            return MORE, at + 8, size, at, at, none
+            return MORE, at + 8, size, at, at
         size = _read_uint64(data, at)
         at += 8
         if size == 0:
             if end - at < 8:
-                return MORE, at + 8, size, at, at, none
+                return MORE, at + 8, size, at, at
             at += 8
     if not bits & 1:
-        return FULL, at, np.uint64(0), at, at, none
+        return FULL, at, np.uint64(0), at, at
     if size == 0:
         if end - at < 8:
-            return MORE, at + 8, size, at, at, none
+            return MORE, at + 8, size, at, at
         size = _read_uint64(data, at)
         at += 8
     if size > np.uint64(most):
-        return SORT_ID, at, size, at, at, none
+        return SORT_ID, at, size, at, at
     stop = int(at + np.int64(size))
     if stop > end:
-        return MORE, stop, size, at, at, none
-    return FULL, stop, size, at, stop, none
+        return MORE, stop, size, at, at
+    return FULL, stop, size, at, stop
 
 
 @kernel
@@ -101,7 +92,7 @@ def _read_header(
         source = np.uint32(_read_uint64(data, at) & np.uint64(0xFFFFFF00))
         at += 8
     else:
-        state, at, size, sort_start, sort_stop, source = _read_sort_id(data, at, bits, most)
+        state, at, size, sort_start, sort_stop = _read_sort_id(data, at, bits, most)
         if state != FULL:
             return state, at, size, sort_start, sort_stop, source
     if bits & 2:

@@ -6,7 +6,7 @@ next frame begins.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ from ingot.converters.recsys.monolith.frames.framing import (
 )
 from ingot.converters.recsys.monolith.record_index import Bad, Bytes, Places, Records, Rows, frozen
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
-
-if TYPE_CHECKING:
-    from ingot.converters.recsys.monolith.frames.kernels import Frames
 
 BLOCK: Final = 4 << 20
 """Bytes that are read before their records are given."""
@@ -73,6 +70,8 @@ class RecordReader:
         self, stream: BinaryIO, where: str, framing: Framing, kind: Kind, block: int = BLOCK
     ) -> None:
         """Read `stream` from where it stands; `where` names it in errors."""
+        from ingot.converters.recsys.monolith.frames.kernels import Frames
+
         self._stream = stream
         self.where = where
         self._framing = framing
@@ -87,7 +86,8 @@ class RecordReader:
         self.broken = (0, 0)
         self._head = b""
         self._looked_at = False
-        self._scratch = _scan_arrays()
+        places = {name: np.empty(_MOST, np.int64) for name in Frames._fields if name != "source"}
+        self._scratch = Frames(source=np.empty(_MOST, np.uint32), **places)
 
     def __iter__(self) -> Iterator[Records | Bad]:
         self._fill(self._block)
@@ -266,13 +266,6 @@ class RecordReader:
             return found and f"; {found}"
         framing = find_better_framing(head, self._framing, self._kind)
         return "" if framing is None else f"; from here on it reads with framing {framing}"
-
-
-def _scan_arrays() -> "Frames":
-    from ingot.converters.recsys.monolith.frames.kernels import Frames
-
-    places = {name: np.empty(_MOST, np.int64) for name in Frames._fields if name != "source"}
-    return Frames(source=np.empty(_MOST, np.uint32), **places)
 
 
 class Writable(Protocol):

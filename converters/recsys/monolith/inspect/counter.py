@@ -8,23 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.recsys.monolith.contract import FEATURE_KINDS
-from ingot.converters.recsys.monolith.features import Features, read_features
+from ingot.converters.recsys.monolith.features import read_features
 from ingot.converters.recsys.monolith.inspect import figures as f
 from ingot.converters.recsys.monolith.inspect import kernels as k
-from ingot.converters.recsys.monolith.inspect.figures import (
-    FieldTally,
-    LengthTally,
-    SpreadTally,
-    empty_sums,
-    length_figures,
-    number_figures,
-)
 from ingot.converters.recsys.monolith.line_ids import (
     FIELDS,
-    LISTS,
     MANDATORY,
     TEXTS,
-    LineIds,
     decode_line_ids,
     find_incomplete,
 )
@@ -48,12 +38,13 @@ class RowCounter:
         self._streams: dict[str, str] = {}
         self._features = _FeatureCounter()
         self._lines = _LineIdCounter()
-        self._batches, self._labels, self._sort_ids = LengthTally(), LengthTally(), LengthTally()
+        self._batches, self._labels = f.LengthTally(), f.LengthTally()
+        self._sort_ids = f.LengthTally()
         self._open: tuple[int, int] | None = None  # a record that may go on, and its rows so far
         self._signs = np.zeros((k.POSITIONS, 4), np.int64)
-        self._sums = empty_sums()
-        self._weight, self._source = SpreadTally(), SpreadTally()
-        self._record, self._beside = FieldTally(), FieldTally()
+        self._sums = f.empty_sums()
+        self._weight, self._source = f.SpreadTally(), f.SpreadTally()
+        self._record, self._beside = f.FieldTally(), f.FieldTally()
         self._bad: Counter[str] = Counter()
         self._bad_bytes = 0
         self._first_bad: list[str] = []
@@ -121,7 +112,7 @@ class RowCounter:
             names_left_out=self._features.left_out,
             slots=self._features.slots(),
             labels=self._labels.figures(),
-            label=tuple(number_figures(self._signs[at], self._sums[at]) for at in used),
+            label=tuple(f.number_figures(self._signs[at], self._sums[at]) for at in used),
             instance_weight=self._weight.figures(),
             data_source_key=self._source.figures(),
             line_ids=self._lines.figures(self.rows),
@@ -170,7 +161,9 @@ class _FeatureCounter:
         k.count_features(*told, self._figures, self._lengths)
         places = found.start, found.stop
         k.count_fids(found.data, which, found.kind, *places, self._v1, self._v2, self._bits)
-        self.strange += _count_rows_with_unknown(rows, found)
+        strange = found.strange & ~rows.raw
+        if strange.any():
+            self.strange += len(np.unique(rows.entry_row[strange]))
         self.left_out += int(np.count_nonzero(which < 0))
 
     def _feature_numbers(self, rows: Rows) -> NDArray[np.int32]:
@@ -234,7 +227,7 @@ class _FeatureCounter:
             unset=states[2],
             absent=rows - sum(states),
             repeated=told[k.ENTRIES] - sum(states),
-            lengths=length_figures(self._lengths[at], *exact) if told[k.SET] else None,
+            lengths=f.length_figures(self._lengths[at], *exact) if told[k.SET] else None,
             slots=len(slots) if fids else None,
             first_slots=tuple(
                 one - k.SLOTS_V1 if one >= k.SLOTS_V1 else one for one in slots[:_SLOTS].tolist()
@@ -242,24 +235,21 @@ class _FeatureCounter:
         )
 
 
-def _count_rows_with_unknown(rows: Rows, found: Features) -> int:
-    strange = found.strange & ~rows.raw
-    return len(np.unique(rows.entry_row[strange])) if strange.any() else 0
-
-
 class _LineIdCounter:
     def __init__(self) -> None:
         self._there = self._incomplete = 0
         self._given: Counter[str] = Counter()
-        self._rates = SpreadTally()
-        self.rest = FieldTally()
+        self._rates = f.SpreadTally()
+        self.rest = f.FieldTally()
 
     def add(self, rows: Rows, number: Places) -> None:
         """Count the LineIds of rows of these numbers."""
         lines = decode_line_ids(rows)
         self._there += int(np.count_nonzero(lines.present))
         self._incomplete += int(np.count_nonzero(find_incomplete(lines)))
-        self._given.update(_count_given_fields(lines))
+        lists = {name: counts > 0 for name, counts in lines.counts.items()}
+        for name, given in {**lines.given, **lists}.items():
+            self._given[name] += int(np.count_nonzero(given))
         rate = lines.numbers["sample_rate"].astype(np.float32)
         self._rates.add(rate[lines.given["sample_rate"]])
         self.rest.add(lines.rest, lines.rest_first[:-1], lines.rest_first[1:], number)
@@ -273,8 +263,3 @@ class _LineIdCounter:
             incomplete=self._incomplete,
             sample_rate=self._rates.figures(),
         )
-
-
-def _count_given_fields(lines: LineIds) -> dict[str, int]:
-    lists = {name: np.diff(lines.lists[name][0]) > 0 for name in LISTS}
-    return {name: int(np.count_nonzero(one)) for name, one in {**lines.given, **lists}.items()}

@@ -66,16 +66,20 @@ def _line_field_value(value: Any) -> Json:  # noqa: ANN401 - whatever a field ho
 
 
 def _entry_document(rows: Rows, entry: int, name: str) -> dict[str, Json]:
+    from ingot.converters.recsys.monolith.contract import example_pb2
+
     numbers = {"id": int(rows.ident[entry]), "sorted_id": int(rows.sorted_id[entry])}
     beside = rows.data[rows.extra_start[entry] : rows.extra_stop[entry]].tobytes()
+    if rows.raw[entry]:
+        raw = example_pb2.RawFeature.FromString(rows.feature(entry))
+        features = list(map(_message_document, raw.feature))
+        content = {"kind": "raw", "feature": features, **_unknown_fields(raw)}
+    else:
+        content = feature_document(rows.feature(entry))
     return {
         "name": name,
         **{key: number for key, number in numbers.items() if number},
-        **(
-            _raw_document(rows.feature(entry))
-            if rows.raw[entry]
-            else feature_document(rows.feature(entry))
-        ),
+        **content,
         **_parse_unknown(beside, "unknown_beside"),
     }
 
@@ -87,17 +91,6 @@ def feature_document(serialized: bytes) -> dict[str, Json]:
     if not serialized:
         return {"kind": _UNSET}
     return _message_document(example_pb2.Feature.FromString(serialized))
-
-
-def _raw_document(serialized: bytes) -> dict[str, Json]:
-    from ingot.converters.recsys.monolith.contract import example_pb2
-
-    message = example_pb2.RawFeature.FromString(serialized)
-    return {
-        "kind": "raw",
-        "feature": list(map(_message_document, message.feature)),
-        **_unknown_fields(message),
-    }
 
 
 def _message_document(message: Any) -> dict[str, Json]:  # noqa: ANN401 - a Feature

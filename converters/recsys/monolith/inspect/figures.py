@@ -268,13 +268,10 @@ class SpreadTally:
     def figures(self) -> Spread:
         """What was counted."""
         numbers = number_figures(self._signs[0], self._sums[0])
-        values = tuple(sorted(self._values.items(), key=_frequency_key))
+        values = tuple(
+            sorted(self._values.items(), key=lambda pair: (-pair[1], math.isnan(pair[0]), pair[0]))
+        )
         return Spread(given=numbers.count, values=values, others=self._others, numbers=numbers)
-
-
-def _frequency_key(pair: tuple[float, int]) -> tuple[int, bool, float]:
-    value, count = pair
-    return -count, math.isnan(value), value
 
 
 def empty_sums() -> NDArray[np.float64]:

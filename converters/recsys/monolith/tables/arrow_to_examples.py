@@ -9,12 +9,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
-from ingot.converters.recsys.monolith.features import BYTES, DEPTH, LISTS, SCALAR, VALUES, VARINTS
+from ingot.converters.recsys.monolith.features import (
+    BYTES,
+    DEPTH,
+    LISTS,
+    SCALAR,
+    VALUES,
+    VARINTS,
+    WIRES,
+)
 from ingot.converters.recsys.monolith.line_ids import FIELDS
-from ingot.converters.recsys.monolith.record_index import Bad, Places, Records, Rows, prefix_sums
+from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows, prefix_sums
 from ingot.converters.recsys.monolith.tables import schema as c
 from ingot.converters.recsys.monolith.tables.cells import (
     INT64,
+    UINT32,
     Lists,
     Numbers,
     byte_strings,
@@ -22,18 +31,16 @@ from ingot.converters.recsys.monolith.tables.cells import (
     encode_line_field,
     fid_converter,
     fid_numbers,
-    float32_numbers,
     float_numbers,
     numbers_in_range,
     plain_array,
     plain_type,
-    uint32_numbers,
     uint64_numbers,
     valid_mask,
     value_lists,
 )
 from ingot.converters.recsys.monolith.tables.column_plan import FeatureColumn, Plan
-from ingot.converters.recsys.monolith.wire.format_kernels import FIXED32, FIXED64, LENGTH, VARINT
+from ingot.converters.recsys.monolith.wire.format_kernels import LENGTH
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
 from ingot.converters.recsys.monolith.wire.row_assembly import (
     Spans,
@@ -46,8 +53,6 @@ from ingot.converters.recsys.monolith.wire.row_assembly import (
 
 _VALUE: Final = 1 << 3 | LENGTH
 """The tag of what lists, and lists of lists, hold."""
-_WIRES: Final = (FIXED64, FIXED32, VARINT, LENGTH)
-"""The wire types of single values, by what they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,31 +62,24 @@ class FeatureCells:
     Attributes:
         kind: of `contract.FEATURE_KINDS`.
         spans: the contents of the `Feature` messages, empty for unset ones.
-        present: bool[R], where there is a feature.
-        start: int64[R] where the values of each cell begin.
-        stop: int64[R] where they end.
+        lists: the values of each cell; valid where there is a feature.
     """
 
     kind: str
     spans: Spans
-    present: NDArray[np.bool_]
+    lists: Lists
     bad: NDArray[np.bool_]
-    values: pa.Array
     bad_values: NDArray[np.bool_]
-    start: Places
-    stop: Places
 
     def complaint(self, row: int) -> str:
         """What is wrong with a bad cell."""
-        start, stop = int(self.start[row]), int(self.stop[row])
+        start, stop = int(self.lists.start[row]), int(self.lists.stop[row])
         found = np.flatnonzero(self.bad_values[start:stop])
-        value = self.values[start + int(found[0])].as_py() if len(found) else None
+        value = self.lists.values[start + int(found[0])].as_py() if len(found) else None
         what = "null inside a list" if value is None else repr(value)[:100]
-        more = " (a fid of version 1?)" if self._may_be_v1(value) else ""
+        of_v1 = self.kind.startswith("fid_v2") and isinstance(value, int) and value >> 63 == 1
+        more = " (a fid of version 1?)" if of_v1 else ""
         return f"{what} does not fit {self.kind}{more}"
-
-    def _may_be_v1(self, value: object) -> bool:
-        return self.kind.startswith("fid_v2") and isinstance(value, int) and value >> 63 == 1
 
 
 def encode_features(column: FeatureColumn, array: pa.Array) -> FeatureCells:
@@ -93,7 +91,7 @@ def encode_features(column: FeatureColumn, array: pa.Array) -> FeatureCells:
         array = array.cast(c.TYPES[column.kind])
     cells = _encode_cells(column, array)
     if column.null == "unset":
-        return replace(cells, present=np.ones(len(array), np.bool_))
+        return replace(cells, lists=replace(cells.lists, valid=np.ones(len(array), np.bool_)))
     return cells
 
 
@@ -103,12 +101,9 @@ def _encode_unset(array: pa.Array) -> FeatureCells:
     return FeatureCells(
         kind=FEATURE_KINDS[c.UNSET],
         spans=Spans(data=np.zeros(0, np.uint8), start=nothing, stop=nothing),
-        present=present,
+        lists=Lists(valid=present, start=nothing, stop=nothing, values=array),
         bad=np.zeros(len(array), np.bool_),
-        values=array,
         bad_values=np.zeros(len(array), np.bool_),
-        start=nothing,
-        stop=nothing,
     )
 
 
@@ -116,32 +111,21 @@ def _encode_cells(column: FeatureColumn, array: pa.Array) -> FeatureCells:
     depth = DEPTH[column.kind]
     lists = value_lists(array)
     if depth == LISTS:
-        return _encode_nested_lists(
-            column, lists, column_lists(_as_lists(lists.values, column.kind))
-        )
+        inner = lists.values
+        if pa.types.is_null(inner.type):
+            inner = inner.cast(c.TYPES[column.kind].value_type)
+        return _encode_nested_lists(column, lists, column_lists(inner))
     values, bad_values = _encode_values(column, lists.values)
     bad = lists.any(bad_values)
     if depth == SCALAR:
-        tag = column.kind << 3 | _WIRES[VALUES[column.kind]]
+        tag = column.kind << 3 | int(WIRES[VALUES[column.kind]])
         given, sized = lists.valid & ~bad, VALUES[column.kind] == BYTES
         spans = values.frame_fields(tag, given, sized=sized)
     else:
         content = _list_contents(column.kind, values, lists)
         spans = content.frame_fields(column.kind << 3 | LENGTH, lists.valid)
-    return FeatureCells(
-        kind=FEATURE_KINDS[column.kind],
-        spans=spans,
-        present=lists.valid,
-        bad=bad,
-        values=lists.values,
-        bad_values=bad_values,
-        start=lists.start,
-        stop=lists.stop,
-    )
-
-
-def _as_lists(array: pa.Array, kind: int) -> pa.Array:
-    return array.cast(c.TYPES[kind].value_type) if pa.types.is_null(array.type) else array
+    kind = FEATURE_KINDS[column.kind]
+    return FeatureCells(kind=kind, spans=spans, lists=lists, bad=bad, bad_values=bad_values)
 
 
 def _encode_nested_lists(column: FeatureColumn, outer: Lists, inner: Lists) -> FeatureCells:
@@ -151,15 +135,13 @@ def _encode_nested_lists(column: FeatureColumn, outer: Lists, inner: Lists) -> F
     content = messages.join_between(outer.start, outer.stop)
     first = np.append(inner.start, len(inner.values))
     last = np.append(0, np.maximum.accumulate(inner.stop))
+    start, stop = first[outer.start], last[outer.stop]
     return FeatureCells(
         kind=FEATURE_KINDS[column.kind],
         spans=content.frame_fields(column.kind << 3 | LENGTH, outer.valid),
-        present=outer.valid,
+        lists=Lists(valid=outer.valid, start=start, stop=stop, values=inner.values),
         bad=outer.any(bad_lists),
-        values=inner.values,
         bad_values=bad_values,
-        start=first[outer.start],
-        stop=last[outer.stop],
     )
 
 
@@ -222,8 +204,8 @@ class _BatchEncoder:
         """The good rows, numbered from `first` on."""
         planned = self._plan.features
         (line, has_line), label = self._lines(), self._labels()
-        weight = self._numbers(INSTANCE_WEIGHT, INSTANCE_WEIGHT, float32_numbers, np.float32)
-        source = self._numbers(c.SOURCE, "data_source_key", uint32_numbers, np.uint32)
+        weight = self._numbers(INSTANCE_WEIGHT, INSTANCE_WEIGHT, np.float32)
+        source = self._numbers(c.SOURCE, "data_source_key", np.uint32)
         others = [line, self._bytes(c.SORT_ID, None), self._bytes(c.REST, "Example")]
         spans, order, present = self._features()
         good = np.ones(self._count, np.bool_)
@@ -290,7 +272,7 @@ class _BatchEncoder:
             arrays = [plain_array(self._column(column.at)) for column in columns]
             cells = encode_features(columns[0], pa.concat_arrays(arrays))
             shape = len(numbers), self._count
-            present[numbers] = cells.present.reshape(shape)
+            present[numbers] = cells.lists.valid.reshape(shape)
             for place, bad in enumerate(cells.bad.reshape(shape)):
                 ahead = place * self._count
                 self._complain(columns[place].at, bad, _complaint_by_row(cells, ahead))
@@ -371,15 +353,17 @@ class _BatchEncoder:
         start = np.arange(self._count, dtype=np.int64) * width
         return Spans(data=table.reshape(-1).view(np.uint8), start=start, stop=start + width * ~none)
 
-    def _numbers(
-        self, name: str, what: str, convert: Callable[[pa.Array], Numbers], dtype: type[np.number]
-    ) -> NDArray[Any]:
+    def _numbers(self, name: str, what: str, dtype: type[np.float32 | np.uint32]) -> NDArray[Any]:
         """A column of one number for each row; 0 where there is none."""
         at = self._plan.special.get(name)
         if at is None:
             return np.zeros(self._count, dtype)
         column = plain_array(self._column(at))
-        values, bad = convert(column)
+        values, bad = (
+            float_numbers(column, np.float32)
+            if dtype is np.float32
+            else numbers_in_range(column, *UINT32)
+        )
         self._complain_value(at, bad & valid_mask(column), what)
         return values.astype(dtype)
 

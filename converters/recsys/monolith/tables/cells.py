@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ingot.converters.columnar.batch_checks import text_mask
 from ingot.converters.recsys.monolith import fid
 from ingot.converters.recsys.monolith.line_ids import LISTS, NUMBERS, TEXTS
 from ingot.converters.recsys.monolith.record_index import Places, prefix_sums
@@ -97,16 +98,12 @@ def column_lists(array: pa.Array) -> Lists:
     return Lists(valid=valid, start=start, stop=stop, values=values)
 
 
-def _single_value_lists(array: pa.Array) -> Lists:
-    """Each value of a column that is not null as a list of itself."""
-    valid = valid_mask(array)
-    start = np.arange(len(array), dtype=np.int64)
-    return Lists(valid=valid, start=start, stop=start + valid, values=array)
-
-
 def value_lists(array: pa.Array) -> Lists:
     """The lists of a plain column, or each of its values as a list of itself."""
-    return column_lists(array) if is_list(array.type) else _single_value_lists(array)
+    if is_list(array.type):
+        return column_lists(array)
+    valid, start = valid_mask(array), np.arange(len(array), dtype=np.int64)
+    return Lists(valid=valid, start=start, stop=start + valid, values=array)
 
 
 Numbers = tuple[NDArray[Any], NDArray[np.bool_]]
@@ -162,16 +159,6 @@ def float_numbers(array: pa.Array, dtype: type[np.floating[Any]]) -> Numbers:
     with np.errstate(over="ignore"):
         made = numbers.astype(dtype, copy=False)
     return made, null | (np.isinf(made) & np.isfinite(numbers))
-
-
-def float32_numbers(array: pa.Array) -> Numbers:
-    """Numbers as float32."""
-    return float_numbers(array, np.float32)
-
-
-def uint32_numbers(array: pa.Array) -> Numbers:
-    """Whole numbers of 32 bits without a sign."""
-    return numbers_in_range(array, *UINT32)
 
 
 def uint64_numbers(array: pa.Array) -> Numbers:
@@ -252,32 +239,12 @@ def encode_line_field(name: str, array: pa.Array) -> tuple[Spans, NDArray[np.boo
     given = valid_mask(array)
     if name in TEXTS:
         spans, _ = byte_strings(array)
-        return spans.frame_fields(TEXTS[name] << 3 | LENGTH, given), _find_invalid_texts(array)
+        return spans.frame_fields(TEXTS[name] << 3 | LENGTH, given), ~text_mask(array)
     scalar = NUMBERS[name]
     numbers, bad = _field_numbers(name, array)
     tag = scalar.number << 3 | scalar.wire
     spans = spans_of_varints(numbers) if scalar.wire == VARINT else spans_of_numbers(numbers)
     return spans.frame_fields(tag, given & ~bad, sized=False), given & bad
-
-
-def _find_invalid_texts(array: pa.Array) -> NDArray[np.bool_]:
-    """bool[R], which texts are no UTF-8: Parquet files may hold anything."""
-    bad = np.zeros(len(array), np.bool_)
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        for at, value in enumerate(array.cast(pa.large_binary()).to_pylist()):
-            bad[at] = value is not None and not is_utf8(value)
-    return bad
-
-
-def is_utf8(value: bytes) -> bool:
-    """Whether bytes are text."""
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _field_numbers(name: str, array: pa.Array) -> Numbers:

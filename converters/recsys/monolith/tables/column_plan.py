@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from ingot.converters.columnar.batch_checks import is_utf8
 from ingot.converters.errors import ParametersError, Problem
 from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
 from ingot.converters.recsys.monolith.features import BYTES, DEPTH, LISTS, SCALAR, VALUES
@@ -16,7 +17,7 @@ from ingot.converters.recsys.monolith.line_ids import FIELDS
 from ingot.converters.recsys.monolith.line_ids import LISTS as LINE_LISTS
 from ingot.converters.recsys.monolith.line_ids import TEXTS as LINE_TEXTS
 from ingot.converters.recsys.monolith.tables import schema as c
-from ingot.converters.recsys.monolith.tables.cells import is_list, is_utf8, plain_type
+from ingot.converters.recsys.monolith.tables.cells import is_list, plain_type
 from ingot.converters.recsys.monolith.tables.table_file import FeatureRule, TableFile
 
 
@@ -47,8 +48,7 @@ def is_number_type(kind: pa.DataType) -> bool:
 
 def type_hint(kind: pa.DataType) -> str:
     """What to do about a type."""
-    while is_list(kind):
-        kind = plain_type(kind.value_type)
+    _, kind = _depth_and_values(kind)
     if pa.types.is_temporal(kind):
         return " (cast it to int64 first, of the unit that the model expects)"
     if pa.types.is_struct(kind) or pa.types.is_map(kind):
@@ -160,25 +160,15 @@ _INT32: Final = range(-(1 << 31), 1 << 31)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeatureColumn:
+class FeatureColumn(c.Column):
     """A column that becomes features.
 
     Attributes:
-        name: of the features, in UTF-8.
-        kind: number of `contract.FEATURE_KINDS`; `UNSET` for a column that says where one is unset.
-        ident: the features' `id`.
-        sorted_id: their `sorted_id`.
         slot: where values become fids, their slot.
         own: whether ingot wrote the column: then fids are what they were, whatever their bits.
     """
 
     at: int
-    label: str
-    name: bytes
-    kind: int
-    ident: int = 0
-    sorted_id: int = 0
-    null: c.Null = "absent"
     slot: int | None = None
     version: Version = "v2"
     hashed: bool = False
@@ -355,8 +345,7 @@ class _Planner:
             return []
         kind = inferred_kind(self._type(at), self._fid)
         if kind is None:
-            expected = "a type that becomes a feature" + type_hint(self._type(at))
-            self._wrong("", "type", expected, f"{label}: {self._schema.field(at).type}")
+            self._fits("", at, "a type that becomes a feature")
             return []
         return [FeatureColumn(at=at, label=label, name=label.encode(), kind=kind)]
 

@@ -63,8 +63,7 @@ class ParquetSink:
     """
 
     def __init__(self, to: Path | BinaryIO, schema: TableSchema) -> None:
-        where = str(to) if isinstance(to, Path) else to
-        self._writer = pq.ParquetWriter(where, schema.arrow, compression="zstd")
+        self._writer = pq.ParquetWriter(to, schema.arrow, compression="zstd")
         self._batches: list[pa.RecordBatch] = []
         self._rows, self._bytes = 0, 0
 
@@ -98,12 +97,6 @@ def open_table(
     """The schema of a Parquet file, and its rows in batches; the stream stays open."""
     with open_parquet(stream, where) as file:
         yield file.schema, (batch for batch, _ in file.batches(_batch_rows(file)))
-
-
-def parquet_batches(stream: BinaryIO, where: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file in batches of about 8 MiB; see `open_table`."""
-    with open_table(stream, where) as (_, batches):
-        yield from batches
 
 
 def _batch_rows(file: ParquetFile) -> int:
@@ -316,18 +309,13 @@ def _check_offsets(ends: Places) -> NDArray[np.int32]:
     return ends.astype(np.int32)
 
 
-def _null_mask(null: NDArray[np.bool_]) -> pa.Array | None:
-    return pa.array(null) if null.any() else None
-
-
 def _line_array(lines: LineIds, field: str) -> pa.Array:
     if field in LINE_LISTS:
         first, values = lines.lists[field]
         counts = np.diff(first)
-        kind = pa.list_(pa.int32())
-        return pa.ListArray.from_arrays(
-            _list_offsets(counts), pa.array(values), kind, mask=_null_mask(counts == 0)
-        )
+        null = pa.array(counts == 0) if not counts.all() else None
+        offsets, kind = _list_offsets(counts), pa.list_(pa.int32())
+        return pa.ListArray.from_arrays(offsets, pa.array(values), kind, mask=null)
     null = ~lines.given[field]
     if field in NUMBERS:
         return pa.array(lines.numbers[field], mask=null)

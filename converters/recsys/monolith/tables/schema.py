@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ from ingot.converters.recsys.monolith.line_ids import (
 from ingot.converters.recsys.monolith.record_index import Places, Rows, prefix_sums
 
 Null = Literal["absent", "unset"]
-ArrowType: TypeAlias = pa.DataType
 
 KIND: Final = b"monolith.kind"
 NAME: Final = b"monolith.name"
@@ -53,14 +52,14 @@ _FIDS: Final = frozenset(number for number, name in FEATURE_KINDS.items() if "fi
 _BY_VALUES: Final = (pa.float64(), pa.float32(), pa.int64(), pa.binary())
 
 
-def _type_of(kind: int) -> ArrowType:
+def _type_of(kind: int) -> pa.DataType:
     values = pa.uint64() if kind in _FIDS else _BY_VALUES[VALUES[kind]]
     for _ in range(DEPTH[kind]):
         values = pa.list_(values)
     return values
 
 
-TYPES: Final[Mapping[int, ArrowType]] = {
+TYPES: Final[Mapping[int, pa.DataType]] = {
     kind: pa.bool_() if kind == UNSET else _type_of(kind) for kind in FEATURE_KINDS
 }
 """The Arrow type of a feature's column by its kind; a column that says where one is unset is bool.
@@ -72,7 +71,7 @@ def is_fid(kind: int) -> bool:
     return kind in _FIDS
 
 
-def line_type(field: str) -> ArrowType:
+def line_type(field: str) -> pa.DataType:
     """The Arrow type of a LineId field's column."""
     if field in LISTS:
         return pa.list_(pa.int32())
@@ -92,8 +91,8 @@ class Column:
 
     label: str
     name: bytes
-    ident: int
-    sorted_id: int
+    ident: int = 0
+    sorted_id: int = 0
     kind: int
     null: Null = "absent"
 

@@ -83,11 +83,7 @@ def walk_lists(
             batch[BATCH_SIZE if number == 3 else BATCH_SOURCE] = (
                 np.int32(value) if number == 3 else np.int64(np.uint32(value))
             )
-        elif batch[BATCH_REST_START] == batch[BATCH_REST_STOP]:
-            batch[BATCH_REST_START], batch[BATCH_REST_STOP] = at, end
-        elif batch[BATCH_REST_STOP] == at:
-            batch[BATCH_REST_STOP] = end
-        else:
+        elif not extend_extra(batch.reshape(-1, 1), 0, BATCH_REST_START, at, end):
             return ODD
         at = end
     return SOUND
@@ -121,7 +117,8 @@ def _walk_list(
         elif number == 2 and wire == LENGTH:
             if not is_sound(data, value_at, end, content, fields, stack):
                 return False
-            _count_feature(lists, one, at)
+            lists[FIRST, one] = lists[FIRST, one] if lists[COUNT, one] else at
+            lists[COUNT, one] += 1
         elif wire == VARINT and (number == 3 or number == 4 or (number == _SORTED_ID and not raw)):
             value = np.int64(np.int32(read_varint(data, value_at, end)[0]))
             if number == 3:
@@ -132,13 +129,6 @@ def _walk_list(
             return False
         at = end
     return is_text(data, lists[NAME_START, one], lists[NAME_STOP, one])
-
-
-@kernel
-def _count_feature(lists: NDArray[np.int64], one: int, at: int) -> None:
-    if lists[COUNT, one] == 0:
-        lists[FIRST, one] = at
-    lists[COUNT, one] += 1
 
 
 @kernel

@@ -17,6 +17,7 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
     is_sound,
     is_text,
     read_field,
+    read_fixed,
     read_varint,
 )
 
@@ -152,22 +153,13 @@ def _note_field(
         odd = rows[place, row] >= 0 or (number == 101 and (end - value_at) % 4 != 0)
         rows[place, row], rows[place + 1, row] = value_at, end
     elif number == 102 and wire == FIXED32:
-        rows[WEIGHT, row] = bits_at(data, value_at)
+        rows[WEIGHT, row] = read_fixed(data, value_at, 4)
     elif number == 103 and wire == VARINT:
         rows[SOURCE, row] = np.uint32(read_varint(data, value_at, end)[0])
     else:
         # One label alone is put with the others by protobuf.
         odd = (number == 101 and wire == FIXED32) or not extend_extra(rows, row, REST, at, end)
     return ODD if odd else SOUND
-
-
-@kernel
-def bits_at(data: Bytes, at: int) -> int:
-    """The four bytes of a float, as a number."""
-    bits = np.int64(0)
-    for byte in range(4):
-        bits |= np.int64(data[at + byte]) << (8 * byte)
-    return bits
 
 
 @kernel
@@ -184,7 +176,7 @@ def walk_examples(
     first, entries, rows, status, name_places, table = noted
     fields, stack, special, special_ends = grammar
     entry, names, before = 0, 0, -1
-    first[0] = 0
+    first[0], line_id = 0, inner_message(fields, 0, _LINE_FIELD)
     for row in range(len(start)):
         at, begun = start[row], entry
         rows[:, row] = -1
@@ -218,26 +210,13 @@ def walk_examples(
                 if not sound:
                     status[row] = ODD
             at = end
-        if not _has_sound_line(data, rows, row, fields, stack):
+        line_at, line_end = rows[LINE, row], rows[LINE + 1, row]
+        if line_at != line_end and not is_sound(data, line_at, line_end, line_id, fields, stack):
             status[row] = ODD
         if status[row] != SOUND:
             entry = begun
         first[row + 1] = entry
     return names
-
-
-@kernel
-def _has_sound_line(
-    data: Bytes,
-    rows: NDArray[np.int64],
-    row: int,
-    fields: NDArray[np.int32],
-    stack: NDArray[np.int64],
-) -> bool:
-    """Whether the LineId in a row's field is one, or there is none."""
-    start, stop = rows[LINE, row], rows[LINE + 1, row]
-    message = inner_message(fields, 0, _LINE_FIELD)
-    return start == stop or is_sound(data, start, stop, message, fields, stack)
 
 
 @kernel
@@ -370,7 +349,7 @@ def _read_weight(data: Bytes, rows: NDArray[np.int64], row: int) -> int:
     size = end - begin
     if begin < 0 or (size != 0 and size != 4):
         return BAD_WEIGHT
-    bits = np.int64(_ONE) if size == 0 else bits_at(data, begin)
+    bits = np.int64(_ONE) if size == 0 else np.int64(read_fixed(data, begin, 4))
     if rows[WEIGHT, row] not in (0, bits):
         return TWICE
     rows[WEIGHT, row] = bits

@@ -16,12 +16,7 @@ from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL, LINE_ID
 from ingot.converters.recsys.monolith.record_index import Bytes, Places
 
-VARINT: Final = 0
-FIXED64: Final = 1
-LENGTH: Final = 2
-GROUP: Final = 3
-END_GROUP: Final = 4
-FIXED32: Final = 5
+VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 = range(6)
 
 _MAX_FIELD: Final = (1 << 29) - 1  # field number
 _MAX_GROUPS: Final = 64  # within each other; protobuf takes 100, the messages around them counted
@@ -151,6 +146,15 @@ def _read_any_field(data: Bytes, at: int, stop: int) -> tuple[int, int, int, int
 
 
 @kernel
+def read_fixed(data: Bytes, at: int, size: int) -> np.uint64:
+    """The bits of a number of four or eight bytes."""
+    bits = np.uint64(0)
+    for byte in range(size):
+        bits |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
+    return bits
+
+
+@kernel
 def varint_size(value: int) -> int:
     """Bytes of a number that is not negative, as a varint."""
     size = 1
@@ -241,17 +245,10 @@ UNKNOWN, SCALAR, SCALARS, TEXT, RAW, MESSAGE, MESSAGES = range(7)
 checked; a message that occurs once; messages."""
 
 _WIRES: Final = {
-    "int32": VARINT,
-    "int64": VARINT,
-    "uint32": VARINT,
-    "bool": VARINT,
-    "enum": VARINT,
-    "fixed64": FIXED64,
-    "double": FIXED64,
+    **dict.fromkeys(("int32", "int64", "uint32", "bool", "enum"), VARINT),
+    **dict.fromkeys(("fixed64", "double"), FIXED64),
     "float": FIXED32,
-    "string": LENGTH,
-    "bytes": LENGTH,
-    "message": LENGTH,
+    **dict.fromkeys(("string", "bytes", "message"), LENGTH),
 }
 
 
@@ -371,16 +368,19 @@ def _utf8_sequence(byte: int) -> tuple[int, int, int]:
 
 
 @kernel
-def _are_packed_numbers(data: Bytes, at: int, stop: int, wire: int) -> bool:
+def count_packed_numbers(data: Bytes, at: int, stop: int, wire: int) -> int:
+    """How many packed numbers of a wire type lie there; -1 where the last one is cut off."""
     if wire == FIXED64:
-        return (stop - at) % 8 == 0
+        return (stop - at) // 8 if (stop - at) % 8 == 0 else -1
     if wire == FIXED32:
-        return (stop - at) % 4 == 0
+        return (stop - at) // 4 if (stop - at) % 4 == 0 else -1
+    many = 0
     while at < stop:
         _, at = read_varint(data, at, stop)
         if at < 0:
-            return False
-    return True
+            return -1
+        many += 1
+    return many
 
 
 @kernel
@@ -390,7 +390,7 @@ def _holds_value(data: Bytes, start: int, stop: int, wire: int, field: int) -> b
     if kind == TEXT:
         return wire != LENGTH or is_text(data, start, stop)
     if kind == SCALARS and wire == LENGTH:
-        return _are_packed_numbers(data, start, stop, declared)
+        return count_packed_numbers(data, start, stop, declared) >= 0
     return True
 
 

@@ -57,24 +57,17 @@ def example_records(rows: Rows) -> Records:
     out = np.empty(int(totals.sum()), np.uint8)
     write_examples(arrays, sizes, out)
     stop = np.cumsum(totals)
-    data, sort_start, sort_stop = append_sort_ids(rows, out)
+    sort_ids, first = gather_spans(rows.data, rows.sort_start, rows.sort_stop)
     return Records(
-        data=data,
+        data=np.concatenate([out, sort_ids]) if len(sort_ids) else out,
         start=stop - totals,
         stop=stop,
-        sort_start=sort_start,
-        sort_stop=sort_stop,
+        sort_start=len(out) + first[:-1],
+        sort_stop=len(out) + first[1:],
         source=rows.source,
         offset=stop - totals,
         record=rows.record,
     )
-
-
-def append_sort_ids(rows: Rows, out: Bytes) -> tuple[Bytes, Places, Places]:
-    """Bytes with the rows' sort_ids behind them, and int64[R] each where these begin and end."""
-    sort_ids, first = gather_spans(rows.data, rows.sort_start, rows.sort_stop)
-    data = np.concatenate([out, sort_ids]) if len(sort_ids) else out
-    return data, len(out) + first[:-1], len(out) + first[1:]
 
 
 _LIST_FIELDS: Final = (6, 3, 3)  # of a `Feature`: bytes_list, float_list

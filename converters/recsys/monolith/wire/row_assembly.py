@@ -21,22 +21,12 @@ from ingot.converters.recsys.monolith.record_index import (
     prefix_sums,
 )
 from ingot.converters.recsys.monolith.wire import example_kernels as w
-from ingot.converters.recsys.monolith.wire.example_kernels import (
-    BAD_LABEL,
-    BAD_LINE,
-    BAD_WEIGHT,
-    LINES_DIFFER,
-    read_special,
-)
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     message_shapes,
     new_grammar,
     put_bytes,
 )
-from ingot.converters.recsys.monolith.wire.writer_kernels import (
-    put_framed,
-    put_varints,
-)
+from ingot.converters.recsys.monolith.wire.writer_kernels import put_framed, put_varints
 
 
 def rewrite_special(feature: bytes, status: int) -> bytes | str:
@@ -85,9 +75,9 @@ class _Special(NamedTuple):
 
 
 _SPECIAL: Final = {
-    BAD_LINE: _Special("line_id", w.LINE_FEATURE, _rewrite_line),
-    BAD_LABEL: _Special("label", w.LABEL_FEATURE, _rewrite_floats),
-    BAD_WEIGHT: _Special("weight", w.WEIGHT_FEATURE, _rewrite_weight),
+    w.BAD_LINE: _Special("line_id", w.LINE_FEATURE, _rewrite_line),
+    w.BAD_LABEL: _Special("label", w.LABEL_FEATURE, _rewrite_floats),
+    w.BAD_WEIGHT: _Special("weight", w.WEIGHT_FEATURE, _rewrite_weight),
 }
 _EXTRA_UNKNOWN: Final = (
     "unknown",
@@ -257,9 +247,9 @@ def _resolve_special(noted: WalkedRows) -> tuple[WalkedRows, dict[int, tuple[str
 def _read_special(noted: WalkedRows) -> Places:
     """Note what special features say; returns the rows of which one cannot be read."""
     arguments = noted.records.data, noted.rows, noted.status, message_shapes()[0]["LineId"]
-    read_special(*arguments, new_grammar())
+    w.read_special(*arguments, new_grammar())
     if _take_equal_lines(noted):
-        read_special(*arguments, new_grammar())
+        w.read_special(*arguments, new_grammar())
     return np.flatnonzero(np.isin(noted.status, list(_SPECIAL)))
 
 
@@ -270,9 +260,9 @@ def _take_equal_lines(noted: WalkedRows) -> bool:
     """
     from ingot.converters.recsys.monolith.contract import example_pb2, line_id_pb2
 
-    differ = np.flatnonzero(noted.status == LINES_DIFFER)
+    differ = np.flatnonzero(noted.status == w.LINES_DIFFER)
     for at in map(int, differ):
-        said = rewrite_special(noted.content(w.LINE_FEATURE, at), BAD_LINE)
+        said = rewrite_special(noted.content(w.LINE_FEATURE, at), w.BAD_LINE)
         lines = [noted.content(w.LINE, at)]
         if isinstance(said, bytes):
             lines += example_pb2.Feature.FromString(said).bytes_list.value

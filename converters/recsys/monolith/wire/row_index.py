@@ -171,7 +171,7 @@ def index_batches(records: Records, most: int = _ENTRIES) -> Iterator[tuple[Rows
             if walked is None:
                 yield empty_rows(), [complaints.get(0, batch.bad(0, "message", UNSUPPORTED))]
                 continue
-        yield from _batch_rows(batch, *walked, most)
+        yield from _BatchRows(batch, *walked).parts(most)
 
 
 def empty_rows() -> Rows:
@@ -188,100 +188,91 @@ def _walk_batch(batch: Records) -> tuple[NDArray[np.int64], Places] | None:
     return None if status == w.ODD else (lists[:, : said[b.BATCH_LISTS]], said)
 
 
-def _batch_rows(
-    batch: Records, lists: NDArray[np.int64], said: Places, most: int
-) -> Iterator[tuple[Rows, list[Bad]]]:
-    names = [
-        batch.data[start:stop].tobytes()
-        for start, stop in zip(lists[b.NAME_START], lists[b.NAME_STOP], strict=True)
-    ]
-    wrong = _check_batch(lists, names, int(said[b.BATCH_SIZE]))
-    wrong = wrong or _check_unknown(batch, lists, said)
-    if wrong:
-        yield empty_rows(), [batch.bad(0, *wrong)]
-        return
-    distinct = {name: at for at, name in enumerate(dict.fromkeys(names))}
-    lists[w.NAME] = [distinct[name] for name in names]
-    cursors = lists[b.FIRST].copy()
-    each = _rows_per_step(batch, lists, said, most)
-    size = int(said[b.BATCH_SIZE])
-    for row in range(0, size, each):
-        count = min(each, size - row)
-        yield assemble_rows(_take_rows(batch, lists, said, tuple(distinct), cursors, row, count))[
-            :2
-        ]
+class _BatchRows:
+    """The rows of an ExampleBatch, of which a kernel noted the lists."""
 
+    def __init__(self, batch: Records, lists: NDArray[np.int64], said: Places) -> None:
+        self._batch, self._lists, self._said = batch, lists, said
+        spans = zip(lists[b.NAME_START], lists[b.NAME_STOP], strict=True)
+        self._names = [batch.data[start:stop].tobytes() for start, stop in spans]
+        self._size = int(said[b.BATCH_SIZE])
 
-def _rows_per_step(batch: Records, lists: NDArray[np.int64], said: Places, most: int) -> int:
-    """Rows that stand for few features, and few bytes that each of them repeats."""
-    lengths = lists[b.NAME_STOP] - lists[b.NAME_START] + lists[w.EXTRA_STOP] - lists[w.EXTRA_START]
-    lengths += np.where(lists[b.SHARED] == 1, lists[w.STOP] - lists[w.START], 0)
-    rest = int(said[b.BATCH_REST_STOP] - said[b.BATCH_REST_START])
-    repeated = int(lengths.sum()) + rest + len(batch.sort_id(0))
-    return int(max(1, min(most // max(1, lists.shape[1]), _REPEATED // max(1, repeated))))
+    def parts(self, most: int) -> Iterator[tuple[Rows, list[Bad]]]:
+        """Some rows at a time, which stand for few features."""
+        if wrong := self._check() or self._check_unknown():
+            yield empty_rows(), [self._batch.bad(0, *wrong)]
+            return
+        distinct = {name: at for at, name in enumerate(dict.fromkeys(self._names))}
+        self._lists[w.NAME] = [distinct[name] for name in self._names]
+        cursors = self._lists[b.FIRST].copy()
+        each = self._rows_per_step(most)
+        for row in range(0, self._size, each):
+            count = min(each, self._size - row)
+            rows, bad, _ = assemble_rows(self._take(tuple(distinct), cursors, row, count))
+            yield rows, bad
 
+    def _rows_per_step(self, most: int) -> int:
+        """Rows that stand for few features, and few bytes that each of them repeats."""
+        lists, said = self._lists, self._said
+        lengths = lists[b.NAME_STOP] - lists[b.NAME_START]
+        lengths += lists[w.EXTRA_STOP] - lists[w.EXTRA_START]
+        lengths += np.where(lists[b.SHARED] == 1, lists[w.STOP] - lists[w.START], 0)
+        rest = int(said[b.BATCH_REST_STOP] - said[b.BATCH_REST_START])
+        repeated = int(lengths.sum()) + rest + len(self._batch.sort_id(0))
+        return int(max(1, min(most // max(1, lists.shape[1]), _REPEATED // max(1, repeated))))
 
-def _check_batch(lists: NDArray[np.int64], names: list[bytes], size: int) -> tuple[str, str] | None:
-    """What does not fit together in a batch: reason and detail."""
-    if not 0 <= size <= MAX_BATCH_ROWS:
-        return "batch_size", f"batch_size is {size:,}; it must be 0 to {MAX_BATCH_ROWS:,}"
-    shared, counts = lists[b.SHARED] == 1, lists[b.COUNT]
-    for at in np.flatnonzero(~shared & (counts != size)):
-        found = f"{counts[at]:,} features, batch_size is {size:,}"
-        return "batch_size", f"{_quote_name(names[at])} has {found}"
-    for at in np.flatnonzero(shared & (counts == 0)):
-        return "shared", f"{_quote_name(names[at])} is SHARED and has no feature"
-    special = Counter(names[at] for at in np.flatnonzero(lists[b.SPECIAL]))
-    for name, times in special.most_common(1):
-        if times > 1:
-            return "twice", f"{_quote_name(name)} occurs twice"
-    return None
+    def _check(self) -> tuple[str, str] | None:
+        """What does not fit together: reason and detail."""
+        lists, names, size = self._lists, self._names, self._size
+        if not 0 <= size <= MAX_BATCH_ROWS:
+            return "batch_size", f"batch_size is {size:,}; it must be 0 to {MAX_BATCH_ROWS:,}"
+        shared, counts = lists[b.SHARED] == 1, lists[b.COUNT]
+        for at in np.flatnonzero(~shared & (counts != size)):
+            found = f"{counts[at]:,} features, batch_size is {size:,}"
+            return "batch_size", f"{_quote_name(names[at])} has {found}"
+        for at in np.flatnonzero(shared & (counts == 0)):
+            return "shared", f"{_quote_name(names[at])} is SHARED and has no feature"
+        special = Counter(names[at] for at in np.flatnonzero(lists[b.SPECIAL]))
+        for name, times in special.most_common(1):
+            if times > 1:
+                return "twice", f"{_quote_name(name)} occurs twice"
+        return None
 
+    def _check_unknown(self) -> tuple[str, str] | None:
+        """Unknown fields that the Examples of a batch would know: reason and detail."""
+        data, lists, said = self._batch.data, self._lists, self._said
+        start, stop = said[b.BATCH_REST_START :][:1], said[b.BATCH_REST_STOP :][:1]
+        found = find_known(data, start, stop, "Example").any()
+        extra, raw = (lists[w.EXTRA_START], lists[w.EXTRA_STOP]), lists[w.RAW] == 1
+        found |= find_known_by_kind(data, *extra, raw, "NamedFeature", "NamedRawFeature").any()
+        if found:
+            return "unknown", "an Example would read an unknown field as one of its own"
+        if (extra[1] > extra[0])[lists[b.SPECIAL] > 0].any():
+            return "unknown", "a list that describes the rows has unknown fields beside it"
+        return None
 
-def _check_unknown(
-    batch: Records, lists: NDArray[np.int64], said: Places
-) -> tuple[str, str] | None:
-    """Unknown fields that the Examples of a batch would know: reason and detail."""
-    start, stop = said[b.BATCH_REST_START :][:1], said[b.BATCH_REST_STOP :][:1]
-    found = find_known(batch.data, start, stop, "Example").any()
-    extra, raw = (lists[w.EXTRA_START], lists[w.EXTRA_STOP]), lists[w.RAW] == 1
-    found |= find_known_by_kind(batch.data, *extra, raw, "NamedFeature", "NamedRawFeature").any()
-    if found:
-        return "unknown", "an Example would read an unknown field as one of its own"
-    if (extra[1] > extra[0])[lists[b.SPECIAL] > 0].any():
-        return "unknown", "a list that describes the rows has unknown fields beside it"
-    return None
+    def _take(self, names: tuple[bytes, ...], cursors: Places, row: int, count: int) -> WalkedRows:
+        batch, lists, said = self._batch, self._lists, self._said
+        each = int((lists[b.SPECIAL] == 0).sum())
+        entries = np.empty((w.ENTRY, each * count), np.int64)
+        rows = np.full((w.ROW, count), -1, np.int64)
+        rows[w.WEIGHT] = 0
+        rows[w.SOURCE] = batch.source[0] or said[b.BATCH_SOURCE]
+        rows[w.REST : w.REST + 2] = said[b.BATCH_REST_START : b.BATCH_REST_STOP + 1, None]
+        b.take_batch_rows(batch.data, lists, cursors, count, entries, rows)
+        return WalkedRows(
+            records=batch.select(np.zeros(count, np.int64)),
+            names=names,
+            first=np.arange(count + 1, dtype=np.int64) * each,
+            entries=entries,
+            rows=rows,
+            status=np.zeros(count, np.int8),
+            row=np.arange(row, row + count, dtype=np.int64),
+        )
 
 
 def _quote_name(name: bytes) -> str:
     return repr(name.decode())[:80]
-
-
-def _take_rows(
-    batch: Records,
-    lists: NDArray[np.int64],
-    said: Places,
-    names: tuple[bytes, ...],
-    cursors: Places,
-    row: int,
-    count: int,
-) -> WalkedRows:
-    each = int((lists[b.SPECIAL] == 0).sum())
-    entries = np.empty((w.ENTRY, each * count), np.int64)
-    rows = np.full((w.ROW, count), -1, np.int64)
-    rows[w.WEIGHT] = 0
-    rows[w.SOURCE] = batch.source[0] or said[b.BATCH_SOURCE]
-    rows[w.REST : w.REST + 2] = said[b.BATCH_REST_START : b.BATCH_REST_STOP + 1, None]
-    b.take_batch_rows(batch.data, lists, cursors, count, entries, rows)
-    return WalkedRows(
-        records=batch.select(np.zeros(count, np.int64)),
-        names=names,
-        first=np.arange(count + 1, dtype=np.int64) * each,
-        entries=entries,
-        rows=rows,
-        status=np.zeros(count, np.int8),
-        row=np.arange(row, row + count, dtype=np.int64),
-    )
 
 
 _NO_PLACE: Final = ("dense", "label_tag", "next_fid")

@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, traine
 from tokenizers import pre_tokenizers as pre
 
 from ingot.converters.megatron.text.cut_rules import CutRules, read_rules
-from ingot.converters.megatron.text.long_texts import CutPiece, Cutter, UncuttableError
+from ingot.converters.megatron.text.long_texts import CutPiece, CutStream, Cutter, UncuttableError
 from ingot.converters.megatron.text.pre_tokenization import is_plain
 from ingot.converters.megatron.text.regex_syntax import UnprovableError, regex_pattern
 from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
@@ -321,15 +321,18 @@ def test_ids_of_the_pieces_are_the_ids_of_the_whole(
     assert [number for piece, skip in pieces for number in encode(piece)[skip:]] == encode(text)
 
 
+def pieces_of(cutter: Cutter, text: str) -> list[CutPiece]:
+    return list(cutter.cut(text, cutter.limit))
+
+
 @pytest.mark.parametrize("kind", [kind for kind in ALL if kind != "prepended_merging_words"])
 @pytest.mark.parametrize("limit", [50, 200])
 def test_prose_is_cut(kind: str, limit: int, held: Callable[[str], TokenizerFile]) -> None:
     loaded = held(kind)
     text = " ".join(PROSE.replace("\n", " ") for _ in range(5))
     encode, cutter = reference(loaded, False), Cutter(loaded, plain=False, limit=limit)
-    pieces = cutter.pieces(text)
+    pieces = pieces_of(cutter, text)
     assert cutter.reason is None
-    assert pieces is not None
     assert len(pieces) >= len(text) // (2 * limit)
     assert max(len(piece.text) for piece in pieces) <= 2 * limit
     assert all(text.startswith(piece.text, piece.start) for piece in pieces)
@@ -344,8 +347,7 @@ def test_text_without_spaces_is_cut(
     loaded = held(kind)
     text = "晓觉不眠春，鸟啼闻处处。\n声雨风来夜，少多知落花？\n" * 20
     encode = reference(loaded, plain)
-    pieces = Cutter(loaded, plain=plain, limit=50).pieces(text)
-    assert pieces is not None
+    pieces = pieces_of(Cutter(loaded, plain=plain, limit=50), text)
     assert len(pieces) >= len(text) // 100
     assert pieces[0].skip == 0
     assert all(piece.skip for piece in pieces[1:])
@@ -367,7 +369,7 @@ def test_a_stream_gives_the_same_ids_however_it_is_fed(
     sentences = st.sampled_from(["A short line. ", "the end, ", "Стихи и проза; ", "中国。 ", "\n"])
     bits = data.draw(st.lists(st.one_of(sentences, st.sampled_from(FRAGMENTS)), max_size=80))
     text, encode = "".join(bits), reference(loaded, False)
-    stream = cutter_of(loaded.path).stream()
+    stream = CutStream(cutter_of(loaded.path))
     try:
         fed = [piece for bit in bits for piece in stream.feed(bit)] + stream.finish()
     except UncuttableError:
@@ -377,7 +379,7 @@ def test_a_stream_gives_the_same_ids_however_it_is_fed(
 
 
 def test_a_stream_gives_pieces_before_its_end(held: Callable[[str], TokenizerFile]) -> None:
-    stream = Cutter(held("o200k"), plain=False, limit=100).stream()
+    stream = CutStream(Cutter(held("o200k"), plain=False, limit=100))
     early = [piece for _ in range(20) for piece in stream.feed(PROSE)]
     late = stream.finish()
     assert len(early) > 20
@@ -389,17 +391,17 @@ def test_a_stream_gives_pieces_before_its_end(held: Callable[[str], TokenizerFil
 @pytest.mark.parametrize("run", ["a", "1", " ", "\n", "中", "e\u0301", "🙂", "<|end|>"])
 def test_a_run_without_a_place_is_not_cut(run: str, held: Callable[[str], TokenizerFile]) -> None:
     cutter = Cutter(held("byte_level"), plain=False, limit=50, largest=100)
-    assert cutter.pieces(run * 101) is None
-    stream = cutter.stream()
+    with pytest.raises(UncuttableError):
+        pieces_of(cutter, run * 101)
+    stream = CutStream(cutter)
     with pytest.raises(UncuttableError, match="more than 100 bytes without a place to cut"):
         [stream.feed(run) for _ in range(200)]
     longest = run * (100 // len(run.encode()))
-    assert [piece.text for piece in cutter.pieces(longest) or []] == [longest]
+    assert [piece.text for piece in pieces_of(cutter, longest)] == [longest]
 
 
 def test_a_short_text_is_one_piece(held: Callable[[str], TokenizerFile]) -> None:
-    pieces = Cutter(held("byte_level"), plain=False, limit=100).pieces("two words")
-    assert pieces is not None
+    pieces = pieces_of(Cutter(held("byte_level"), plain=False, limit=100), "two words")
     assert [(piece.text, piece.start) for piece in pieces] == [("two words", 0)]
 
 
@@ -429,10 +431,11 @@ def test_what_cannot_be_proved_is_not_cut(
     cutter = Cutter(loaded, plain=False, limit=50, largest=100)
     assert cutter.reason is not None
     assert reason.replace("\\\\", "\\") in cutter.reason
-    assert cutter.pieces(PROSE) is None
-    assert len(cutter.pieces(PROSE[:90]) or []) == 1
+    assert len(pieces_of(cutter, PROSE[:90])) == 1
     with pytest.raises(UncuttableError, match="cannot be cut"):
-        cutter.stream().feed(PROSE)
+        pieces_of(cutter, PROSE)
+    with pytest.raises(UncuttableError, match="cannot be cut"):
+        CutStream(cutter).feed(PROSE)
 
 
 def test_a_unigram_model_is_not_cut(held: Callable[[str], TokenizerFile]) -> None:

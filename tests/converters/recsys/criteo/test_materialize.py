@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.recsys.criteo.multihot import job
 from ingot.converters.recsys.criteo.multihot.id_tables import Parameters
 from ingot.converters.recsys.criteo.multihot.job import Config, link_file, materialize
 
@@ -136,11 +137,12 @@ def test_threads_and_kept_tables_change_no_byte(stored, told, tmp_path):
 
 
 @pytest.mark.parametrize("block", [1, 59 * 7, 59 * 1500, 59 * 1800])
-def test_blocks_change_no_byte(stored, told, tmp_path, block):
+def test_blocks_change_no_byte(stored, told, tmp_path, monkeypatch, block):
     how = config(told, collect=True, less=3)
     whole = materialize(stored, how, tmp_path / "whole")
     assert sum(how.parameters.sizes) == 59
-    made = materialize(stored, how, tmp_path / "out", block=block, threads=3)
+    monkeypatch.setattr(job, "_VALUES", block)
+    made = materialize(stored, how, tmp_path / "out", threads=3)
     assert files(made.out) == files(whole.out)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.ctr.contract import processed_schema
+from ingot.converters.recsys.ctr.loader import stored_rows
 from ingot.converters.recsys.ctr.loader.split_files import Split, locate_split
 from ingot.converters.recsys.ctr.loader.stored_rows import ParquetRows, read_rows
 from ingot.converters.recsys.training.batch_order import RowSequence
@@ -41,11 +43,12 @@ def rows_in(split: Split) -> list[Row]:
 def test_any_stretch_in_any_order(
     split: Split, stretches: list[tuple[int, int]], piece: int
 ) -> None:
-    source = ParquetRows(split, split.features, piece=piece)
-    for one, other in stretches:
-        start, stop = min(one, other), max(one, other) + 1
-        if stop <= split.rows:
-            assert read_rows(source, whole(split), start, stop).to_pylist() == ROWS[start:stop]
+    source = ParquetRows(split, split.features)
+    with patch.object(stored_rows, "PIECE", piece):
+        for one, other in stretches:
+            start, stop = min(one, other), max(one, other) + 1
+            if stop <= split.rows:
+                assert read_rows(source, whole(split), start, stop).to_pylist() == ROWS[start:stop]
 
 
 def test_some_features(split: Split) -> None:
@@ -113,11 +116,14 @@ def test_lists_of_ids_and_values_that_differ(tmp_path: Path) -> None:
         rows_in(locate_split(write_split(tmp_path, rows)))
 
 
-def test_an_error_does_not_move_the_rows_behind_it(tmp_path: Path) -> None:
+def test_an_error_does_not_move_the_rows_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_rows, "PIECE", 3)
     rows = rows_of(9)
     rows[4] |= {"f1_110_14_idx": [3, 4], "f1_110_14_val": [0.5]}
     split = locate_split(write_split(tmp_path, rows, group=9))
-    source = ParquetRows(split, split.features, piece=3)
+    source = ParquetRows(split, split.features)
     for _ in range(2):
         with pytest.raises(SourceError, match="row_id 14"):
             read_rows(source, whole(split), 3, 9)

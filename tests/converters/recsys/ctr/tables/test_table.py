@@ -10,6 +10,7 @@ import zipfile
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 from ingot.converters.errors import FeaturemapError, SourceError
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, parse
+from ingot.converters.recsys.ctr.table import table_rows
 from ingot.converters.recsys.ctr.table.table_cells import RawBlock, cell_texts
 from ingot.converters.recsys.ctr.table.table_files import open_table, read_pieces, with_columns
 from ingot.converters.recsys.ctr.table.table_rows import read_table
@@ -168,7 +170,8 @@ def test_equals_reading_row_by_row(tmp_path_factory, rows, batch_rows, delimiter
     path = tmp_path_factory.mktemp("t") / "log.csv"
     rows = ORDINARY + rows
     path.write_bytes(as_csv(rows, delimiter))
-    blocks = list(read_table(str(path), featuremap(), batch_rows=batch_rows))
+    with patch.object(table_rows, "BATCH_ROWS", batch_rows):
+        blocks = list(read_table(str(path), featuremap()))
     assert of_blocks(blocks) == reference(rows)
     assert all(len(one.rows) + len(one.rejects) <= batch_rows for one in blocks)
 
@@ -210,7 +213,7 @@ def test_lines_are_those_of_the_readers(tmp_path_factory, lines):
     assert [got[row] for row in range(len(got))] == expected
 
 
-def test_quoted_cells_over_the_ends_of_blocks(tmp_path):
+def test_quoted_cells_over_the_ends_of_blocks(tmp_path, monkeypatch):
     rows = [
         [str(n), f"u{n}", "1", "0", "line\n" * (n % 50) + '"', "", "a|b\nc", f"x{n}:{n}"]
         for n in range(20_000)
@@ -218,7 +221,8 @@ def test_quoted_cells_over_the_ends_of_blocks(tmp_path):
     path = tmp_path / "log.csv"
     path.write_bytes(as_csv(rows))
     assert path.stat().st_size > 3 << 20
-    assert of_blocks(list(read_table(str(path), featuremap(), batch_rows=777))) == reference(rows)
+    monkeypatch.setattr(table_rows, "BATCH_ROWS", 777)
+    assert of_blocks(list(read_table(str(path), featuremap()))) == reference(rows)
 
 
 def test_a_quote_that_never_ends_costs_one_line(tmp_path):
@@ -309,7 +313,7 @@ def test_columns_of_one_name_are_told_apart(tmp_path):
     assert block.tokens[0].tokens.to_pylist() == [b"c", b"d"]
 
 
-def test_files_of_a_folder_in_sorted_order(tmp_path):
+def test_files_of_a_folder_in_sorted_order(tmp_path, monkeypatch):
     for number, part in enumerate([ORDINARY[:20], ORDINARY[20:21], ORDINARY[21:]]):
         (tmp_path / f"part-{number}.csv").write_bytes(as_csv(part))
     (tmp_path / "README.md").write_text("# a log\n\nwith words\n")
@@ -317,7 +321,8 @@ def test_files_of_a_folder_in_sorted_order(tmp_path):
     bad = [list(row) for row in ORDINARY[21:]]
     bad[4][2] = "?"
     (tmp_path / "part-2.csv").write_bytes(as_csv(bad))
-    blocks = list(read_table(str(tmp_path / "part-*.csv"), featuremap(), batch_rows=7))
+    monkeypatch.setattr(table_rows, "BATCH_ROWS", 7)
+    blocks = list(read_table(str(tmp_path / "part-*.csv"), featuremap()))
     assert [(one.file, one.row) for b in blocks for one in b.rejects] == [("part-2.csv", 4)]
     assert [int(row) for b in blocks for row in b.rows] == [n for n in range(60) if n != 25]
 
@@ -513,13 +518,14 @@ def test_columns_of_parquet_with_labels_of_any_type(tmp_path):
         assert [one.found for one in block.rejects] == ["click: null"]
 
 
-def test_parquet_and_arrow_equal_csv(tmp_path):
+def test_parquet_and_arrow_equal_csv(tmp_path, monkeypatch):
+    monkeypatch.setattr(table_rows, "BATCH_ROWS", 7)
     table = pa.table(dict(zip(COLUMNS, map(list, zip(*ORDINARY, strict=True)), strict=True)))
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=17)
     with pa.ipc.new_file(tmp_path / "log.arrow", table.schema) as writer:
         writer.write_table(table)
     for name in ("log.parquet", "log.arrow"):
-        blocks = list(read_table(str(tmp_path / name), featuremap(), batch_rows=7))
+        blocks = list(read_table(str(tmp_path / name), featuremap()))
         assert of_blocks(blocks) == reference(ORDINARY)
 
 

@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +15,6 @@ from ingot.converters.recsys.monolith.tables.rows_to_arrow import (
     ParquetSink,
     decode_batch,
     open_table,
-    parquet_batches,
 )
 from ingot.converters.recsys.monolith.tables.schema import TableScan
 from ingot.converters.recsys.monolith.wire.row_index import index_examples
@@ -33,6 +33,11 @@ def _written(to: Path, count: int) -> pa.RecordBatch:
     sink.write(batch.slice(0, 0))
     sink.close()
     return batch
+
+
+def _batches(stream: BinaryIO, where: str = "a.parquet") -> list[pa.RecordBatch]:
+    with open_table(stream, where) as (_, batches):
+        return list(batches)
 
 
 def test_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,25 +66,25 @@ def test_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     batch = _written(tmp_path / "a.parquet", 100)
     monkeypatch.setattr(rows_to_arrow, "_READ_ROWS", 30)
     with (tmp_path / "a.parquet").open("rb") as stream:
-        found = list(parquet_batches(stream, "a.parquet"))
+        found = _batches(stream)
     assert [one.num_rows for one in found] == [30, 30, 30, 10]
     assert pa.Table.from_batches(found).equals(pa.Table.from_batches([batch]))
     monkeypatch.setattr(rows_to_arrow, "_READ_BYTES", 400)
     with (tmp_path / "a.parquet").open("rb") as stream:
-        assert max(one.num_rows for one in parquet_batches(stream, "a.parquet")) < 100
+        assert max(one.num_rows for one in _batches(stream)) < 100
 
 
 def test_no_rows(tmp_path: Path) -> None:
     _written(tmp_path / "a.parquet", 0)
     with (tmp_path / "a.parquet").open("rb") as stream:
-        assert sum(one.num_rows for one in parquet_batches(stream, "a.parquet")) == 0
+        assert sum(one.num_rows for one in _batches(stream)) == 0
 
 
 def test_damage(tmp_path: Path) -> None:
     _written(tmp_path / "a.parquet", 100)
     content = (tmp_path / "a.parquet").read_bytes()
     with pytest.raises(SourceError, match=r"x\.parquet"):
-        list(parquet_batches(io.BytesIO(content[:-9]), "x.parquet"))
+        _batches(io.BytesIO(content[:-9]), "x.parquet")
     hurt = bytearray(content)
     hurt[4:60] = bytes(56)
     with (

@@ -20,7 +20,6 @@ from ingot.converters.recsys.monolith.tables.rows_to_arrow import (
     decode_batch,
     decode_batches,
     open_table,
-    parquet_batches,
 )
 from ingot.converters.recsys.monolith.tables.schema import TableScan, TableSchema
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
@@ -140,7 +139,8 @@ def test_the_public_sample(repository: Path) -> None:
     sink = ParquetSink(file, schema)
     sink.write(decode_batch(rows, schema))
     sink.close()
-    [batch] = parquet_batches(file, "sample.parquet")
+    with open_table(file, "sample.parquet") as (_, batches):
+        [batch] = batches
     assert (batch.num_rows, batch.num_columns) == (51, 137 + 7)
     assert schema.arrow.names[:7] == [
         "__REQ_TIME__",
