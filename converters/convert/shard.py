@@ -43,7 +43,6 @@ from ingot.converters.output.files import (
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.progress import peak_rss
 from ingot.converters.records import RecordFormat
-from ingot.converters.records.schema import RecordKind
 from ingot.converters.records.writers import (
     PartsWriter,
     RejectWriter,
@@ -391,8 +390,7 @@ def _convert_rows(
     batches = reading.batches()
     if task.mapping.group:
         batches = group_rows(batches, task.mapping.group, folder=draft)
-    kind: RecordKind = "pt" if task.mapping.kind == "pt" else "sft"
-    parts = PartsWriter(draft / RECORDS_FOLDER, kind=kind, format=task.format)
+    parts = PartsWriter(draft / RECORDS_FOLDER, kind=unifier.kind, format=task.format)
     with parts, RejectWriter(draft / REJECTED_FOLDER) as rejected:
         for batch in batches:
             unified = unifier.batch(batch)

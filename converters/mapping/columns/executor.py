@@ -338,7 +338,7 @@ class MappingExecutor:
     ) -> None:
         self._rows = RowExecutor(mapping, source_name=source_name, language=language)
         self.stats = self._rows.stats
-        self._columns, self._kind = columns, _kind_of(mapping)
+        self._columns, self.kind = columns, _kind_of(mapping)
         self._by_schema: dict[pa.Schema, ColumnExecutor | None] = {}
         self._projection = _projection_of(mapping) if columns else None
         self._tries = 0
@@ -366,7 +366,7 @@ class MappingExecutor:
             by_columns = None if table is None else self._executor_for(table.schema)
             if by_columns is None:
                 by_rows += len(part.rows)
-                return _to_table(self._rows.batch(part), self._kind, part.file)
+                return _to_table(self._rows.batch(part), self.kind, part.file)
             return by_columns.batch(replace(part, table=table))
 
         made = convert(batch)

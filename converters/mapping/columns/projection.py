@@ -18,6 +18,9 @@ from ingot.converters.mapping.path_uses import path_uses
 from ingot.converters.paths import Index, Key, Mark, Names, Path
 from ingot.converters.rows import Json
 
+_KINDS = "values of several kinds"
+_SCALARS = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+
 
 @dataclass(kw_only=True, slots=True)
 class Projection:
@@ -35,24 +38,25 @@ class Projection:
         arrays = self._field_arrays(rows)
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
-    def _array(self, values: Sequence[Json]) -> pa.Array:
+    def array(self, values: Sequence[Json]) -> pa.Array:
+        """Some values as an array. Raises NotColumnarError where they are of several kinds."""
         if self.fields:
             return self._object_array(values)
-        return self._list_array(values) if self.items else _scalar_array(values)
+        return _scalar_array(values) if self.items is None else _list_array(values, self.items)
 
     def _object_array(self, values: Sequence[Json]) -> pa.Array:
-        null = np.fromiter((value is None for value in values), np.bool_, len(values))
-        if null.any():
+        null = [value is None for value in values]
+        if any(null):
             values = [{} if value is None else value for value in values]
         arrays = self._field_arrays(values)
-        mask = pa.array(null) if null.any() else None
+        mask = pa.array(null) if any(null) else None
         return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=mask)
 
     def _field_arrays(self, values: Sequence[Json]) -> dict[str, pa.Array]:
         try:
             return self._present_arrays(values)
         except TypeError:  # no object
-            raise NotColumnarError("values of several kinds") from None
+            raise NotColumnarError(_KINDS) from None
 
     def _present_arrays(self, values: Sequence[Json]) -> dict[str, pa.Array]:
         arrays = {}
@@ -64,41 +68,42 @@ class Projection:
                 found = [value[name] for value in values]
             except KeyError:
                 if any(value.__class__ is not dict for value in values):
-                    raise NotColumnarError("values of several kinds") from None
+                    raise NotColumnarError(_KINDS) from None
                 found = [value.get(name) for value in values]
                 arrays[f"{name}{PRESENT}"] = pa.array([name in value for value in values])
-            arrays[name] = inner._array(found)
+            arrays[name] = inner.array(found)
         return arrays
 
-    def _list_array(self, values: Sequence[Json]) -> pa.Array:
-        if any(value.__class__ is not list and value is not None for value in values):
-            raise NotColumnarError("values of several kinds")
-        offsets = np.zeros(len(values) + 1, np.int32)
-        null = np.fromiter((value is None for value in values), np.bool_, len(values))
-        if null.any():
-            values = [[] if value is None else value for value in values]
-        np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=offsets[1:])
-        inner = self.items._array(list(chain.from_iterable(values)))
-        mask = pa.array(null) if null.any() else None
-        return pa.ListArray.from_arrays(pa.array(offsets), inner, mask=mask)
+
+def _list_array(values: Sequence[Json], items: Projection) -> pa.ListArray:
+    if any(value.__class__ is not list and value is not None for value in values):
+        raise NotColumnarError(_KINDS)
+    null = [value is None for value in values]
+    if any(null):
+        values = [[] if value is None else value for value in values]
+    offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
+    inner = items.array(list(chain.from_iterable(values)))
+    mask = pa.array(null) if any(null) else None
+    return pa.ListArray.from_arrays(pa.array(offsets), inner, mask=mask)
 
 
 def _scalar_array(values: Sequence[Json]) -> pa.Array:
     try:
-        return pa.array(values, pa.string())
-    except pa.ArrowException:
-        pass
+        texts = pa.array(values, pa.string())
+    except pa.ArrowException:  # no texts
+        texts = None
+    if isinstance(texts, pa.ChunkedArray):
+        raise NotColumnarError("more text than a column holds")
+    if texts is not None:
+        return texts
     kinds = set(map(type, values)) - {type(None)}
     kind = _SCALARS.get(kinds.pop()) if len(kinds) == 1 else None
     if kind is None:
-        raise NotColumnarError("values of several kinds")
+        raise NotColumnarError(_KINDS)
     try:
         return pa.array(values, kind)
     except (pa.ArrowException, OverflowError):
         raise NotColumnarError("integers beyond 64 bits") from None
-
-
-_SCALARS = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
 def compile_projection(mapping: Mapping) -> Projection:
@@ -128,9 +133,9 @@ def _place_below(place: Projection, path: Path) -> Projection:
             place.items = place.items or Projection()
             place = place.items
             continue
-        names = step.names if isinstance(step, Names) else (step.name,) if isinstance(step, Key) else ()
-        if not names:
+        if not isinstance(step, Names | Key):
             raise NotColumnarError(path.text)
+        names = step.names if isinstance(step, Names) else (step.name,)
         for number, name in enumerate(names):
             ends = range(number + 2, len(names) + 1)
             place.dotted |= {".".join(names[number:end]) for end in ends}
@@ -140,6 +145,6 @@ def _place_below(place: Projection, path: Path) -> Projection:
 
 def _refuse_several_kinds(place: Projection) -> None:
     if (place.fields and place.items) or not place.dotted.isdisjoint(place.fields):
-        raise NotColumnarError("values of several kinds")
+        raise NotColumnarError(_KINDS)
     for inner in (*place.fields.values(), *([place.items] if place.items else [])):
         _refuse_several_kinds(inner)

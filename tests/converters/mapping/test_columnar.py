@@ -5,6 +5,7 @@ import decimal
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -304,7 +305,13 @@ def test_both_executors_have_one_meaning_in_many_more_cases(
 # --- rows of JSON
 
 ODD = st.sampled_from([None, "text", 5, 0.5, True, [], {}, ["x"], {"a": "b"}, 2**70, {"lang": 1}])
-KINDS = (TEXTS, TEXTS, st.sampled_from([None, 0, 7, -3]), st.sampled_from([0.5, 1e22]), st.booleans())
+KINDS = (
+    TEXTS,
+    TEXTS,
+    st.sampled_from([None, 0, 7, -3]),
+    st.sampled_from([0.5, 1e22]),
+    st.booleans(),
+)
 
 
 @st.composite
@@ -331,7 +338,7 @@ def json_rows(draw: st.DrawFn) -> list[Any]:
 
     def lists(elements: list[Any], lengths: list[int]) -> list[Any]:
         ends = np.cumsum([0, *lengths]).tolist()
-        return [elements[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+        return [elements[a:b] for a, b in pairwise(ends)]
 
     lengths = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
     count = sum(lengths)
