@@ -6,12 +6,12 @@
     OUT/mapping.json                       the mapping as executed, nothing left to guess
     OUT/run.json, OUT/manifest.json        how it went, and what there is (see manifest.py)
 
-The files of the source are packed into shards: neighbours together up to `SHARD_BYTES`, a larger
-file alone. The plan depends on the files alone. Each shard is converted by itself, in one of
-several processes or in this one, into parts that are closed at `PART_RECORDS` or `PART_BYTES`; the
-parts of all shards are then numbered through. So the bytes depend on input, mapping and options
-only, and a run that was killed goes on with the shards that it had not finished. A run that
-replaces a result takes over the shards that it would convert alike (`takeover`).
+The files of the source are packed into shards (see plan.py), which depend on the files alone. Each
+shard is converted by itself, in one of several processes or in this one, into parts that are closed
+at `PART_RECORDS` or `PART_BYTES`; the parts of all shards are then numbered through. So the bytes
+depend on input, mapping and options only, and a run that was killed goes on with the shards that it
+had not finished. A run that replaces a result takes over the shards that it would convert alike
+(`takeover`).
 
 With a limit the shards are converted one after the other, since each needs to know how many rows
 those before it had.
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, cast
 
 from ingot.converters.convert import result as results
 from ingot.converters.convert.options import ConvertOptions
+from ingot.converters.convert.plan import plan_shards
 from ingot.converters.convert.result import Manifest, ShardDocument
 from ingot.converters.convert.shard import (
     PIECES,
@@ -49,13 +50,11 @@ from ingot.converters.output.worker_pool import Runner, Workers, results_in_orde
 from ingot.converters.progress import Progress, Watch, peak_rss
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import SourceSpec
-from ingot.converters.sources.storage.archives import TarMember
 from ingot.converters.sources.storage.listing import LocalFile
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.messages import Message
 
-SHARD_BYTES = 64 << 20
 _TOP_REASONS = 3
 
 
@@ -219,32 +218,6 @@ def _merge_specs(under: SourceSpec, over: SourceSpec) -> SourceSpec:
     return SourceSpec.from_document({**under.to_document(), **over.to_document()})
 
 
-def plan_shards(files: Sequence[SourceFile]) -> list[tuple[SourceFile, ...]]:
-    """Consecutive files together up to `SHARD_BYTES` (as stored), at least one a shard.
-
-    The members of a compressed tar stay together whatever their size: such an archive can only be
-    read forwards, and every further shard would read it from its start again.
-    """
-    shards: list[list[SourceFile]] = []
-    size = 0
-    for file in files:
-        fits = shards and size + file.bytes <= SHARD_BYTES
-        if not fits and not (shards and _continues_archive(shards[-1][-1], file)):
-            shards.append([])
-            size = 0
-        shards[-1].append(file)
-        size += file.bytes
-    return [tuple(shard) for shard in shards]
-
-
-def _continues_archive(before: SourceFile, file: SourceFile) -> bool:
-    """Whether a file lies further on in the compressed tar of the one before."""
-    this, last = file.place, before.place
-    if not isinstance(this, TarMember) or not isinstance(last, TarMember):
-        return False
-    return this.offset is None and this.archive == last.archive
-
-
 @contextmanager
 def _time_stage(seconds: dict[str, float], name: str) -> Iterator[None]:
     started = time.monotonic()
@@ -270,7 +243,10 @@ class _Conversion:
         with output_errors(self.staged.out):
             discard_drafts(self.staged.work)
         with _time_stage(seconds, "convert"):
-            shards = self._convert(runner)
+            # Groups may lie anywhere in a file, and with a limit its end is not read.
+            cut = self.options.limit is None and not self.mapping.group
+            plan = plan_shards(self.source, cut=cut)
+            shards = self._convert(plan, runner)
         counts = results.Counts()
         for shard in shards:
             counts.add(shard)
@@ -295,22 +271,24 @@ class _Conversion:
             "seconds": seconds,
             "shards": len(shards),
             "shards_taken_over": sum(shard["taken_over"] for shard in shards),
-            PIECES: self._pieces(shards),
+            PIECES: self._pieces(plan, shards),
             "resumed": self.staged.resumed,
             "peak_rss_bytes": max([peak_rss(), *(shard["peak_rss"] for shard in shards)]),
         }
         first = counts.first_rejects
         return _commit_result(self.staged, self.identity, manifest, run, files, parts, first)
 
-    def _pieces(self, shards: list[ShardDocument]) -> list[Piece]:
+    def _pieces(
+        self, plan: list[tuple[SourceFile, ...]], shards: list[ShardDocument]
+    ) -> list[Piece]:
         """What a later run may take over; with a limit nothing."""
         if self.options.limit is not None:
             return []
-        plan = plan_shards(self.source.files)
         return reusable_shards([shard_key(self.source, files) for files in plan], shards)
 
-    def _convert(self, runner: Runner | None) -> list[ShardDocument]:
-        plan = plan_shards(self.source.files)
+    def _convert(
+        self, plan: list[tuple[SourceFile, ...]], runner: Runner | None
+    ) -> list[ShardDocument]:
         meter = _Meter(watch=self.watch, shards=len(plan))
         if self.options.limit is not None:
             return list(self._limited(plan, self.options.limit, meter))

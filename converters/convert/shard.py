@@ -59,6 +59,7 @@ from ingot.converters.sources.facts import (
 )
 
 T = TypeVar("T")
+Tick = Callable[[int, int], None]  # is told the rows read and the records written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +131,9 @@ def shard_key(source: Source, files: Sequence[SourceFile]) -> str | None:
     """What a shard is known by; None where a change of a file would not show."""
     if any(file.mtime_ns is None and file.etag is None for file in files):
         return None
-    known = [[input_stamp(file), _file_facts(file)] for file in files]
+    known = [
+        [input_stamp(file), _file_facts(file), file.piece and asdict(file.piece)] for file in files
+    ]
     digest = hashlib.sha256(json.dumps([absolute_location(source.location), known]).encode())
     return digest.hexdigest()
 
@@ -333,7 +336,7 @@ def first_rows(batch: Batch, count: int) -> Batch:
     )
 
 
-def convert_shard(task: ShardTask, tick: Callable[[int, int], None] | None = None) -> ShardDocument:
+def convert_shard(task: ShardTask, tick: Tick | None = None) -> ShardDocument:
     """Convert a shard, or find it done, or take it over."""
     with output_errors(task.work):
         done = task.folder / SHARD_FILE
@@ -347,9 +350,7 @@ def convert_shard(task: ShardTask, tick: Callable[[int, int], None] | None = Non
             raise
 
 
-def _finish_shard(
-    task: ShardTask, draft: Path, tick: Callable[[int, int], None] | None
-) -> ShardDocument:
+def _finish_shard(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocument:
     shard = _reuse_former(task, draft)
     if shard is None:
         _clear_draft(draft)
@@ -380,9 +381,7 @@ def _reuse_former(task: ShardTask, draft: Path) -> ShardDocument | None:
     return task.former.take(draft)
 
 
-def _convert_rows(
-    task: ShardTask, draft: Path, tick: Callable[[int, int], None] | None
-) -> ShardDocument:
+def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocument:
     started = time.monotonic()
     counts = Counts()
     reading = _LimitedRows(task)
@@ -436,6 +435,7 @@ def _input_entries(source: Source, whole: list[SourceFile]) -> list[InputEntry]:
             "sha256": hash_input(file) if file.name in hashed else None,
         }
         for file in source.files
+        if file.piece is None or file.piece.start == 0  # the first piece tells of the whole file
     ]
 
 

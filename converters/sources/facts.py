@@ -11,6 +11,7 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.json_yaml import UNSTORED, decode, encode
 from ingot.converters.output.files import InputEntry, InputLabels, InputStamp
 from ingot.converters.rows import MappingDocument
+from ingot.converters.sources.storage.archives import open_window
 from ingot.converters.sources.storage.listing import Entry, LocalFile
 
 
@@ -80,16 +81,34 @@ class FileFacts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FilePiece:
+    """Whole lines of a file: `size` bytes from `start`, which begin with row `row` of the file."""
+
+    start: int
+    size: int
+    row: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SourceFile(Entry):
-    """A file that is read: an `Entry` with the facts about how it is read."""
+    """A file that is read: an `Entry` with the facts about how it is read.
+
+    With a `piece` only that is read; all else is said of the whole file.
+    """
 
     facts: FileFacts
+    piece: FilePiece | None = None
 
     @classmethod
     def of(cls, entry: Entry, facts: FileFacts) -> "SourceFile":
         """An entry with its facts."""
         known = {one.name: getattr(entry, one.name) for one in fields(Entry)}
         return cls(**known, facts=facts)
+
+    def open_piece(self) -> BinaryIO:
+        """The bytes of the piece, or of the whole file. Raises SourceError."""
+        raw = self.place.open()
+        return open_window(raw, self.piece.start, self.piece.size) if self.piece else raw
 
     def open_raw(self) -> BinaryIO:
         """The bytes as they lie on storage, from the start. Raises SourceError."""

@@ -69,12 +69,13 @@ class TextReader:
 def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a file in order. Raises SourceError."""
     where, reader = str(file.place), READERS[file.facts.format]
-    with file.place.open() as raw:
+    with file.open_piece() as raw:
         stream = open_decompressed(raw, where)
         if isinstance(reader, BinaryReader):
             yield from reader.rows(stream, where)
         else:
-            parts = read_utf8_blocks(stream, where, file.facts.encoding, file.facts.newline)
+            facts, begins = file.facts, not (file.piece and file.piece.start)
+            parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline, begins=begins)
             yield from reader.rows(file, spec, parts)
 
 

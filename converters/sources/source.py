@@ -61,7 +61,8 @@ class Source:
         fields = self.spec.json_fields or ()
         with archives.keep_archive_open():
             for file in self.files if files is None else files:
-                yield from to_batches(file.name, read_file(file, self.spec), fields)
+                first = file.piece.row if file.piece else 0
+                yield from to_batches(file.name, read_file(file, self.spec), fields, first=first)
 
     def with_spec(self, spec: SourceSpec) -> "Source":
         """The same location read another way. Raises SourceError."""

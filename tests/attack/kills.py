@@ -33,7 +33,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 TOKENIZER = str(EXAMPLES / "tokenizer/tokenizer.json")
 # Small shards make many places where a run can be cut.
 SMALL_SHARDS = (
-    "from ingot.converters.convert import job; job.SHARD_BYTES = 150_000; "
+    "from ingot.converters.convert import plan; plan.SHARD_BYTES = 150_000; "
     "from ingot.__main__ import main; main()"
 )
 STAGED = (".o.ingot-stage-*", "o.*", "o/*")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from ingot import __version__
 from ingot.cli.app import app
-from ingot.converters.convert import job
+from ingot.converters.convert import job, plan
 
 MAPPING = {
     "version": 2,
@@ -112,7 +112,7 @@ def test_any_number_of_workers_gives_equal_bytes(
             opened.append(jobs)
             super().__init__(jobs)
 
-    monkeypatch.setattr(job, "SHARD_BYTES", 1)
+    monkeypatch.setattr(plan, "SHARD_BYTES", 1)
     monkeypatch.setattr(job, "Workers", Pool)
     for number in (1, 2, 9):
         out = tmp_path / f"c{number}"

@@ -205,15 +205,14 @@ def parse_row(row: bytes | None) -> tuple[Json, int]:
 
 
 def to_batches(
-    name: str, stretches: Iterator[RowChunk], fields: Sequence[str] = ()
+    name: str, stretches: Iterator[RowChunk], fields: Sequence[str] = (), *, first: int = 0
 ) -> Iterator[Batch]:
-    """Number the rows of a file from 0 and give them as batches of at most BATCH_ROWS.
+    """Number the rows of a file from `first` and give them as batches of at most BATCH_ROWS.
 
     Stretches of a columnar file may have up to TABLE_ROWS, as their reader has cut them.
     `fields` are the paths of strings that hold JSON; they are parsed, and a row whose text does not
     parse becomes a `bad_json` row.
     """
-    first = 0
     for stretch in stretches:
         most = BATCH_ROWS if stretch.table is None else TABLE_ROWS
         for start in range(0, len(stretch.values), most):

@@ -52,9 +52,11 @@ def read_blocks(stream: BinaryIO, where: str, size: int = BLOCK) -> Iterator[byt
 
 
 def read_utf8_blocks(
-    stream: BinaryIO, where: str, encoding: str, newline: str = "\n"
+    stream: BinaryIO, where: str, encoding: str, newline: str = "\n", *, begins: bool = True
 ) -> Iterator[bytes]:
-    """A text file as blocks of UTF-8 without a byte order mark, lines ending in LF (or CR LF).
+    """A text file as blocks of UTF-8, lines ending in LF (or CR LF).
+
+    A byte order mark is left out where the stream `begins` the file.
 
     Bytes that the encoding does not know come out as bytes that are not valid UTF-8. Errors of the
     stream are `SourceError`s that name `where`.
@@ -63,7 +65,7 @@ def read_utf8_blocks(
     legible = is_utf8(encoding.removesuffix("-sig"))
     parts = plain if legible else _transcode_blocks(plain, where, encoding)
     for number, block in enumerate(parts):
-        data = block.removeprefix(_BOM) if number == 0 else block
+        data = block.removeprefix(_BOM) if begins and number == 0 else block
         yield data.replace(b"\r", b"\n") if newline == "\r" else data
 
 

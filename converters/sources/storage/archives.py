@@ -71,9 +71,7 @@ class TarMember:
         with translate_read_errors(str(self)):
             if self.offset is None:
                 return self._forward()
-            raw = self.archive.open()
-            raw.seek(self.offset)
-            return cast(BinaryIO, io.BufferedReader(_FileWindow(raw, self.size)))
+            return open_window(self.archive.open(), self.offset, self.size)
 
     def _forward(self) -> BinaryIO:
         opened = _take_open_archive(self.archive)
@@ -201,6 +199,12 @@ class _MemberStream(io.RawIOBase):
             self._inner.close()
             _return_archive(self._opened)
         super().close()
+
+
+def open_window(raw: BinaryIO, start: int, size: int) -> BinaryIO:
+    """`size` bytes of a stream from `start` as a stream of their own."""
+    raw.seek(start)
+    return cast(BinaryIO, io.BufferedReader(_FileWindow(raw, size)))
 
 
 class _FileWindow(io.RawIOBase):

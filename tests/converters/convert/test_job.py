@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.convert import job, shard
+from ingot.converters.convert import plan, shard
 from ingot.converters.convert.job import ConvertOptions, Result, convert, finish_irrelevant
 from ingot.converters.convert.result import tokens_name
 from ingot.converters.errors import ConversionError, OutputError, SourceError
@@ -27,6 +27,7 @@ from ingot.converters.records import writers
 from ingot.converters.records.readers import read_records
 from ingot.converters.rows import BadRow, Batch
 from ingot.converters.sources import Source, open_source
+from ingot.converters.sources.facts import SourceSpec
 
 PT = {"version": 2, "text": "text", "meta": {"original_id": "id", "token_count": "count"}}
 SFT = {
@@ -75,7 +76,7 @@ def many(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "SHARD_BYTES", 5_000)
+    monkeypatch.setattr(plan, "SHARD_BYTES", 5_000)
 
 
 def test_a_result_holds_what_its_manifest_says(many: Path, tmp_path: Path) -> None:
@@ -165,6 +166,60 @@ def test_bytes_do_not_depend_on_workers(many: Path, tmp_path: Path, records: str
     assert [p.rows for p in seen] == sorted(p.rows for p in seen)
 
 
+LINES = [
+    b'{"id": "a", "text": "one"}',
+    b"",
+    b' {"id": "b", "text": "' + b"long " * 60 + b'"}',
+    b"   \t",
+    b"{broken",
+    '{"id": "c", "text": "中文"}'.encode(),
+    b'{"id": "d", "text": ""}\r',
+    b"\x0b\x0c",
+    b'["no object"]',
+    b'{"id": "e", "text": "\xff"}',
+    b'\xef\xbb\xbf{"id": "f", "text": "a mark within"}',
+]
+
+
+@pytest.mark.parametrize("last", [b"\n", b"", b"\n\n \n"])
+@pytest.mark.parametrize("first", [b"", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"\n\n"])
+@pytest.mark.parametrize("form", ["jsonl", "text"])
+def test_a_large_file_of_lines_is_cut_and_gives_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes, last: bytes, form: str
+) -> None:
+    source = tmp_path / f"lines.{'jsonl' if form == 'jsonl' else 'txt'}"
+    source.write_bytes(first + b"\n".join(LINES * 7) + last)
+    document = {**(PT if form == "jsonl" else {"version": 2, "text": "text"})}
+    document["source"] = {"format": form, "encoding": "utf-8"}
+    whole = run(source, tmp_path / "whole", document)
+    monkeypatch.setattr(plan, "SHARD_BYTES", 300)
+    monkeypatch.setattr(plan, "_BLOCK", 97)
+    spec = SourceSpec.from_document(document["source"])
+    assert len(plan.plan_shards(open_source(str(source), spec))) > 4
+    cut = run(source, tmp_path / "cut", document)
+    assert cut.manifest["rows"] == whole.manifest["rows"]
+    assert cut.manifest["inputs"] == whole.manifest["inputs"]
+    records = [list(read_records(tmp_path / name / "records")) for name in ("whole", "cut")]
+    assert records[0] == records[1]
+    rejects = [
+        b"".join(file.read_bytes() for file in sorted((tmp_path / name / "rejected").iterdir()))
+        for name in ("whole", "cut")
+    ]
+    assert rejects[0] == rejects[1]
+    again = run(source, tmp_path / "two", document, workers=2)
+    assert tree(again.out) == tree(cut.out)
+
+
+def test_groups_keep_a_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"c": number % 3, "n": number, "t": f"turn {number}"} for number in range(60)]
+    source = write_rows(tmp_path / "chats.jsonl", rows)
+    run(source, tmp_path / "whole", CHATS)
+    monkeypatch.setattr(plan, "SHARD_BYTES", 100)
+    monkeypatch.setattr(plan, "_BLOCK", 50)
+    run(source, tmp_path / "same", CHATS)
+    assert tree(tmp_path / "whole") == tree(tmp_path / "same")
+
+
 def test_parts_are_closed_at_their_bound(
     many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,8 +235,7 @@ def test_parts_are_closed_at_their_bound(
 
 
 def shards_of(location: Path) -> list[list[str]]:
-    files = open_source(str(location)).files
-    return [[file.name for file in one] for one in job.plan_shards(files)]
+    return [[file.name for file in one] for one in plan.plan_shards(open_source(str(location)))]
 
 
 @pytest.mark.usefixtures("small_shards")
@@ -530,6 +584,7 @@ from ingot.converters.errors import OutputError
 from ingot.converters.convert.job import ConvertOptions, convert
 from ingot.converters.mapping.bind import bind
 from ingot.converters.sources import Source, open_source
+from ingot.converters.sources.facts import SourceSpec
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 source = open_source(sys.argv[1])
 mapping = bind({"version": 2, "text": "text"}, ())

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.convert import job
+from ingot.converters.convert import plan
 from ingot.converters.convert.job import ConvertOptions, Result, convert
 from ingot.converters.mapping.bind import bind
 from ingot.converters.sources import open_source
@@ -57,7 +57,7 @@ def taken(result: Result) -> int:
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file is a shard."""
-    monkeypatch.setattr(job, "SHARD_BYTES", 1)
+    monkeypatch.setattr(plan, "SHARD_BYTES", 1)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_whatever_changes_the_bytes_are_those_of_a_fresh_run(
     raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, records: str
 ) -> None:
     rng = random.Random(seed)
-    monkeypatch.setattr(job, "SHARD_BYTES", rng.choice([1, 500, 900]))
+    monkeypatch.setattr(plan, "SHARD_BYTES", rng.choice([1, 500, 900]))
     document = {**PT, "group": {"by": ["id"]}} if seed == 3 else PT
     if "group" in document:
         document = {**document, "text": "[0].text", "meta": {"original_id": "[0].id"}}
@@ -119,7 +119,7 @@ def test_whatever_changes_the_bytes_are_those_of_a_fresh_run(
         assert result.first_rejects == fresh.first_rejects
         sure += taken(result)
         assert taken(fresh) == 0
-        if job.SHARD_BYTES == 1:
+        if plan.SHARD_BYTES == 1:
             assert taken(result) == same
     assert sure > 3
 

@@ -1,0 +1,87 @@
+"""The shards of a job: which files, or which pieces of a file, are converted together.
+
+Neighbours stand together up to `SHARD_BYTES` (as stored), a larger file alone, and a plain local
+file of lines in pieces of that size, for which it is read once before, to count its rows.
+"""
+
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import Final
+
+from ingot.converters.sources import Source, SourceFile
+from ingot.converters.sources.facts import FilePiece, SourceSpec
+from ingot.converters.sources.formats.text import is_utf8, read_blocks
+from ingot.converters.sources.storage.archives import TarMember
+from ingot.converters.sources.storage.listing import LocalFile
+
+SHARD_BYTES = 64 << 20
+_BLOCK: Final = 4 << 20
+
+
+def plan_shards(source: Source, *, cut: bool = True) -> list[tuple[SourceFile, ...]]:
+    """The files of each shard, in order; large ones in pieces if `cut`. Raises SourceError.
+
+    The members of a compressed tar stay together whatever their size: such an archive can only be
+    read forwards, and every further shard would read it from its start again.
+    """
+    pieces = (_cut_lines(file, source.spec) if cut else [file] for file in source.files)
+    shards: list[list[SourceFile]] = []
+    size = 0
+    for file in chain.from_iterable(pieces):
+        fits = shards and not file.piece and size + file.bytes <= SHARD_BYTES
+        if not fits and not (shards and _continues_archive(shards[-1][-1], file)):
+            shards.append([])
+            size = 0
+        shards[-1].append(file)
+        size += file.bytes
+    return [tuple(shard) for shard in shards]
+
+
+def _continues_archive(before: SourceFile, file: SourceFile) -> bool:
+    """Whether a file lies further on in the compressed tar of the one before."""
+    this, last = file.place, before.place
+    if not isinstance(this, TarMember) or not isinstance(last, TarMember):
+        return False
+    return this.offset is None and this.archive == last.archive
+
+
+def _cut_lines(file: SourceFile, spec: SourceSpec) -> list[SourceFile]:
+    """Cut a file behind line ends into pieces of about `SHARD_BYTES`, where it can be cut."""
+    facts = file.facts
+    lines = facts.format == "jsonl" or (facts.format == "text" and spec.root != "$")
+    plain = facts.compression is None and facts.newline == "\n" and is_utf8(facts.encoding)
+    if not (lines and plain and file.bytes > SHARD_BYTES and isinstance(file.place, LocalFile)):
+        return [file]
+    pieces = list(_line_pieces(file))
+    return [replace(file, piece=one) for one in pieces] if len(pieces) > 1 else [file]
+
+
+def _line_pieces(file: SourceFile) -> Iterator[FilePiece]:
+    start = read = first = rows = 0
+    begun = False  # whether the line that goes on in the next block has something
+    with file.place.open() as stream:
+        for block in read_blocks(stream, str(file.place), _BLOCK):
+            end = block.rfind(b"\n") + 1
+            if end:
+                # A mark of the byte order is no text: the line that it begins may be blank.
+                text = block[:end] if read else block[:end].removeprefix(BOM_UTF8)
+                rest, _, lines = text.partition(b"\n")
+                rows += (begun or bool(rest.strip())) + _count_rows(lines)
+                begun = False
+                if read + end - start >= SHARD_BYTES:
+                    yield FilePiece(start=start, size=read + end - start, row=first)
+                    start, first = read + end, rows
+            begun = begun or bool(block[end:].strip())
+            read += len(block)
+    if read > start:
+        yield FilePiece(start=start, size=read - start, row=first)
+
+
+def _count_rows(lines: bytes) -> int:
+    """Lines, each with its end, that are not blank."""
+    count = lines.count(b"\n")
+    if count and lines.count(b"\n{") + lines.startswith(b"{") == count:
+        return count
+    return sum(1 for line in lines.split(b"\n") if line and not line.isspace())
