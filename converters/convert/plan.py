@@ -10,6 +10,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final
 
+import numpy as np
+
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import FilePiece, SourceSpec
 from ingot.converters.sources.formats.text import is_utf8, read_blocks
@@ -66,22 +68,28 @@ def _line_pieces(file: SourceFile) -> Iterator[FilePiece]:
             end = block.rfind(b"\n") + 1
             if end:
                 # A mark of the byte order is no text: the line that it begins may be blank.
-                text = block[:end] if read else block[:end].removeprefix(BOM_UTF8)
-                rest, _, lines = text.partition(b"\n")
-                rows += (begun or bool(rest.strip())) + _count_rows(lines)
+                mark = 0 if read or not block.startswith(BOM_UTF8) else len(BOM_UTF8)
+                line = block.find(b"\n") + 1
+                rows += (begun or not _is_blank(block[mark:line])) + _count_rows(block, line, end)
                 begun = False
                 if read + end - start >= SHARD_BYTES:
                     yield FilePiece(start=start, size=read + end - start, row=first)
                     start, first = read + end, rows
-            begun = begun or bool(block[end:].strip())
+            begun = begun or not _is_blank(block[end:])
             read += len(block)
     if read > start:
         yield FilePiece(start=start, size=read - start, row=first)
 
 
-def _count_rows(lines: bytes) -> int:
-    """Lines, each with its end, that are not blank."""
-    count = lines.count(b"\n")
-    if count and lines.count(b"\n{") + lines.startswith(b"{") == count:
-        return count
-    return sum(1 for line in lines.split(b"\n") if line and not line.isspace())
+def _is_blank(line: bytes) -> bool:
+    return not line or line.isspace()
+
+
+def _count_rows(block: bytes, start: int, end: int) -> int:
+    """Count the lines of a part of a block that are not blank; each has its end."""
+    data = np.frombuffer(block, np.uint8)[start:end]
+    ends = np.flatnonzero(data == ord("\n"))
+    begins = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
+    if (data[begins] == ord("{")).all():
+        return len(ends)
+    return sum(not _is_blank(line) for line in block[start:end].split(b"\n"))

@@ -53,7 +53,7 @@ class Source:
     listing: Listing = field(repr=False)
 
     def batches(self, files: Sequence[SourceFile] | None = None) -> Iterator[Batch]:
-        """The rows of all files (or of some of them) in order, a few hundred at a time.
+        """The rows of all files (or of some of them) in order, at most 4,096 at a time.
 
         Raises:
             SourceError: a file cannot be read on; all rows before that point were given.

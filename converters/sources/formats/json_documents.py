@@ -16,8 +16,8 @@ from ingot.converters.rows import Json
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.json_rows import RowRoot
 from ingot.converters.sources.formats.row_chunks import (
-    BATCH_ROWS,
     MAX_ROW_BYTES,
+    TABLE_ROWS,
     BrokenRow,
     RowChunk,
     chunk_of_counted,
@@ -91,11 +91,11 @@ def unfold_table(value: Json, orient: str, where: str) -> Iterator[RowChunk]:
     if not isinstance(value, dict):
         raise _not_a_table(where, orient, "it is not an object")
     rows, keys = _TABLES[orient](value, where)
-    for start in count(0, BATCH_ROWS):
-        values = list(islice(rows, BATCH_ROWS))
+    for start in count(0, TABLE_ROWS):
+        values = list(islice(rows, TABLE_ROWS))
         if not values:
             return
-        yield RowChunk(values=values, keys=keys and keys[start : start + BATCH_ROWS])
+        yield RowChunk(values=values, keys=keys and keys[start : start + TABLE_ROWS])
 
 
 def _not_a_table(where: str, orient: str, why: str) -> SourceError:

@@ -49,6 +49,16 @@ def may_be_deep(data: bytes) -> bool:
     return len(data) > 2 * MAX_DEPTH and data.count(b"[") + data.count(b"{") > MAX_DEPTH
 
 
+def _some_may_be_deep(rows: Sequence[bytes], text: bytes) -> bool:
+    """Whether one of the rows of a text may be nested too deeply.
+
+    Most have no brackets beyond their first, which the whole text shows sooner than each row.
+    """
+    begun = sum(row[0] in b"[{" for row in rows)
+    inner = text.count(b"[") + text.count(b"{") - begun
+    return inner >= MAX_DEPTH and any(map(may_be_deep, rows))
+
+
 def load_json(data: bytes) -> tuple[Json, int]:
     """The value of a JSON text, and how many numbers that are not finite were read as null.
 
@@ -134,8 +144,9 @@ def _parse_exactly(data: bytes) -> Json:
         raise JsonTextError(str(error).partition(";")[0]) from error
 
 
-BATCH_ROWS = 4096  # at most; readers of text give what a block of the file holds
-TABLE_ROWS = 1024  # of a batch with an Arrow form: columns cost little per row, much per batch
+# Columns cost little per row and much per batch.
+BATCH_ROWS = 4096  # at most; of text one block of the file
+TABLE_ROWS = 1024  # of a batch with an Arrow form or of a table in JSON
 MAX_ROW_BYTES = 256 << 20  # a larger row is refused: memory stays bounded whatever the file holds
 EXCERPT_CHARACTERS = 200  # characters of a broken row that are shown
 
@@ -180,8 +191,8 @@ def row_excerpt(data: bytes | str) -> str:
 def parse_rows(rows: Sequence[bytes | None]) -> RowChunk:
     """The values of JSON texts (None = one that is too long), `BrokenRow` for what is no JSON."""
     try:
-        plain = not has_long_digits(b"\n".join(rows))  # type: ignore[arg-type] # None: TypeError
-        if plain and not any(map(may_be_deep, rows)):  # type: ignore[arg-type]
+        text = b"\n".join(rows)  # type: ignore[arg-type] # None: TypeError
+        if not has_long_digits(text) and not _some_may_be_deep(rows, text):  # type: ignore[arg-type]
             return RowChunk(values=[orjson.loads(row) for row in rows])  # type: ignore[arg-type]
     except (orjson.JSONDecodeError, TypeError):
         pass

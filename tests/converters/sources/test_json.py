@@ -540,11 +540,11 @@ def test_rules_propose_json_inside_json(tmp_path: Path) -> None:
 
 
 def test_batches_are_small_and_numbered_through(tmp_path: Path) -> None:
-    path = write(tmp_path, "a.jsonl", "\n".join(json.dumps({"a": n}) for n in range(1000)))
+    path = write(tmp_path, "a.jsonl", "\n".join(json.dumps({"a": n}) for n in range(9000)))
     batches: list[Batch] = list(open_source(path).batches())
-    assert max(len(batch.values) for batch in batches) <= 256
-    assert [row for batch in batches for row in batch.rows] == list(range(1000))
-    assert orjson.dumps([v["a"] for b in batches for v in b.values]) == orjson.dumps([*range(1000)])
+    assert max(len(batch.values) for batch in batches) <= 4096
+    assert [row for batch in batches for row in batch.rows] == list(range(9000))
+    assert orjson.dumps([v["a"] for b in batches for v in b.values]) == orjson.dumps([*range(9000)])
 
 
 def test_a_row_nested_too_deeply_is_a_bad_row(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_a_table_of_many_rows_in_several_files(orient: str, tmp_path: Path) -> N
         written += rows
     found = open_source(str(tmp_path))
     source = found.with_spec(SourceSpec(orient=orient))
-    assert [len(batch.values) for batch in source.batches()][:2] == [256, 256]
+    assert max(len(batch.values) for batch in source.batches()) <= 4096
     assert read(source)[0] == written
     assert len(draw_sample(source).rows) == 200
     if orient != "index":
