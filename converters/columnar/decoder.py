@@ -210,12 +210,14 @@ class _Decoder:
 
     def _sent_batches(self, asked: ReadRows) -> Iterator[Reply]:
         batches = self._decoded_batches(asked)
-        number = 0
+        number = rows = 0
         while True:
             with translate_read_errors(self._where):
                 batch = next(batches, None)
             if batch is None:
+                self._check_rows(asked, rows)
                 return
+            rows += batch.num_rows
             with translate_read_errors(self._where):
                 valid = is_valid_batch(batch, number, self._where)
                 most = max(1, batch.num_rows * _DECODED_BYTES // max(_DECODED_BYTES, batch.nbytes))
@@ -225,6 +227,14 @@ class _Decoder:
                     data = _stream_bytes(batch.slice(start, most))
                 yield SentBatch(len(data), valid), data
             number += 1
+
+    def _check_rows(self, asked: ReadRows, rows: int) -> None:
+        """See that all rows came: of some damaged columns none do, and no error is raised."""
+        groups = range(self._metadata.num_row_groups) if asked.groups is None else asked.groups
+        told = sum(self._metadata.row_group(group).num_rows for group in groups)
+        if rows != told and (asked.columns is None or len(asked.columns)):
+            problem = f"damaged: {rows:,} of the {told:,} rows that its Parquet footer tells of"
+            raise SourceError(self._where, problem, "fetch or copy it again")
 
     def _decoded_batches(self, asked: ReadRows) -> Iterator[pa.RecordBatch]:
         """The batches of row groups, cut shorter in those groups that may grow when decoded."""

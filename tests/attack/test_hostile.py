@@ -37,7 +37,7 @@ def _string(dice: random.Random) -> str:
     if dice.random() < 0.6:
         data = mutate_bytes(text.encode("utf-8", "surrogatepass")[:300], dice)[:2000]
         text = data.decode("utf-8", "replace")
-    return text.replace(" = ", "=")  # the comment's own sign between what a change joins
+    return re.sub(r"(?<!\S)=(?!\S)", "==", text)  # alone the comment's own sign in a change
 
 
 @pytest.mark.parametrize("count", COUNTS)

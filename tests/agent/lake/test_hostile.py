@@ -134,7 +134,9 @@ def test_sets_that_have_changed_places_come_to_an_end(rows, tmp_path):
             done = subprocess.run(
                 words, env=surroundings(tmp_path / home), capture_output=True, timeout=120
             )
-            assert json.loads(done.stdout)["statuses"] == {"converted": 2}, done.stderr
+            statuses = json.loads(done.stdout)["statuses"]  # what only a model says may wait
+            assert set(statuses) <= {"converted", "waiting"}, done.stderr
+            assert sum(statuses.values()) == 2
             first.rename(tmp_path / "aside")
             second.rename(first)
             (tmp_path / "aside").rename(second)

@@ -223,6 +223,22 @@ def measured(path: Path) -> tuple[list[str], int]:
     return said, int(size)
 
 
+def test_rows_that_do_not_come_are_an_error(tmp_path: Path) -> None:
+    """Pages of another kind are passed over by pyarrow, which tells nobody."""
+    held = io.BytesIO()
+    table = pa.table({"text": [f"The number {number}" for number in range(25)]})
+    pq.write_table(table, held, use_dictionary=False, compression=None)
+    data = bytearray(held.getvalue())
+    data[5] = 1  # the kind of the first page
+    assert (
+        sum(batch.num_rows for batch in pq.ParquetFile(pa.BufferReader(data)).iter_batches()) == 0
+    )
+    path = tmp_path / "a.parquet"
+    path.write_bytes(data)
+    with pytest.raises(SourceError, match="damaged: 0 of the 25 rows"):
+        list(open_source(str(path)).batches())
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems keep to no such limit")
 def test_a_page_that_expands_is_an_error_within_a_gigabyte(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
