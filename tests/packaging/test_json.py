@@ -59,6 +59,7 @@ JSON = {
         agent/reporting/mapping_words agent/review/diff/change_rules
         agent/review/diff/mapping_changes agent/review/diff/message_changes
         agent/review/diff/normal_form agent/review/diff/part_changes converters/mapping/bind
+        converters/mapping/columns/projection converters/mapping/language converters/mapping/parser
         converters/mapping/document_reader converters/mapping/language converters/mapping/parser
     """,
     "requests to models, their replies, and the schemas of these": """
