@@ -24,7 +24,8 @@ JSON = {
         agent/reporting/preview agent/review/golden_rows agent/review/pinning/pin
         agent/review/pinning/row_choice agent/review/pinning/row_extraction
         agent/review/pinning/sample_redaction converters/lake/catalog converters/lake/statistics
-        converters/mapping/check converters/mapping/lookup converters/mapping/rows/conditions
+        converters/mapping/check converters/mapping/columns/projection
+        converters/mapping/lookup converters/mapping/rows/conditions
         converters/mapping/rows/executor converters/mapping/rows/group
         converters/mapping/rows/values converters/megatron/read/preparation converters/paths
         converters/records/readers converters/records/schema converters/rows
@@ -59,7 +60,6 @@ JSON = {
         agent/reporting/mapping_words agent/review/diff/change_rules
         agent/review/diff/mapping_changes agent/review/diff/message_changes
         agent/review/diff/normal_form agent/review/diff/part_changes converters/mapping/bind
-        converters/mapping/columns/projection converters/mapping/language converters/mapping/parser
         converters/mapping/document_reader converters/mapping/language converters/mapping/parser
     """,
     "requests to models, their replies, and the schemas of these": """

@@ -35,6 +35,7 @@ _LAST_BYTES = {
     **{_DIGITS[n : n + 1]: _DIGITS for n in range(10)},
 }
 _SPACE = " \t\r\n\ufeff"
+MOST_COLUMNS = 100_000  # of a table in text: what is known of each stays in memory
 LISTS = ("addresses", "numbers", "words", "columns")
 _JUDGED_LINES = 100
 _LEAST_WORDS = 5  # fewer words do not make a list
@@ -286,6 +287,9 @@ def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | Non
     )
     if table is None:
         return None
+    if table.width > MOST_COLUMNS:
+        problem = f"{table.width:,} columns; at most {MOST_COLUMNS:,} are read"
+        raise SourceError(where, problem, "correct `source.delimiter`, or cut the table")
     if spec.columns is not None and table.width > len(spec.columns):
         problem = f"{len(spec.columns)} names for {table.width} columns"
         raise SourceError(where, problem, "correct `source.columns`")

@@ -361,3 +361,12 @@ def test_stray_quotes_join_no_lines(tmp_path: Path) -> None:
 def test_lines_of_prose_with_quotes_are_no_table(tmp_path: Path) -> None:
     lines = [f'"You are late; the {n} are gone," he said.\nNobody said a word.' for n in range(40)]
     assert facts(write(tmp_path, "a.txt", "\n".join(lines))).format == "text"
+
+
+def test_a_table_of_too_many_columns_is_an_error(tmp_path: Path) -> None:
+    """What is known of each column is held in memory."""
+    path = tmp_path / "wide.csv"
+    names = [f"c{number}" for number in range(100_001)]
+    path.write_text("\n".join(",".join(row) for row in (names, ["x"] * 100_001, ["y"] * 100_001)))
+    with pytest.raises(SourceError, match=r"100,001 columns; at most 100,000 are read"):
+        open_source(str(path))
