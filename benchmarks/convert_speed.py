@@ -1,25 +1,30 @@
 """How fast `ingot convert` is, and how far from what any converter has to do.
 
-    python benchmarks/convert_speed.py [--mb 200] [--rounds 2] [--shape NAME] [--keep DIR]
+    python benchmarks/convert_speed.py [--mb 440] [--rounds 3] [--shape NAME] [--keep DIR]
 
 Makes a JSONL file of the wanted size for each shape, then in turn, in one sitting:
 
-* `parse`: reads the file line by line and parses each line with orjson. Nothing converts faster
-  than that in one process.
-* `parse+zstd`: the same, and the lines written again through zstd (level 3): the least that a
-  converter which writes compressed records has to do.
-* `ingot convert`: the installed command, in a process of its own, from start to exit.
+* `parse`: reads the file line by line and parses each line with orjson. Nothing that makes Python
+  values of the rows is faster in one process.
+* `parse+zstd`: the same, and the lines written again through zstd (level 1), as records are.
+* `datasets`: `Dataset.map` row by row to the same records, which pyarrow then writes.
+* `duckdb`: the same records in SQL on one thread, `COPY ... TO` Parquet; left out where the package
+  `duckdb` is not installed.
+* `ingot convert`: the command, in a process of its own, from start to exit.
+* `ingot convert, 2 processes`: the same on two cores; everything else is pinned to one.
 
-Prints seconds and CPU seconds, MB/s of input (10^6 bytes), the peak memory of all the processes
-of a run together (Linux: proportional set size, sampled every 50 ms) and ingot's share of each
-ceiling; of the rounds the fastest. The ceilings use one core; ingot uses what it takes by itself.
-The texts are sentences of random words from the example `en_field_notes`, by a fixed seed.
+The Parquet of all has zstd of level 1 and row groups of 10,000 records (DuckDB: 10,240). ingot also
+hashes its input and its output. Prints the median of the rounds: seconds and CPU seconds, MB/s of
+input (10^6 bytes), the peak memory of all the processes of a run together (Linux: proportional set
+size, sampled every 50 ms) and its time as a share of ingot's on one core. The texts are sentences
+of random words from the example `en_field_notes`, by a fixed seed.
 """
 
 import argparse
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,9 +33,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import orjson
+import pyarrow.parquet as pq
 import zstandard
 from rich.console import Console
 from rich.table import Table
@@ -59,6 +67,10 @@ MAPPINGS = {
         "meta": {"original_id": "id", **META},
     },
 }
+
+
+INGOT, SPREAD = "ingot convert", "ingot convert, 2 processes"
+ONE_CORE = {0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,16 +148,93 @@ def parse_only(source: Path, _: Path) -> None:
 
 def parse_and_compress(source: Path, target: Path) -> None:
     """The second ceiling: parsed, and the same lines written through zstd."""
-    with source.open("rb") as lines, zstandard.open(target, "wb") as out:
+    packer = zstandard.ZstdCompressor(level=1)
+    with source.open("rb") as lines, zstandard.open(target, "wb", cctx=packer) as out:
         for line in lines:
             orjson.loads(line)
             out.write(line)
 
 
+NO_META = dict.fromkeys(("timestamp", "token_count", "quality_score", "original_id"))
+
+
+def unify_alpaca(row: dict[str, str]) -> dict[str, object]:
+    """A record of an instruction, as the mapping makes it."""
+    asked = "\n".join(part for part in (row["instruction"], row["input"]) if part)
+    said = (("user", asked), ("assistant", row["output"]))
+    return {"messages": [_message(*one) for one in said], **_around()}
+
+
+def unify_sharegpt(row: dict[str, Any]) -> dict[str, object]:
+    """A record of a conversation, as the mapping makes it."""
+    said = ((ROLES[turn["from"]], turn["value"]) for turn in row["conversations"])
+    return {"messages": [_message(*one) for one in said], **_around()}
+
+
+def _message(role: str, content: str) -> dict[str, object]:
+    return {"role": role, "content": content, "loss_mask": role == "assistant"}
+
+
+def _around() -> dict[str, object]:
+    meta = {"source": "bench", "language": "en", **NO_META}
+    return {"system": None, "tools": None, "meta": meta}
+
+
+UNIFY = {"alpaca": unify_alpaca, "sharegpt": unify_sharegpt}
+
+
+def map_by_datasets(source: Path, target: Path) -> None:
+    """`Dataset.map` row by row; nothing that an earlier round kept is used again."""
+    import datasets
+
+    with tempfile.TemporaryDirectory(prefix="datasets-", dir=target.parent) as cache:
+        rows = datasets.load_dataset("json", data_files=str(source), split="train", cache_dir=cache)
+        unify = UNIFY[source.stem]
+        records = rows.map(unify, remove_columns=rows.column_names, load_from_cache_file=False)
+        # `to_parquet` has a codec of its own.
+        how = {"compression": "zstd", "compression_level": 1, "row_group_size": 10_000}
+        pq.write_table(records.data.table, target, **how)
+
+
+META_SQL = (
+    "{'source': 'bench', 'language': 'en', 'timestamp': NULL::VARCHAR, 'token_count': NULL::BIGINT,"
+    " 'quality_score': NULL::DOUBLE, 'original_id': NULL::VARCHAR}"
+)
+MESSAGES_SQL = {
+    "alpaca": "[{'role': 'user', 'content': CASE WHEN input = '' THEN instruction"
+    " ELSE instruction || chr(10) || input END, 'loss_mask': false},"
+    " {'role': 'assistant', 'content': output, 'loss_mask': true}]",
+    "sharegpt": "list_transform(conversations, lambda x: {'role': CASE x.\"from\""
+    " WHEN 'human' THEN 'user' WHEN 'gpt' THEN 'assistant' WHEN 'system' THEN 'system' END,"
+    " 'content': x.value, 'loss_mask': x.\"from\" = 'gpt'})",
+}
+COLUMNS_SQL = {
+    "alpaca": "{instruction: 'VARCHAR', input: 'VARCHAR', output: 'VARCHAR'}",
+    "sharegpt": "{id: 'VARCHAR', conversations: 'STRUCT(\"from\" VARCHAR, value VARCHAR)[]'}",
+}
+
+
+def copy_by_duckdb(source: Path, target: Path) -> None:
+    """The same records in SQL, on one thread and in the order of the rows."""
+    import duckdb
+
+    shape = source.stem
+    rows = f"read_json('{source}', format = 'newline_delimited', columns = {COLUMNS_SQL[shape]})"
+    query = (
+        f"SELECT {MESSAGES_SQL[shape]} AS messages, NULL::VARCHAR AS system,"
+        f" NULL::VARCHAR AS tools, {META_SQL} AS meta FROM {rows}"
+    )
+    how = "FORMAT PARQUET, COMPRESSION ZSTD, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE 10240"
+    duckdb.connect(config={"threads": 1}).execute(f"COPY ({query}) TO '{target}' ({how})")
+
+
 CEILINGS: dict[str, Callable[[Path, Path], None]] = {
     "parse": parse_only,
     "parse+zstd": parse_and_compress,
+    "datasets": map_by_datasets,
 }
+if find_spec("duckdb"):
+    CEILINGS["duckdb"] = copy_by_duckdb
 
 
 def family(pid: int) -> Iterator[int]:
@@ -174,11 +263,13 @@ def cpu_of_children() -> float:
     return spent.children_user + spent.children_system
 
 
-def timed(argv: list[str]) -> Measured:
-    """Run a process to its end; its output is shown only if it fails."""
+def timed(argv: list[str], cores: set[int] | None = None) -> Measured:
+    """Run a process to its end on some cores; its output is shown only if it fails."""
     started, spent, peak = time.monotonic(), cpu_of_children(), 0.0
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(argv, stdout=said, stderr=said)
+        if cores and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(process.pid, cores)
         while True:
             try:
                 code = process.wait(0.05)
@@ -200,30 +291,37 @@ def commands(shape: str, source: Path, work: Path, number: int) -> dict[str, lis
     out = str(work / f"{shape}.{number}")
     convert = ["-m", "ingot", "convert", str(mapping), str(source), "--out", out]
     made = {
-        name: [sys.executable, __file__, "--ceiling", name, str(source), str(work / "ceiling.zst")]
+        name: [sys.executable, __file__, "--ceiling", name, str(source), str(work / "ceiling.out")]
         for name in CEILINGS
     }
-    return made | {"ingot convert": [sys.executable, *convert]}
+    made[INGOT] = [sys.executable, *convert, "--workers", "1"]
+    made[SPREAD] = [sys.executable, *convert, "--workers", "2"]
+    return made
 
 
 def measure(shape: str, size: int, rounds: int, work: Path) -> tuple[float, dict[str, Measured]]:
-    """Run everything in turn, `rounds` times; the file's size in MB and the best run of each."""
+    """Run everything in turn, `rounds` times; the file's size in MB and the median run of each."""
     source = work / f"{shape}.jsonl"
     rows = generate(shape, size, source)
     print(f"{shape}: {source.stat().st_size / 1e6:,.0f} MB, {rows:,} rows", file=sys.stderr)
     runs: dict[str, list[Measured]] = {}
     for number in range(rounds):
         for name, argv in commands(shape, source, work, number).items():
-            runs.setdefault(name, []).append(timed(argv))
-    best = {name: min(many, key=lambda m: m.seconds) for name, many in runs.items()}
-    return source.stat().st_size / 1e6, best
+            runs.setdefault(name, []).append(timed(argv, None if name == SPREAD else ONE_CORE))
+            shutil.rmtree(work / f"{shape}.{number}", ignore_errors=True)
+    middle = {name: sorted(many, key=_seconds)[len(many) // 2] for name, many in runs.items()}
+    return source.stat().st_size / 1e6, middle
+
+
+def _seconds(run: Measured) -> float:
+    return run.seconds
 
 
 def add_rows(table: Table, shape: str, megabytes: float, best: dict[str, Measured]) -> None:
     """One line per process; the last column is ingot's time against it."""
-    ingot = best["ingot convert"].seconds
+    ingot = best[INGOT].seconds
     for name, run in best.items():
-        share = "" if name == "ingot convert" else f"{run.seconds / ingot:.0%}"
+        share = "" if name == INGOT else f"{run.seconds / ingot:.0%}"
         rate = f"{megabytes / run.seconds:,.0f}"
         times = f"{run.seconds:.2f}", f"{run.cpu_seconds:.2f}"
         table.add_row(shape, name, *times, rate, f"{run.peak_mib:,.0f}", share)
@@ -232,8 +330,8 @@ def add_rows(table: Table, shape: str, megabytes: float, best: dict[str, Measure
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--mb", type=int, default=200, help="size of each file in MB")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--mb", type=int, default=440, help="size of each file in MB")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--shape", choices=list(SHAPES), action="append", help="default: all")
     parser.add_argument("--keep", type=Path, help="work in this folder and leave it")
     parser.add_argument("--ceiling", nargs=3, help=argparse.SUPPRESS)
@@ -247,10 +345,10 @@ def main() -> None:
         name, source, target = args.ceiling
         CEILINGS[name](Path(source), Path(target))
         return
-    table = Table(title="ingot convert against its ceilings", title_justify="left")
+    table = Table(title="ingot convert beside its ceilings and peers", title_justify="left")
     for heading in ("shape", "process"):
         table.add_column(heading)
-    for heading in ("s", "CPU s", "MB/s", "peak MiB", "ingot reaches"):
+    for heading in ("s", "CPU s", "MB/s", "peak MiB", "of ingot's time"):
         table.add_column(heading, justify="right")
     with tempfile.TemporaryDirectory(prefix="convert-speed-") as scratch:
         work = args.keep or Path(scratch)
