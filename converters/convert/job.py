@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from ingot.converters.convert import plan
 from ingot.converters.convert import result as results
 from ingot.converters.convert.options import ConvertOptions
-from ingot.converters.convert.plan import plan_shards
 from ingot.converters.convert.result import Manifest, ShardDocument
 from ingot.converters.convert.shard import (
     PIECES,
@@ -49,7 +49,7 @@ from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
 from ingot.converters.progress import Progress, Watch, peak_rss
 from ingot.converters.sources import Source, SourceFile
-from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.sources.facts import SourceSpec, unchanged_files
 from ingot.converters.sources.storage.listing import LocalFile
 
 if TYPE_CHECKING:
@@ -242,11 +242,13 @@ class _Conversion:
         seconds: dict[str, float] = {}
         with output_errors(self.staged.out):
             discard_drafts(self.staged.work)
-        with _time_stage(seconds, "convert"):
-            # Groups may lie anywhere in a file, and with a limit its end is not read.
-            cut = self.options.limit is None and not self.mapping.group
-            plan = plan_shards(self.source, cut=cut)
-            shards = self._convert(plan, runner)
+        # Groups may lie anywhere in a file, and with a limit its end is not read.
+        cut = self.options.limit is None and not self.mapping.group
+        # A shard sees that its files stay the same, but reads only its own piece of a large one.
+        large = [file for file in self.source.files if cut and file.bytes > plan.SHARD_BYTES]
+        with _time_stage(seconds, "convert"), unchanged_files(large):
+            planned = plan.plan_shards(self.source, cut=cut)
+            shards = self._convert(planned, runner)
         counts = results.Counts()
         for shard in shards:
             counts.add(shard)
@@ -271,7 +273,7 @@ class _Conversion:
             "seconds": seconds,
             "shards": len(shards),
             "shards_taken_over": sum(shard["taken_over"] for shard in shards),
-            PIECES: self._pieces(plan, shards),
+            PIECES: self._pieces(planned, shards),
             "resumed": self.staged.resumed,
             "peak_rss_bytes": max([peak_rss(), *(shard["peak_rss"] for shard in shards)]),
         }
@@ -279,22 +281,22 @@ class _Conversion:
         return _commit_result(self.staged, self.identity, manifest, run, files, parts, first)
 
     def _pieces(
-        self, plan: list[tuple[SourceFile, ...]], shards: list[ShardDocument]
+        self, planned: list[tuple[SourceFile, ...]], shards: list[ShardDocument]
     ) -> list[Piece]:
         """What a later run may take over; with a limit nothing."""
         if self.options.limit is not None:
             return []
-        return reusable_shards([shard_key(self.source, files) for files in plan], shards)
+        return reusable_shards([shard_key(self.source, files) for files in planned], shards)
 
     def _convert(
-        self, plan: list[tuple[SourceFile, ...]], runner: Runner | None
+        self, planned: list[tuple[SourceFile, ...]], runner: Runner | None
     ) -> list[ShardDocument]:
-        meter = _Meter(watch=self.watch, shards=len(plan))
+        meter = _Meter(watch=self.watch, shards=len(planned))
         if self.options.limit is not None:
-            return list(self._limited(plan, self.options.limit, meter))
-        workers = max(1, min(self.options.workers or os.cpu_count() or 1, len(plan)))
+            return list(self._limited(planned, self.options.limit, meter))
+        workers = max(1, min(self.options.workers or os.cpu_count() or 1, len(planned)))
         former = former_shards(find_finished(self.staged.out), self.identity)
-        tasks = (self._task(number, files, former=former) for number, files in enumerate(plan))
+        tasks = (self._task(number, files, former=former) for number, files in enumerate(planned))
         if runner is None and workers == 1:
             return [_convert_here(task, meter) for task in tasks]
         with nullcontext(runner) if runner else Workers(workers) as spread:
@@ -304,9 +306,9 @@ class _Conversion:
             ]
 
     def _limited(
-        self, plan: list[tuple[SourceFile, ...]], limit: int, meter: "_Meter"
+        self, planned: list[tuple[SourceFile, ...]], limit: int, meter: "_Meter"
     ) -> Iterator[ShardDocument]:
-        for number, files in enumerate(plan):
+        for number, files in enumerate(planned):
             if meter.rows < limit:
                 yield _convert_here(self._task(number, files, limit=limit - meter.rows), meter)
 

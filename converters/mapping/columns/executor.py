@@ -323,6 +323,7 @@ def _merge_results(
 # with too many of them no more are looked for.
 _FEWEST_ROWS = 32
 _MOST_TRIES = 4
+_MOST_SCHEMAS = 256
 
 
 class MappingExecutor:
@@ -377,6 +378,8 @@ class MappingExecutor:
 
     def _executor_for(self, schema: pa.Schema) -> ColumnExecutor | None:
         if schema not in self._by_schema:
+            if len(self._by_schema) >= _MOST_SCHEMAS:  # rows of JSON lack other keys in each batch
+                self._by_schema.clear()
             carried = self._columns and why_not_columnar(self._rows.mapping, schema) is None
             self._by_schema[schema] = ColumnExecutor(self._rows, schema) if carried else None
         return self._by_schema[schema]

@@ -210,6 +210,28 @@ def test_a_large_file_of_lines_is_cut_and_gives_the_same(
     assert tree(again.out) == tree(cut.out)
 
 
+def test_a_file_that_changes_between_its_pieces_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place, with its former size and time: each piece by itself sees one state."""
+    source = write_rows(tmp_path / "lines.jsonl", pt_rows(90))
+    monkeypatch.setattr(plan, "SHARD_BYTES", 300)
+    monkeypatch.setattr(plan, "_BLOCK", 97)
+    facts, done = source.stat(), []
+
+    def rewrite(seen: Progress) -> None:
+        done.append(seen.shards_done)
+        if done.count(2) == 1 and seen.shards_done == 2:  # told before the third begins
+            text = source.read_bytes().replace(b"number", b"letter")
+            with source.open("r+b") as file:
+                file.write(text)
+            os.utime(source, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+    with pytest.raises(SourceError, match="changed while it was read"):
+        run(source, tmp_path / "out", progress=rewrite)
+    assert not (tmp_path / "out/records").exists()
+
+
 def test_groups_keep_a_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"c": number % 3, "n": number, "t": f"turn {number}"} for number in range(60)]
     source = write_rows(tmp_path / "chats.jsonl", rows)
