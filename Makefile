@@ -22,7 +22,7 @@ TORCHREC := torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0
 # Where nothing may be cached, the tests are compiled anew by every process of theirs: some ten seconds each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-more test-long test-attack test-peers studio review-picture lake-picture lint format types imports check protos graph clean
+.PHONY: help demo bench test test-more test-long test-attack test-peers studio review-picture lake-picture lint format types imports check protos graph clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -45,6 +45,9 @@ test-attack: $(VENV)/.dev.stamp ## damaged inputs and kills: a tenth; ATTACK_SHA
 
 test-peers: $(VENV)/.dev.stamp ## exports read by the trainers themselves, in environments under PEERS
 	INGOT_PEERS=$(abspath $(PEERS)) $(BIN)/python -m pytest -m long tests/converters/export/test_peers.py
+
+bench: $(VENV)/.dev.stamp ## speed beside peers (docs/performance.md): about an hour; BENCH_ARGS=--quick for a tenth
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
 studio: $(VENV)/.dev.stamp ## serve the graph for Studio and agent-chat-ui (docs/studio.md)
 	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser

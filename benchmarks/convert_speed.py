@@ -16,22 +16,17 @@ Makes a JSONL file of the wanted size for each shape, then in turn, in one sitti
 The Parquet of all has zstd of level 1 and row groups of 10,000 records (DuckDB: 10,240). ingot also
 hashes its input and its output. Prints the median of the rounds: seconds and CPU seconds, MB/s of
 input (10^6 bytes), the peak memory of all the processes of a run together (Linux: proportional set
-size, sampled every 50 ms) and its time as a share of ingot's on one core. The texts are sentences
-of random words from the example `en_field_notes`, by a fixed seed.
+size, sampled five times a second) and its time as a share of ingot's on one core. The texts are
+sentences of random words from the example `en_field_notes`, by a fixed seed.
 """
 
 import argparse
 import json
-import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,6 +35,7 @@ from typing import Any
 import orjson
 import pyarrow.parquet as pq
 import zstandard
+from measuring import ONE_CORE, Measured, Row, add_options, keep_rows, timed
 from rich.console import Console
 from rich.table import Table
 
@@ -70,16 +66,6 @@ MAPPINGS = {
 
 
 INGOT, SPREAD = "ingot convert", "ingot convert, 2 processes"
-ONE_CORE = {0}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """Seconds of wall clock and of CPU, and peak memory in MiB, of a process and its children."""
-
-    seconds: float
-    cpu_seconds: float
-    peak_mib: float
 
 
 @cache
@@ -237,53 +223,6 @@ if find_spec("duckdb"):
     CEILINGS["duckdb"] = copy_by_duckdb
 
 
-def family(pid: int) -> Iterator[int]:
-    """A process and all below it."""
-    yield pid
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in children.read_text().split():
-            yield from family(int(child))
-
-
-def memory_mib(pid: int) -> float:
-    """Proportional set size of a process and all below it, in MiB; what has just ended is 0."""
-    total = 0
-    with suppress(OSError):
-        for member in family(pid):
-            facts = Path(f"/proc/{member}/smaps_rollup").read_text()
-            total += sum(
-                int(line.split()[1]) for line in facts.splitlines() if line.startswith("Pss:")
-            )
-    return total / 1024
-
-
-def cpu_of_children() -> float:
-    """CPU seconds of all the ended children of this process and theirs."""
-    spent = os.times()
-    return spent.children_user + spent.children_system
-
-
-def timed(argv: list[str], cores: set[int] | None = None) -> Measured:
-    """Run a process to its end on some cores; its output is shown only if it fails."""
-    started, spent, peak = time.monotonic(), cpu_of_children(), 0.0
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(argv, stdout=said, stderr=said)
-        if cores and hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(process.pid, cores)
-        while True:
-            try:
-                code = process.wait(0.05)
-                break
-            except subprocess.TimeoutExpired:
-                peak = max(peak, memory_mib(process.pid))
-        seconds = time.monotonic() - started
-        if code != 0:
-            said.seek(0)
-            sys.exit(f"{' '.join(argv)}\n{said.read().decode(errors='replace')}")
-    cpu_seconds = cpu_of_children() - spent
-    return Measured(seconds=seconds, cpu_seconds=cpu_seconds, peak_mib=peak)
-
-
 def commands(shape: str, source: Path, work: Path, number: int) -> dict[str, list[str]]:
     """What is measured, by name: each a process of its own, into a folder of this round."""
     mapping = work / f"{shape}.mapping.json"
@@ -307,7 +246,9 @@ def measure(shape: str, size: int, rounds: int, work: Path) -> tuple[float, dict
     runs: dict[str, list[Measured]] = {}
     for number in range(rounds):
         for name, argv in commands(shape, source, work, number).items():
-            runs.setdefault(name, []).append(timed(argv, None if name == SPREAD else ONE_CORE))
+            runs.setdefault(name, []).append(
+                timed(argv, cores=None if name == SPREAD else ONE_CORE)
+            )
             shutil.rmtree(work / f"{shape}.{number}", ignore_errors=True)
     middle = {name: sorted(many, key=_seconds)[len(many) // 2] for name, many in runs.items()}
     return source.stat().st_size / 1e6, middle
@@ -324,13 +265,34 @@ def add_rows(table: Table, shape: str, megabytes: float, best: dict[str, Measure
         share = "" if name == INGOT else f"{run.seconds / ingot:.0%}"
         rate = f"{megabytes / run.seconds:,.0f}"
         times = f"{run.seconds:.2f}", f"{run.cpu_seconds:.2f}"
-        table.add_row(shape, name, *times, rate, f"{run.peak_mib:,.0f}", share)
+        table.add_row(shape, name, *times, rate, f"{run.memory:,.0f}", share)
+
+
+def rows_of(shape: str, megabytes: float, best: dict[str, Measured]) -> list[Row]:
+    """What docs/performance.md shows: one core beside the peers, two processes beside one."""
+    rates = {name: megabytes / run.seconds for name, run in best.items()}
+    job, data = "raw JSONL -> Parquet", f"{shape}, {megabytes:,.0f} MB"
+    ours, spread = rates.pop(INGOT), rates.pop(SPREAD)
+    wanted = "0.9 of DuckDB, " + ("4" if shape == "alpaca" else "2.5") + " times datasets"
+    shared = {"data": data, "unit": "MB/s"}
+    return [
+        Row(job=job, ours=ours, peers=rates, wanted=wanted, peak_mb=best[INGOT].memory, **shared),
+        Row(
+            job=f"{job}, two processes",
+            ours=spread,
+            peers={"one process": ours},
+            wanted="1.7 of one",
+            peak_mb=best[SPREAD].memory,
+            **shared,
+        ),
+    ]
 
 
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--mb", type=int, default=440, help="size of each file in MB")
+    add_options(parser)
+    parser.add_argument("--mb", type=int, help="size of each file in MB: 440, or 44 with --quick")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--shape", choices=list(SHAPES), action="append", help="default: all")
     parser.add_argument("--keep", type=Path, help="work in this folder and leave it")
@@ -348,13 +310,16 @@ def main() -> None:
     table = Table(title="ingot convert beside its ceilings and peers", title_justify="left")
     for heading in ("shape", "process"):
         table.add_column(heading)
-    for heading in ("s", "CPU s", "MB/s", "peak MiB", "of ingot's time"):
+    for heading in ("s", "CPU s", "MB/s", "peak MB", "of ingot's time"):
         table.add_column(heading, justify="right")
     with tempfile.TemporaryDirectory(prefix="convert-speed-") as scratch:
         work = args.keep or Path(scratch)
         work.mkdir(parents=True, exist_ok=True)
+        size = args.mb or (44 if args.quick else 440)
         for shape in args.shape or SHAPES:
-            add_rows(table, shape, *measure(shape, args.mb * 1_000_000, args.rounds, work))
+            megabytes, best = measure(shape, size * 1_000_000, args.rounds, work)
+            add_rows(table, shape, megabytes, best)
+            keep_rows(rows_of(shape, megabytes, best), args.keep_rows)
     Console().print(table)
 
 

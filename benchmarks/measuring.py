@@ -1,5 +1,7 @@
-"""What benchmarks of commands share: a process's seconds, memory and disk. Not run itself."""
+"""What benchmarks share: seconds, memory and disk of a process, and rows. Not run itself."""
 
+import argparse
+import json
 import os
 import subprocess
 import sys
@@ -7,11 +9,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 BLOCK = 1 << 24
 EVERY = 0.2  # seconds between looks at memory and disk; a look takes the kernel some time
+ONE_CORE = frozenset({0})
 READER = f"""
 import sys
 for path in sys.argv[1:]:
@@ -30,6 +33,33 @@ class Measured:
     memory: float
     own_memory: float
     disk: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One job of `make bench`: a line of docs/performance.md."""
+
+    job: str
+    data: str  # what it was measured on
+    unit: str  # of `ours` and of `peers`: more is faster
+    ours: float
+    peers: dict[str, float]
+    wanted: str  # "0.9 of DuckDB"; as told when the work began
+    peak_mb: float | None = None
+    ceiling: str = ""  # what no way of doing it can be faster than, with its arithmetic
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that `run.py` gives every benchmark of its list."""
+    parser.add_argument("--quick", action="store_true", help="a tenth of the size")
+    parser.add_argument("--keep-rows", type=Path, metavar="FILE", help="append the rows as JSON")
+
+
+def keep_rows(rows: list[Row], target: Path | None) -> None:
+    """Append rows to the file of `--keep-rows`, a JSON object a line."""
+    if target:
+        with target.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(asdict(row)) + "\n" for row in rows)
 
 
 def family(pid: int) -> Iterator[int]:
@@ -62,18 +92,22 @@ def used(folder: Path) -> float:
     return total / 1e6
 
 
-def timed(argv: list[str], out: Path) -> Measured:
+def timed(
+    argv: list[str], out: Path | None = None, cores: frozenset[int] | None = None
+) -> Measured:
     """Run a process that writes into `out` to its end; its output is shown only if it fails."""
     started, before = time.monotonic(), os.times()
     peaks = [0.0, 0.0, 0.0]
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(argv, stdout=said, stderr=said)
+        if cores and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(process.pid, cores)
         while True:
             try:
                 code = process.wait(EVERY)
                 break
             except subprocess.TimeoutExpired:
-                seen = (*memory(process.pid), used(out))
+                seen = (*memory(process.pid), used(out) if out else 0.0)
                 peaks = [max(pair) for pair in zip(peaks, seen, strict=True)]
         seconds, after = time.monotonic() - started, os.times()
         if code != 0:

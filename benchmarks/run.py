@@ -1,0 +1,89 @@
+"""All of the benchmarks of speed, one after another, and the table of docs/performance.md.
+
+    python benchmarks/run.py [--quick] [--only NAME] [--again] [--write]
+
+Each benchmark runs in a process of its own, with its peers, and its rows are kept in `build/bench`
+as soon as it ends: a run that is broken off goes on with what is missing. Prints the table; with
+`--write` it replaces the one in docs/performance.md.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from measuring import Row
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+PAGE = ROOT / "docs" / "performance.md"
+BEGIN, END = "<!-- rows of make bench -->", "<!-- end of rows -->"
+HEADS = ("job", "data", "ingot", "beside it", "ratio", "wanted", "peak MB", "ceiling")
+# What takes `--quick` and `--keep-rows`, by the name of its file of rows.
+BENCHMARKS = {
+    "convert": "convert_speed.py",
+}
+
+
+def measure(name: str, quick: bool, kept: Path) -> list[Row]:
+    """The rows of one benchmark: kept ones, or those of a run of it now."""
+    if not kept.exists():
+        print(f"{name}: {BENCHMARKS[name]}", file=sys.stderr)
+        begun = kept.with_suffix(".begun")
+        begun.unlink(missing_ok=True)
+        argv = [sys.executable, str(HERE / BENCHMARKS[name]), "--keep-rows", str(begun)]
+        if subprocess.run([*argv, *["--quick"][:quick]]).returncode != 0:
+            sys.exit(f"{name} failed; what was measured before it is kept in {kept.parent}")
+        begun.rename(kept)
+    return [Row(**json.loads(line)) for line in kept.read_text(encoding="utf-8").splitlines()]
+
+
+def table(rows: list[Row]) -> str:
+    """The rows as a Markdown table, a line for each peer."""
+    lines = [f"| {' | '.join(HEADS)} |", "| --- | --- | --: | --- | --: | --- | --: | --- |"]
+    for row in rows:
+        peers = row.peers or {"": 0.0}
+        for place, (peer, rate) in enumerate(peers.items()):
+            beside = f"{peer}: {number(rate)}" if peer else ""
+            ratio = f"{row.ours / rate:.2f}" if rate else ""
+            ours = f"{number(row.ours)} {row.unit}"
+            peak = f"{row.peak_mb:,.0f}" if row.peak_mb else ""
+            cells = (row.job, row.data, ours, beside, ratio, row.wanted, peak, row.ceiling)
+            if place:
+                cells = ("", "", "", beside, ratio, "", "", "")
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def number(value: float) -> str:
+    """With three digits at least."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def main() -> None:
+    """Measure what is missing and show all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
+    parser.add_argument("--only", action="append", choices=list(BENCHMARKS), help="default: all")
+    parser.add_argument("--again", action="store_true", help="measure what is kept again")
+    parser.add_argument("--write", action="store_true", help="put the table into the page")
+    args = parser.parse_args()
+    folder = ROOT / "build" / ("bench-quick" if args.quick else "bench")
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name in args.only or BENCHMARKS:
+        kept = folder / f"{name}.jsonl"
+        if args.again:
+            kept.unlink(missing_ok=True)
+        rows += measure(name, args.quick, kept)
+    print(table(rows))
+    if args.write:
+        page = PAGE.read_text(encoding="utf-8")
+        before, _, rest = page.partition(BEGIN)
+        after = rest.partition(END)[2]
+        PAGE.write_text(f"{before}{BEGIN}\n{table(rows)}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
