@@ -21,6 +21,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
 from ingot.converters.progress import Progress, Watch, peak_rss
 from ingot.converters.sources import Source, SourceFile
-from ingot.converters.sources.facts import SourceSpec, unchanged_files
+from ingot.converters.sources.facts import SourceSpec, input_entry, unchanged_files
 from ingot.converters.sources.storage.listing import LocalFile
 
 if TYPE_CHECKING:
@@ -248,7 +249,9 @@ class _Conversion:
         large = [file for file in self.source.files if cut and file.bytes > plan.SHARD_BYTES]
         with _time_stage(seconds, "convert"), unchanged_files(large):
             planned = plan.plan_shards(self.source, cut=cut)
-            shards = self._convert(planned, runner)
+            with plan.hash_cut_files(planned) as hashes:
+                shards = self._convert(planned, runner)
+                _enter_cut_files(planned, shards, hashes)
         counts = results.Counts()
         for shard in shards:
             counts.add(shard)
@@ -356,6 +359,17 @@ class _Conversion:
         meter = _TokenMeter(watch=self.watch, shards=len(parts.records), rows=counts.rows["read"])
         name = results.tokens_name(self.options.source_name or self.source.name)
         return results.make_tokens(self.staged, parts, self.options.tokenizer, name, meter)
+
+
+def _enter_cut_files(
+    planned: list[tuple[SourceFile, ...]],
+    shards: list[ShardDocument],
+    hashes: dict[str, Future[str]],
+) -> None:
+    """Enter each file that was cut among the inputs of its first piece."""
+    for (file, *_), shard in zip(planned, shards, strict=False):  # with a limit some have no shard
+        if file.piece and file.piece.start == 0 and not shard["taken_over"]:
+            shard["inputs"] = [input_entry(file, hashes[file.name].result())]
 
 
 @dataclass(kw_only=True)

@@ -5,15 +5,18 @@ file of lines in pieces of that size, for which it is read once before, to count
 """
 
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
+from threading import Event
 from typing import Final
 
 import numpy as np
 
 from ingot.converters.sources import Source, SourceFile
-from ingot.converters.sources.facts import FilePiece, SourceSpec
+from ingot.converters.sources.facts import FilePiece, SourceSpec, hash_input
 from ingot.converters.sources.formats.text import is_utf8, read_blocks
 from ingot.converters.sources.storage.archives import TarMember
 from ingot.converters.sources.storage.listing import LocalFile
@@ -39,6 +42,18 @@ def plan_shards(source: Source, *, cut: bool = True) -> list[tuple[SourceFile, .
         shards[-1].append(file)
         size += file.bytes
     return [tuple(shard) for shard in shards]
+
+
+@contextmanager
+def hash_cut_files(shards: Sequence[tuple[SourceFile, ...]]) -> Iterator[dict[str, Future[str]]]:
+    """Hash the files that are cut beside their conversion: the SHA-256 by name, in the block."""
+    cut = [files[0] for files in shards if files[0].piece and files[0].piece.start == 0]
+    stopped = Event()
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            yield {file.name: thread.submit(hash_input, file, stopped.is_set) for file in cut}
+        finally:
+            stopped.set()
 
 
 def _continues_archive(before: SourceFile, file: SourceFile) -> bool:

@@ -435,7 +435,7 @@ def _input_entries(source: Source, whole: list[SourceFile]) -> list[InputEntry]:
             "sha256": hash_input(file) if file.name in hashed else None,
         }
         for file in source.files
-        if file.piece is None or file.piece.start == 0  # the first piece tells of the whole file
+        if file.piece is None
     ]
 
 

@@ -165,7 +165,7 @@ class _RecordTally:
 
     def _count_characters(self, batch: pa.RecordBatch) -> None:
         kind = kind_of_schema(batch.schema)
-        characters = KINDS[kind].batch_chars(batch) if kind else np.zeros(0, np.int64)
+        characters = KINDS[kind].lengths(batch, pc.utf8_length) if kind else np.zeros(0, np.int64)
         self._characters += int(characters.sum())
         place = np.searchsorted(_POWERS, characters, "right")
         self._bins += np.bincount(place, minlength=len(self._bins))

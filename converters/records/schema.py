@@ -16,7 +16,8 @@ from ingot.converters.rows import Json
 
 Record = dict[str, Json]
 RecordKind = Literal["pt", "sft"]
-CharCounts = npt.NDArray[np.int64]
+Lengths = npt.NDArray[np.int64]
+Measure = Callable[[pa.Array], pa.Array]
 
 RECORD_KEY: Final = b"ingot.record"  # key-value metadata of a Parquet part: "pt" or "sft"
 
@@ -106,30 +107,38 @@ def _order_meta(meta: Record) -> Record:
     return ordered
 
 
-def _pt_chars(record: Record) -> int:
-    return len(record["text"])
+def _pt_size(record: Record) -> int:
+    return _size(record["text"])
 
 
-def _sft_chars(record: Record) -> int:
-    fixed = len(record["system"] or "") + len(record.get("tools") or "")
-    return fixed + sum([len(message["content"]) for message in record["messages"]])
+def _sft_size(record: Record) -> int:
+    fixed = _size(record["system"]) + _size(record.get("tools"))
+    return fixed + sum([_size(message["content"]) for message in record["messages"]])
 
 
-def _pt_batch_chars(batch: pa.RecordBatch) -> CharCounts:
-    return _text_lengths(batch.column("text"))
+def _size(text: str | None) -> int:
+    text = text or ""
+    return len(text) if text.isascii() else len(text.encode())
 
 
-def _sft_batch_chars(batch: pa.RecordBatch) -> CharCounts:
+def _pt_lengths(batch: pa.RecordBatch, measure: Measure) -> Lengths:
+    return _text_lengths(batch.column("text"), measure)
+
+
+def _sft_lengths(batch: pa.RecordBatch, measure: Measure) -> Lengths:
     messages = batch.column("messages")
-    contents = _text_lengths(pc.struct_field(messages.flatten(), "content"))
-    ends = np.cumsum(pc.list_value_length(messages).to_numpy())
+    contents = _text_lengths(pc.struct_field(messages.flatten(), "content"), measure)
     before = np.concatenate(([0], np.cumsum(contents)))
-    turns = np.diff(before[np.concatenate(([0], ends)).astype(np.int64)])
-    return _text_lengths(batch.column("system")) + _text_lengths(batch.column("tools")) + turns
+    ends = np.cumsum(pc.list_value_length(messages).to_numpy())
+    around = [_text_lengths(batch.column(name), measure) for name in ("system", "tools")]
+    lengths: Lengths = np.diff(before[ends], prepend=0) + around[0] + around[1]
+    return lengths
 
 
-def _text_lengths(texts: pa.Array) -> CharCounts:
-    lengths: CharCounts = pc.fill_null(pc.utf8_length(texts), 0).to_numpy().astype(np.int64)
+def _text_lengths(texts: pa.Array, measure: Measure) -> Lengths:
+    if texts.null_count == len(texts):
+        return np.zeros(len(texts), np.int64)
+    lengths: Lengths = pc.fill_null(measure(texts), 0).to_numpy().astype(np.int64)
     return lengths
 
 
@@ -139,6 +148,8 @@ class Kind:
 
     Attributes:
         ordered: a record to the object that a JSONL line holds, keys in their fixed order.
+        size: bytes of text in a record.
+        lengths: of the text in each record of a batch, as a function measures it.
         repeats: columns with few different values: the only ones worth a Parquet dictionary.
         long: columns of long text: statistics would only copy their values into the footer.
     """
@@ -146,8 +157,8 @@ class Kind:
     schema: pa.Schema
     columns: Callable[[Sequence[Record]], list[pa.Array]]
     ordered: Callable[[Record], Record]
-    chars: Callable[[Record], int]
-    batch_chars: Callable[[pa.RecordBatch], CharCounts]
+    size: Callable[[Record], int]
+    lengths: Callable[[pa.RecordBatch, Measure], Lengths]
     repeats: tuple[str, ...]
     long: tuple[str, ...]
 
@@ -165,8 +176,8 @@ KINDS: Final[dict[RecordKind, Kind]] = {
         schema=PT_SCHEMA,
         columns=_pt_columns,
         ordered=_order_pt,
-        chars=_pt_chars,
-        batch_chars=_pt_batch_chars,
+        size=_pt_size,
+        lengths=_pt_lengths,
         repeats=_META_REPEATS,
         long=("text",),
     ),
@@ -174,8 +185,8 @@ KINDS: Final[dict[RecordKind, Kind]] = {
         schema=SFT_SCHEMA,
         columns=_sft_columns,
         ordered=_order_sft,
-        chars=_sft_chars,
-        batch_chars=_sft_batch_chars,
+        size=_sft_size,
+        lengths=_sft_lengths,
         repeats=(f"{_MESSAGE}.role", "system", "tools", *_META_REPEATS),
         long=(f"{_MESSAGE}.content", "system", "tools"),
     ),
@@ -194,12 +205,22 @@ def _leaf_paths(path: str, kind: pa.DataType) -> list[str]:
     return [path]
 
 
+_UNFIT = (pa.ArrowException, AttributeError, KeyError, TypeError, ValueError, OverflowError)
+
+
 @contextlib.contextmanager
 def schema_errors(kind: RecordKind, where: str) -> Iterator[None]:
     """Turn what goes wrong when a record does not fit its schema into a `ConversionError`."""
     try:
         yield
-    except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:
+    except (
+        pa.ArrowException,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        OverflowError,
+    ) as error:
         problem = f"a {kind} record does not fit its schema: {type(error).__name__}: {error}"
         raise ConversionError(
             where, problem, "docs/tokens.md shows both kinds of records"

@@ -9,6 +9,7 @@ from typing import BinaryIO, Final, TypedDict
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingot.converters.output.files import FinishedBlock, output_errors
@@ -18,11 +19,11 @@ from ingot.converters.records.schema import json_line
 from ingot.converters.rows import Reject
 
 ROW_GROUP_ROWS: Final = 10_000
-ROW_GROUP_CHARS: Final = 16 << 20  # bounds what a writer holds: a row group is built in memory
+ROW_GROUP_BYTES: Final = 16 << 20  # bounds what a writer holds: a row group is built in memory
 
 
 class ParquetSink:
-    """Row groups of `ROW_GROUP_ROWS` records, or fewer once they hold `ROW_GROUP_CHARS`."""
+    """Row groups of `ROW_GROUP_ROWS` records, or fewer once they hold `ROW_GROUP_BYTES`."""
 
     def __init__(self, path: Path, kind: schemas.RecordKind) -> None:
         self._kind = kind
@@ -40,32 +41,32 @@ class ParquetSink:
         self._batches: list[pa.RecordBatch] = []  # what waits: these first, then the records
         self._pending: list[schemas.Record] = []
         self._pending_rows = 0
-        self._pending_chars = 0
+        self._pending_bytes = 0
 
     def write(self, records: Sequence[schemas.Record]) -> None:
         """Append records, in order."""
-        chars = schemas.KINDS[self._kind].chars
+        size = schemas.KINDS[self._kind].size
         with schemas.schema_errors(self._kind, self._where):
             for record in records:
                 self._pending.append(record)
-                self._wait(1, chars(record))
+                self._wait(1, size(record))
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Append the records of a batch; row groups end where they do when records are written."""
-        ends = np.cumsum(schemas.KINDS[self._kind].batch_chars(batch))
+        ends = np.cumsum(schemas.KINDS[self._kind].lengths(batch, pc.binary_length))
         start, before = 0, 0
         while start < len(ends):
-            full = int(np.searchsorted(ends, before + ROW_GROUP_CHARS - self._pending_chars)) + 1
+            full = int(np.searchsorted(ends, before + ROW_GROUP_BYTES - self._pending_bytes)) + 1
             stop = min(start + ROW_GROUP_ROWS - self._pending_rows, full, len(ends))
             self._settle()
             self._batches.append(batch.slice(start, stop - start))
             self._wait(stop - start, int(ends[stop - 1]) - before)
             start, before = stop, int(ends[stop - 1])
 
-    def _wait(self, rows: int, chars: int) -> None:
+    def _wait(self, rows: int, size: int) -> None:
         self._pending_rows += rows
-        self._pending_chars += chars
-        if self._pending_rows == ROW_GROUP_ROWS or self._pending_chars >= ROW_GROUP_CHARS:
+        self._pending_bytes += size
+        if self._pending_rows == ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
             self._flush()
 
     def _settle(self) -> None:
@@ -76,13 +77,13 @@ class ParquetSink:
 
     def _flush(self) -> None:
         self._settle()
-        batches, self._batches, self._pending_rows, self._pending_chars = self._batches, [], 0, 0
+        batches, self._batches, self._pending_rows, self._pending_bytes = self._batches, [], 0, 0
         self._writer.write_batch(schemas.join_batches(batches), row_group_size=ROW_GROUP_ROWS)
 
     @property
     def bytes(self) -> int:
-        """Bytes written so far plus the characters that wait."""
-        return int(self._file.tell()) + self._pending_chars
+        """Bytes written so far plus those of the texts that wait."""
+        return int(self._file.tell()) + self._pending_bytes
 
     def close(self) -> None:
         """Write what waits and finish the file."""

@@ -148,7 +148,7 @@ class RootCandidate:
         return {**place, "orient": self.orient} if self.orient else place
 
 
-_BLOCK: Final = 8 << 20
+_BLOCK: Final = 1 << 20
 
 
 def absolute_location(location: str) -> str:

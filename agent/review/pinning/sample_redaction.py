@@ -37,7 +37,7 @@ from ingot.converters.sources.formats.row_chunks import (
     parse_json,
     row_excerpt,
 )
-from ingot.converters.sources.formats.text import split_line_blocks
+from ingot.converters.sources.formats.text import read_line_blocks
 from ingot.converters.sources.readers import file_root
 
 _MOST_GAP = 2
@@ -101,8 +101,8 @@ def _line_units(lines: Iterator[bytes | None]) -> Iterator[Unit]:
 
 
 def _all_lines(parts: Iterator[bytes]) -> Iterator[bytes | None]:
-    for lines in split_line_blocks(parts):
-        yield from lines
+    for block in read_line_blocks(parts):
+        yield from [block] if block is None else block.split(b"\n")
 
 
 def _too_long_unit() -> Unit:

@@ -23,7 +23,7 @@ from ingot.converters.sources.formats.row_chunks import (
     RowChunk,
     row_excerpt,
 )
-from ingot.converters.sources.formats.text import ZERO_BYTE, split_line_blocks
+from ingot.converters.sources.formats.text import ZERO_BYTE, read_line_blocks
 
 MAX_LINES = 2_000  # physical lines of one record
 
@@ -309,19 +309,20 @@ def _split_lines(block: str) -> list[Line]:
 
 def _text_blocks(parts: Iterator[bytes]) -> Iterator[str | list[Line]]:
     """Blocks of whole lines: text where all is well, else line by line."""
-    for lines in split_line_blocks(parts):
+    for block in read_line_blocks(parts):
+        if block is None:
+            yield [Line(None)]
+            continue
         try:
-            block = b"\n".join(lines).decode()  # type: ignore[arg-type] # None is a TypeError
-            if "\0" in block:
+            text = block.decode()
+            if "\0" in text:
                 raise ValueError(ZERO_BYTE)
-            yield block
-        except (ValueError, TypeError):
-            yield [_decode_line(line) for line in lines]
+            yield text
+        except ValueError:
+            yield [_decode_line(line) for line in block.split(b"\n")]
 
 
-def _decode_line(data: bytes | None) -> Line:
-    if data is None:
-        return Line(None)
+def _decode_line(data: bytes) -> Line:
     try:
         return Line(data.decode(), clean=b"\0" not in data)
     except UnicodeDecodeError:

@@ -20,9 +20,10 @@ from ingot.converters.sources.formats.row_chunks import (
     chunk_of_counted,
     parse_row,
     parse_rows,
+    parse_sound_rows,
     row_excerpt,
 )
-from ingot.converters.sources.formats.text import split_line_blocks
+from ingot.converters.sources.formats.text import TOO_LONG, read_line_blocks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -365,10 +366,16 @@ class _ElementCutter:
 
 def read_json_lines(parts: Iterator[bytes]) -> Iterator[RowChunk]:
     """One value per line that is not blank."""
-    for lines in split_line_blocks(parts):
-        rows = [line for line in lines if line is None or (line and not line.isspace())]
+    for block in read_line_blocks(parts):
+        lines = [] if block is None else block.split(b"\n")
+        if block and all(lines) and (sound := parse_sound_rows(lines, block)):
+            yield sound
+            continue
+        rows = [line for line in lines if line and not line.isspace()]
         for start in range(0, len(rows), BATCH_ROWS):
             yield parse_rows(rows[start : start + BATCH_ROWS])
+        if block is None:
+            yield parse_rows([TOO_LONG])
 
 
 def read_json_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Iterator[RowChunk]:

@@ -50,13 +50,12 @@ def may_be_deep(data: bytes) -> bool:
 
 
 def _some_may_be_deep(rows: Sequence[bytes], text: bytes) -> bool:
-    """Whether one of the rows of a text may be nested too deeply.
-
-    Most have no brackets beyond their first, which the whole text shows sooner than each row.
-    """
-    begun = sum(row[0] in b"[{" for row in rows)
-    inner = text.count(b"[") + text.count(b"{") - begun
-    return inner >= MAX_DEPTH and any(map(may_be_deep, rows))
+    """Whether one of the rows of a text, a byte between each two, has brackets enough for that."""
+    data = np.frombuffer(text, np.uint8)
+    opened = np.flatnonzero((data == ord("[")) | (data == ord("{")))
+    ends = np.cumsum([len(row) + 1 for row in rows])
+    of_rows = np.diff(np.searchsorted(opened, ends), prepend=0)
+    return bool((of_rows > MAX_DEPTH).any())
 
 
 def load_json(data: bytes) -> tuple[Json, int]:
@@ -188,15 +187,24 @@ def row_excerpt(data: bytes | str) -> str:
     return data[:EXCERPT_CHARACTERS].encode("utf-8", "replace").decode().strip()
 
 
+def parse_sound_rows(rows: Sequence[bytes], text: bytes) -> RowChunk | None:
+    """The values of JSON texts, None where one of them needs a closer look.
+
+    `text` is all of them with a byte between each two.
+    """
+    if has_long_digits(text) or _some_may_be_deep(rows, text):
+        return None
+    try:
+        return RowChunk(values=[orjson.loads(row) for row in rows], sound=True)
+    except orjson.JSONDecodeError:
+        return None
+
+
 def parse_rows(rows: Sequence[bytes | None]) -> RowChunk:
     """The values of JSON texts (None = one that is too long), `BrokenRow` for what is no JSON."""
-    try:
-        text = b"\n".join(rows)  # type: ignore[arg-type] # None: TypeError
-        if not has_long_digits(text) and not _some_may_be_deep(rows, text):  # type: ignore[arg-type]
-            return RowChunk(values=[orjson.loads(row) for row in rows])  # type: ignore[arg-type]
-    except (orjson.JSONDecodeError, TypeError):
-        pass
-    return chunk_of_counted([parse_row(row) for row in rows])
+    texts = [row for row in rows if row]
+    sound = parse_sound_rows(texts, b"\n".join(texts)) if len(texts) == len(rows) else None
+    return sound or chunk_of_counted([parse_row(row) for row in rows])
 
 
 def chunk_of_counted(rows: Sequence[tuple[Json, int]]) -> RowChunk:

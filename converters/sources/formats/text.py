@@ -87,32 +87,38 @@ def _decode_block(
         raise SourceError(where, f"is not in the encoding {encoding}: {error}", hint) from error
 
 
-def split_line_blocks(parts: Iterator[bytes]) -> Iterator[list[bytes | None]]:
-    """Whole lines without their LF, a list per block; `TOO_LONG` for one past MAX_ROW_BYTES."""
+def read_line_blocks(parts: Iterator[bytes]) -> Iterator[bytes | None]:
+    """Blocks of whole lines without the last LF; `TOO_LONG` for a line past MAX_ROW_BYTES.
+
+    A last line without its line end belongs to the last block, not to one of its own.
+    """
     carry: list[bytes] = []
     held = 0
     skipping = False
-    ready: list[bytes | None] = []
+    ready: bytes | None = None
     for part in parts:
-        lines: list[bytes | None] = part.split(b"\n")  # type: ignore[assignment]
-        if len(lines) > 1:
-            lines[0] = TOO_LONG if skipping else b"".join([*carry, lines[0] or b""])
-            carry, held, skipping = [], 0, False
-        last = lines.pop() or b""
-        if lines:
-            if ready:
+        end = part.rfind(b"\n")
+        if end >= 0:
+            if ready is not None:
                 yield ready
-            ready = lines
+            if skipping:
+                yield TOO_LONG
+                begin = part.find(b"\n") + 1
+                ready = part[begin:end] if begin <= end else None
+            else:
+                ready = b"".join([*carry, part[:end]])
+            carry, held, skipping = [], 0, False
+        last = part[end + 1 :]
         held += len(last)
         skipping = skipping or held > MAX_ROW_BYTES
         carry = [] if skipping else [*carry, last]
-    # A last line without its line end belongs to the last block, not to one of its own.
+    rest = b"".join(carry)
+    if ready is not None:
+        yield b"\n".join([ready, rest]) if rest else ready
+    elif rest:
+        yield rest
     if skipping:
-        ready.append(TOO_LONG)
-    elif carry and (end := b"".join(carry)):
-        ready.append(end)
-    if ready:
-        yield ready
+        yield TOO_LONG
 
 
 _NOT_TEXT = "bytes that are no text in the file's encoding"
@@ -121,16 +127,12 @@ ZERO_BYTE = "a zero byte, which is no text: the file is damaged there"
 
 def read_text_lines(parts: Iterator[bytes]) -> Iterator[RowChunk]:
     """One row per line that is not blank, without its line end."""
-    for lines in split_line_blocks(parts):
-        yield RowChunk(
-            values=[_text_line_row(line) for line in lines if line is None or line.strip()]
-        )
-
-
-def _text_line_row(line: bytes | None) -> Json:
-    if line is None:
-        return BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", "")
-    return _decode_text_row(line.removesuffix(b"\r"))
+    for block in read_line_blocks(parts):
+        if block is None:
+            yield RowChunk(values=[BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", "")])
+            continue
+        lines = [line for line in block.split(b"\n") if line.strip()]
+        yield RowChunk(values=[_decode_text_row(line.removesuffix(b"\r")) for line in lines])
 
 
 def _decode_text_row(data: bytes) -> Json:

@@ -698,7 +698,7 @@ def test_parts_are_the_same_to_the_byte(
     suffix: str,
 ) -> None:
     monkeypatch.setattr(writers, "ROW_GROUP_ROWS", 700)
-    monkeypatch.setattr(writers, "ROW_GROUP_CHARS", 20_000)
+    monkeypatch.setattr(writers, "ROW_GROUP_BYTES", 20_000)
     table = table_of_everything(3_000).drop_columns(["picture"])
     source = tmp_path / f"source.{suffix}"
     if suffix == "parquet":

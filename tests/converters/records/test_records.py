@@ -158,7 +158,7 @@ def test_bytes_do_not_depend_on_how_records_were_cut(
     folder = tmp_path_factory.mktemp("cut")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writers, "ROW_GROUP_ROWS", 7)
-        patch.setattr(writers, "ROW_GROUP_CHARS", 40)
+        patch.setattr(writers, "ROW_GROUP_BYTES", 40)
         whole = write(folder, rows, "pt", form, 0)
         with RecordWriter(folder, kind="pt", format=form, part=1) as writer:
             for start, end in pairwise(cuts):
