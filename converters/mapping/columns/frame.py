@@ -328,8 +328,34 @@ def to_text(array: pa.Array) -> pa.Array:
 
 def blank_mask(texts: pa.Array) -> Mask:
     """Where a text is nothing, empty or white space only: what `is_blank` says of each."""
-    space = pc.or_(pc.utf8_is_space(texts), pc.equal(pc.binary_length(texts), 0))
+    if texts.null_count == len(texts):
+        return np.ones(len(texts), np.bool_)
+    starts, ends = _text_bounds(texts)
+    blank: Mask = starts == ends
+    if not texts.null_count and not blank.any():
+        firsts = np.frombuffer(texts.buffers()[2], np.uint8)[starts]
+        if not _MAY_BE_SPACE[firsts].any():
+            return blank
+    space = pc.or_(pc.utf8_is_space(texts), pa.array(blank))
     return as_mask(pc.fill_null(space, True))
+
+
+def said_mask(texts: pa.Array) -> Mask:
+    """Where a text has at least one character."""
+    if texts.null_count == len(texts):
+        return np.zeros(len(texts), np.bool_)
+    starts, ends = _text_bounds(texts)
+    longer: Mask = starts < ends
+    return longer & valid_mask(texts) if texts.null_count else longer
+
+
+# The first bytes of characters that may be white space: control characters, the blank, the rest.
+_MAY_BE_SPACE = np.array([byte <= ord(" ") or byte > 0x7F for byte in range(256)])
+
+
+def _text_bounds(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1]
+    return offsets[:-1], offsets[1:]
 
 
 def null_where(array: pa.Array, gone: Mask) -> pa.Array:

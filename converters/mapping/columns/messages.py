@@ -43,7 +43,7 @@ _NO_ROWS: frames.Mask = np.zeros(0, np.bool_)
 
 _ROLE_TEXTS = pa.array(ROLES, pa.string())
 _ASSISTANT, _SYSTEM = ROLES.index("assistant"), ROLES.index("system")
-_PROMPTS = (ROLES.index("user"), ROLES.index("tool"))
+_IS_PROMPT = np.array([role in ("user", "tool") for role in ROLES])
 _LEFT_OUT, _UNMAPPED = -1, -2
 
 
@@ -267,7 +267,7 @@ def _merge_blocks(rows: frames.Frame, blocks: list[_Block]) -> Turns:
         texts=texts,
         masks=masks[chosen],
         good=rows.active
-        & _row_mask(in_rows[np.isin(spoken, _PROMPTS)], size)
+        & _row_mask(in_rows[_IS_PROMPT[spoken]], size)
         & _row_mask(in_rows[spoken == _ASSISTANT], size)
         & ~_broken_rows(said, size),
         system=_row_mask(in_rows[spoken == _SYSTEM], size),
@@ -290,6 +290,9 @@ def _loss_masks(said: EntryTurns) -> frames.Mask:
 
 def _emission_order(size: int, blocks: list[_Block]) -> frames.Places:
     """The places of all entries, one after the other, in the order of emission."""
+    if all(block.frame.parents is None for block in blocks):
+        count = sum(len(block.said) for block in blocks)
+        return np.arange(count * size).reshape(count, size).T.ravel()
     widths = [np.bincount(_parent_rows(b), minlength=size) * len(b.said) for b in blocks]
     total: frames.Places = np.sum(widths, axis=0, dtype=np.int64)
     starts = np.cumsum(total) - total

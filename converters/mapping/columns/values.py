@@ -110,9 +110,7 @@ def _compile_concat(parts: list[Texts], sep: str) -> Texts:
 
     def texts(frame: frames.Frame, active: frames.Mask) -> pa.Array:
         found = [part(frame, active) for part in parts]
-        said = [
-            frames.as_mask(pc.fill_null(pc.greater(pc.binary_length(t), 0), False)) for t in found
-        ]
+        said = [frames.said_mask(texts) for texts in found]
         if all(mask.all() for mask in said):
             return _join_pieces(found, sep, frame.size)
         return _join_present(found, said, scalar)
@@ -219,6 +217,7 @@ def _typed_scalar(value: Scalar, leaf: pa.DataType) -> pa.Scalar | None:
         return None
 
 
+_META_FIELDS = list(META_TYPE)
 _NUMERIC = ("token_count", "quality_score")
 
 # A meta value for every row, and why it failed where it did: reason -> the rows.
@@ -258,9 +257,8 @@ def compile_meta(
             failures |= {f"{key}: {reason}": rows for reason, rows in failed.items()}
         for key in META_KEYS:
             arrays[key] = _fill_default(arrays.get(key), key, fallback.get(key), frame.size)
-        fields = list(META_TYPE)
-        ordered = [arrays[child.name] for child in fields]
-        return Meta(pa.StructArray.from_arrays(ordered, fields=fields), failures)
+        ordered = [arrays[child.name] for child in _META_FIELDS]
+        return Meta(pa.StructArray.from_arrays(ordered, fields=_META_FIELDS), failures)
 
     return meta
 
