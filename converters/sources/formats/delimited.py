@@ -8,6 +8,9 @@ A quote that is never closed would swallow the rest of the file: a record of too
 several lines and a wrong number of fields, is taken back to its first line, which becomes a bad
 row, and reading goes on with its second.
 
+A block in which every record is whole and has all its fields is read by Arrow; any other by the csv
+module as far as that goes, and the rest of it line by line.
+
 Rows of CSV, TSV and files with any other delimiter, of one or several characters.
 """
 
@@ -16,14 +19,19 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from ingot.converters.rows import Json
+from ingot.converters.sources.formats.arrow import ArrowRows
 from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
     BrokenRow,
     RowChunk,
     row_excerpt,
+    slice_chunk,
 )
 from ingot.converters.sources.formats.text import ZERO_BYTE, read_line_blocks
+from ingot.converters.sources.formats.text_columns import TextColumns
 
 MAX_LINES = 2_000  # physical lines of one record
 
@@ -212,6 +220,41 @@ class TableReader:
         self._fewest = fewest
         self._records = RecordReader(dialect, self._row)
         self._carry = ""  # beginning of a record that the block before did not end, with line ends
+        places = range(self._width)
+        self._columns = TextColumns(
+            self._width, dialect.delimiter, dialect.quote, places, pa.string()
+        )
+
+    def chunk(self, block: bytes | None) -> RowChunk:
+        """The rows that end in a block of whole lines, without its last LF; or in `TOO_LONG`."""
+        if block is None:
+            return RowChunk(values=self.rows([Line(None)]))
+        table = self._table(block)
+        if table is not None:
+            return RowChunk(values=ArrowRows(table, self._names), table=table, sound=True)
+        try:
+            text = block.decode()
+            if "\0" in text:
+                raise ValueError(ZERO_BYTE)
+            return RowChunk(values=self.rows(text))
+        except ValueError:
+            return RowChunk(values=self.rows([_decode_line(line) for line in block.split(b"\n")]))
+
+    def _table(self, block: bytes) -> pa.RecordBatch | None:
+        """The rows that end in a block as columns, None where one needs a closer look."""
+        if self._records.is_open or b"\0" in block:
+            return None
+        data = b"".join([self._carry.encode(), block, b"\n"])
+        end = _find_end(data, self._dialect.quote.encode())
+        arrays = self._columns.parse(data[:end])
+        try:
+            carry = data[end:].decode()
+        except UnicodeDecodeError:
+            return None
+        if arrays is None:
+            return None
+        self._carry = carry
+        return pa.RecordBatch.from_arrays(arrays, names=self._names)
 
     def rows(self, block: str | list[Line]) -> list[Json]:
         """The rows that end in a block of whole lines (text without its last line end)."""
@@ -307,19 +350,17 @@ def _split_lines(block: str) -> list[Line]:
     return [Line(line) for line in block.split("\n")]
 
 
-def _text_blocks(parts: Iterator[bytes]) -> Iterator[str | list[Line]]:
-    """Blocks of whole lines: text where all is well, else line by line."""
-    for block in read_line_blocks(parts):
-        if block is None:
-            yield [Line(None)]
-            continue
-        try:
-            text = block.decode()
-            if "\0" in text:
-                raise ValueError(ZERO_BYTE)
-            yield text
-        except ValueError:
-            yield [_decode_line(line) for line in block.split(b"\n")]
+def _find_end(data: bytes, quote: bytes) -> int:
+    """Behind the last line end before which quotes are even, among the last `MAX_LINES`; else 0."""
+    end = len(data)
+    odd = bool(quote) and data.count(quote) % 2
+    for _ in range(MAX_LINES):
+        if not odd or not end:
+            return end
+        begin = data.rfind(b"\n", 0, end - 1) + 1
+        odd ^= data.count(quote, begin, end) % 2
+        end = begin
+    return 0
 
 
 def _decode_line(data: bytes) -> Line:
@@ -335,11 +376,11 @@ def delimited_rows(
     """The rows of a delimited file as objects from column name to text."""
     table = TableReader(names, dialect, fewest)
     skip = header
-    for block in _text_blocks(parts):
-        rows = table.rows(block)
-        if skip and rows:
-            rows, skip = rows[1:], False
-        yield RowChunk(values=rows)
+    for block in read_line_blocks(parts):
+        chunk = table.chunk(block)
+        if skip and chunk.values:
+            chunk, skip = slice_chunk(chunk, 1, len(chunk.values)), False
+        yield chunk
     rows = table.finish()
     yield RowChunk(values=rows[1:] if skip else rows)
 

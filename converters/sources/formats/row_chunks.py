@@ -235,13 +235,14 @@ def to_batches(
     for stretch in stretches:
         most = BATCH_ROWS if stretch.table is None else TABLE_ROWS
         for start in range(0, len(stretch.values), most):
-            part = _slice_chunk(stretch, start, start + most)
+            part = slice_chunk(stretch, start, start + most)
             part = _parse_chunk_fields(part, fields) if fields else part
             yield _number_batch(name, first + start, part)
         first += len(stretch.values)
 
 
-def _slice_chunk(stretch: RowChunk, start: int, stop: int) -> RowChunk:
+def slice_chunk(stretch: RowChunk, start: int, stop: int) -> RowChunk:
+    """The rows of a chunk from `start` to `stop`."""
     if start == 0 and stop >= len(stretch.values):
         return stretch
     table = stretch.table

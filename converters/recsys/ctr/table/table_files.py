@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 from numpy.typing import NDArray
 
 from ingot.converters.columnar.parquet import open_parquet
@@ -22,6 +21,7 @@ from ingot.converters.sources.formats import columnar_files
 from ingot.converters.sources.formats.delimited import Dialect, TableReader, column_names
 from ingot.converters.sources.formats.row_chunks import EXCERPT_CHARACTERS, MAX_ROW_BYTES, BrokenRow
 from ingot.converters.sources.formats.text import read_utf8_blocks
+from ingot.converters.sources.formats.text_columns import TextColumns
 from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.recognizers.aliccp import ALICCP_HEAD, recognize_aliccp
 from ingot.converters.sources.storage.archives import keep_archive_open
@@ -30,9 +30,6 @@ from ingot.converters.sources.storage.compression import open_decompressed
 TABLES = ("csv", "parquet", "arrow")
 _ROWS = 8192  # of a batch of a columnar file: lists of hundreds of tokens stay small
 _OPEN = 8 << 20  # bytes after which a quoted cell counts as one that never ends
-_STAND_IN = b"\x1f"  # for a delimiter of several bytes, which Arrow does not know
-_END = b"\x02 end of a block \x02"
-_BLANK_LINE = re.compile(rb"(?:\A|\n)[\t \x0b\x0c\x1c-\x1f]+\r?(?:\n|\Z)")
 _OTHER_TABLE = re.compile(r"another shape than the main files: (?:csv|parquet|arrow)\b")
 
 
@@ -187,18 +184,11 @@ class _CsvReader:
 
     def __init__(self, table: TableFile, dialect: Dialect, wanted: Sequence[str]) -> None:
         self._table, self._dialect, self._wanted = table, dialect, list(wanted)
-        self._mark = dialect.delimiter.encode()
         self._quote = dialect.quote.encode()
-        self._long = len(self._mark) > 1
-        self._parse = pa.csv.ParseOptions(
-            delimiter=_STAND_IN.decode() if self._long else dialect.delimiter,
-            quote_char=dialect.quote or False,
-            newlines_in_values=bool(dialect.quote),
-        )
-        self._names = [f"{place}" for place in range(len(table.columns))]  # names may stand twice
-        places = [str(table.columns.index(name)) for name in wanted]
-        self._convert = pa.csv.ConvertOptions(
-            column_types=dict.fromkeys(places, pa.large_binary()), include_columns=places
+        places = [table.columns.index(name) for name in wanted]
+        width = len(table.columns)
+        self._columns = TextColumns(
+            width, dialect.delimiter, dialect.quote, places, pa.large_binary()
         )
 
     def read(self, blocks: Iterator[bytes], first: int) -> Iterator[Piece]:
@@ -220,48 +210,12 @@ class _CsvReader:
 
     def _quickly(self, block: bytes, first: int) -> Piece | None:
         """The rows of a block by Arrow, the first of which has that number."""
-        columns = self._columns(block) if self._is_plain(block) else None
-        if columns is None:
+        arrays = self._columns.parse(block)
+        if arrays is None:
             return None
+        columns = pa.RecordBatch.from_arrays(arrays, names=self._wanted)
         rows = np.arange(first, first + len(columns), dtype=np.int64)
         return Piece(rows=rows, columns=columns, read=len(columns))
-
-    def _columns(self, block: bytes) -> pa.RecordBatch | None:
-        if not self._has_quotes(block):
-            return self._parsed(block.replace(self._mark, _STAND_IN) if self._long else block)
-        # Arrow closes at the end what is open there: a last line of our own shows whether it was.
-        last = self._mark.join([_END] * len(self._names))
-        columns = self._parsed(b"%b%b%b" % (block, b"" if block.endswith(b"\n") else b"\n", last))
-        if columns is None or any(one[-1].as_py() != _END for one in columns.columns):
-            return None
-        return columns.slice(0, len(columns) - 1)
-
-    def _parsed(self, block: bytes) -> pa.RecordBatch | None:
-        options = pa.csv.ReadOptions(
-            column_names=self._names, use_threads=False, block_size=len(block) + 1
-        )
-        try:
-            table = pa.csv.read_csv(
-                pa.BufferReader(block),
-                read_options=options,
-                parse_options=self._parse,
-                convert_options=self._convert,
-            )
-        except pa.ArrowInvalid:
-            return None
-        columns = [column.combine_chunks() for column in table.columns]
-        return pa.RecordBatch.from_arrays(columns, names=self._wanted)
-
-    def _is_plain(self, block: bytes) -> bool:
-        """Whether Arrow's rules are those of the readers: line ends, blank lines, delimiters."""
-        if block.count(b"\r") != block.count(b"\r\n") or not block.strip():
-            return False
-        if len(self._names) == 1 or (self._mark.isspace() and _BLANK_LINE.search(block)):
-            return False
-        return not self._long or not (self._has_quotes(block) or _STAND_IN in block)
-
-    def _has_quotes(self, block: bytes) -> bool:
-        return bool(self._quote) and self._quote in block
 
     def _carefully(self, block: bytes, first: int, *, last: bool) -> Piece | None:
         """The rows of a block by the readers' own rules, which tell broken lines from good ones.
