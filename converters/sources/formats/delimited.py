@@ -245,7 +245,8 @@ class TableReader:
         if self._records.is_open or b"\0" in block:
             return None
         data = b"".join([self._carry.encode(), block, b"\n"])
-        end = _find_end(data, self._dialect.quote.encode())
+        long = len(self._dialect.delimiter) > 1  # with quotes they are read line by line
+        end = len(data) if long else _find_end(data, self._dialect.quote.encode())
         arrays = self._columns.parse(data[:end])
         try:
             carry = data[end:].decode()

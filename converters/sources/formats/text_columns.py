@@ -1,18 +1,18 @@
 """Blocks of a delimited file as columns, by Arrow's parser, where that reads what the rows are.
 
 Its rules differ in few places, and a block in which one of them may lie is left to the slower
-readers: it takes a lone CR for a line end, leaves out a byte order mark, and closes a quoted cell
-that is open at the end. So a last line of our own is read with each block that has quotes.
+readers: it takes a lone CR for a line end, leaves out a byte order mark, takes text behind a
+closing quote as it comes, and closes a quoted cell that is open at the end.
 """
 
 import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 _STAND_IN: Final = b"\x1f"  # for a delimiter of several bytes, which Arrow does not know
-_END: Final = b"\x02 end of a block \x02"
 _BLANK_LINE = re.compile(rb"(?:\A|\n)[\t \x0b\x0c\x1c-\x1f]+\r?(?:\n|\Z)")
 _MOST_BYTES: Final = 1 << 30  # of a block: Arrow counts its bytes in 32 bits
 _BOM: Final = b"\xef\xbb\xbf"
@@ -48,13 +48,22 @@ class TextColumns:
         """The wanted columns of a block, None where the slower readers have to look at it."""
         if not self._is_plain(block):
             return None
-        if not self._has_quotes(block):
-            return self._read(block.replace(self._mark, _STAND_IN) if self._long else block)
-        last = self._mark.join([_END] * len(self._names))
-        columns = self._read(b"%b%b%b" % (block, b"" if block.endswith(b"\n") else b"\n", last))
-        if columns is None or any(one[-1].as_buffer().to_pybytes() != _END for one in columns):
-            return None
-        return [column[:-1] for column in columns]
+        if self._has_quotes(block):
+            block = block if block.endswith(b"\n") else b"%b\n" % block
+            return self._read(block) if self._is_strict(block) else None
+        return self._read(block.replace(self._mark, _STAND_IN) if self._long else block)
+
+    def _is_strict(self, block: bytes) -> bool:
+        """Whether each quote but doubled ones opens a cell or closes one."""
+        data = np.frombuffer(block, np.uint8)
+        quotes = np.flatnonzero(data == ord(self._quote))
+        if len(quotes) % 2:
+            return False
+        edges = np.zeros(256, np.bool_)
+        edges[list(b"\r\n" + self._mark + self._quote)] = True
+        # Before the first byte stands the last one, a line end.
+        around = edges[data[quotes[::2] - 1]], edges[data[quotes[1::2] + 1]]
+        return bool(around[0].all() and around[1].all())
 
     def _read(self, block: bytes) -> list[pa.Array] | None:
         options = self._csv.ReadOptions(
