@@ -13,8 +13,9 @@ exist gives no hit, a null gives a hit that is None.
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final
 
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.rows import Json
@@ -65,25 +66,30 @@ class RowNode(Node):
         self.file = file
 
 
-class Names(NamedTuple):
+# Unlike tuples these are equal only to their own kind: the key `['^']` is not the mark `^`.
+@dataclass(frozen=True, slots=True)
+class Names:
     """A run of plain names; at each object the longest run that is a key is taken first."""
 
     names: tuple[str, ...]
 
 
-class Key(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Key:
     """A quoted name: exactly this key."""
 
     name: str
 
 
-class Index(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Index:
     """An element of a list, from the end if negative."""
 
     place: int
 
 
-class Mark(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Mark:
     """`[*]`, `.*`, `^` or `~`."""
 
     mark: str
@@ -225,7 +231,8 @@ def _parse(text: str) -> tuple[Step, ...]:
 Walk = Callable[[list[Node]], list[Node]]
 
 
-def _walk_names(names: tuple[str, ...]) -> Walk:
+def _take_names(names: tuple[str, ...]) -> Callable[[Json], list[tuple[str, Json]] | None]:
+    """The keys that a run of names takes from a value on, and what stands at each."""
     joined = {
         (i, j): ".".join(names[i:j])
         for i in range(len(names))
@@ -233,23 +240,39 @@ def _walk_names(names: tuple[str, ...]) -> Walk:
     }
     count = len(names)
 
-    def follow(node: Node) -> Node | None:
+    def take(value: Json) -> list[tuple[str, Json]] | None:
+        taken = []
         position = 0
         while position < count:
-            value = node.value
             if value.__class__ is not dict:
                 return None
             for end in range(count, position, -1):
                 name = joined[position, end]
                 if name in value:
-                    node = Node(value[name], name, node)
+                    value = value[name]
+                    taken.append((name, value))
                     position = end
                     break
             else:
                 return None
-        return node
+        return taken
 
-    return lambda nodes: [hit for node in nodes if (hit := follow(node)) is not None]
+    return take
+
+
+def _walk_names(names: tuple[str, ...]) -> Walk:
+    take = _take_names(names)
+
+    def walk(nodes: list[Node]) -> list[Node]:
+        hits = []
+        for node in nodes:
+            if (taken := take(node.value)) is not None:
+                for name, value in taken:
+                    node = Node(value, name, node)
+                hits.append(node)
+        return hits
+
+    return walk
 
 
 def _walk_index(index: int) -> Walk:
@@ -339,10 +362,59 @@ def _walk_step(step: Step, text: str) -> Walk:
     return _walk_list(text) if step.mark == "[*]" else _walk_object(text)
 
 
+MISSING: Final = object()  # what a place holds that does not exist
+Single = Callable[[Node], Json]  # MISSING, or the value
+
+
+def _compile_single(steps: tuple[Step, ...]) -> Single | None:
+    """The value of steps that have one hit at most; None where they may have several."""
+    ups = 0
+    while ups < len(steps) and steps[ups] == Mark("^"):
+        ups += 1
+    looks = [_look(step) for step in steps[ups:] if not isinstance(step, Mark)]
+    if len(looks) < len(steps) - ups:
+        return None
+    if not ups and len(looks) == 1:  # the usual case
+        look = looks[0]
+        return lambda node: look(node.value)
+
+    def single(node: Node) -> Json:
+        for _ in range(ups):
+            above = _parent_node(node)
+            if above is None:
+                return MISSING
+            node = above
+        value = node.value
+        for look in looks:
+            value = look(value)
+            if value is MISSING:
+                break
+        return value
+
+    return single
+
+
+def _look(step: Names | Key | Index) -> Callable[[Json], Json]:
+    """What a step leads to from a value."""
+    if isinstance(step, Index):
+        place = step.place
+
+        def item(value: Json) -> Json:
+            there = value.__class__ is list and -len(value) <= place < len(value)
+            return value[place] if there else MISSING
+
+        return item
+    if isinstance(step, Names) and len(step.names) > 1:
+        take = _take_names(step.names)
+        return lambda value: MISSING if (taken := take(value)) is None else taken[-1][1]
+    name = step.names[0] if isinstance(step, Names) else step.name
+    return lambda value: value.get(name, MISSING) if value.__class__ is dict else MISSING
+
+
 class Path:
     """A compiled path. Equal by text; pickles as its text."""
 
-    __slots__ = ("_walks", "steps", "text")
+    __slots__ = ("_walks", "single", "steps", "text")
 
     def __init__(self, text: str) -> None:
         try:
@@ -352,6 +424,8 @@ class Path:
         self.text = text
         own = (_walk_file,) if self.is_file else None
         self._walks = own or tuple(_walk_step(step, text) for step in self.steps)
+        # The value at a node or MISSING, where the path leads to one place at most.
+        self.single: Single | None = None if own else _compile_single(self.steps)
 
     def __repr__(self) -> str:
         return f"Path({self.text!r})"
@@ -376,22 +450,15 @@ class Path:
 
     def find(self, start: Node) -> list[Json]:
         """The values of every hit; null is None, missing is the empty list."""
+        if self.single is not None:
+            value = self.single(start)
+            return [] if value is MISSING else [value]
         return [node.value for node in self.nodes(start)]
 
     @property
     def is_file(self) -> bool:
         """Whether the path is `@file`; quoted, it is a key like any other."""
         return self.steps == (Names((FILE,)),)
-
-    @property
-    def single_name(self) -> str | None:
-        """The key, where the path is one key of the current object: the case worth a short cut."""
-        if len(self.steps) != 1 or self.is_file:
-            return None
-        step = self.steps[0]
-        if isinstance(step, Names) and len(step.names) == 1:
-            return step.names[0]
-        return step.name if isinstance(step, Key) else None
 
     @property
     def first_wildcard(self) -> int | None:

@@ -7,10 +7,11 @@ that labels and picks count places. Text is made last; one hit keeps its JSON ty
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from itertools import zip_longest
 
 from ingot.converters.mapping.language import Tree, Value
-from ingot.converters.paths import Node, Path, RowError, RowNode, found_text
+from ingot.converters.paths import MISSING, Node, Path, RowError, RowNode, found_text
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sources.storage.listing import path_stem
 
@@ -113,29 +114,17 @@ def tree_nodes(tree: Tree, start: Node) -> Iterator[Node]:
 def path_hits(path: Path, stats: PathStats) -> Hits:
     """The hits of a path, counted."""
     count = stats.counter(path)
-    name = path.single_name
 
-    def by_name(node: Node) -> list[Json]:
+    def hits(node: Node) -> list[Json]:
         count[0] += 1
-        value = node.value
-        if value.__class__ is dict and name in value:
-            hit = value[name]
-            if hit is None:
-                count[2] += 1
-            return [hit]
-        count[1] += 1
-        return []
-
-    def by_walk(node: Node) -> list[Json]:
-        count[0] += 1
-        hits = path.find(node)
-        if not hits:
+        found = path.find(node)
+        if not found:
             count[1] += 1
-        elif all(hit is None for hit in hits):
+        elif all(hit is None for hit in found):
             count[2] += 1
-        return hits
+        return found
 
-    return by_name if name is not None else by_walk
+    return hits
 
 
 def compile_hits(value: Value, stats: PathStats) -> Hits:
@@ -305,10 +294,12 @@ def number_label(label: str, place: int) -> str:
 
 
 def _labeller(label: str, name: str | None) -> Callable[[Hits], Hits]:
+    label_of = lru_cache(maxsize=1024)(partial(number_label, label))
+
     def stage(hits: Hits) -> Hits:
         def labelled(node: Node) -> list[Json]:
             texts = [None if hit is None else json_text(hit, name) for hit in hits(node)]
-            return [number_label(label, i) + t if t else None for i, t in enumerate(texts)]
+            return [label_of(i) + t if t else None for i, t in enumerate(texts)]
 
         return labelled
 
@@ -327,8 +318,8 @@ def join_hits(hits: Iterable[Json], sep: str, name: str | None) -> str | None:
 
 def compile_text(value: Value, stats: PathStats) -> Text:
     """A value as a function that gives its text, None where nothing is there."""
-    if value.is_bare and value.kind == "path" and value.path and value.path.single_name is not None:
-        return _compile_key_text(value.path, value.path.single_name, stats)
+    if value.is_bare and value.kind == "path" and value.path and value.path.single:
+        return _compile_single_text(value.path, value.path.single, stats)
     if value.is_bare and value.kind == "concat":
         return _compile_parts([compile_text(part, stats) for part in value.parts])
     hits = compile_hits(value, stats)
@@ -336,20 +327,19 @@ def compile_text(value: Value, stats: PathStats) -> Text:
     return lambda node: join_hits(hits(node), sep, name)
 
 
-def _compile_key_text(path: Path, key: str, stats: PathStats) -> Text:
-    """The short cut for the most common value: one key of the current object."""
+def _compile_single_text(path: Path, single: Callable[[Node], Json], stats: PathStats) -> Text:
+    """The short cut for the most common value: a path that leads to one place at most."""
     count = stats.counter(path)
     name = path.text
 
     def text(node: Node) -> str | None:
         count[0] += 1
-        value = node.value
-        if value.__class__ is not dict or key not in value:
-            count[1] += 1
-            return None
-        found = value[key]
+        found = single(node)
         if found.__class__ is str:
             return found
+        if found is MISSING:
+            count[1] += 1
+            return None
         if found is None:
             count[2] += 1
             return None
