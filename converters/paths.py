@@ -414,7 +414,7 @@ def _look(step: Names | Key | Index) -> Callable[[Json], Json]:
 class Path:
     """A compiled path. Equal by text; pickles as its text."""
 
-    __slots__ = ("_walks", "single", "steps", "text")
+    __slots__ = ("_list", "_walks", "single", "steps", "text")
 
     def __init__(self, text: str) -> None:
         try:
@@ -426,6 +426,8 @@ class Path:
         self._walks = own or tuple(_walk_step(step, text) for step in self.steps)
         # The value at a node or MISSING, where the path leads to one place at most.
         self.single: Single | None = None if own else _compile_single(self.steps)
+        whole = self.steps[-1:] == (Mark("[*]"),)
+        self._list = _compile_single(self.steps[:-1]) if whole else None
 
     def __repr__(self) -> str:
         return f"Path({self.text!r})"
@@ -453,6 +455,12 @@ class Path:
         if self.single is not None:
             value = self.single(start)
             return [] if value is MISSING else [value]
+        if self._list is not None:
+            value = self._list(start)
+            if value.__class__ is list:
+                return list(value)
+            if value is MISSING or value is None:
+                return []
         return [node.value for node in self.nodes(start)]
 
     @property

@@ -25,7 +25,7 @@ class Lookup(Path):
     def __init__(self, lookup: Path, key: Path, of: Path, take: Path) -> None:
         self.parts = dict(zip(PARTS, (lookup, key, of, take), strict=True))
         self.text = f"{lookup.text}[{key.text} = {of.text}].{take.text}"
-        self.steps, self.single = (), None
+        self.steps, self.single, self._list = (), None, None
         self._holder = compile_path(steps_text(lookup.steps[: lookup.first_wildcard]))
         self._known: tuple[Json, _Index] = (None, {})
 

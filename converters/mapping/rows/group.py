@@ -133,7 +133,10 @@ def _group_key(start: Node, by: Sequence[Path]) -> bytes | None:
     hits = [path.find(start) for path in by]
     if all(hit is None for found in hits for hit in found):
         return None
-    text = json.dumps([_plain_numbers(found or [None]) for found in hits], sort_keys=True)
+    if all(found and all(hit.__class__ is str for hit in found) for found in hits):
+        text = repr(hits)  # sooner than JSON; what holds anything but text has another spelling
+    else:
+        text = json.dumps([_plain_numbers(found or [None]) for found in hits], sort_keys=True)
     return blake2b(text.encode(), digest_size=16).digest()
 
 
@@ -189,14 +192,17 @@ def _groups(database: sqlite3.Connection, sort: Path | None) -> Iterator[_RowGro
 def _sort_rows(values: list[Json], sort: Path) -> list[Json]:
     """The rows in the order of `sort`, those without a value last; a stable sort."""
     hits = [_first_hit(value, sort) for value in values]
-    numbers = [_exact_number(hit) for hit in hits if hit is not None]
-    numeric = all(number is not None for number in numbers)
+    numbers = [_exact_number(hit) for hit in hits]
+    numeric = all(
+        one is not None for one, hit in zip(numbers, hits, strict=True) if hit is not None
+    )
 
-    def rank(index: int) -> tuple[bool, Decimal | str]:
+    def rank(index: int) -> tuple[bool, int | float | Decimal | str]:
+        number = numbers[index]
+        if numeric:
+            return number is None, 0 if number is None else number
         hit = hits[index]
-        if hit is None:
-            return True, Decimal() if numeric else ""
-        return False, (_exact_number(hit) or Decimal()) if numeric else _sort_text(hit)
+        return hit is None, "" if hit is None else _sort_text(hit)
 
     return [values[index] for index in sorted(range(len(values)), key=rank)]
 
@@ -209,12 +215,11 @@ def _first_hit(value: Json, sort: Path) -> Json:
     return hits[0] if hits else None
 
 
-def _exact_number(value: Json) -> Decimal | None:
-    """The exact number that a JSON number or a text spells."""
+def _exact_number(value: Json) -> int | float | Decimal | None:
+    """The number that a JSON number or a text spells; all these kinds compare exactly."""
     if isinstance(value, str):
         return Decimal(value.strip()) if _NUMBER.fullmatch(value) else None
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return Decimal(value) if number else None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _sort_text(value: Json) -> str:
