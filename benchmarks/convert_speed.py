@@ -10,8 +10,10 @@ Makes a JSONL file of the wanted size for each shape, then in turn, in one sitti
 * `datasets`: `Dataset.map` row by row to the same records, which pyarrow then writes.
 * `duckdb`: the same records in SQL on one thread, `COPY ... TO` Parquet; left out where the package
   `duckdb` is not installed.
+* `orjson loop to JSONL`: parses each line, makes the same record and writes it as a line.
 * `ingot convert`: the command, in a process of its own, from start to exit.
 * `ingot convert, 2 processes`: the same on two cores; everything else is pinned to one.
+* `ingot convert to JSONL`: the same records as lines.
 
 The Parquet of all has zstd of level 1 and row groups of 10,000 records (DuckDB: 10,240). ingot also
 hashes its input and its output. Prints the median of the rounds: seconds and CPU seconds, MB/s of
@@ -66,6 +68,7 @@ MAPPINGS = {
 
 
 INGOT, SPREAD = "ingot convert", "ingot convert, 2 processes"
+LINES, LOOP = "ingot convert to JSONL", "orjson loop to JSONL"
 
 
 @cache
@@ -182,6 +185,14 @@ def map_by_datasets(source: Path, target: Path) -> None:
         pq.write_table(records.data.table, target, **how)
 
 
+def write_lines(source: Path, target: Path) -> None:
+    """The same records as JSON lines."""
+    unify = UNIFY[source.stem]
+    with source.open("rb") as lines, target.open("wb") as out:
+        for line in lines:
+            out.write(orjson.dumps(unify(orjson.loads(line)), option=orjson.OPT_APPEND_NEWLINE))
+
+
 META_SQL = (
     "{'source': 'bench', 'language': 'en', 'timestamp': NULL::VARCHAR, 'token_count': NULL::BIGINT,"
     " 'quality_score': NULL::DOUBLE, 'original_id': NULL::VARCHAR}"
@@ -218,6 +229,7 @@ CEILINGS: dict[str, Callable[[Path, Path], None]] = {
     "parse": parse_only,
     "parse+zstd": parse_and_compress,
     "datasets": map_by_datasets,
+    LOOP: write_lines,
 }
 if find_spec("duckdb"):
     CEILINGS["duckdb"] = copy_by_duckdb
@@ -235,6 +247,7 @@ def commands(shape: str, source: Path, work: Path, number: int) -> dict[str, lis
     }
     made[INGOT] = [sys.executable, *convert, "--workers", "1"]
     made[SPREAD] = [sys.executable, *convert, "--workers", "2"]
+    made[LINES] = [sys.executable, *convert, "--workers", "1", "--records", "jsonl"]
     return made
 
 
@@ -273,6 +286,7 @@ def rows_of(shape: str, megabytes: float, best: dict[str, Measured]) -> list[Row
     rates = {name: megabytes / run.seconds for name, run in best.items()}
     job, data = "raw JSONL -> Parquet", f"{shape}, {megabytes:,.0f} MB"
     ours, spread = rates.pop(INGOT), rates.pop(SPREAD)
+    lines, loop = rates.pop(LINES), rates.pop(LOOP)
     wanted = "0.9 of DuckDB, " + ("4" if shape == "alpaca" else "2.5") + " times datasets"
     shared = {"data": data, "unit": "MB/s"}
     return [
@@ -283,6 +297,14 @@ def rows_of(shape: str, megabytes: float, best: dict[str, Measured]) -> list[Row
             peers={"one process": ours},
             wanted="1.7 of one",
             peak_mb=best[SPREAD].memory,
+            **shared,
+        ),
+        Row(
+            job="raw JSONL -> JSONL",
+            ours=lines,
+            peers={"orjson loop": loop},
+            wanted="0.8 of the loop",
+            peak_mb=best[LINES].memory,
             **shared,
         ),
     ]

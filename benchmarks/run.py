@@ -23,6 +23,8 @@ HEADS = ("job", "data", "ingot", "beside it", "ratio", "wanted", "peak MB", "cei
 # What takes `--quick` and `--keep-rows`, by the name of its file of rows.
 BENCHMARKS = {
     "convert": "convert_speed.py",
+    "flat": "flat_columns.py",
+    "harder": "harder_mappings.py",
 }
 
 
