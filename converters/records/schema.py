@@ -107,18 +107,13 @@ def _order_meta(meta: Record) -> Record:
     return ordered
 
 
-def _pt_size(record: Record) -> int:
-    return _size(record["text"])
+def _pt_chars(record: Record) -> int:
+    return len(record["text"])
 
 
-def _sft_size(record: Record) -> int:
-    fixed = _size(record["system"]) + _size(record.get("tools"))
-    return fixed + sum([_size(message["content"]) for message in record["messages"]])
-
-
-def _size(text: str | None) -> int:
-    text = text or ""
-    return len(text) if text.isascii() else len(text.encode())
+def _sft_chars(record: Record) -> int:
+    fixed = len(record["system"] or "") + len(record.get("tools") or "")
+    return fixed + sum([len(message["content"]) for message in record["messages"]])
 
 
 def _pt_lengths(batch: pa.RecordBatch, measure: Measure) -> Lengths:
@@ -148,7 +143,7 @@ class Kind:
 
     Attributes:
         ordered: a record to the object that a JSONL line holds, keys in their fixed order.
-        size: bytes of text in a record.
+        chars: of the text in a record.
         lengths: of the text in each record of a batch, as a function measures it.
         repeats: columns with few different values: the only ones worth a Parquet dictionary.
         long: columns of long text: statistics would only copy their values into the footer.
@@ -157,7 +152,7 @@ class Kind:
     schema: pa.Schema
     columns: Callable[[Sequence[Record]], list[pa.Array]]
     ordered: Callable[[Record], Record]
-    size: Callable[[Record], int]
+    chars: Callable[[Record], int]
     lengths: Callable[[pa.RecordBatch, Measure], Lengths]
     repeats: tuple[str, ...]
     long: tuple[str, ...]
@@ -176,7 +171,7 @@ KINDS: Final[dict[RecordKind, Kind]] = {
         schema=PT_SCHEMA,
         columns=_pt_columns,
         ordered=_order_pt,
-        size=_pt_size,
+        chars=_pt_chars,
         lengths=_pt_lengths,
         repeats=_META_REPEATS,
         long=("text",),
@@ -185,7 +180,7 @@ KINDS: Final[dict[RecordKind, Kind]] = {
         schema=SFT_SCHEMA,
         columns=_sft_columns,
         ordered=_order_sft,
-        size=_sft_size,
+        chars=_sft_chars,
         lengths=_sft_lengths,
         repeats=(f"{_MESSAGE}.role", "system", "tools", *_META_REPEATS),
         long=(f"{_MESSAGE}.content", "system", "tools"),
@@ -205,7 +200,7 @@ def _leaf_paths(path: str, kind: pa.DataType) -> list[str]:
     return [path]
 
 
-_UNFIT = (pa.ArrowException, AttributeError, KeyError, TypeError, ValueError, OverflowError)
+_UNFIT = (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError)
 
 
 @contextlib.contextmanager

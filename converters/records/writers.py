@@ -38,18 +38,20 @@ class ParquetSink:
             use_dictionary=list(facts.repeats),
             write_statistics=facts.brief,
         )
-        self._batches: list[pa.RecordBatch] = []  # what waits: these first, then the records
-        self._pending: list[schemas.Record] = []
+        self._batches: list[pa.RecordBatch] = []  # what waits
         self._pending_rows = 0
         self._pending_bytes = 0
 
     def write(self, records: Sequence[schemas.Record]) -> None:
         """Append records, in order."""
-        size = schemas.KINDS[self._kind].size
+        start = held = 0
         with schemas.schema_errors(self._kind, self._where):
-            for record in records:
-                self._pending.append(record)
-                self._wait(1, size(record))
+            for stop, record in enumerate(records, 1):
+                held += schemas.KINDS[self._kind].chars(record)
+                if held >= ROW_GROUP_BYTES or stop == len(records):  # else columns may overflow
+                    part = records[start:stop]
+                    self.write_batch(schemas.to_batch(part, self._kind, where=self._where))
+                    start, held = stop, 0
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Append the records of a batch; row groups end where they do when records are written."""
@@ -58,7 +60,6 @@ class ParquetSink:
         while start < len(ends):
             full = int(np.searchsorted(ends, before + ROW_GROUP_BYTES - self._pending_bytes)) + 1
             stop = min(start + ROW_GROUP_ROWS - self._pending_rows, full, len(ends))
-            self._settle()
             self._batches.append(batch.slice(start, stop - start))
             self._wait(stop - start, int(ends[stop - 1]) - before)
             start, before = stop, int(ends[stop - 1])
@@ -69,14 +70,7 @@ class ParquetSink:
         if self._pending_rows == ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
             self._flush()
 
-    def _settle(self) -> None:
-        """Turn the records that wait into a batch."""
-        if self._pending:
-            records, self._pending = self._pending, []
-            self._batches.append(schemas.to_batch(records, self._kind, where=self._where))
-
     def _flush(self) -> None:
-        self._settle()
         batches, self._batches, self._pending_rows, self._pending_bytes = self._batches, [], 0, 0
         self._writer.write_batch(schemas.join_batches(batches), row_group_size=ROW_GROUP_ROWS)
 

@@ -161,14 +161,9 @@ def _to_table(made: UnifiedBatch, kind: RecordKind, file: str) -> UnifiedTable:
 def _compile_plan(
     mapping: Mapping, schema: pa.Schema, defaults: dict[str, str | None], stats: PathStats
 ) -> _Plan:
+    _refuse_shapes(mapping)
     layout = mapping.outer
-    shapes = {"group": mapping.group, "any_of of layouts": mapping.any_of, "each": layout.each}
-    for name, shape in shapes.items():
-        if shape:
-            raise NotColumnarError(name)
     scope = Scope(kind=pa.struct(list(schema)), stats=stats)
-    if mapping.kind == "irrelevant":
-        raise NotColumnarError("a mapping that maps nothing")
     return _Plan(
         filters=[compile_filter(condition, scope) for condition in layout.where],
         body=_compile_text_body(layout.text, scope)
@@ -177,6 +172,18 @@ def _compile_plan(
         meta=compile_meta(layout.meta, defaults, scope),
         schema=PT_SCHEMA if layout.text else SFT_SCHEMA,
     )
+
+
+def _refuse_shapes(mapping: Mapping) -> None:
+    shapes: dict[str, object] = {
+        "group": mapping.group,
+        "any_of of layouts": mapping.any_of,
+        "each": mapping.outer.each,
+        "a mapping that maps nothing": mapping.kind == "irrelevant",
+    }
+    for name, shape in shapes.items():
+        if shape:
+            raise NotColumnarError(name)
 
 
 def _compile_text_body(text: Value, scope: Scope) -> _BodyOf:
@@ -387,6 +394,7 @@ class MappingExecutor:
 
 def _projection_of(mapping: Mapping) -> Projection | None:
     try:
+        _refuse_shapes(mapping)
         return compile_projection(mapping)
     except NotColumnarError:
         return None
