@@ -4,13 +4,14 @@
 
 Each benchmark runs in a process of its own, with its peers, and its rows are kept in `build/bench`
 as soon as it ends: a run that is broken off goes on with what is missing. Prints the table; with
-`--write` it replaces the one in docs/performance.md.
+`--write` it replaces the one in docs/performance.md and draws docs/img/performance.svg.
 """
 
 import argparse
 import json
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 
 from measuring import Row
@@ -18,6 +19,7 @@ from measuring import Row
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 PAGE = ROOT / "docs" / "performance.md"
+PICTURE = ROOT / "docs" / "img" / "performance.svg"
 BEGIN, END = "<!-- rows of make bench -->", "<!-- end of rows -->"
 HEADS = ("job", "data", "ingot", "beside it", "ratio", "wanted", "peak MB", "ceiling")
 # What takes `--quick` and `--keep-rows`, by the name of its file of rows.
@@ -63,6 +65,37 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
+LINE, LEFT, SCALE = 16, 330, 420  # pixels: a bar's height, where bars begin, the fastest bar
+
+
+def picture(rows: list[Row]) -> str:
+    """Bars of every job: ingot's rate and those beside it, as shares of the fastest of them."""
+    drawn, top = [], LINE
+    for row in rows:
+        drawn.append(f'<text x="0" y="{top}" font-weight="bold">{escape(_title(row))}</text>')
+        fastest = max(row.ours, *row.peers.values())
+        for name, rate in {"ingot": row.ours, **row.peers}.items():
+            top += LINE
+            wide = max(1, round(SCALE * rate / fastest))
+            color = "#c2410c" if name == "ingot" else "#94a3b8"
+            said = f"{number(rate)} {row.unit}"
+            drawn += [
+                f'<text x="{LEFT - 8}" y="{top}" text-anchor="end">{escape(name)}</text>',
+                f'<rect x="{LEFT}" y="{top - 11}" width="{wide}" height="12" fill="{color}"/>',
+                f'<text x="{LEFT + wide + 6}" y="{top}">{escape(said)}</text>',
+            ]
+        top += 2 * LINE
+    width = LEFT + SCALE + 130
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-10 0 {width} {top}" width="{width}"'
+    style = 'font-family="sans-serif" font-size="12"'
+    back = f'<rect x="-10" y="0" width="{width}" height="{top}" fill="white"/>'
+    return "\n".join([f"{head} {style}>", back, *drawn, "</svg>\n"])
+
+
+def _title(row: Row) -> str:
+    return f"{row.job} ({row.data})"
+
+
 def main() -> None:
     """Measure what is missing and show all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -84,6 +117,7 @@ def main() -> None:
         page = PAGE.read_text(encoding="utf-8")
         before, _, rest = page.partition(BEGIN)
         after = rest.partition(END)[2]
+        PICTURE.write_text(picture(rows), encoding="utf-8")
         PAGE.write_text(f"{before}{BEGIN}\n{table(rows)}\n{END}{after}", encoding="utf-8")
 
 
