@@ -275,18 +275,6 @@ def _walk_names(names: tuple[str, ...]) -> Walk:
     return walk
 
 
-def _walk_index(index: int) -> Walk:
-    def walk(nodes: list[Node]) -> list[Node]:
-        hits = []
-        for node in nodes:
-            value = node.value
-            if value.__class__ is list and -len(value) <= index < len(value):
-                hits.append(Node(value[index], index % len(value), node))
-        return hits
-
-    return walk
-
-
 def _walk_list(text: str) -> Walk:
     def walk(nodes: list[Node]) -> list[Node]:
         hits: list[Node] = []
@@ -348,14 +336,13 @@ def _walk_key_of(nodes: list[Node]) -> list[Node]:
 def _walk_step(step: Step, text: str) -> Walk:
     if isinstance(step, Names):
         return _walk_names(step.names)
-    if isinstance(step, Key):
+    if isinstance(step, Key | Index):
+        look = _look(step)
         return lambda nodes: [
-            Node(n.value[step.name], step.name, n)
+            Node(hit, step.name if isinstance(step, Key) else step.place % len(n.value), n)
             for n in nodes
-            if n.value.__class__ is dict and step.name in n.value
+            if (hit := look(n.value)) is not MISSING
         ]
-    if isinstance(step, Index):
-        return _walk_index(step.place)
     by_mark = {"^": _walk_up, "~": _walk_key_of}
     if step.mark in by_mark:
         return by_mark[step.mark]
