@@ -31,26 +31,30 @@ LONGEST: Final = 1 << 20
 
 def read_blocks(stream: BinaryIO, size: int, where: str) -> Iterator[NDArray[np.uint8]]:
     """Whole lines, about `size` bytes at a time; uint8[n] each."""
-    rest = b""
-    while data := _read_piece(stream, size):
-        text = b"".join([rest, *data])
-        cut = text.rfind(b"\n") + 1
-        if len(text) - cut > LONGEST:
+    rest = np.empty(0, np.uint8)
+    while True:
+        text = np.empty(len(rest) + size, np.uint8)
+        text[: len(rest)] = rest
+        filled = _fill(stream, text.data, len(rest))
+        text.flags.writeable = False
+        last = max(filled - LONGEST - 1, 0)
+        cut = last + text[last:filled].tobytes().rfind(b"\n") + 1
+        if filled - cut > LONGEST:
             raise too_long_error(where)
+        if filled == len(rest):
+            break
         if cut:
-            yield np.frombuffer(text, np.uint8, cut)
-        rest = text[cut:]
-    if rest:
-        yield np.frombuffer(rest, np.uint8)
+            yield text[:cut]
+        rest = text[cut:filled]
+    if filled:
+        yield text[:filled]
 
 
-def _read_piece(stream: BinaryIO, size: int) -> list[bytes]:
-    """About `size` bytes; in pieces, so that damaged data are told near the place."""
-    pieces: list[bytes] = []
-    while size > 0 and (piece := stream.read(min(size, _PIECE))):
-        pieces.append(piece)
-        size -= len(piece)
-    return pieces
+def _fill(stream: BinaryIO, text: memoryview, begin: int) -> int:
+    """Read from a place on, and give the end; in pieces: damaged data are told near the place."""
+    while count := stream.readinto(text[begin : begin + _PIECE]):  # type: ignore[attr-defined]
+        begin += count
+    return begin
 
 
 def too_long_error(where: str) -> SourceError:

@@ -165,6 +165,9 @@ def write_part(source: PartRows, work: WorkFolder, result: Path) -> None:
 _WIDTH: Final = 2 + DENSE + SPARSE
 _RECORD: Final = 4 * _WIDTH
 _MOST: Final = (1 << 32) - 1
+_LEAST_BUCKET: Final = 1 << 17
+"""Rows of a bucket of few rows; of more rows there are `_BUCKETS`, up to the size that is set."""
+_BUCKETS: Final = 64
 _TOGETHER: Final = 8  # buckets that are synced and deleted at a time
 
 
@@ -192,9 +195,10 @@ class Shuffle:
         bucket: int,
     ) -> None:
         self._parts, self._work, self._result = tuple(parts), work, result
+        self._rows = sum(rows for _, rows in parts)
+        bucket = min(bucket, max(_LEAST_BUCKET, self._rows // _BUCKETS))
         self._threads, self._bucket = threads, bucket
         self._block = -(-bucket // 2)
-        self._rows = sum(rows for _, rows in parts)
         self._places = inverse_permutation(self._rows, seed)
         self._ends = np.zeros(-(-self._rows // bucket), np.int64)  # records of each bucket so far
         self._read = 0  # rows so far

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.monolith.contract import DEADBEEF
 from ingot.converters.recsys.monolith.record_index import Bytes, Places
+from ingot.converters.recsys.monolith.wire.format_kernels import put_bytes
 
 FULL, MORE, SORT_ID, EMPTY, SIZE, NEVER_WRITTEN = range(6)
 """What ends a scan: the arrays are full, or all bytes are used up; the record goes on behind the
@@ -145,12 +146,10 @@ def write_frames(data: Bytes, frames: Frames, bits: int, out: Bytes) -> int:
         if bits & 1:
             size = sort_stop[record] - sort_start[record]
             at = _put_uint64(np.uint64(size), out, at)
-            out[at : at + size] = data[sort_start[record] : sort_stop[record]]
-            at += size
+            at = put_bytes(out, at, data, sort_start[record], sort_stop[record])
         if bits & 2:
             at = _put_uint64(nothing, out, at)
         size = stop[record] - start[record]
         at = _put_uint64(np.uint64(size), out, at)
-        out[at : at + size] = data[start[record] : stop[record]]
-        at += size
+        at = put_bytes(out, at, data, start[record], stop[record])
     return at
