@@ -18,6 +18,7 @@ from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from threading import RLock
 from types import FunctionType, ModuleType
 from typing import Any, Final, NoReturn
 from uuid import uuid4
@@ -28,6 +29,10 @@ _SECONDS: Final = 0.6
 """Time that one kernel takes to compile, on average."""
 _STALE: Final = 30 * 86400
 """Seconds after which machine code of a former version of a kernel is removed."""
+
+
+_COMPILING: Final = RLock()
+"""numba fails at times where several threads compile for the first time."""
 
 
 class _Announcer:
@@ -215,12 +220,13 @@ def _without_extensions(load: Callable[..., Any]) -> Callable[..., Any]:
     def load_alone(*arguments: Any) -> Any:  # noqa: ANN401
         from numba.core import entrypoints
 
-        before = entrypoints._already_initialized
-        entrypoints._already_initialized = True
-        try:
-            return load(*arguments)
-        finally:
-            entrypoints._already_initialized = before
+        with _COMPILING:
+            before = entrypoints._already_initialized
+            entrypoints._already_initialized = True
+            try:
+                return load(*arguments)
+            finally:
+                entrypoints._already_initialized = before
 
     return load_alone
 

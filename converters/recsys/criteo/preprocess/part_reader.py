@@ -22,7 +22,6 @@ from ingot.converters.recsys.criteo.preprocess.raw_lines import (
     ln3,
     min2_in_place,
     parse_block,
-    read_ahead,
     read_blocks,
     too_long_error,
 )
@@ -36,6 +35,7 @@ from ingot.converters.recsys.criteo.preprocess.work_folder import (
     map_values,
     remove_files,
 )
+from ingot.converters.rows import read_ahead
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 _INT64: Final = np.iinfo(np.int64)

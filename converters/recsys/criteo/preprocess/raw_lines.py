@@ -1,7 +1,6 @@
 """Raw lines: read ahead in pieces of whole lines, parsed to numbers, dense values transformed."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -61,16 +60,6 @@ def too_long_error(where: str) -> SourceError:
     """The error of a line beyond `LONGEST`."""
     hint = "lines of Criteo have 40 fields between tabs: is it such a file?"
     return SourceError(where, "a line is longer than 1 MiB", hint)
-
-
-def read_ahead(
-    pieces: Iterator[NDArray[np.uint8]], reader: ThreadPoolExecutor
-) -> Iterator[NDArray[np.uint8]]:
-    """The pieces, the next of them read while one is worked on."""
-    following = reader.submit(next, pieces, None)
-    while (piece := following.result()) is not None:
-        following = reader.submit(next, pieces, None)
-        yield piece
 
 
 PROBLEMS: Final = {

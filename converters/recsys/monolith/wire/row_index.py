@@ -7,7 +7,8 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,7 +159,7 @@ def _reencode_records(
 
 def index_batches(records: Records, most: int = _ENTRIES) -> Iterator[tuple[Rows, list[Bad]]]:
     """The rows of records that are ExampleBatches, some at a time."""
-    counts = _count_features(records)
+    counts, names = _count_features(records), None
     for one in range(len(records)):
         if counts[one] > MAX_FEATURES:
             yield empty_rows(), [_too_many_features(records, one, int(counts[one]))]
@@ -171,7 +172,9 @@ def index_batches(records: Records, most: int = _ENTRIES) -> Iterator[tuple[Rows
             if walked is None:
                 yield empty_rows(), [complaints.get(0, batch.bad(0, "message", UNSUPPORTED))]
                 continue
-        yield from _BatchRows(batch, *walked).parts(most)
+        found = _BatchRows(batch, *walked, names)
+        names = found.names
+        yield from found.parts(most)
 
 
 def empty_rows() -> Rows:
@@ -188,13 +191,37 @@ def _walk_batch(batch: Records) -> tuple[NDArray[np.int64], Places] | None:
     return None if status == w.ODD else (lists[:, : said[b.BATCH_LISTS]], said)
 
 
+class _Names(NamedTuple):
+    """The names of lists: their bytes and ends, each, the distinct ones, each as number of these.
+
+    Batches mostly have the names of the one before.
+    """
+
+    key: bytes
+    each: list[bytes]
+    distinct: tuple[bytes, ...]
+    numbers: list[int]
+
+
+def _read_names(data: Bytes, lists: NDArray[np.int64], before: _Names | None) -> _Names:
+    gathered, first = gather_spans(data, lists[b.NAME_START], lists[b.NAME_STOP])
+    text = gathered.tobytes()
+    key = text + first.tobytes()
+    if before is not None and before.key == key:
+        return before
+    each = [text[start:stop] for start, stop in pairwise(first.tolist())]
+    numbers = {name: at for at, name in enumerate(dict.fromkeys(each))}
+    return _Names(key, each, tuple(numbers), [numbers[name] for name in each])
+
+
 class _BatchRows:
     """The rows of an ExampleBatch, of which a kernel noted the lists."""
 
-    def __init__(self, batch: Records, lists: NDArray[np.int64], said: Places) -> None:
+    def __init__(
+        self, batch: Records, lists: NDArray[np.int64], said: Places, before: _Names | None
+    ) -> None:
         self._batch, self._lists, self._said = batch, lists, said
-        spans = zip(lists[b.NAME_START], lists[b.NAME_STOP], strict=True)
-        self._names = [batch.data[start:stop].tobytes() for start, stop in spans]
+        self.names = _read_names(batch.data, lists, before)
         self._size = int(said[b.BATCH_SIZE])
 
     def parts(self, most: int) -> Iterator[tuple[Rows, list[Bad]]]:
@@ -202,13 +229,12 @@ class _BatchRows:
         if wrong := self._check() or self._check_unknown():
             yield empty_rows(), [self._batch.bad(0, *wrong)]
             return
-        distinct = {name: at for at, name in enumerate(dict.fromkeys(self._names))}
-        self._lists[w.NAME] = [distinct[name] for name in self._names]
+        self._lists[w.NAME] = self.names.numbers
         cursors = self._lists[b.FIRST].copy()
         each = self._rows_per_step(most)
         for row in range(0, self._size, each):
             count = min(each, self._size - row)
-            rows, bad, _ = assemble_rows(self._take(tuple(distinct), cursors, row, count))
+            rows, bad, _ = assemble_rows(self._take(self.names.distinct, cursors, row, count))
             yield rows, bad
 
     def _rows_per_step(self, most: int) -> int:
@@ -223,7 +249,7 @@ class _BatchRows:
 
     def _check(self) -> tuple[str, str] | None:
         """What does not fit together: reason and detail."""
-        lists, names, size = self._lists, self._names, self._size
+        lists, names, size = self._lists, self.names.each, self._size
         if not 0 <= size <= MAX_BATCH_ROWS:
             return "batch_size", f"batch_size is {size:,}; it must be 0 to {MAX_BATCH_ROWS:,}"
         shared, counts = lists[b.SHARED] == 1, lists[b.COUNT]
