@@ -23,6 +23,10 @@ HEADS = ("job", "data", "ingot", "beside it", "ratio", "wanted", "peak MB", "cei
 # What takes `--quick` and `--keep-rows`, by the name of its file of rows.
 BENCHMARKS = {
     "convert": "convert_speed.py",
+    "criteo": "criteo/preprocess.py",
+    "ctr-build": "ctr/build.py",
+    "ctr-loader": "ctr/loader.py",
+    "monolith": "monolith/convert.py",
 }
 
 
