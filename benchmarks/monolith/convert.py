@@ -14,7 +14,8 @@ else.
 Prints seconds and CPU seconds, rows/s, MB/s (10^6) of what was read and of what was written, upb's
 rows per CPU second and how many times as many ingot has, and the peak of memory of the process
 (Linux: its own high-water mark, libraries and all). Of the rounds the one of the fewest CPU
-seconds, and the middle one of the seconds. With `--memory` the peaks of streams of those sizes, in MB of what is read.
+seconds, and the middle one of the seconds. With `--memory` the peaks of streams of those sizes, in
+MB of what is read.
 """
 
 import argparse

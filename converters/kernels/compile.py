@@ -204,7 +204,8 @@ def _compile_kernel(allocates: bool, function: FunctionType) -> Any:  # noqa: AN
     """Compile a function at its first call with each combination of argument types."""
     from numba import njit
 
-    dispatcher: Any = njit(nogil=True, _nrt=allocates)(function)
+    options: Any = {"nogil": True, "_nrt": allocates}
+    dispatcher: Any = njit(**options)(function)
     dispatcher._cache = _KernelCache(function, allocates)
     dispatcher._compile_for_args = _without_extensions(dispatcher._compile_for_args)
     _ANNOUNCER.caches.append(dispatcher._cache)

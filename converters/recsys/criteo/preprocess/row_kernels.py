@@ -126,7 +126,7 @@ def parse_lines(
 @kernel
 def _parse_rows(
     lines: TextFields, rows: RowArrays, line: int, row: int
-) -> tuple[np.int64, np.int64, np.int64]:
+) -> tuple[int, int, int]:
     """Parse lines up to one that is no row; gives it, the rows, and its first bad column or -1."""
     text, words, ends, breaks = lines
     labels, dense, sparse, missing = rows
@@ -135,7 +135,7 @@ def _parse_rows(
     while line < len(breaks):
         first = np.int64(breaks[line - 1]) if line else np.int64(0)
         if np.int64(breaks[line]) - first != columns:
-            return line, row, np.int64(-1)
+            return line, row, -1
         start = _U(ends[_U(first - 1)]) + _U(1) if first else _U(0)
         for column in range(columns):
             end = _U(ends[_U(first + column)])
@@ -147,7 +147,7 @@ def _parse_rows(
             if number == _BAD:
                 number = _parse_slowly(text, start, end, column < ints, column == columns - 1)
             if number == _BAD:
-                return line, row, np.int64(column)
+                return line, row, column
             if column >= ints:
                 sparse[_U(column - ints), _U(row)] = number
             elif column >= labelled:
@@ -157,7 +157,7 @@ def _parse_rows(
             start = end + _U(1)
         _count_empty(text, ends, first, missing)
         row, line = row + 1, line + 1
-    return line, row, np.int64(-1)
+    return line, row, -1
 
 
 @kernel

@@ -148,11 +148,12 @@ def take_batch_rows(
     cursors: Places,
     count: int,
     entries: NDArray[np.int64],
+    entry: int,
     rows: NDArray[np.int64],
+    first: int,
 ) -> None:
-    """Note the parts of the next rows of an ExampleBatch."""
-    entry = 0
-    for row in range(count):
+    """Note the parts of the next rows of an ExampleBatch, from an entry and a row on."""
+    for row in range(first, first + count):
         for one in range(lists.shape[1]):
             start, stop = _next_feature(data, cursors[one], lists[STOP, one])
             if not lists[SHARED, one]:
