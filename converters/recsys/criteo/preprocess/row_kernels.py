@@ -124,9 +124,7 @@ def parse_lines(
 
 
 @kernel
-def _parse_rows(
-    lines: TextFields, rows: RowArrays, line: int, row: int
-) -> tuple[int, int, int]:
+def _parse_rows(lines: TextFields, rows: RowArrays, line: int, row: int) -> tuple[int, int, int]:
     """Parse lines up to one that is no row; gives it, the rows, and its first bad column or -1."""
     text, words, ends, breaks = lines
     labels, dense, sparse, missing = rows

@@ -205,6 +205,14 @@ def put_bytes(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
 
 
 @kernel
+def put_fixed(out: Bytes, at: int, bits: np.uint64, size: int) -> int:
+    """Write a number of four or eight bytes; the next place."""
+    for byte in range(size):
+        out[at + byte] = np.uint8((bits >> np.uint64(8 * byte)) & np.uint64(0xFF))
+    return at + size
+
+
+@kernel
 def put_number(out: Bytes, at: int, number: int, value: int) -> int:
     """Write a field of an int32 that is not 0; the next place."""
     if value == 0:
