@@ -27,6 +27,10 @@ BENCHMARKS = {
     "convert": "convert_speed.py",
     "flat": "flat_columns.py",
     "harder": "harder_mappings.py",
+    "criteo": "criteo/preprocess.py",
+    "ctr-build": "ctr/build.py",
+    "ctr-loader": "ctr/loader.py",
+    "monolith": "monolith/convert.py",
 }
 
 

@@ -1,8 +1,9 @@
 """Rows as every reader gives them and every executor takes them: JSON values with their place."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NewType, TypeAlias, TypedDict
+from typing import Any, NewType, TypeAlias, TypedDict, TypeVar
 
 # Readers give JSON types only: None, bool, int, float, str, list, dict. Times, decimals, bytes and
 # Arrow scalars are turned into these at the reader, and a text that is not valid Unicode is a bad
@@ -104,3 +105,14 @@ class Reject:
     path: str | None
     found: str | None
     rows: int = 1
+
+
+_Piece = TypeVar("_Piece")
+
+
+def read_ahead(pieces: Iterator[_Piece], reader: ThreadPoolExecutor) -> Iterator[_Piece]:
+    """Yield the pieces, the next of them read while one is worked on."""
+    following = reader.submit(next, pieces, None)
+    while (piece := following.result()) is not None:
+        following = reader.submit(next, pieces, None)
+        yield piece

@@ -1,8 +1,8 @@
 """How fast `ingot criteo preprocess` is, what it holds, whether it is right.
 
-    python benchmarks/criteo/preprocess.py [--slice 200000] [--rows 1000000 2000000 4000000 8000000]
-        [--days 3] [--modes stream columns] [--threads N] [--gz] [--rounds 1]
-        [--points FILE] [--keep DIR]
+    python benchmarks/criteo/preprocess.py [--slice 200000] [--rows 2000000 8000000]
+        [--days 3] [--modes stream columns] [--threads N] [--gz] [--rounds 3]
+        [--points FILE] [--keep DIR] [--quick] [--keep-rows FILE]
 
 `generate.py` makes a set of each size, spread over the days. Then in turn, each in a process of its
 own from start to exit, kernels compiled before:
@@ -11,7 +11,9 @@ own from start to exit, kernels compiled before:
   --compat torchrec_f32`; `plain Python`: `reference.py`, and `ingot` as it is by default. Every
   array of each pair is compared bit by bit, and the benchmark stops if one differs;
 * on each of the sizes `read`: the files read once and nothing done, the ceiling; and `ingot` in
-  each of the modes, whose results are compared.
+  each of the modes, whose results are compared;
+* on the first of them also `ingot, not shuffled`, torchrec, and pyarrow, Polars and DuckDB where
+  they are installed (`column_peers.py`), whose arrays are those of `ingot, not shuffled`.
 
 Prints seconds and CPU seconds, rows/s, MB/s of raw bytes (10^6), rows/s over those of torchrec by
 wall clock and by CPU; the peak memory of all processes of a run together (Linux: proportional set
@@ -24,10 +26,11 @@ import argparse
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +41,19 @@ from rich.table import Table
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
 
-from measuring import READER, Measured, timed, used  # noqa: E402 - beside the folder
+from column_peers import WAYS  # noqa: E402 - beside this file
+from measuring import (  # noqa: E402 - beside the folder
+    READER,
+    Measured,
+    Row,
+    add_options,
+    keep_rows,
+    timed,
+    used,
+)
 
 TORCHREC, PLAIN, READ = "torchrec", "plain Python", "read"
-AS_TORCHREC, BY_DEFAULT = "ingot, as torchrec", "ingot"
+AS_TORCHREC, BY_DEFAULT, IN_ORDER = "ingot, as torchrec", "ingot", "ingot, not shuffled"
 LIKE_TORCHREC = ("--dense", "min2", "--compat", "torchrec_f32")
 WARM_ROWS = 1_000
 
@@ -100,7 +112,14 @@ def commands(raw: Raw, out: Path, args: argparse.Namespace) -> dict[str, list[st
         for mode in args.modes
     }
     peer, plain = (str(HERE / f"{name}.py") for name in ("torchrec_peer", "reference"))
-    return modes | {
+    others = str(HERE / "column_peers.py")
+    columns = {
+        name: [python, others, name, str(raw.folder), str(result(out, name))] for name in WAYS
+    }
+    return {
+        **modes,
+        **columns,
+        IN_ORDER: preprocess(raw, result(out, IN_ORDER), "--no-shuffle", *threads),
         TORCHREC: [python, peer, str(raw.folder), str(result(out, TORCHREC))],
         PLAIN: [python, plain, str(raw.folder), str(result(out, PLAIN))],
         READ: [python, "-c", READER, *files],
@@ -123,7 +142,10 @@ def measure(
             print(f"{raw.rows:,} rows: {name}", file=sys.stderr)
             (out / name).mkdir()
             runs.setdefault(name, []).append(timed(argvs[name], out / name))
-    return {name: min(many, key=lambda one: one.cpu_seconds) for name, many in runs.items()}
+    best = {name: min(many, key=lambda one: one.cpu_seconds) for name, many in runs.items()}
+    # By the clock the middle one: other programs run meanwhile.
+    seconds = {name: statistics.median(one.seconds for one in many) for name, many in runs.items()}
+    return {name: replace(run, seconds=seconds[name]) for name, run in best.items()}
 
 
 def compare(out: Path, one: str, other: str) -> int:
@@ -184,7 +206,7 @@ class Report:
             times = f"{run.seconds:.1f}", f"{run.cpu_seconds:.1f}"
             peaks = (f"{one:,.0f}" for one in (run.memory, run.own_memory, run.disk))
             self.table.add_row(f"{raw.rows:,}", name, *times, *speed, *ratios, *peaks)
-            if name.startswith("ingot, ") and name != AS_TORCHREC:
+            if name.startswith("ingot, ") and name not in (AS_TORCHREC, IN_ORDER):
                 self._keep(raw, name, run, result(out, name))
 
     def _ratios(self, rates: tuple[float, float]) -> list[str]:
@@ -201,9 +223,55 @@ class Report:
         self.notes.append(f"{raw.rows:,} rows, {name}: {phases}; {left}")
 
 
+def rows_of(
+    kept: dict[int, dict[str, Measured]], name: str, functions: dict[str, float]
+) -> list[Row]:
+    """What docs/performance.md shows: whole commands, and the functions of torchrec alone."""
+    first, last = min(kept), max(kept)
+    best = kept[first]
+    shuffled, data = best[name], f"Criteo, {first:,} rows, 3 days"
+    two = sum(functions[each] for each in ("tsv_to_npys", "sparse_to_contiguous"))
+    peers = {each: first / best[each].seconds for each in WAYS}
+    rate, ceiling = first / shuffled.seconds, f"reading alone takes {best[READ].seconds:.1f} s"
+    rows = [
+        Row(
+            job="raw days -> arrays and ids, not shuffled",
+            data=data,
+            unit="rows/s",
+            ours=first / best[IN_ORDER].seconds,
+            peers={"torchrec's two functions, without its start": first / two} | peers,
+            wanted="25 times torchrec, 2.5 times the others",
+            peak_mb=best[IN_ORDER].memory,
+            ceiling=ceiling,
+        ),
+        Row(
+            job="raw days -> arrays and ids, shuffled",
+            data=data,
+            unit="rows/s",
+            ours=rate,
+            peers={"torchrec's three functions": first / sum(functions.values())},
+            wanted="25 times torchrec; under 600 MB",
+            peak_mb=shuffled.memory,
+            ceiling=ceiling,
+        ),
+    ]
+    if last > first:
+        more = Row(
+            job="the same",
+            data=f"Criteo, {last:,} rows, 3 days",
+            unit="rows/s",
+            ours=last / kept[last][name].seconds,
+            peers={f"{first:,} rows": rate},
+            wanted="as many a second",
+            peak_mb=kept[last][name].memory,
+        )
+        rows.append(more)
+    return rows
+
+
 def run(args: argparse.Namespace, work: Path) -> None:
     """Measure and print."""
-    report = Report()
+    report, kept = Report(), dict[int, dict[str, Measured]]()
     warm = generated(WARM_ROWS, args, work)
     for way in ((), LIKE_TORCHREC, ("--encode", "columns")):
         subprocess.run(preprocess(warm, work / "warm", *way), check=True, capture_output=True)
@@ -222,12 +290,20 @@ def run(args: argparse.Namespace, work: Path) -> None:
     for rows in args.rows:
         raw, out = generated(rows, args, work), work / f"out-{rows}"
         names = [f"ingot, {mode}" for mode in args.modes]
-        report.add(raw, measure(raw, [READ, *names], args, work), out)
+        others = [] if kept or args.gz else [IN_ORDER, *WAYS, TORCHREC]
+        kept[rows] = measure(raw, [READ, *names, *others], args, work)
+        report.add(raw, kept[rows], out)
         for name in names[1:]:
             compare(out, names[0], name)
+        for name in others[1:-1]:
+            compare(out, IN_ORDER, name)
+        if others:
+            functions = json.loads((result(out, TORCHREC) / "seconds.json").read_bytes())
         if args.keep is None:
             shutil.rmtree(out)
             shutil.rmtree(raw.folder)
+    if not args.gz:
+        keep_rows(rows_of(kept, names[0], functions), args.keep_rows)
     Console(width=150).print(report.table)
     print("\n".join(report.notes))
     if args.points:
@@ -237,16 +313,19 @@ def run(args: argparse.Namespace, work: Path) -> None:
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    add_options(parser)
     parser.add_argument("--slice", type=int, default=200_000, help="rows beside torchrec, 0: none")
-    parser.add_argument("--rows", type=int, nargs="*", default=[1_000_000], help="sizes")
+    parser.add_argument("--rows", type=int, nargs="+", help="sizes: 2 and 8 million")
     parser.add_argument("--days", type=int, default=3)
     parser.add_argument("--modes", nargs="*", default=["stream"], help="stream, columns")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--gz", action="store_true", help="packed files for the sizes")
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--points", type=Path, metavar="FILE", help="figures for estimate.py")
     parser.add_argument("--keep", type=Path, help="work in this folder and leave it")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.rows = args.rows or ([200_000, 800_000] if args.quick else [2_000_000, 8_000_000])
+    return args
 
 
 def main() -> None:

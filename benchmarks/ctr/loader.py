@@ -1,6 +1,7 @@
 """Rows per second of the loader beside row dicts and `collate_fn`, on one process.
 
 Run: .venv/bin/python benchmarks/ctr/loader.py [--rows N] [--data DIR/train] [--workers N]
+    [--quick] [--keep-rows FILE]
 
 Without --data a split with the 23 features of Ali-CCP is made: lists as long as theirs (geometric,
 with the public set's mean numbers of tokens, cut to `max_len`), ids of a heavy-tailed distribution.
@@ -11,6 +12,7 @@ ratio of processor seconds is the one to trust where other programs run meanwhil
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -29,8 +31,13 @@ from ingot.converters.recsys.ctr import ProcessedIterDataset, build_dataloader, 
 from ingot.converters.recsys.ctr.contract import processed_schema
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, load
 
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
+from measuring import Row, add_options, keep_rows
+
 MEANS: Final = {"110_14": 250.1, "127_14": 153.7, "150_14": 135.9, "109_14": 69.0, "210": 6.1}
 Way = Callable[[], Iterator[Any]]
+ROW_DICTS, DECODING = "row dicts, collate_fn", "decoding alone"
 
 
 def write_split(folder: Path, rows: int, group: int) -> None:
@@ -98,25 +105,29 @@ def ways(data: Path, cache: Path, size: int, workers: int) -> dict[str, Way]:
         collate = partial(collate_fn, feature_meta=dataset.feature_meta)
         return iter(DataLoader(dataset, batch_size=size, collate_fn=collate, num_workers=workers))
 
+    def decoded() -> Iterator[Any]:
+        for path in sorted(data.glob("*.parquet")):
+            for batch in pq.ParquetFile(path).iter_batches(8192):
+                yield {"labels": {"entity_id": batch.column("entity_id")}}
+
     def batches(**options: Any) -> Iterator[Any]:  # noqa: ANN401
         return iter(build_dataloader(data, size, num_workers=workers, **options))
 
     return {
-        "row dicts, collate_fn": rows,
+        ROW_DICTS: rows,
         "build_dataloader": batches,
         "  shuffled": partial(batches, shuffle=True),
         "  jagged": partial(batches, jagged=True),
         "  cache": partial(batches, cache=cache),
         "  cache, shuffled": partial(batches, cache=cache, shuffle=True),
         "  cache, jagged": partial(batches, cache=cache, jagged=True),
+        DECODING: decoded,
     }
 
 
 def compare(made: dict[str, Way], batches: int) -> None:
     for name in ("build_dataloader", "  cache"):
-        for number, (one, other) in enumerate(
-            zip(made["row dicts, collate_fn"](), made[name](), strict=False)
-        ):
+        for number, (one, other) in enumerate(zip(made[ROW_DICTS](), made[name](), strict=False)):
             if number == batches:
                 break
             if not same(one, other):
@@ -156,7 +167,8 @@ def spent() -> float:
     return sum(os.times()[:4])
 
 
-def measure(made: dict[str, Way], runs: int) -> None:
+def measure(made: dict[str, Way], runs: int) -> dict[str, float]:
+    """Print what each way takes, and return its rows/s."""
     passes: dict[str, list[Took]] = {name: [] for name in made}
     for _ in range(runs):
         for name, way in made.items():
@@ -165,26 +177,56 @@ def measure(made: dict[str, Way], runs: int) -> None:
         f"{'':24}{'rows/s':>10}{'ratio':>8}{'rows/CPU s':>13}{'ratio':>8}   rows/s of {runs} runs"
     )
     base: tuple[float, float] | None = None
+    rates = {}
     for name, each in passes.items():
         wall = statistics.median(one.rows / one.wall for one in each)
         processors = statistics.median(one.rows / one.processors for one in each)
         base = base or (wall, processors)
+        rates[name.strip()] = wall
         told = " ".join(f"{one.rows / one.wall:,.0f}" for one in each)
         print(
             f"{name:24}{wall:10,.0f}{wall / base[0]:8.1f}"
             f"{processors:13,.0f}{processors / base[1]:8.1f}   {told}"
         )
+    return rates
+
+
+def rows_of(rates: dict[str, float], asked: argparse.Namespace) -> list[Row]:
+    """What docs/performance.md shows."""
+
+    def row(job: str, name: str, beside: str, wanted: str, ceiling: str = "") -> Row:
+        data = f"{asked.rows:,} rows, 23 features, batches of {asked.batch_size:,}"
+        peers = {beside: rates[beside]}
+        return Row(
+            job=job,
+            data=data,
+            unit="rows/s",
+            ours=rates[name],
+            peers=peers,
+            wanted=wanted,
+            ceiling=ceiling,
+        )
+
+    decoding = f"pyarrow decodes {rates[DECODING]:,.0f} rows/s of these files"
+    return [
+        row("batches of Parquet", "build_dataloader", ROW_DICTS, "25 times", decoding),
+        row("batches of the cache", "cache", ROW_DICTS, "100 times"),
+        row("shuffled batches of Parquet", "shuffled", "build_dataloader", "0.5", decoding),
+        row("shuffled batches of the cache", "cache, shuffled", "cache", "0.5"),
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=65_536)
+    add_options(parser)
+    parser.add_argument("--rows", type=int, help="131,072, or 16,384 with --quick")
     parser.add_argument("--group", type=int, default=16_384, help="rows of a row group")
     parser.add_argument("--batch-size", type=int, default=4096)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--data", type=Path)
     asked = parser.parse_args()
+    asked.rows = asked.rows or (16_384 if asked.quick else 131_072)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         data = asked.data or Path(folder) / "train"
@@ -193,7 +235,7 @@ def main() -> None:
             write_split(data, asked.rows, asked.group)
         made = ways(data, Path(folder) / "cache", asked.batch_size, asked.workers)
         compare(made, 3)
-        measure(made, asked.runs)
+        keep_rows(rows_of(measure(made, asked.runs), asked), asked.keep_rows)
 
 
 if __name__ == "__main__":

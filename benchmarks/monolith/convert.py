@@ -1,7 +1,7 @@
 """How fast Monolith's streams are converted, what that holds in memory, and whether it is right.
 
-    python benchmarks/monolith/convert.py [--megabytes 100] [--slice 4] [--rounds 3]
-        [--memory 10 1000] [--work DIR]
+    python benchmarks/monolith/convert.py [--megabytes 60] [--slice 4] [--rounds 3]
+        [--memory 10 1000] [--work DIR] [--quick] [--keep-rows FILE]
 
 `generate.py` makes ExampleBatches of each size. First, on the slice, ingot and protobuf's own
 objects (`peers.py`, upb) make Examples of them, batches of these, tables and Examples again; every
@@ -14,24 +14,29 @@ else.
 Prints seconds and CPU seconds, rows/s, MB/s (10^6) of what was read and of what was written, upb's
 rows per CPU second and how many times as many ingot has, and the peak of memory of the process
 (Linux: its own high-water mark, libraries and all). Of the rounds the one of the fewest CPU
-seconds. With `--memory` the peaks of streams of those sizes, in MB of what is read.
+seconds, and the middle one of the seconds. With `--memory` the peaks of streams of those sizes, in
+MB of what is read.
 """
 
 import argparse
 import json
+import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE))
+sys.path.extend([str(HERE), str(HERE.parent)])
 
 from generate import write  # noqa: E402 - beside this file
+from measuring import ONE_CORE, Row, add_options, keep_rows  # noqa: E402 - beside the folder
 from peers import WAYS, frames  # noqa: E402
 
 ROWS: Final = 51
@@ -100,8 +105,10 @@ def _convert(way: str, by: str, source: Path, out: Path) -> None:
     convert(str(source), str(out), settings_of(way), overwrite=True)
 
 
-def took(way: str, by: str, folder: Path, rounds: int = 1) -> Took:
-    """Convert a file in a process of its own, several times; the one of least CPU time."""
+def took(
+    way: str, by: str, folder: Path, rounds: int = 1, cores: frozenset[int] | None = None
+) -> Took:
+    """Convert a file in a process of its own: least CPU time, the middle one of the seconds."""
     source, out = (folder / f"{name}" for name in CHAIN[way])
     if by == "upb":  # its own table: it has other columns
         source = source.with_name(f"upb-{source.name}") if source.suffix else source
@@ -109,9 +116,11 @@ def took(way: str, by: str, folder: Path, rounds: int = 1) -> Took:
     argv = [sys.executable, str(HERE / "convert.py"), "--one", way, by, str(source), str(out)]
     found = []
     for _ in range(rounds):
-        done = subprocess.run(argv, check=True, capture_output=True, text=True)
+        pin = partial(os.sched_setaffinity, 0, cores) if cores else None
+        done = subprocess.run(argv, check=True, capture_output=True, text=True, preexec_fn=pin)
         found.append(json.loads(done.stdout))
-    cpu, seconds, high = min(found)
+    cpu, _, high = min(found)
+    seconds = statistics.median(each[1] for each in found)
     read, written = (path.stat().st_size / 1e6 for path in (source, out))
     return Took(seconds=seconds, cpu=cpu, peak=high, read=read, written=written)
 
@@ -164,7 +173,7 @@ def _said(message: Any) -> Any:  # noqa: ANN401 - an Example or a batch
     return message
 
 
-def speeds(work: Path, megabytes: float, share: float, rounds: int) -> None:
+def speeds(work: Path, megabytes: float, share: float, rounds: int, kept: Path | None) -> None:
     """Print how fast each way is."""
     folder, rows = made(work, megabytes)
     small, few = made(work, share)
@@ -174,7 +183,7 @@ def speeds(work: Path, megabytes: float, share: float, rounds: int) -> None:
     for way in CHAIN:
         took(way, "ingot", small)
         if way in WAYS:
-            theirs[way] = few / took(way, "upb", small, rounds).cpu
+            theirs[way] = few / took(way, "upb", small, rounds).cpu  # it uses one core
     print(f"{compare(small):,} records of ingot and upb compared: equal in meaning")
     started = time.perf_counter()
     with (folder / "batches").open("rb", buffering=0) as file:
@@ -188,6 +197,23 @@ def speeds(work: Path, megabytes: float, share: float, rounds: int) -> None:
     for way in CHAIN:
         each = took(way, "ingot", folder, rounds)
         _tell(way, each, rows, theirs.get(way))
+        if way in theirs:
+            alone = took(way, "ingot", folder, rounds, ONE_CORE)
+            keep_rows([_row(way, each, alone, rows, theirs[way])], kept)
+
+
+def _row(way: str, each: Took, alone: Took, rows: int, other: float) -> Row:
+    """What docs/performance.md shows."""
+    source, target = way.split("-")
+    return Row(
+        job=f"Monolith {source} -> {target}",
+        data=f"{rows:,} rows, {each.read:,.0f} MB to {each.written:,.0f} MB",
+        unit="rows/s",
+        ours=rows / each.seconds,
+        peers={"protobuf's objects, on fewer rows": other, "one core": rows / alone.seconds},
+        wanted=("10" if "parquet" in way else "40") + " times protobuf's, 1.7 of one core",
+        peak_mb=each.peak,
+    )
 
 
 def _tell(way: str, each: Took, rows: int, other: float | None) -> None:
@@ -241,13 +267,16 @@ _GROWTH: Final = 5.3  # MB of Examples for each MB of batches
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--megabytes", type=float, default=100)
+    add_options(parser)
+    parser.add_argument("--megabytes", type=float, help="60, or 6 with --quick; 0: none")
     parser.add_argument("--slice", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--memory", type=float, nargs="*", default=[])
     parser.add_argument("--work", type=Path)
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.megabytes is None:
+        args.megabytes = 6 if args.quick else 60
     if args.one:
         way, by, source, out = args.one
         one(way, by, Path(source), Path(out))
@@ -256,7 +285,7 @@ def main() -> None:
         args.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=args.work) as work:
         if args.megabytes:
-            speeds(Path(work), args.megabytes, args.slice, args.rounds)
+            speeds(Path(work), args.megabytes, args.slice, args.rounds, args.keep_rows)
         if args.memory:
             memory(Path(work), args.memory)
 

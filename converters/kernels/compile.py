@@ -6,6 +6,8 @@ to is written to. A cached file is named after what its machine code depends on:
 kernels that it calls, the constants they use, the types of the arguments, the CPU, Python, numba.
 """
 
+import atexit
+import gc
 import hashlib
 import os
 import pickle
@@ -13,8 +15,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from threading import RLock
 from types import FunctionType, ModuleType
 from typing import Any, Final, NoReturn
 from uuid import uuid4
@@ -25,6 +29,10 @@ _SECONDS: Final = 0.6
 """Time that one kernel takes to compile, on average."""
 _STALE: Final = 30 * 86400
 """Seconds after which machine code of a former version of a kernel is removed."""
+
+
+_COMPILING: Final = RLock()
+"""numba fails at times where several threads compile for the first time."""
 
 
 class _Announcer:
@@ -77,8 +85,8 @@ def open_cache() -> None:
 class _KernelCache:
     """The machine code of one kernel on disk: what numba's dispatcher asks for a cache."""
 
-    def __init__(self, function: FunctionType) -> None:
-        self._function = function
+    def __init__(self, function: FunctionType, allocates: bool) -> None:
+        self._function, self._allocates = function, allocates
         self._name = f"{function.__module__.removeprefix('ingot.converters.')}.{function.__name__}"
 
     @property
@@ -90,7 +98,7 @@ class _KernelCache:
         """Return the name of its files, up to the digest of the argument types."""
         import numba
 
-        facts = numba.__version__, sys.version, codegen.magic_tuple()
+        facts = numba.__version__, sys.version, codegen.magic_tuple(), self._allocates
         parts = [repr(facts), *_source_parts(self._function, set())]
         return f"{self._name}-{_short_digest(parts)}"
 
@@ -192,17 +200,46 @@ def _kernel_stub(function: Callable[..., Any]) -> Callable[..., Any]:
     return missing
 
 
-def _compile_kernel(function: FunctionType) -> Any:  # noqa: ANN401 - a dispatcher of numba's
+def _compile_kernel(allocates: bool, function: FunctionType) -> Any:  # noqa: ANN401
     """Compile a function at its first call with each combination of argument types."""
     from numba import njit
 
-    dispatcher: Any = njit(nogil=True)(function)
-    dispatcher._cache = _KernelCache(function)
+    options: Any = {"nogil": True, "_nrt": allocates}
+    dispatcher: Any = njit(**options)(function)
+    dispatcher._cache = _KernelCache(function, allocates)
+    dispatcher._compile_for_args = _without_extensions(dispatcher._compile_for_args)
     _ANNOUNCER.caches.append(dispatcher._cache)
+    # Going through all that numba made takes the end of a process 0.2 s.
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)
     return dispatcher
 
 
-kernel: Final[Callable[[Callable[..., Any]], Any]] = (
-    _compile_kernel if find_spec("numba") else _kernel_stub  # type: ignore[assignment]
-)
-"""Compiles a function to machine code that runs without the interpreter's lock."""
+def _without_extensions(load: Callable[..., Any]) -> Callable[..., Any]:
+    """Do without what other packages add to numba: kernels need none, and it takes 0.1 s."""
+
+    def load_alone(*arguments: Any) -> Any:  # noqa: ANN401
+        from numba.core import entrypoints
+
+        with _COMPILING:
+            before = entrypoints._already_initialized
+            entrypoints._already_initialized = True
+            try:
+                return load(*arguments)
+            finally:
+                entrypoints._already_initialized = before
+
+    return load_alone
+
+
+def _decorator(*, allocates: bool) -> Callable[[Callable[..., Any]], Any]:
+    return partial(_compile_kernel, allocates) if find_spec("numba") else _kernel_stub
+
+
+kernel: Final = _decorator(allocates=False)
+"""Compiles a function to machine code that runs without the interpreter's lock.
+
+It makes no arrays: numba then counts nobody who holds one, which took most of the time of kernels
+that are called often."""
+allocating_kernel: Final = _decorator(allocates=True)
+"""The same for a function that makes arrays, or sorts them."""

@@ -22,11 +22,11 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
     LENGTH,
     VARINT,
     is_text,
+    put_fixed,
     read_field,
     read_fixed,
     read_varint,
 )
-from ingot.converters.recsys.monolith.wire.writer_kernels import put_bits
 
 
 class Scalar(NamedTuple):
@@ -138,7 +138,7 @@ def put_sample_rates(
             at = end
         tag = (_SAMPLE_RATE << 3) | FIXED32
         out[to], out[to + 1] = (tag & 0x7F) | 0x80, tag >> 7
-        to = put_bits(out, to + 2, bits[row])
+        to = put_fixed(out, to + 2, np.uint64(bits[row]), 4)
         ends[row] = to
     return to
 

@@ -95,10 +95,6 @@ class _Stdin:
         return cast("BinaryIO", os.fdopen(os.dup(sys.stdin.fileno()), "rb"))
 
 
-_FEATURES: Final = 1 << 17
-"""Features of rows that are given together."""
-
-
 def read_rows(
     parts: Iterable[Records | Bad], kind: Kind, lost: Counter[str] | None = None
 ) -> Iterator[Rows | Bad]:
@@ -107,25 +103,10 @@ def read_rows(
         if isinstance(part, Bad):
             yield part
             continue
-        yield from _join_small_parts(_index_records(part, kind, lost))
-
-
-def _join_small_parts(found: Iterable[tuple[Rows, list[Bad]]]) -> Iterator[Rows | Bad]:
-    """Rows of small batches as one: what follows costs something for each `Rows`, too."""
-    from ingot.converters.recsys.monolith.wire.row_assembly import join_rows
-
-    held: list[Rows] = []
-    features = 0
-    for rows, wrong in found:
-        if len(rows):
-            held.append(rows)
-            features += len(rows.name)
-        if held and (wrong or features >= _FEATURES):
-            yield join_rows(held)
-            held, features = [], 0
-        yield from wrong
-    if held:
-        yield join_rows(held)
+        for rows, wrong in _index_records(part, kind, lost):
+            if len(rows):
+                yield rows
+            yield from wrong
 
 
 def read_until_error(reader: "RecordReader") -> Iterator[Records | Bad]:

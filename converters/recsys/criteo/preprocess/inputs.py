@@ -22,7 +22,7 @@ from ingot.converters.sources.storage.listing import Entry, list_location
 _ENDS: Final = r"(?:\.(?:tsv|txt))?(?:\.(?:gz|zst|bz2|xz))?"
 _DAY: Final = re.compile(rf"day_(0|[1-9][0-9]{{0,3}}){_ENDS}")
 _KAGGLE: Final = re.compile(rf"(train|test){_ENDS}")
-_HASHED: Final = 8 << 20
+_HASHED: Final = 1 << 18  # bytes at least that are read and hashed at a time
 _SHOWN: Final = 5  # names
 
 
@@ -158,10 +158,9 @@ class _HashedFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401
         with translate_read_errors(self._where):
-            data = self._raw.read(len(buffer))
-        buffer[: len(data)] = data
-        self.digest.update(data)
-        return len(data)
+            count: int = self._raw.readinto(buffer)  # type: ignore[attr-defined]
+        self.digest.update(buffer[:count])
+        return count
 
 
 class OpenedPart:

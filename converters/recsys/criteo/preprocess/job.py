@@ -203,7 +203,7 @@ class _Run:
         for source in sources[self._shuffled :]:
             if self._work.facts(f"placed-{source.name}") is None:
                 self._tell("write", 0, 0)
-                write_part(source, self._work, self._staged.result)
+                write_part(source, self._work, self._staged.result, self._settings.workers)
                 self._work.done(f"placed-{source.name}", {})
             self._work.drop(source.name)
 

@@ -22,7 +22,6 @@ from ingot.converters.recsys.criteo.preprocess.raw_lines import (
     ln3,
     min2_in_place,
     parse_block,
-    read_ahead,
     read_blocks,
     too_long_error,
 )
@@ -36,6 +35,7 @@ from ingot.converters.recsys.criteo.preprocess.work_folder import (
     map_values,
     remove_files,
 )
+from ingot.converters.rows import read_ahead
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 _INT64: Final = np.iinfo(np.int64)
@@ -215,7 +215,8 @@ class PartReader:
     def _take(self, block: Block, pool: ThreadPoolExecutor) -> None:
         self._check(block)
         counts = self._counts
-        tasks = [pool.submit(self._write_column, at, block) for at in _LONG_FIRST]
+        groups = min(_GROUPS * self._settings.workers, len(KEYS))
+        tasks = [pool.submit(self._write_columns, at, groups, block) for at in range(groups)]
         tasks.append(pool.submit(self._write_dense, block))
         self._files.add_rejects(block.rejects, counts.lines)
         counts.rejects.update(block.rejects.reasons())
@@ -226,8 +227,9 @@ class PartReader:
             task.result()
         self._tell(len(block.labels))
 
-    def _write_column(self, at: int, block: Block) -> None:
-        append_values(self._files.columns[at], self._encode(at, block.sparse[at]))
+    def _write_columns(self, first: int, step: int, block: Block) -> None:
+        for at in _LONG_FIRST[first::step]:
+            append_values(self._files.columns[at], self._encode(at, block.sparse[at]))
 
     def _write_dense(self, block: Block) -> None:
         counts, files = self._counts, self._files
@@ -256,6 +258,9 @@ class PartReader:
             hint = "lines are a label, 13 counts and 26 hexadecimal values between tabs"
             raise ConversionError(where, said, hint)
 
+
+_GROUPS: Final = 2
+"""Tasks for each thread that the columns of a block are."""
 
 _LONG_FIRST: Final = tuple(
     sorted(range(len(KEYS)), key=lambda at: at not in (0, 9, 19, 20, 21, 10, 11, 22))

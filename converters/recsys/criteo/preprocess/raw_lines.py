@@ -1,7 +1,6 @@
 """Raw lines: read ahead in pieces of whole lines, parsed to numbers, dense values transformed."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -31,42 +30,36 @@ LONGEST: Final = 1 << 20
 
 def read_blocks(stream: BinaryIO, size: int, where: str) -> Iterator[NDArray[np.uint8]]:
     """Whole lines, about `size` bytes at a time; uint8[n] each."""
-    rest = b""
-    while data := _read_piece(stream, size):
-        text = b"".join([rest, *data])
-        cut = text.rfind(b"\n") + 1
-        if len(text) - cut > LONGEST:
+    rest = np.empty(0, np.uint8)
+    while True:
+        text = np.empty(len(rest) + size, np.uint8)
+        text[: len(rest)] = rest
+        filled = _fill(stream, text.data, len(rest))
+        text.flags.writeable = False
+        last = max(filled - LONGEST - 1, 0)
+        cut = last + text[last:filled].tobytes().rfind(b"\n") + 1
+        if filled - cut > LONGEST:
             raise too_long_error(where)
+        if filled == len(rest):
+            break
         if cut:
-            yield np.frombuffer(text, np.uint8, cut)
-        rest = text[cut:]
-    if rest:
-        yield np.frombuffer(rest, np.uint8)
+            yield text[:cut]
+        rest = text[cut:filled]
+    if filled:
+        yield text[:filled]
 
 
-def _read_piece(stream: BinaryIO, size: int) -> list[bytes]:
-    """About `size` bytes; in pieces, so that damaged data are told near the place."""
-    pieces: list[bytes] = []
-    while size > 0 and (piece := stream.read(min(size, _PIECE))):
-        pieces.append(piece)
-        size -= len(piece)
-    return pieces
+def _fill(stream: BinaryIO, text: memoryview, begin: int) -> int:
+    """Read from a place on, and give the end; in pieces: damaged data are told near the place."""
+    while count := stream.readinto(text[begin : begin + _PIECE]):  # type: ignore[attr-defined]
+        begin += count
+    return begin
 
 
 def too_long_error(where: str) -> SourceError:
     """The error of a line beyond `LONGEST`."""
     hint = "lines of Criteo have 40 fields between tabs: is it such a file?"
     return SourceError(where, "a line is longer than 1 MiB", hint)
-
-
-def read_ahead(
-    pieces: Iterator[NDArray[np.uint8]], reader: ThreadPoolExecutor
-) -> Iterator[NDArray[np.uint8]]:
-    """The pieces, the next of them read while one is worked on."""
-    following = reader.submit(next, pieces, None)
-    while (piece := following.result()) is not None:
-        following = reader.submit(next, pieces, None)
-        yield piece
 
 
 PROBLEMS: Final = {

@@ -16,8 +16,8 @@ BAD_COLUMNS, BAD_LABEL, BAD_DENSE, BAD_SPARSE = range(4)
 LINE, ROWS, REJECTS = 0, 1, 2
 """Places in the state of `parse`."""
 
-_EMPTY = 3  # another: the empty fields of the line at hand, a bit for each
 _TAB, _NEWLINE, _RETURN, _MINUS = 9, 10, 13, 45
+_NO_WORD = 0xFFFFFFFFFFFFFFFF  # none of its bytes is a digit
 _BAD = 1 << 40  # a field that is no such number, and beyond all that are
 
 _U = np.uint64
@@ -108,98 +108,90 @@ def parse_lines(
     lines: TextFields, rows: RowArrays, rejects: NDArray[np.uint32], state: NDArray[np.int64]
 ) -> None:
     """Parse lines until they or the room for rejects end."""
-    ends, breaks, missing = lines.ends, lines.breaks, rows.missing
-    labelled, columns = 1 if len(rows.labels) else 0, len(missing)
+    ends, breaks, dense = lines.ends, lines.breaks, rows.dense
+    labelled = 1 if len(rows.labels) else 0
     line, row, rejected = state[0], state[1], state[2]
     while line < len(breaks) and rejected < len(rejects):
-        first = np.int64(breaks[line - 1]) if line else 0
-        fields = np.int64(breaks[line]) - first
-        bad = -1
-        if fields == columns:
-            bad = _parse_line(lines, rows, first, row, state)
-        if fields == columns and bad < 0:
-            row += 1
-            empty = state[_EMPTY]
-            while empty:
-                lowest = empty & -empty
-                missing[bit_length(lowest) - 1] += 1
-                empty ^= lowest
-        else:
-            _write_reject(
-                ends, first, fields, bad, labelled, rows.dense.shape[1], rejects[rejected]
-            )
+        line, row, bad = _parse_rows(lines, rows, line, row)
+        if line < len(breaks):
+            first = np.int64(breaks[line - 1]) if line else 0
+            fields = np.int64(breaks[line]) - first
+            _write_reject(ends, first, fields, bad, labelled, dense.shape[1], rejects[rejected])
             rejects[rejected, 0] = line
             rejected += 1
-        line += 1
+            line += 1
     state[0], state[1], state[2] = line, row, rejected
 
 
 @kernel
-def _parse_line(
-    lines: TextFields, rows: RowArrays, first: int, row: int, state: NDArray[np.int64]
-) -> np.int64:
-    """Parse a line whose fields begin at `first` into a row; gives the first bad column, or -1."""
-    text, words, ends = lines.text, lines.words, lines.ends
-    labels, dense, sparse = rows.labels, rows.dense, rows.sparse
-    labelled = 1 if len(labels) else 0
-    start = _U(ends[first - 1]) + _U(1) if first else _U(0)
-    at, ints = _U(first), _U(labelled + dense.shape[1])
-    empty = np.int64(0)
-    for column in range(ints):
-        end = _U(ends[at])
-        number = _parse_integer(text, words, start, end)
-        if number == _BAD:
-            return np.int64(column)
-        empty |= np.int64(start == end) << np.int64(column)
-        if column < _U(labelled):
-            labels[_U(row)] = number
-        else:
-            dense[_U(row), column - _U(labelled)] = number
-        start, at = end + _U(1), at + _U(1)
-    last = _U(len(sparse) - 1)
-    for place in range(last + _U(1)):
-        end = _U(ends[at])
-        if place == last and end > start and text[end - _U(1)] == _RETURN:
-            end -= _U(1)
-        number = _parse_hexadecimal(text, words, start, end)
-        if number == _BAD:
-            return np.int64(ints + place)
-        empty |= np.int64(start == end) << np.int64(ints + place)
-        sparse[place, _U(row)] = number
-        start, at = end + _U(1), at + _U(1)
-    state[_EMPTY] = empty
-    return np.int64(-1)
+def _parse_rows(lines: TextFields, rows: RowArrays, line: int, row: int) -> tuple[int, int, int]:
+    """Parse lines up to one that is no row; gives it, the rows, and its first bad column or -1."""
+    text, words, ends, breaks = lines
+    labels, dense, sparse, missing = rows
+    labelled, columns = 1 if len(labels) else 0, len(missing)
+    ints, most = labelled + dense.shape[1], _U(len(words))
+    while line < len(breaks):
+        first = np.int64(breaks[line - 1]) if line else np.int64(0)
+        if np.int64(breaks[line]) - first != columns:
+            return line, row, -1
+        start = _U(ends[_U(first - 1)]) + _U(1) if first else _U(0)
+        for column in range(columns):
+            end = _U(ends[_U(first + column)])
+            word = words[start] if start < most else _U(_NO_WORD)
+            if column < ints:
+                number = _parse_short_integer(word, end - start)
+            else:
+                number = _parse_short_hexadecimal(word, end - start)
+            if number == _BAD:
+                number = _parse_slowly(text, start, end, column < ints, column == columns - 1)
+            if number == _BAD:
+                return line, row, column
+            if column >= ints:
+                sparse[_U(column - ints), _U(row)] = number
+            elif column >= labelled:
+                dense[_U(row), _U(column - labelled)] = number
+            else:
+                labels[_U(row)] = number
+            start = end + _U(1)
+        _count_empty(text, ends, first, missing)
+        row, line = row + 1, line + 1
+    return line, row, -1
 
 
 @kernel
-def _parse_integer(
-    text: NDArray[np.uint8], words: NDArray[np.uint64], start: np.uint64, end: np.uint64
+def _parse_slowly(
+    text: NDArray[np.uint8], start: np.uint64, end: np.uint64, integer: bool, last: bool
 ) -> np.int64:
-    """The number of a decimal field, 0 for none, or `_BAD`."""
-    if end - start < _U(8) and start < _U(len(words)):
-        number: np.int64 = _parse_short_integer(words[start], end - start)
-        if number != _BAD:
-            return number
-    slow: np.int64 = _parse_any_integer(text, start, end)
-    return slow
+    """The number of any field, 0 for none, or `_BAD`; `last` ones may end with a return."""
+    number: np.int64
+    if integer:
+        number = _parse_any_integer(text, start, end)
+    else:
+        returns = last and end > start and text[end - _U(1)] == _RETURN
+        number = _parse_any_hexadecimal(text, start, end - _U(1) if returns else end)
+    return number
 
 
 @kernel
-def _parse_hexadecimal(
-    text: NDArray[np.uint8], words: NDArray[np.uint64], start: np.uint64, end: np.uint64
-) -> np.int64:
-    """The number of a hexadecimal field, 0 for none, or `_BAD`."""
-    if end - start < _U(9) and start < _U(len(words)):
-        number: np.int64 = _parse_short_hexadecimal(words[start], end - start)
-        if number != _BAD:
-            return number
-    slow: np.int64 = _parse_any_hexadecimal(text, start, end)
-    return slow
+def _count_empty(
+    text: NDArray[np.uint8], ends: NDArray[np.uint32], first: int, missing: NDArray[np.int64]
+) -> None:
+    """Count the empty fields of a row whose fields begin at `first`."""
+    last = len(missing) - 1
+    for column in range(1, last):
+        at = _U(first + column)
+        missing[_U(column)] += ends[at] - ends[at - _U(1)] == 1
+    start = np.int64(ends[first - 1]) + 1 if first else 0
+    missing[0] += np.int64(ends[first]) == start
+    start, end = np.int64(ends[first + last - 1]) + 1, np.int64(ends[first + last])
+    missing[last] += start == end or (start == end - 1 and text[start] == _RETURN)
 
 
 @kernel
 def _parse_short_integer(word: np.uint64, length: np.uint64) -> np.int64:
     """The number of up to seven decimal digits that a word begins with, or `_BAD`."""
+    if length > _U(7):
+        return np.int64(_BAD)
     bits = length << _U(3)
     # Zeros in front, so that there are eight digits; in two steps: none may shift by 64.
     word = ((word << (_U(56) - bits)) << _U(8)) | (_ZEROS >> bits)
@@ -214,6 +206,8 @@ def _parse_short_integer(word: np.uint64, length: np.uint64) -> np.int64:
 @kernel
 def _parse_short_hexadecimal(word: np.uint64, length: np.uint64) -> np.int64:
     """The number of up to eight hexadecimal digits that a word begins with, or `_BAD`."""
+    if length > _U(8):
+        return np.int64(_BAD)
     half = length << _U(2)
     word = ((word << (_U(32) - half)) << (_U(32) - half)) | ((_ZEROS >> half) >> half)
     no_digit = (word ^ _ZEROS) + _ABOVE_9

@@ -26,7 +26,8 @@ class Settings:
 
     Attributes:
         shuffle_seed: None keeps the order.
-        bucket_rows: put in order at a time by the shuffle, 164 bytes each; the result is the same.
+        bucket_rows: at most so many are put in order at a time by the shuffle, 164 bytes each; the
+            result is the same.
     """
 
     dense: Annotated[
@@ -91,7 +92,7 @@ class Settings:
             minimum=0,
         ),
     ] = 0
-    block_bytes: int = 16 << 20
+    block_bytes: int = 4 << 20
     bucket_rows: int = 1 << 20
 
     def __post_init__(self) -> None:

@@ -1,5 +1,6 @@
 """Write parts from the work folder to the result, in their order or shuffled out of core."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -145,16 +146,20 @@ def _round_to_float32(values: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return floats.astype(np.int32).view(np.uint32)
 
 
-_ROWS: Final = 1 << 18
+_ROWS: Final = 1 << 16
 
 
-def write_part(source: PartRows, work: WorkFolder, result: Path) -> None:
+def write_part(source: PartRows, work: WorkFolder, result: Path, threads: int) -> None:
     """Write the arrays of a part; they are on the disk afterwards. May be done again."""
     path = result / array_name(source.name, "sparse")
     create_array(path, "sparse", source.rows)
-    for start in range(0, source.rows, _ROWS):
+
+    def write_rows(start: int) -> None:
         columns = source.sparse(start, min(start + _ROWS, source.rows))
         _write_at(path, np.ascontiguousarray(columns.T), HEADER + start * row_bytes("sparse"))
+
+    with ThreadPoolExecutor(threads, "write") as pool:
+        deque(pool.map(write_rows, range(0, source.rows, _ROWS)), maxlen=0)
     for kind in ("dense", "labels"):
         ready = work.part(source.name) / f"{kind}.npy"
         if ready.exists():
@@ -165,6 +170,9 @@ def write_part(source: PartRows, work: WorkFolder, result: Path) -> None:
 _WIDTH: Final = 2 + DENSE + SPARSE
 _RECORD: Final = 4 * _WIDTH
 _MOST: Final = (1 << 32) - 1
+_LEAST_BUCKET: Final = 1 << 17
+"""Rows of a bucket of few rows; of more rows there are `_BUCKETS`, up to the size that is set."""
+_BUCKETS: Final = 64
 _TOGETHER: Final = 8  # buckets that are synced and deleted at a time
 
 
@@ -192,9 +200,10 @@ class Shuffle:
         bucket: int,
     ) -> None:
         self._parts, self._work, self._result = tuple(parts), work, result
+        self._rows = sum(rows for _, rows in parts)
+        bucket = min(bucket, max(_LEAST_BUCKET, self._rows // _BUCKETS))
         self._threads, self._bucket = threads, bucket
         self._block = -(-bucket // 2)
-        self._rows = sum(rows for _, rows in parts)
         self._places = inverse_permutation(self._rows, seed)
         self._ends = np.zeros(-(-self._rows // bucket), np.int64)  # records of each bucket so far
         self._read = 0  # rows so far

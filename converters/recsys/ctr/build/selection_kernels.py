@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import allocating_kernel, kernel
 
 # Columns of the sums of a feature, one row per split.
 MISSING_ROWS, TOKENS, DISTINCT, CUT_ROWS, OOV_IDS, TAIL_IDS = 0, 1, 2, 3, 4, 5
@@ -69,7 +69,7 @@ class _Scratch(NamedTuple):
     taken: NDArray[np.bool_]
 
 
-@kernel
+@allocating_kernel
 def _descending_keys(values: NDArray[np.float32], keys: NDArray[np.uint32]) -> None:
     """Numbers that are the smaller the larger the value is; -0.0 counts as 0.0."""
     bits = (values + np.float32(0.0)).view(np.uint32)
@@ -79,7 +79,7 @@ def _descending_keys(values: NDArray[np.float32], keys: NDArray[np.uint32]) -> N
         keys[at] = ascending ^ _ALL
 
 
-@kernel
+@allocating_kernel
 def _distinct_pairs(
     tokens: NDArray[np.uint32], keys: NDArray[np.uint32], out: NDArray[np.uint64]
 ) -> int:
@@ -112,7 +112,7 @@ def _are_informative(values: NDArray[np.float32], ratio: float, deviation: float
     return bool(np.sqrt(squares / count) >= deviation)
 
 
-@kernel
+@allocating_kernel
 def _order_pairs(
     pairs: NDArray[np.uint64],
     priorities: NDArray[np.uint32],
@@ -236,7 +236,7 @@ def _encode_chosen(
     return total
 
 
-@kernel
+@allocating_kernel
 def select_lists(
     lists: TokenLists,
     vocabulary: TokenIds,
@@ -290,7 +290,7 @@ def select_lists(
     return out_offsets, out_ids[:place], out_values[:place], before
 
 
-@kernel
+@allocating_kernel
 def select_single(
     lists: TokenLists, vocabulary: TokenIds, weighted: RowWeights, counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -327,7 +327,7 @@ def select_single(
     return out_ids, out_values
 
 
-@kernel
+@allocating_kernel
 def gather_lists(
     rows: NDArray[np.int64],
     offsets: NDArray[np.int64],

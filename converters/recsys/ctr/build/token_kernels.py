@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import allocating_kernel, kernel
 
 _PRIME = np.uint64(0x100000001B3)
 _BASIS = np.uint64(0xCBF29CE484222325)
@@ -27,7 +27,7 @@ def hash_bytes(text: NDArray[np.uint8], start: int, length: int, field: int) -> 
     return value ^ (value >> _SHIFT)
 
 
-@kernel
+@allocating_kernel
 def hash_spans(
     text: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int32]
 ) -> NDArray[np.uint64]:
@@ -282,7 +282,7 @@ def _find_byte_or_token_end(block: NDArray[np.uint8], start: int, end: int, want
     return at
 
 
-@kernel
+@allocating_kernel
 def group_tokens(
     rows: NDArray[np.int32],
     fields: NDArray[np.int16],

@@ -3,8 +3,9 @@
 import dataclasses
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, BinaryIO, Final
@@ -49,6 +50,7 @@ from ingot.converters.recsys.monolith.wire.row_index import (
     find_unfit_for_batches,
     index_examples_and_doubled,
 )
+from ingot.converters.rows import read_ahead
 from ingot.converters.sources.recognizers.monolith import Kind
 from ingot.converters.sources.storage.listing import Entry
 
@@ -250,17 +252,18 @@ class StreamConverter:
 
     def rows(self) -> Iterator[Rows]:
         """Its rows that are left by filters, counted. Raises as `write`."""
-        for part in self._found():
-            if isinstance(part, Bad):
-                self._reject_part(part)
-                continue
-            self._read(part)
-            rows = self._with_line_ids(part)
-            left = filter_rows(self._settings.filters, rows, self._file.name, self.counts.filtered)
-            if len(left):
-                yield left
+        with closing(self._found()) as found, ThreadPoolExecutor(1, "read") as reader:
+            for part in read_ahead(found, reader):
+                if isinstance(part, Bad):
+                    self._reject_part(part)
+                    continue
+                self._read(part)
+                rows, filters = self._with_line_ids(part), self._settings.filters
+                left = filter_rows(filters, rows, self._file.name, self.counts.filtered)
+                if len(left):
+                    yield left
 
-    def _found(self) -> Iterator[Rows | Bad]:
+    def _found(self) -> Generator[Rows | Bad, None, None]:
         with self._opened() as stream:
             if self._settings.source == "parquet":
                 how = self._settings.table, self._settings.fid

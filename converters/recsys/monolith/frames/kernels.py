@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.monolith.contract import DEADBEEF
 from ingot.converters.recsys.monolith.record_index import Bytes, Places
+from ingot.converters.recsys.monolith.wire.format_kernels import put_bytes, put_fixed, read_fixed
 
 FULL, MORE, SORT_ID, EMPTY, SIZE, NEVER_WRITTEN = range(6)
 """What ends a scan: the arrays are full, or all bytes are used up; the record goes on behind the
@@ -33,21 +34,6 @@ class Frames(NamedTuple):
 
 
 @kernel
-def _read_uint64(data: Bytes, at: int) -> np.uint64:
-    value = np.uint64(0)
-    for place in range(8):
-        value |= np.uint64(data[at + place]) << np.uint64(8 * place)
-    return value
-
-
-@kernel
-def _put_uint64(value: np.uint64, out: Bytes, at: int) -> int:
-    for place in range(8):
-        out[at + place] = np.uint8((value >> np.uint64(8 * place)) & np.uint64(255))
-    return at + 8
-
-
-@kernel
 def _read_sort_id(
     data: Bytes, at: int, bits: int, most: int
 ) -> tuple[int, int, np.uint64, int, int]:
@@ -57,7 +43,7 @@ def _read_sort_id(
     if bits & 4:
         if end - at < 8:
             return MORE, at + 8, size, at, at
-        size = _read_uint64(data, at)
+        size = read_fixed(data, at, 8)
         at += 8
         if size == 0:
             if end - at < 8:
@@ -68,7 +54,7 @@ def _read_sort_id(
     if size == 0:
         if end - at < 8:
             return MORE, at + 8, size, at, at
-        size = _read_uint64(data, at)
+        size = read_fixed(data, at, 8)
         at += 8
     if size > np.uint64(most):
         return SORT_ID, at, size, at, at
@@ -89,7 +75,7 @@ def _read_header(
     if bits & 8:
         if end - at < 8:
             return MORE, at + 8, np.uint64(0), at, at, none
-        source = np.uint32(_read_uint64(data, at) & np.uint64(0xFFFFFF00))
+        source = np.uint32(read_fixed(data, at, 8) & np.uint64(0xFFFFFF00))
         at += 8
     else:
         state, at, size, sort_start, sort_stop = _read_sort_id(data, at, bits, most)
@@ -99,7 +85,7 @@ def _read_header(
         at += 8
     if end - at < 8:
         return MORE, at + 8, np.uint64(0), sort_start, sort_stop, source
-    return FULL, at + 8, _read_uint64(data, at), sort_start, sort_stop, source
+    return FULL, at + 8, read_fixed(data, at, 8), sort_start, sort_stop, source
 
 
 @kernel
@@ -138,19 +124,17 @@ def write_frames(data: Bytes, frames: Frames, bits: int, out: Bytes) -> int:
     nothing = np.uint64(0)
     for record in range(len(start)):
         if bits & 8:
-            at = _put_uint64(np.uint64(source[record]), out, at)
+            at = put_fixed(out, at, np.uint64(source[record]), 8)
         if bits & 4:
-            at = _put_uint64(nothing, out, at)
-            at = _put_uint64(nothing, out, at)
+            at = put_fixed(out, at, nothing, 8)
+            at = put_fixed(out, at, nothing, 8)
         if bits & 1:
             size = sort_stop[record] - sort_start[record]
-            at = _put_uint64(np.uint64(size), out, at)
-            out[at : at + size] = data[sort_start[record] : sort_stop[record]]
-            at += size
+            at = put_fixed(out, at, np.uint64(size), 8)
+            at = put_bytes(out, at, data, sort_start[record], sort_stop[record])
         if bits & 2:
-            at = _put_uint64(nothing, out, at)
+            at = put_fixed(out, at, nothing, 8)
         size = stop[record] - start[record]
-        at = _put_uint64(np.uint64(size), out, at)
-        out[at : at + size] = data[start[record] : stop[record]]
-        at += size
+        at = put_fixed(out, at, np.uint64(size), 8)
+        at = put_bytes(out, at, data, start[record], stop[record])
     return at

@@ -52,7 +52,7 @@ ROW_GROUP_BYTES: Final = 64 << 20
 """Rows and bytes, as Arrow holds them, of a row group; a row more is one whatever it holds."""
 _READ_BYTES: Final = 8 << 20
 _READ_ROWS: Final = 8_192
-_READ_CELLS: Final = 1 << 21
+_READ_CELLS: Final = 1 << 18
 """What is read at a time: by the sizes that the file's footer gives."""
 
 

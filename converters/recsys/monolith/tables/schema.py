@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import allocating_kernel, kernel
 from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
 from ingot.converters.recsys.monolith.features import DEPTH, VALUES, Features, read_features
 from ingot.converters.recsys.monolith.line_ids import (
@@ -162,7 +162,7 @@ PARTS: Final = 5
 """Of a key: number of the name, occurrence, id, sorted_id, kind."""
 
 
-@kernel
+@allocating_kernel
 def count_occurrences(
     first: Places, name: NDArray[np.int32], skipped: NDArray[np.bool_], names: int
 ) -> NDArray[np.int64]:

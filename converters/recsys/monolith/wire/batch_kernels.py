@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import allocating_kernel, kernel
 from ingot.converters.recsys.monolith.record_index import Bytes, Places, RowArrays
 from ingot.converters.recsys.monolith.wire.example_kernels import (
     EXTRA_START,
@@ -148,11 +148,12 @@ def take_batch_rows(
     cursors: Places,
     count: int,
     entries: NDArray[np.int64],
+    entry: int,
     rows: NDArray[np.int64],
+    first: int,
 ) -> None:
-    """Note the parts of the next rows of an ExampleBatch."""
-    entry = 0
-    for row in range(count):
+    """Note the parts of the next rows of an ExampleBatch, from an entry and a row on."""
+    for row in range(first, first + count):
         for one in range(lists.shape[1]):
             start, stop = _next_feature(data, cursors[one], lists[STOP, one])
             if not lists[SHARED, one]:
@@ -207,7 +208,7 @@ def group_rows(
     return end, lists
 
 
-@kernel
+@allocating_kernel
 def _group_row(
     rows: RowArrays, begin: int, end: int, limit: int, most: int, groups: Groups
 ) -> tuple[int, int, int]:
@@ -285,7 +286,7 @@ def _fits_batch(rows: RowArrays, row: int, other: int) -> bool:
     return equal_bytes(data, start[row], stop[row], data, start[other], stop[other])
 
 
-@kernel
+@allocating_kernel
 def order_by_list(first_entry: int, last_entry: int, groups: Groups, lists: Lists) -> None:
     """Fill in the features of a batch by list, within it in the order of the rows."""
     order, first, list_of = lists.order, lists.first, groups.list_of

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import allocating_kernel, kernel
 from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL, LINE_ID
 from ingot.converters.recsys.monolith.record_index import Bytes, Places
 
@@ -84,7 +84,7 @@ def _read_sized(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     return begin, begin + size
 
 
-@kernel
+@allocating_kernel
 def _find_group_end(data: Bytes, at: int, stop: int, number: int) -> int:
     """Where a group ends whose first tag was read; -1 where it does not."""
     open_groups = np.empty(_MAX_GROUPS, np.int64)
@@ -202,6 +202,14 @@ def put_bytes(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
     for place in range(np.uint64(stop - start)):
         out[to + place] = data[origin + place]
     return at + stop - start
+
+
+@kernel
+def put_fixed(out: Bytes, at: int, bits: np.uint64, size: int) -> int:
+    """Write a number of four or eight bytes; the next place."""
+    for byte in range(size):
+        out[at + byte] = np.uint8((bits >> np.uint64(8 * byte)) & np.uint64(0xFF))
+    return at + size
 
 
 @kernel

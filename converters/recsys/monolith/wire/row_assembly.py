@@ -363,21 +363,23 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     """Rows one behind the other."""
     if len(parts) == 1:
         return parts[0]
-    numbers: dict[bytes, int] = {}
+    numbers = {name: at for at, name in enumerate(parts[0].names)}
     arrays: dict[str, list[Any]] = {name: [] for name in (*ENTRY_ARRAYS, *ROW_ARRAYS)}
     shifts = _data_shifts(parts)
     for part in parts:
-        renamed = np.array([numbers.setdefault(n, len(numbers)) for n in part.names], np.int32)
+        _, shift = shifts[id(part.data)]
+        same = part.names is parts[0].names
+        renamed = [] if same else [numbers.setdefault(n, len(numbers)) for n in part.names]
         for name, pieces in arrays.items():
             piece = getattr(part, name)
-            if name == "name":
-                piece = renamed[piece]
-            elif name in _PLACES:
-                piece = np.where(piece < 0, -1, piece + shifts[id(part.data)])
+            if name == "name" and not same:
+                piece = np.array(renamed, np.int32)[piece]
+            elif name in _PLACES and shift:
+                piece = np.where(piece < 0, -1, piece + shift)
             pieces.append(piece)
-    stretches = {id(part.data): part.data for part in parts}
+    stretches = [stretch for stretch, _ in shifts.values()]
     return Rows(
-        data=np.concatenate(list(stretches.values())),
+        data=np.concatenate(stretches) if len(stretches) > 1 else stretches[0],
         names=tuple(numbers),
         first=prefix_sums(np.concatenate([np.diff(part.first) for part in parts])),
         label_first=prefix_sums(np.concatenate([np.diff(part.label_first) for part in parts])),
@@ -386,12 +388,12 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     )
 
 
-def _data_shifts(parts: Sequence[Rows]) -> dict[int, int]:
-    """Where the bytes of each stretch begin among all of them; parts can lie in the same bytes."""
-    shifts: dict[int, int] = {}
+def _data_shifts(parts: Sequence[Rows]) -> dict[int, tuple[Bytes, int]]:
+    """Stretches of bytes, each once, and where they begin among all: places in the first stay."""
+    shifts: dict[int, tuple[Bytes, int]] = {}
     at = 0
-    for part in parts:
+    for part in sorted(parts, key=lambda part: -len(part.data)):
         if id(part.data) not in shifts:
-            shifts[id(part.data)] = at
+            shifts[id(part.data)] = part.data, at
             at += len(part.data)
     return shifts

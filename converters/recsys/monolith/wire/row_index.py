@@ -7,7 +7,8 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from itertools import groupby, pairwise
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from ingot.converters.recsys.monolith.record_index import (
     Places,
     Records,
     Rows,
+    prefix_sums,
     records_of_messages,
 )
 from ingot.converters.recsys.monolith.wire import batch_kernels as b
@@ -158,20 +160,70 @@ def _reencode_records(
 
 def index_batches(records: Records, most: int = _ENTRIES) -> Iterator[tuple[Rows, list[Bad]]]:
     """The rows of records that are ExampleBatches, some at a time."""
-    counts = _count_features(records)
-    for one in range(len(records)):
-        if counts[one] > MAX_FEATURES:
-            yield empty_rows(), [_too_many_features(records, one, int(counts[one]))]
+    taken: list[_Step] = []
+    for one, count in enumerate(_count_features(records).tolist()):
+        found = _find_batch(records, one, count)
+        if isinstance(found, Bad):
+            yield from _index_steps(taken)
+            yield empty_rows(), [found]
             continue
+        for row, many in found.steps(most):
+            features = sum(step.batch.each * step.many for step in taken)
+            if taken and (features >= most or taken[0].batch.base is not found.base):
+                yield from _index_steps(taken)
+            taken.append(_Step(found, row, many))
+    yield from _index_steps(taken)
+
+
+def _index_steps(taken: "list[_Step]") -> Iterator[tuple[Rows, list[Bad]]]:
+    """The rows of steps that go together, as far as the first batch with a bad one, and so on."""
+    if not taken:
+        return
+    counts, each = ([step.many for step in taken], [step.batch.each for step in taken])
+    first = prefix_sums(np.repeat(each, counts))
+    entries = np.empty((w.ENTRY, int(first[-1])), np.int64)
+    said = np.full((w.ROW, len(first) - 1), -1, np.int64)
+    begin, names = 0, dict[bytes, int]()
+    for step in taken:
+        step.batch.take(names, step.many, entries, int(first[begin]), said, begin)
+        begin += step.many
+    batch = taken[0].batch
+    noted = WalkedRows(
+        records=batch.base.select(np.repeat([step.batch.one for step in taken], counts)),
+        names=tuple(names),
+        first=first,
+        entries=entries,
+        rows=said,
+        status=np.zeros(begin, np.int8),
+        row=np.concatenate([np.arange(step.row, step.row + step.many) for step in taken]),
+    )
+    taken.clear()
+    rows, wrong, _ = assemble_rows(noted)
+    begin = 0
+    for record, some in groupby(wrong, lambda bad: bad.record):
+        end = int(np.searchsorted(rows.record, record, side="right"))
+        yield rows.part(begin, end), list(some)
+        begin = end
+    if begin < len(rows) or not wrong:
+        yield rows.part(begin, len(rows)) if begin else rows, []
+
+
+def _find_batch(records: Records, one: int, count: int) -> "_BatchRows | Bad":
+    """A record whose rows can be taken, or what is wrong with it."""
+    if count > MAX_FEATURES:
+        return _too_many_features(records, one, count)
+    base = records
+    walked = _walk_batch(base, one, count)
+    if walked is None:
         batch = records.part(one, one + 1)
-        walked = _walk_batch(batch)
+        base, complaints = _reencode_records(batch, np.zeros(1, np.int64), "ExampleBatch")
+        one = 0
+        walked = None if complaints else _walk_batch(base, 0, int(_count_features(base)[0]))
         if walked is None:
-            batch, complaints = _reencode_records(batch, np.zeros(1, np.int64), "ExampleBatch")
-            walked = None if complaints else _walk_batch(batch)
-            if walked is None:
-                yield empty_rows(), [complaints.get(0, batch.bad(0, "message", UNSUPPORTED))]
-                continue
-        yield from _BatchRows(batch, *walked).parts(most)
+            return complaints.get(0, base.bad(0, "message", UNSUPPORTED))
+    found = _BatchRows(base, one, *walked)
+    wrong = found.find_wrong()
+    return base.bad(one, *wrong) if wrong else found
 
 
 def empty_rows() -> Rows:
@@ -179,37 +231,37 @@ def empty_rows() -> Rows:
     return index_examples(records_of_messages([]))[0]
 
 
-def _walk_batch(batch: Records) -> tuple[NDArray[np.int64], Places] | None:
-    lists = np.empty((b.LIST, int(_count_features(batch)[0])), np.int64)
+def _walk_batch(batch: Records, one: int, count: int) -> tuple[NDArray[np.int64], Places] | None:
+    lists = np.empty((b.LIST, count), np.int64)
     said = np.empty(b.BATCH, np.int64)
-    start, stop = int(batch.start[0]), int(batch.stop[0])
+    start, stop = int(batch.start[one]), int(batch.stop[one])
     message = message_shapes()[0]["ExampleBatch"]
     status = b.walk_lists(batch.data, start, stop, message, new_grammar(), lists, said)
     return None if status == w.ODD else (lists[:, : said[b.BATCH_LISTS]], said)
 
 
 class _BatchRows:
-    """The rows of an ExampleBatch, of which a kernel noted the lists."""
+    """The rows of ExampleBatch `one` of some records, of which a kernel noted the lists."""
 
-    def __init__(self, batch: Records, lists: NDArray[np.int64], said: Places) -> None:
-        self._batch, self._lists, self._said = batch, lists, said
-        spans = zip(lists[b.NAME_START], lists[b.NAME_STOP], strict=True)
-        self._names = [batch.data[start:stop].tobytes() for start, stop in spans]
+    def __init__(self, base: Records, one: int, lists: NDArray[np.int64], said: Places) -> None:
+        self.base, self.one = base, one
+        self._lists, self._said = lists, said
+        gathered, first = gather_spans(base.data, lists[b.NAME_START], lists[b.NAME_STOP])
+        text = gathered.tobytes()
+        self._names = [text[start:stop] for start, stop in pairwise(first.tolist())]
+        self.each = int((lists[b.SPECIAL] == 0).sum())  # features of a row
         self._size = int(said[b.BATCH_SIZE])
 
-    def parts(self, most: int) -> Iterator[tuple[Rows, list[Bad]]]:
-        """Some rows at a time, which stand for few features."""
-        if wrong := self._check() or self._check_unknown():
-            yield empty_rows(), [self._batch.bad(0, *wrong)]
-            return
-        distinct = {name: at for at, name in enumerate(dict.fromkeys(self._names))}
-        self._lists[w.NAME] = [distinct[name] for name in self._names]
-        cursors = self._lists[b.FIRST].copy()
+    def steps(self, most: int) -> Iterator[tuple[int, int]]:
+        """Some rows at a time, which stand for few features: the first of them and how many."""
+        self._cursors = self._lists[b.FIRST].copy()
         each = self._rows_per_step(most)
         for row in range(0, self._size, each):
-            count = min(each, self._size - row)
-            rows, bad, _ = assemble_rows(self._take(tuple(distinct), cursors, row, count))
-            yield rows, bad
+            yield row, min(each, self._size - row)
+
+    def find_wrong(self) -> tuple[str, str] | None:
+        """What cannot be used of the batch as a whole: reason and detail."""
+        return self._check() or self._check_unknown()
 
     def _rows_per_step(self, most: int) -> int:
         """Rows that stand for few features, and few bytes that each of them repeats."""
@@ -218,7 +270,7 @@ class _BatchRows:
         lengths += lists[w.EXTRA_STOP] - lists[w.EXTRA_START]
         lengths += np.where(lists[b.SHARED] == 1, lists[w.STOP] - lists[w.START], 0)
         rest = int(said[b.BATCH_REST_STOP] - said[b.BATCH_REST_START])
-        repeated = int(lengths.sum()) + rest + len(self._batch.sort_id(0))
+        repeated = int(lengths.sum()) + rest + len(self.base.sort_id(self.one))
         return int(max(1, min(most // max(1, lists.shape[1]), _REPEATED // max(1, repeated))))
 
     def _check(self) -> tuple[str, str] | None:
@@ -240,7 +292,7 @@ class _BatchRows:
 
     def _check_unknown(self) -> tuple[str, str] | None:
         """Unknown fields that the Examples of a batch would know: reason and detail."""
-        data, lists, said = self._batch.data, self._lists, self._said
+        data, lists, said = self.base.data, self._lists, self._said
         start, stop = said[b.BATCH_REST_START :][:1], said[b.BATCH_REST_STOP :][:1]
         found = find_known(data, start, stop, "Example").any()
         extra, raw = (lists[w.EXTRA_START], lists[w.EXTRA_STOP]), lists[w.RAW] == 1
@@ -251,24 +303,32 @@ class _BatchRows:
             return "unknown", "a list that describes the rows has unknown fields beside it"
         return None
 
-    def _take(self, names: tuple[bytes, ...], cursors: Places, row: int, count: int) -> WalkedRows:
-        batch, lists, said = self._batch, self._lists, self._said
-        each = int((lists[b.SPECIAL] == 0).sum())
-        entries = np.empty((w.ENTRY, each * count), np.int64)
-        rows = np.full((w.ROW, count), -1, np.int64)
-        rows[w.WEIGHT] = 0
-        rows[w.SOURCE] = batch.source[0] or said[b.BATCH_SOURCE]
-        rows[w.REST : w.REST + 2] = said[b.BATCH_REST_START : b.BATCH_REST_STOP + 1, None]
-        b.take_batch_rows(batch.data, lists, cursors, count, entries, rows)
-        return WalkedRows(
-            records=batch.select(np.zeros(count, np.int64)),
-            names=names,
-            first=np.arange(count + 1, dtype=np.int64) * each,
-            entries=entries,
-            rows=rows,
-            status=np.zeros(count, np.int8),
-            row=np.arange(row, row + count, dtype=np.int64),
-        )
+    def take(
+        self,
+        names: dict[bytes, int],
+        count: int,
+        entries: NDArray[np.int64],
+        at: int,
+        rows: NDArray[np.int64],
+        begin: int,
+    ) -> None:
+        """Note the next rows, from an entry and a row on; names get numbers."""
+        said, where = self._said, slice(begin, begin + count)
+        self._lists[w.NAME] = [names.setdefault(name, len(names)) for name in self._names]
+        rows[w.WEIGHT, where] = 0
+        rows[w.SOURCE, where] = self.base.source[self.one] or said[b.BATCH_SOURCE]
+        rest = said[b.BATCH_REST_START : b.BATCH_REST_STOP + 1, None]
+        rows[w.REST : w.REST + 2, where] = rest
+        cursors = self._cursors
+        b.take_batch_rows(self.base.data, self._lists, cursors, count, entries, at, rows, begin)
+
+
+class _Step(NamedTuple):
+    """Rows of a batch: the first, and how many."""
+
+    batch: _BatchRows
+    row: int
+    many: int
 
 
 def _quote_name(name: bytes) -> str:

@@ -12,6 +12,7 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
     VARINT,
     equal_bytes,
     put_bytes,
+    put_fixed,
     put_head,
     put_number,
     put_signed,
@@ -122,7 +123,7 @@ def write_examples(rows: RowArrays, sizes: Places, out: Bytes) -> None:
         at = put_named(out, at, _LABEL, label, 4 * label_first[row], 4 * label_first[row + 1])
         if weight[row]:
             at = put_varint(out, at, np.int64(_WEIGHT << 3 | FIXED32))
-            at = put_bits(out, at, weight[row])
+            at = put_fixed(out, at, np.uint64(weight[row]), 4)
         if source[row]:
             at = put_varint(out, at, np.int64(_SOURCE << 3 | VARINT))
             at = put_varint(out, at, np.int64(source[row]))
@@ -135,14 +136,6 @@ def put_named(out: Bytes, at: int, number: int, data: Bytes, start: int, stop: i
     if stop == start:
         return at
     return put_bytes(out, put_head(out, at, number, stop - start), data, start, stop)
-
-
-@kernel
-def put_bits(out: Bytes, at: int, bits: int) -> int:
-    """Write the four bytes of a float; the next place."""
-    for byte in range(4):
-        out[at + byte] = np.uint8((np.int64(bits) >> (8 * byte)) & 0xFF)
-    return at + 4
 
 
 _UNSET_SIZE: Final = 2  # bytes of a feature without content, with its tag

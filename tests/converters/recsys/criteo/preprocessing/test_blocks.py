@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
-from ingot.converters.recsys.criteo.preprocess.raw_lines import read_ahead, read_blocks
+from ingot.converters.recsys.criteo.preprocess.raw_lines import read_blocks
+from ingot.converters.rows import read_ahead
 
 
 @given(st.lists(st.sampled_from([b"a", b"bb", b"\n", b"\r\n", b"\t"]), max_size=60))
