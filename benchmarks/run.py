@@ -31,6 +31,7 @@ BENCHMARKS = {
     "ctr-build": "ctr/build.py",
     "ctr-loader": "ctr/loader.py",
     "monolith": "monolith/convert.py",
+    "run": "run_speed.py",
 }
 
 

@@ -4,10 +4,12 @@ import io
 import os
 import sys
 
+from ingot.imports import leave_out
+
 
 def main() -> None:
     """Run the command line; ends the process with an exit code."""
-    _speak_utf8()
+    _begin()
     try:
         from ingot.cli.app import app
 
@@ -18,7 +20,7 @@ def main() -> None:
 
 def parquet2mbt() -> None:
     """Run `ingot tokens build` under its other name."""
-    _speak_utf8()
+    _begin()
     try:
         from ingot.cli.app import TOKENS
 
@@ -27,13 +29,17 @@ def parquet2mbt() -> None:
         sys.exit(130)
 
 
-def _speak_utf8() -> None:
-    """Names of files are UTF-8 in every locale, and every console takes every letter."""
+def _begin() -> None:
+    """Names of files are UTF-8 in every locale, and every console takes every letter.
+
+    No command uses pandas, which pyarrow imports for the first array where it is installed.
+    """
     if sys.getfilesystemencoding() != "utf-8":  # Python knows it by its start only
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    leave_out("pandas")
 
 
 if __name__ == "__main__":

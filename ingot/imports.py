@@ -55,6 +55,26 @@ def install_moved() -> None:
     sys.meta_path.insert(0, finder)
 
 
+class _LeftOut:
+    """Refuses a module that is installed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> None:
+        """Say of the module that there is none."""
+        if fullname == self._name:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+def leave_out(name: str) -> None:
+    """Let a module be imported nowhere in this process, as where it is not installed."""
+    finder: Any = _LeftOut(name)
+    sys.meta_path.insert(0, finder)
+
+
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a package's `__getattr__`.
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
 
@@ -21,7 +21,7 @@ from ingot.converters.paths import (
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_json
 from ingot.converters.sources.profile import PathFacts, Profile, profile_values
-from ingot.converters.sources.text_kinds import count_words
+from ingot.converters.sources.text_kinds import bare_words, count_words, markup_level
 
 NO_TEXT = ("url", "time", "file", "hash", "uuid", "email", "number")
 
@@ -37,13 +37,15 @@ def text_of(value: Json) -> str:
 
 def texts_in(value: Json) -> Iterator[str]:
     """Every text in a value; of a number its digits."""
-    if isinstance(value, list | tuple):
-        for inside in value:
-            yield from texts_in(inside)
-    elif isinstance(value, dict):
-        yield from texts_in(list(value.values()))
-    elif value is not None:
-        yield value if isinstance(value, str) else str(value)
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list | tuple):
+            waiting += reversed(value)
+        elif isinstance(value, dict):
+            waiting += reversed(value.values())
+        elif value is not None:
+            yield value if isinstance(value, str) else str(value)
 
 
 def has_several(column: "Column") -> bool:
@@ -51,9 +53,19 @@ def has_several(column: "Column") -> bool:
     return sum(len(row) > 1 for row in column.values) > 0.5 * len(column.values)
 
 
+def paired_rows(a: "Column", b: "Column") -> list[int]:
+    """Return the numbers of the rows in which neither of two columns is blank."""
+    return [n for n, (x, y) in enumerate(zip(a.filled, b.filled, strict=True)) if x and y]
+
+
 def paired_texts(a: "Column", b: "Column") -> list[tuple[str, str]]:
     """Return the texts of the rows in which neither of two columns is blank."""
-    return [(x, y) for x, y in zip(a.texts, b.texts, strict=True) if x.strip() and y.strip()]
+    return [(a.texts[n], b.texts[n]) for n in paired_rows(a, b)]
+
+
+def paired_words(a: "Column", b: "Column", most: int) -> list[tuple[str, str]]:
+    """Return the first of these texts as bare words."""
+    return [(a.bare_texts[n], b.bare_texts[n]) for n in paired_rows(a, b)[:most]]
 
 
 def is_path_inside(path: str, head: str) -> bool:
@@ -98,6 +110,33 @@ def values_at(path: str, node: Node) -> list[Json]:
         return compile_path(path).find(node)
     except RowError:
         return []
+
+
+class Places:
+    """Nodes, and what stands at paths of them; each path is looked up once."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = nodes
+        self._values: dict[str, tuple[tuple[Json, ...], ...]] = {}
+        self._texts: dict[str, list[list[str]]] = {}
+
+    def values(self, path: str) -> tuple[tuple[Json, ...], ...]:
+        """Return for each node the values at a path."""
+        found = self._values.get(path)
+        if found is None:
+            found = self._values[path] = tuple(tuple(values_at(path, n)) for n in self.nodes)
+        return found
+
+    def texts(self, path: str) -> list[list[str]]:
+        """Return for each node the texts of these values."""
+        found = self._texts.get(path)
+        if found is None:
+            found = self._texts[path] = [[text_of(v) for v in row] for row in self.values(path)]
+        return found
+
+    def firsts(self, path: str) -> list[str]:
+        """Return for each node the text of the first value at a path, "" where there is none."""
+        return [row[0] if row else "" for row in self.texts(path)]
 
 
 def total_chars(facts: PathFacts) -> float:
@@ -173,6 +212,26 @@ class Column:
     def present(self) -> tuple[str, ...]:
         """The texts of the rows that have one."""
         return tuple(text for text in self.texts if text.strip())
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each row has."""
+        return tuple(map(len, self.values))
+
+    @cached_property
+    def filled(self) -> tuple[bool, ...]:
+        """Whether each row has a text."""
+        return tuple(bool(text.strip()) for text in self.texts)
+
+    @cached_property
+    def bare_texts(self) -> tuple[str, ...]:
+        """The texts as bare words."""
+        return tuple(map(bare_words, self.texts))
+
+    @cached_property
+    def markup(self) -> int:
+        """How much most of its texts have: 2 tags, 1 signs as of Markdown, 0 none."""
+        return markup_level(self.present[:100])
 
     @cached_property
     def fill(self) -> float:
@@ -300,18 +359,41 @@ class View:
         return cls(nodes=tuple(nodes), facts=profile_values([n.value for n in nodes]), each=each)
 
     @cached_property
-    def columns(self) -> tuple[Column, ...]:
-        """Scalars of the record and of objects in it, texts in lists, and scalars around it."""
-        inside = ((f, count_wildcards(f.path)) for f in self.facts.paths if has_scalars(f))
-        found = [self._column(f, f.path, wild > 0) for f, wild in inside if wild in (0, 1)]
-        for up in self._around():
-            facts = profile_values([(values_at(up, node) or [None])[0] for node in self.nodes])
-            found.append(self._column(facts.paths[0], up, up.endswith("[*]")))
-        return tuple(replace(column, position=place) for place, column in enumerate(found))
+    def places(self) -> Places:
+        """What stands at paths of the records."""
+        return Places(self.nodes)
 
-    def _column(self, facts: PathFacts, path: str, many: bool) -> Column:
-        values = tuple(tuple(values_at(path, node)) for node in self.nodes)
-        return Column(path=path, facts=facts, position=0, many=many, values=values)
+    @cached_property
+    def _elements(self) -> dict[str, Places]:
+        return {}
+
+    def elements(self, path: str) -> Places:
+        """Return what stands at a path of all records, one after another, by itself."""
+        found = self._elements.get(path)
+        if found is None:
+            nodes = [Node(value) for row in self.places.values(path) for value in row]
+            found = self._elements[path] = Places(nodes)
+        return found
+
+    @cached_property
+    def own(self) -> tuple[Column, ...]:
+        """Scalars of the record and of objects in it, and texts in lists."""
+        inside = ((f, count_wildcards(f.path)) for f in self.facts.paths if has_scalars(f))
+        few = [(f, wild > 0) for f, wild in inside if wild in (0, 1)]
+        return tuple(self._column(f, f.path, many, n) for n, (f, many) in enumerate(few))
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Its own columns, and the scalars around it."""
+        found = list(self.own)
+        for up in self._around():
+            facts = profile_values([row[0] if row else None for row in self.places.values(up)])
+            found.append(self._column(facts.paths[0], up, up.endswith("[*]"), len(found)))
+        return tuple(found)
+
+    def _column(self, facts: PathFacts, path: str, many: bool, position: int = 0) -> Column:
+        values = self.places.values(path)
+        return Column(path=path, facts=facts, position=position, many=many, values=values)
 
     def _around(self) -> list[str]:
         """Paths to the scalars of the objects around the records."""

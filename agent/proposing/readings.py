@@ -339,7 +339,7 @@ def short_list_places(view: View, element: str) -> list[Field]:
     if facts.items.high != facts.items.low:
         return []
     inner = [f"[{place}]" for place in range(int(facts.items.low))]
-    held = [[v for row in view.nodes for v in values_at(element + one, row)] for one in inner]
+    held = [[v for row in view.places.values(element + one) for v in row] for one in inner]
     found = [
         Field(inner=one, facts=profile_values(values).paths[0])
         for one, values in zip(inner, held, strict=True)
@@ -350,8 +350,7 @@ def short_list_places(view: View, element: str) -> list[Field]:
 
 def field_sequences(view: View, element: str, inner: str) -> list[list[str]]:
     """Per row the texts of a field of its elements, in order."""
-    path = join_inner_path(element, inner)
-    return [[text_of(v) for v in values_at(path, row)] for row in view.nodes]
+    return view.places.texts(join_inner_path(element, inner))
 
 
 def name_sides(name: str) -> tuple[float, float]:

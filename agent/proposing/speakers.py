@@ -394,7 +394,7 @@ def parallel_speaker_talks(view: View) -> list[Talk]:
 
 
 def _speaker_list_talk(view: View, said: Column, who: Column) -> Talk | None:
-    if who is said or not _have_same_sizes(who, said):
+    if who is said or who.sizes != said.sizes:
         return None
     name = _list_own_name(who)
     told = roles_of_values(name, who.facts, [[text_of(v) for v in row] for row in who.values])
@@ -421,13 +421,7 @@ def _speaker_list_talk(view: View, said: Column, who: Column) -> Talk | None:
 def has_other_speakers(view: View, path: str) -> bool:
     """Whether a list beside the texts at a path names speakers who do not take strict turns."""
     said = view.column(path)
-    lists = [
-        c for c in view.columns if said and c.many and c is not said and _have_same_sizes(c, said)
-    ]
+    lists = [c for c in view.columns if said and c.many and c is not said and c.sizes == said.sizes]
     named = [c for c in lists if name_strength(_list_own_name(c), "speaker") >= NAMED]
     talks = [[[text_of(v) for v in row] for row in c.values] for c in named]
     return any(not speakers_alternate(one, nearly=STRICT_SHARE) for one in talks)
-
-
-def _have_same_sizes(a: Column, b: Column) -> bool:
-    return [len(row) for row in a.values] == [len(row) for row in b.values]

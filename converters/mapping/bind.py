@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path as File
 from typing import NoReturn
 
@@ -109,8 +110,12 @@ class LiteralBinder:
 
     def __init__(self, values: Sequence[Json]) -> None:
         self.values = values
-        self.observed = observed_paths(values)
         self.warnings: list[str] = []
+
+    @cached_property
+    def observed(self) -> tuple[str, ...]:
+        """The paths of the rows, looked for where a text is none of them."""
+        return observed_paths(self.values)
 
     def __call__(self, key: str, text: str, pointer: str) -> Value | Problem:
         """A path if it resolves in a sampled row, else a literal by the rule of its key."""

@@ -74,19 +74,24 @@ def measure_loss(
         told = [one or _is_caption(*example) for one, example in zip(told, some, strict=True)]
     return Loss(
         files=tuple((file, count, records[file]) for file, count in rows.items()),
-        text_chars=sum(map(len, {text for value in values for text in _texts(value)})),
+        text_chars=sum(map(len, set(_texts(values)))),
         media_rows=sum(told),
         looked_at=len(some),
     )
 
 
-def _texts(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        if len(value) >= _RUNNING and (" " in value or not value.isascii()):
-            yield value
-    elif isinstance(value, list | dict):
-        for inside in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inside)
+def _texts(values: Sequence[Json]) -> Iterator[str]:
+    """The longer texts in some values, in no order."""
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if value.__class__ is str:
+            if len(value) >= _RUNNING and (" " in value or not value.isascii()):
+                yield value
+        elif value.__class__ is dict:
+            waiting += value.values()
+        elif value.__class__ is list:
+            waiting += value
 
 
 def _holds_media(value: Json, record: Record) -> bool:
@@ -95,9 +100,8 @@ def _holds_media(value: Json, record: Record) -> bool:
     A block says so by its type; a field by the name of a file, an address or the data.
     """
     talks = "messages" in record
-    return any(
-        isinstance(one, dict) or (talks and _MEDIA_FILE.search(one)) for one in _references(value)
-    )
+    found = _references(value, texts=talks)
+    return any(isinstance(one, dict) or _MEDIA_FILE.search(one) for one in found)
 
 
 def _is_caption(value: Json, record: Record) -> bool:
@@ -106,24 +110,26 @@ def _is_caption(value: Json, record: Record) -> bool:
     flat = (
         [one for one in value.values() if isinstance(one, str)] if isinstance(value, dict) else []
     )
-    found = (one for one in _references(flat) if isinstance(one, str))
-    return short and any(map(_MEDIA_FILE.search, found))
+    return short and any(map(_MEDIA_FILE.search, _references(flat, texts=True)))
 
 
-def _references(value: Json, name: str = "") -> Iterator[Json]:
-    """The blocks of a row that are media by their type, and single words that may name a file."""
-    if isinstance(value, dict):
-        kind = value.get("type")
-        if isinstance(kind, str) and _MEDIA_KINDS.fullmatch(kind) and len(value) > 1:
-            yield value
-        for key, inside in value.items():
-            yield from _references(inside, key)
-    elif isinstance(value, list):
-        for inside in value:
-            yield from _references(inside, name)
-    elif isinstance(value, str) and not _DECORATION.search(name):
-        words = value[:_LONGEST_REFERENCE].split(maxsplit=1)
-        yield from words if len(words) == 1 else ()
+def _references(value: Json, *, texts: bool) -> Iterator[Json]:
+    """The blocks of a row that are media by their type; single words that may name a file."""
+    looked_into = (dict, list, str) if texts else (dict, list)
+    waiting: list[tuple[str, Json]] = [("", value)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            kind = value.get("type")
+            if isinstance(kind, str) and _MEDIA_KINDS.fullmatch(kind) and len(value) > 1:
+                yield value
+            waiting += [one for one in value.items() if one[1].__class__ in looked_into]
+        elif isinstance(value, list):
+            waiting += [(name, inside) for inside in value if inside.__class__ in looked_into]
+        elif isinstance(value, str):
+            words = value[:_LONGEST_REFERENCE].split(maxsplit=1)
+            if len(words) == 1 and not _DECORATION.search(name):
+                yield words[0]
 
 
 def _names_media(record: Record) -> bool:

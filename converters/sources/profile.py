@@ -7,7 +7,7 @@ keys quoted): a path of a profile can be put into a mapping as it stands. Object
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import median
@@ -122,8 +122,10 @@ class Profile:
 class _Slot:
     """What is gathered at one place while walking."""
 
-    def __init__(self, segments: Place) -> None:
+    def __init__(self, segments: Place, keyed: bool) -> None:
         self.segments = segments
+        self.keyed = keyed
+        self.inside: dict[str, _Slot | None] = {}
         self.types: Counter[str] = Counter()
         self.rows: set[int] = set()
         self.texts: list[str] = []
@@ -166,23 +168,31 @@ class _Walk:
         self.slots: dict[Place, _Slot] = {}
         self.keyed = keyed
 
-    def visit(self, value: Json, place: Place, row: int) -> None:
-        slot = self.slots.get(place)
-        if slot is None:
-            slot = self.slots[place] = _Slot(place)
+    def enter(self, place: Place) -> _Slot:
+        """Return the new slot of a place."""
+        slot = self.slots[place] = _Slot(place, place in self.keyed)
+        return slot
+
+    def visit(self, value: Json, slot: _Slot, row: int) -> None:
         slot.add(value, row)
-        for step, inside in self._inside(value, place):
+        if isinstance(value, dict):
+            for key, inside in value.items():
+                self._visit_inside(inside, slot, ".*" if slot.keyed else key, row)
+        elif isinstance(value, list):
+            for inside in value:
+                self._visit_inside(inside, slot, "[*]", row)
+
+    def _visit_inside(self, value: Json, slot: _Slot, step: str, row: int) -> None:
+        if step not in slot.inside:
+            place = slot.segments
             if len(place) >= MAX_DEPTH or (place.count(step) >= SAME_STEP and step != "[*]"):
                 slot.note = "the same shape goes on inside"
-                continue
-            self.visit(inside, (*place, step), row)
-
-    def _inside(self, value: Json, place: Place) -> Iterator[tuple[str, Json]]:
-        if isinstance(value, list):
-            yield from (("[*]", element) for element in value)
-        elif isinstance(value, dict):
-            collapsed = place in self.keyed
-            yield from ((".*" if collapsed else key, inside) for key, inside in value.items())
+                slot.inside[step] = None
+            else:
+                slot.inside[step] = self.enter((*place, step))
+        inside = slot.inside[step]
+        if inside is not None:
+            self.visit(value, inside, row)
 
 
 def _has_one_shape(slot: _Slot, slots: dict[Place, _Slot]) -> bool:
@@ -212,8 +222,10 @@ def _walk_values(values: Sequence[Json]) -> _Walk:
     keyed: frozenset[Place] = frozenset()
     for _ in range(4):
         walk = _Walk(keyed)
-        for row, value in enumerate(values):
-            walk.visit(value, (), row)
+        if values:
+            top = walk.enter(())
+            for row, value in enumerate(values):
+                walk.visit(value, top, row)
         found = frozenset(
             place
             for place, slot in walk.slots.items()

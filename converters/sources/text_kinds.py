@@ -11,6 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from html import unescape
 from typing import Annotated, Final
 
 from ingot.converters.json_yaml import OMIT
@@ -96,23 +98,58 @@ _SCRIPTS = {
     "latin": re.compile(r"[A-Za-z\u00c0-\u024f]"),
 }
 _NO_LETTER = bytes(code for code in range(128) if not chr(code).isalpha())
+_BLANKS = bytes(32 if chr(code).isspace() else code for code in range(256))
+_NO_WORD = bytes(code for code in _NO_LETTER if not chr(code).isspace())
 _JSON_START = re.compile(r"\s*(?:\[\s*(?:[\[{\"\d-]|$|\])|\{\s*[\"}])")
 
 
 def count_words(text: str) -> int:
     """How many words a text has, about: two characters of Han or Kana count as one."""
-    han = 0 if text.isascii() else len(_HAN.findall(text))
+    if text.isascii():
+        return len(text.encode().translate(_BLANKS, _NO_WORD).split())
+    han = len(_HAN.findall(text))
     rest = _HAN.sub(" ", text) if han else text
     spaced = sum(1 for token in rest.split() if _WORD.search(token))
     return spaced + (han + 1) // 2
 
 
+def count_letters(text: str) -> int:
+    """How many letters a text has, of whatever script."""
+    if text.isascii():
+        return len(text.encode().translate(None, _NO_LETTER))
+    return sum(map(str.isalpha, text))
+
+
 def script_counts(text: str) -> Counter[str]:
     """Letters per script."""
     if text.isascii():
-        latin = len(text.encode().translate(None, _NO_LETTER))
+        latin = count_letters(text)
         return Counter(latin=latin) if latin else Counter()
     return Counter({name: n for name, rule in _SCRIPTS.items() if (n := len(rule.findall(text)))})
+
+
+_TAG = re.compile(r"<!--.*?(?:-->|\Z)|</?[a-zA-Z][^<>]*>", re.DOTALL)
+_MARKDOWN = re.compile(r"(?:^|\n)(?:#{1,6}|[*-]) |\*\*|__\w|\]\(|(?<!\w)\*\w")
+_SIGNS = re.compile(r"[\W_]+")
+_ASCII_WORDS = bytes(ord(chr(n).lower()) if chr(n).isalnum() else 32 for n in range(128)).ljust(256)
+_CHARS = 20_000  # of a text that are compared
+IN_TAGS = 2  # the level of markup in tags
+
+
+def bare_words(text: str) -> str:
+    """A text without its markup: words with one blank between them."""
+    plain = unescape(_TAG.sub(" ", text[:_CHARS])) if "<" in text or "&" in text else text[:_CHARS]
+    if plain.isascii():
+        return b" ".join(plain.encode().translate(_ASCII_WORDS).split()).decode()
+    return _SIGNS.sub(" ", plain).strip().casefold()
+
+
+def markup_level(texts: Sequence[str]) -> int:
+    """How much markup most texts have: 2 tags, 1 signs as of Markdown, 0 none."""
+    for level, marks in ((IN_TAGS, _TAG), (1, _MARKDOWN)):
+        if 2 * sum(bool(marks.search(text)) for text in texts) > len(texts):
+            return level
+    return 0
 
 
 def is_time(text: str) -> bool:
@@ -217,9 +254,13 @@ _MARKUP = re.compile(r"```.*?```|https?://\S+|<[^>]{1,80}>|\\[a-zA-Z]+|[{}$_^\\]
 
 def recognize_language(text: str) -> str | None:
     """The ISO 639-1 code of a text's language, None where it is too short or has no letters."""
+    return _recognize(_MARKUP.sub(" ", text)[:LANGUAGE_CHARS])
+
+
+@lru_cache(maxsize=2048)  # the same texts are looked at for every draft of a mapping
+def _recognize(bare: str) -> str | None:
     from py3langid import classify
 
-    bare = _MARKUP.sub(" ", text)[:LANGUAGE_CHARS]
     scripts = script_counts(bare)
     letters = sum(scripts.values())
     if letters < 4:
@@ -315,8 +356,8 @@ def is_wordless(text: str) -> bool:
     bare = text.strip()[:400]
     if _KEY_TEXT.fullmatch(bare):
         return not re.search(r"[=+*()^{}\\]", bare)  # a formula is an answer
-    letters = [sign.lower() for sign in bare if sign.isalpha()]
-    return len(letters) >= _MASKED and len(set(letters)) < _FEW_LETTERS
+    letters = {sign.lower() for sign in set(bare) if sign.isalpha()}
+    return len(letters) < _FEW_LETTERS and sum(map(str.isalpha, bare)) >= _MASKED
 
 
 MOST_TRANSCRIPTS: Final = 0.02  # of some records: with more they have to be cut

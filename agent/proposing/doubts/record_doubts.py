@@ -5,18 +5,24 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ingot.agent.proposing.columns import Column, View, parse_json_text, texts_in, values_at
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    parse_json_text,
+    texts_in,
+    values_at,
+)
 from ingot.agent.proposing.doubts.row_doubts import row_doubts, taken_columns
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.names import speaker_role
 from ingot.agent.proposing.readings import Draft, Reading
-from ingot.agent.proposing.rules.text_copies import holds_text
+from ingot.agent.proposing.rules.text_copies import holds_words
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import pick_evenly
-from ingot.converters.sources.text_kinds import count_words, is_transcript
+from ingot.converters.sources.text_kinds import bare_words, count_words, is_transcript
 
 _MARK = re.compile(
     r"(?:^|\n)\W{0,4}(\w[\w ]{0,18})\W{0,3}[:：]|<\|?/?(\w{2,14})\|?>|\[\|?(\w{2,14})\|?\]"
@@ -53,12 +59,13 @@ def _unused_text_doubt(view: View, draft: Draft) -> Doubt:
     taken = taken_columns(view, draft)
     said = _joined_texts(taken)
     parts = [c.texts for c in taken]
+    others = [c for c in columns.values() if c not in taken and _is_running_text(c)]
+    held = _count_taken(others, said)
     left = [
         c
-        for c in columns.values()
-        if c not in taken
-        and _is_running_text(c)
-        and not (_is_mostly_taken(c, said) or _is_filled_template(c, parts))
+        for c in others
+        if held[c.path] <= _RUNNING * sum(c.filled[: len(said)])
+        and not _is_filled_template(c, parts)
     ]
     chars = sum(c.chars for c in left)
     share = chars / max(1, chars + sum(c.chars for c in taken))
@@ -96,15 +103,17 @@ def _joined_texts(columns: Sequence[Column]) -> list[str]:
     return ["\n".join(c.texts[row] for c in columns) for row in range(rows)]
 
 
-def _is_mostly_taken(column: Column, said: Sequence[str]) -> bool:
-    """Whether most of its texts stand in what is taken of the same row."""
-    both = [
-        (text.strip(), whole)
-        for text, whole in zip(column.texts, said, strict=False)
-        if text.strip()
-    ]
-    held = sum(text[:200] in whole or holds_text(whole, text) for text, whole in both)
-    return held > _RUNNING * len(both)
+def _count_taken(columns: Sequence[Column], said: Sequence[str]) -> Counter[str]:
+    """How many texts of each column stand in what is taken of the same row, signs left aside."""
+    found = Counter[str]()
+    for row, whole in enumerate(said):
+        bare = bare_words(whole)
+        for column in columns:
+            if row < len(column.texts) and column.filled[row]:
+                text = column.texts[row].strip()
+                held = text[:200] in whole or holds_words(bare, column.bare_texts[row], text)
+                found[column.path] += held
+    return found
 
 
 def _is_filled_template(column: Column, parts: Sequence[Sequence[str]]) -> bool:

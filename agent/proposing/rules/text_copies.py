@@ -2,60 +2,103 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from html import unescape
 from itertools import pairwise
 
-from ingot.agent.proposing.columns import Column, View, has_scalars, outer_names, paired_texts
-from ingot.agent.proposing.names import left_out_values, name_group, spell_name
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    has_scalars,
+    outer_names,
+    paired_rows,
+    paired_texts,
+    paired_words,
+)
+from ingot.agent.proposing.names import NAMED, left_out_values, name_group, spell_name
+from ingot.converters.sources.text_kinds import IN_TAGS, bare_words
 
-_TAG = re.compile(r"<!--.*?(?:-->|\Z)|</?[a-zA-Z][^<>]*>", re.DOTALL)
-_MARKDOWN = re.compile(r"(?:^|\n)(?:#{1,6}|[*-]) |\*\*|__\w|\]\(|(?<!\w)\*\w")
 _WORDS = re.compile(
     r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+"
 )
-_SIGNS = re.compile(r"[\W_]+")
 _CUT_MARK = re.compile(r"(?<!\S)\S*(?:\.\.\.|…|\[[^\[\]]{0,9}\])\s*+$")
 _DOTS = re.compile(r"(?<!\s)\s*+(?:…|\.{2,3}|\[\.{3}\])$")
 _ENDED = re.compile(r"[.!?。！？:：]$")
 _SITE = re.compile(r"\s[|–—·»-]\s")
 _SAME = 0.8
-_TAGS = 2  # the level of markup in tags
-_CHARS = 20_000  # of a text that are compared
 _START = 200  # characters by which a text is looked for in another one
 _TEMPLATE = 0.4  # of the pairs of words of a text are in most other texts
 _RESTATED = 0.35  # of the words of a summary stand in the body
 _LEAST = 5  # rows, or pairs of words
 
 
-def bare_words(text: str) -> str:
-    """A text without its markup: words with one blank between them."""
-    plain = unescape(_TAG.sub(" ", text[:_CHARS])) if "<" in text or "&" in text else text[:_CHARS]
-    return _SIGNS.sub(" ", plain).strip().casefold()
+def holds_words(found: str, start: str, part: str) -> bool:
+    """Whether bare words hold those of a part, or its beginning, which may be marked as cut."""
+    inside = start[:_START]
+    if "&" in part or any(mark in part for mark in ("...", "…", "]")):
+        start = bare_words(_CUT_MARK.sub("", unescape(part)))
+        inside = start[:_START] if len(part) == len(_CUT_MARK.sub("", part)) else start
+    return inside in found or _shares_pairs(found, start)
 
 
-def holds_text(whole: str, part: str) -> bool:
-    """Whether a text holds another one, whatever the markup of both, or its beginning."""
-    start = bare_words(_CUT_MARK.sub("", unescape(part)))
-    inside = start[:_START] if len(part) == len(_CUT_MARK.sub("", part)) else start
-    found = bare_words(whole)
-    return inside in found or _pair_share(found, start) > _SAME
-
-
-def _pair_share(whole: str, part: str) -> float:
-    """Share of the pairs of words of a longer text that another one has too: links differ."""
-    pairs, others = _word_pairs(part), _word_pairs(whole)
-    return len(pairs & others) / len(pairs) if len(pairs) > _LEAST else 0.0
+def _shares_pairs(whole: str, part: str) -> bool:
+    """Whether a longer text has nearly all pairs of words of another one: links differ."""
+    pairs = _word_pairs(part)
+    most = whole.count(" ") if whole.isascii() else len(whole)
+    if len(pairs) <= _LEAST or most < _SAME * len(pairs):
+        return False
+    return len(pairs & _word_pairs(whole)) / len(pairs) > _SAME
 
 
 def shared_share(one: str, other: str) -> float:
     """Share of the pairs of words of the shorter of two texts that the longer one has too."""
-    pairs = sorted((_word_pairs(bare_words(one)), _word_pairs(bare_words(other))), key=len)
+    return _shared_pairs(bare_words(one), bare_words(other))
+
+
+def _shared_pairs(one: str, other: str) -> float:
+    pairs = sorted((_word_pairs(one), _word_pairs(other)), key=len)
     return len(pairs[0] & pairs[1]) / len(pairs[0]) if pairs[0] else 0.0
 
 
-def _word_pairs(text: str) -> set[tuple[str, str]]:
-    return set(pairwise(_WORDS.findall(text)))
+def _word_pairs(text: str) -> frozenset[tuple[str, str]]:
+    return _pairs_kept(text) if len(text) <= _KEPT else _last_pairs(text)
+
+
+def _pairs_of_words(text: str) -> frozenset[tuple[str, str]]:
+    return frozenset(pairwise(_words(text)))
+
+
+def _words(text: str) -> list[str]:
+    """The words of a bare text; where nothing parts words, its signs."""
+    return text.split() if text.isascii() else _WORDS.findall(text)
+
+
+_KEPT = 4000  # characters of a text whose words are kept: a body is compared with every column
+_pairs_kept = lru_cache(maxsize=512)(_pairs_of_words)
+_last_pairs = lru_cache(maxsize=1)(_pairs_of_words)
+
+
+def is_more_than(share: float, hits: Iterable[bool], count: int) -> bool:
+    """Whether more than a share of so many tests hold; no more of them are made than decide it."""
+    found, left = 0, count
+    for hit in hits:
+        found, left = found + hit, left - 1
+        if found + left <= share * count or found > share * count:
+            break
+    return found > share * count
+
+
+def holds_column(body: Column, column: Column, share: float) -> bool:
+    """Whether in more than a share of the rows the body holds a column's text or its beginning."""
+    rows = paired_rows(body, column)
+    if column.named("title") >= NAMED:
+        hits = (body.bare_texts[n].startswith(column.bare_texts[n]) for n in rows)
+    else:
+        hits = (
+            holds_words(body.bare_texts[n], column.bare_texts[n], column.texts[n]) for n in rows
+        )
+    return not rows or is_more_than(share, hits, len(rows))
 
 
 def restates(column: Column, body: Column) -> bool:
@@ -67,26 +110,29 @@ def restates(column: Column, body: Column) -> bool:
     if column.named("title") >= _SAME:
         return False
     least = _SAME if column.named("lead") >= _SAME else _RESTATED  # an opening says much again
-    both = [(bare_words(a), bare_words(b)) for a, b in paired_texts(column, body)[:100]]
+    both = paired_words(column, body, 100)
     if len(both) < 3 or column.looks("sentence") < 0.5:
         return False
-    again = sorted(shared_share(a, b) for a, b in both)
+    again = sorted(_shared_pairs(a, b) for a, b in both)
     if again[len(again) // 2] > max(0.5, least):
         return True
     said = [_telling(a) for a, _ in both]
     usual = {w for w, n in Counter(w for one in said for w in one).items() if 2 * n > len(said)}
     said = [one - usual for one in said]
-    told = [_telling(b) for _, b in both]
+    told = [_telling_kept(b) if len(b) <= _KEPT else _telling(b) for _, b in both]
     own = _median_share(said, told)
     return own >= least and own >= 3 * _median_share(said, [*told[1:], told[0]])
 
 
 def _telling(text: str) -> set[str]:
     """The words of a text that say what it is about; pairs of signs where nothing parts words."""
-    words = _WORDS.findall(text)
+    words = _words(text)
     return {word for word in words if len(word) > 3} | {
         a + b for a, b in pairwise(words) if len(a) == len(b) == 1 and not a.isascii()
     }
+
+
+_telling_kept = lru_cache(maxsize=128)(_telling)
 
 
 def _median_share(parts: Sequence[set[str]], wholes: Sequence[set[str]]) -> float:
@@ -97,12 +143,12 @@ def _median_share(parts: Sequence[set[str]], wholes: Sequence[set[str]]) -> floa
 
 def is_marked_copy(column: Column, columns: Sequence[Column]) -> bool:
     """Whether a column is the text of another one with more markup around it."""
-    level = _markup_level(column)
-    plain = [c for c in columns if c is not column and _markup_level(c) < level] if level else []
+    level = column.markup
+    plain = [c for c in columns if c is not column and c.markup < level] if level else []
     if any(_is_same_text(column, c) for c in plain):
         return True
     others = [c for c in columns if c is not column]
-    return (level == _TAGS and _holds_only(column, plain)) or (
+    return (level == IN_TAGS and _holds_only(column, plain)) or (
         _is_upper(column) and _holds_only(column, others)
     )
 
@@ -115,29 +161,21 @@ def _is_upper(column: Column) -> bool:
 
 def _holds_only(column: Column, plain: Sequence[Column]) -> bool:
     """Whether a text in tags, however short it is cut, is put together from other columns."""
-    words = [_word_pairs(bare_words(text)) for text in column.texts[:100]]
-    told = [
-        {pair for c in plain if c.texts[n] for pair in _word_pairs(bare_words(c.texts[n]))}
-        for n in range(len(words))
-    ]
-    shares = [len(a & b) / len(a) for a, b in zip(words, told, strict=True) if len(a) > _LEAST]
-    return len(shares) >= 3 and sum(one > _SAME for one in shares) > _SAME * len(shares)
-
-
-def _markup_level(column: Column) -> int:
-    """How much markup most texts of a column have: 2 tags, 1 signs as of Markdown, 0 none."""
-    texts = column.present[:100]
-    for level, marks in ((_TAGS, _TAG), (1, _MARKDOWN)):
-        if 2 * sum(bool(marks.search(text)) for text in texts) > len(texts):
-            return level
-    return 0
+    texts = [(n, _word_pairs(text)) for n, text in enumerate(column.bare_texts[:100])]
+    words = [(n, pairs) for n, pairs in texts if len(pairs) > _LEAST]
+    told = (
+        len(pairs) - len(pairs.difference(*(_word_pairs(c.bare_texts[n]) for c in plain)))
+        > _SAME * len(pairs)
+        for n, pairs in words
+    )
+    return len(words) >= 3 and is_more_than(_SAME, told, len(words))
 
 
 def _is_same_text(column: Column, plain: Column) -> bool:
-    both = [(bare_words(a), bare_words(b)) for a, b in paired_texts(column, plain)[:100]]
-    same = sum(len(b) > _SAME * len(a) and holds_text(a, b) for a, b in both)
-    shorter = sum(len(b) > 0.5 * len(a) and shared_share(a, b) > _SAME for a, b in both)
-    return bool(both) and max(same, shorter) > _SAME * len(both)
+    both = paired_words(column, plain, 100)
+    same = (len(b) > _SAME * len(a) and holds_words(a, b, b) for a, b in both)
+    shorter = (len(b) > 0.5 * len(a) and _shared_pairs(a, b) > _SAME for a, b in both)
+    return any(is_more_than(_SAME, hits, len(both)) for hits in (same, shorter))
 
 
 def is_filled_template(column: Column) -> bool:
@@ -168,18 +206,18 @@ def is_about_text(column: Column, body: Column) -> bool:
 
 def have_same_words(a: Column, b: Column) -> bool:
     """Whether two columns hold the same words, one of them perhaps cut into tokens."""
-    both = paired_texts(a, b)
+    rows = paired_rows(a, b)
     unlike = 0
-    for x, y in both:
-        unlike += _letters_only(x) != _letters_only(y)
-        if unlike > 0.2 * len(both):
+    for n in rows:
+        unlike += _letters_only(a, n) != _letters_only(b, n)
+        if unlike > 0.2 * len(rows):
             return False
-    return bool(both)
+    return bool(rows)
 
 
-def _letters_only(text: str) -> str:
+def _letters_only(column: Column, row: int) -> str:
     """Letters and digits of a text: what is left of it in tokens, and of its HTML."""
-    return bare_words(text).replace(" ", "") or text.strip()
+    return column.bare_texts[row].replace(" ", "") or column.texts[row].strip()
 
 
 def containment_share(outer: Column, inner: Column) -> float:
@@ -204,10 +242,18 @@ def _is_copy(copy: Column, column: Column) -> bool:
 
 def _is_cut(preview: Column, whole: Column) -> bool:
     """Whether texts are the beginnings of others, most of them cut in the middle of a sentence."""
-    both = [(_DOTS.sub("", x.strip()), y.strip()) for x, y in paired_texts(preview, whole)]
-    begun = [(x, y) for x, y in both if x and y.casefold().startswith(x.casefold())]
+    both = [(x.strip(), y.strip()) for x, y in paired_texts(preview, whole)]
+    if not is_more_than(0.9, (_begins(x, y) for x, y in both), len(both)):
+        return False
+    begun = [(_DOTS.sub("", x), y) for x, y in both if _begins(x, y)]
     cut = [x for x, y in begun if y[len(x) : len(x) + 1] not in ("", "\n") and not _ENDED.search(x)]
-    return len(begun) > 0.9 * len(both) and 2 * len(cut) > len(both) > 2
+    return 2 * len(cut) > len(both) > 2
+
+
+def _begins(part: str, whole: str) -> bool:
+    """Whether a text begins with another one, the dots at whose end say that it was cut."""
+    start = _DOTS.sub("", part) if part.endswith(("…", "..", "]")) else part
+    return bool(start) and whole.casefold().startswith(start.casefold())
 
 
 # --- texts that were cut at a fixed width, over several numbered columns

@@ -64,7 +64,7 @@ class Answers:
     @property
     def marks(self) -> list[Column]:
         """The scalars of the elements themselves beside the text."""
-        own = [c for c in self.view.columns if not c.path.startswith("^") and not c.many]
+        own = [c for c in self.view.own if not c.many]
         return [c for c in own if c is not self.body and c.present]
 
 
@@ -87,12 +87,21 @@ def list_answers(view: View, element: str = "") -> Iterator[Answers]:
         rows = tuple(row for row, _ in held)
         if not held or max(Counter(rows).values()) < 2:
             continue
+        if not any(_says_words(node.value) for _, node in held):
+            continue
         inner = View.over([node for _, node in held])
-        own = [c for c in inner.texts if not c.path.startswith("^") and not c.many]
+        own = [c for c in inner.own if c.text and not c.many]
         texts = [c for c in drop_copies(own) if c.words >= _FEWEST_WORDS]
         body = max(texts, key=lambda c: (answer_strength(c), c.chars), default=None)
         if body and not _are_turns(inner):
             yield Answers(view=inner, element=path, rows=rows, body=body)
+
+
+def _says_words(value: Json) -> bool:
+    """Whether a text in an object, apart from its lists, can have several words."""
+    if isinstance(value, dict):
+        return any(map(_says_words, value.values()))
+    return isinstance(value, str) and not (value.isascii() and len(value.split(None, 1)) < 2)
 
 
 def _nodes(path: str, top: Node) -> list[Node]:
@@ -153,11 +162,15 @@ def _looked_up_answers(view: View, answers: Answers) -> Iterator[AcceptedAnswer]
     outside = [
         c for c in view.columns if not c.many and c.present and not is_path_inside(c.path, head)
     ]
-    for key in answers.marks:
-        if not _tells_apart(key, answers):
-            continue
+    keys = [key for key in answers.marks if _tells_apart(key, answers)]
+    pointed = {column.path: _pointing_rows(column) for column in outside} if keys else {}
+    for key in keys:
+        number = {
+            (row, repr(held[:1])): n
+            for n, (row, held) in enumerate(zip(answers.rows, key.values, strict=True))
+        }
         for column in outside:
-            places = _find_pointed(answers, key, column)
+            places = _find_pointed(number, pointed[column.path])
             named = max(map(column.named, ("chosen", "answer", "good"))) >= 0.5
             if not places or not (named or _chooses(answers, places)):
                 continue
@@ -173,13 +186,20 @@ def _tells_apart(key: Column, answers: Answers) -> bool:
     return key.distinct == len(answers.rows) and not foreign
 
 
-def _find_pointed(answers: Answers, key: Column, column: Column) -> dict[int, list[int]]:
+def _pointing_rows(column: Column) -> dict[tuple[int, str], None]:
+    """The rows in which a column holds something, each with how that is spelt in Python."""
+    texts = enumerate(column.texts)
+    return dict.fromkeys((row, repr(column.values[row][:1])) for row, text in texts if text)
+
+
+def _find_pointed(
+    number: dict[tuple[int, str], int], pointed: dict[tuple[int, str], None]
+) -> dict[int, list[int]]:
     """Per row the element whose key stands in a column; empty where it mostly is no key of one."""
-    keys = [(row, repr(held[:1])) for row, held in zip(answers.rows, key.values, strict=True)]
-    number = {told: n for n, told in enumerate(keys)}
-    pointed = [(row, repr(held[:1])) for row, held in enumerate(column.values) if column.texts[row]]
-    found = {told[0]: [number[told]] for told in pointed if told in number}
-    return found if len(found) > max(1, _SHARE * len(pointed)) else {}
+    enough = max(1, _SHARE * len(pointed))
+    if len(number.keys() & pointed.keys()) <= enough:
+        return {}
+    return {told[0]: [number[told]] for told in pointed if told in number}
 
 
 def _chooses(answers: Answers, places: dict[int, list[int]]) -> bool:

@@ -12,7 +12,6 @@ from ingot.agent.proposing.columns import (
     parent_path,
     text_of,
     total_chars,
-    values_at,
 )
 from ingot.agent.proposing.names import CLEAR, NAMED, PLAIN, name_strength, spell_name
 from ingot.agent.proposing.rules.answers.answer_keys import LETTERS, Options, answer_reference
@@ -205,7 +204,7 @@ def _labelled_objects(view: View, element: str) -> Options | None:
 
 
 def _row_texts(view: View, path: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(text_of(v) for v in values_at(path, row)) for row in view.nodes)
+    return tuple(map(tuple, view.places.texts(path)))
 
 
 def _parallel_lists(view: View, path: str) -> Options | None:

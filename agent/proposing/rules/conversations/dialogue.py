@@ -52,6 +52,8 @@ MOST_GUESSED = 0.3  # the same of turns by order, where a column may say who spe
 MOST_PARTIAL = 0.55  # the most that a role map with values left out may claim
 HOST_SHARE, GUEST_SHARE = 0.7, 0.35  # of the conversations that one side takes part in
 _FEWEST_TALKS = 4
+# A list and its elements, their fields, and the one that says who is who: as `find_role_field`.
+_Members = tuple[str, str, list[Field], tuple[Field, dict[str, str | None], float]]
 
 
 def _hosted_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
@@ -84,20 +86,27 @@ def _hosted_talk(view: View, path: str, element: str, fields: list[Field]) -> Ta
     return None
 
 
-def _talk_with_members(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+def _find_members(view: View) -> list[_Members]:
+    """The lists that say of each of their elements who it is."""
+    lists = [one for one in list_elements(view) if one[1].count("[*]") == 1]
+    members = [(path, element, element_fields(view, element)) for path, element in lists]
+    return [(*one, found) for one in members if (found := find_role_field(view, *one[1:]))]
+
+
+def _talk_with_members(
+    view: View, path: str, element: str, fields: list[Field], members: list[_Members]
+) -> Talk | None:
     """Messages whose writers stand in a list beside them, which says who is the assistant."""
-    for other, member in list_elements(view):
-        if other == path or element.count("[*]") != 1 or member.count("[*]") != 1:
+    for other, member, columns, found in members:
+        if other == path or element.count("[*]") != 1:
             continue
-        columns = element_fields(view, member)
-        found = find_role_field(view, member, columns)
-        for one, key in product(fields, columns if found else ()):
+        for one, key in product(fields, columns):
             said = field_sequences(view, element, one.inner)
             known = field_sequences(view, member, key.inner)
             content = find_content(view, element, fields, one.inner)
             writers = [(set(a), set(b)) for a, b in zip(said, known, strict=True) if a]
             fit = sum(a <= b for a, b in writers) > 0.9 * len(writers)
-            if found is None or content is None or not fit or not any(map(any, known)):
+            if content is None or not fit or not any(map(any, known)):
                 continue
             taken, mapping, sure = found
             of: Json = {"lookup": f"^.{member}", "key": key.inner, "of": one.inner}
@@ -295,6 +304,7 @@ def _guessed_talk(talk: Talk) -> Talk:
 def find_talks(view: View) -> list[Talk]:
     """Every place that holds a conversation, best first."""
     found: list[Talk] = []
+    members = _find_members(view)
     for path, element in list_elements(view):
         slots = ("rejected", "example", "options") if path != "$" else ()
         if any(name_strength(last_name(path), slot) >= NAMED for slot in slots):
@@ -304,7 +314,7 @@ def find_talks(view: View) -> list[Talk]:
             event_talk(view, path, element, fields)
             or _talk_with_roles(view, path, element, fields)
             or step_talk(view, path, element, fields)
-            or _talk_with_members(view, path, element, fields)
+            or _talk_with_members(view, path, element, fields, members)
             or two_key_talk(view, path, element, fields)
             or attribute_talk(view, path, element, fields)
             or _talk_of_codes(view, path, element, fields)

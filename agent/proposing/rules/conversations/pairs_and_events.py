@@ -3,9 +3,10 @@
 import re
 from collections import Counter
 from dataclasses import dataclass
-from itertools import permutations, product
+from functools import partial
+from itertools import islice, product
 
-from ingot.agent.proposing.columns import View, last_name, parse_json_text, text_of, values_at
+from ingot.agent.proposing.columns import Places, View, last_name, parse_json_text, text_of
 from ingot.agent.proposing.names import (
     NAMED,
     PLAIN,
@@ -26,7 +27,6 @@ from ingot.agent.proposing.readings import (
     text_weight,
 )
 from ingot.agent.proposing.rules.conversations.transcripts import find_wrapping_marks
-from ingot.converters.paths import Node
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts
 from ingot.converters.sources.text_kinds import count_words, is_question
@@ -97,22 +97,35 @@ _SIDE = 0.8  # how far a key must be named like a question or an answer
 
 def attribute_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
     """Attributes in a list, of which one key holds what is asked and one what is answered."""
-    rows = [[Node(value) for value in values_at(element, row)] for row in view.nodes]
-    for key, value in permutations(fields, 2):
-        keys = [[text_of(v) for one in row for v in values_at(key.inner, one)] for row in rows]
-        once = all(len(set(row)) == len(row) for row in keys)
-        if not once or not 2 <= key.facts.distinct <= MOST_ATTRIBUTES or text_weight(value) <= 0:
+    inside = view.elements(element)
+    for key, value in product(filter(partial(_names_attributes, view, element), fields), fields):
+        if key is value or text_weight(value) <= 0:
             continue
         held: dict[str, list[str]] = {}
-        for one in (one for row in rows for one in row):
-            for name, text in product(values_at(key.inner, one), values_at(value.inner, one)):
-                held.setdefault(text_of(name), []).append(text_of(text))
+        for names, texts in zip(inside.texts(key.inner), inside.texts(value.inner), strict=True):
+            for name, text in product(names, texts):
+                held.setdefault(name, []).append(text)
         spoken = {k for k, v in held.items() if _are_words(v)}
         asked, answered = (_key_of_side(spoken, place) for place in (0, 1))
         speak = speaker_role(asked or "") == "user" and speaker_role(answered or "") == "assistant"
         if asked and answered and not speak and not set(held[asked]) & set(held[answered]):
             return _attribute_talk(path, element, (key.inner, value.inner), (asked, answered))
     return None
+
+
+def _names_attributes(view: View, element: str, key: Field) -> bool:
+    """Whether a field has another value in every element of a row, two of them named for sides."""
+    if not 2 <= key.facts.distinct <= MOST_ATTRIBUTES:
+        return False
+    told = iter(view.elements(element).texts(key.inner))
+    rows = [
+        [name for names in islice(told, len(row)) for name in names]
+        for row in view.places.values(element)
+    ]
+    names = {name for row in rows for name in row}
+    return all(len(set(row)) == len(row) for row in rows) and all(
+        _key_of_side(names, place) for place in (0, 1)
+    )
 
 
 def _are_words(texts: list[str]) -> bool:
@@ -182,7 +195,7 @@ class _Kind:
 
 def event_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
     """Events of several kinds, each with its text under a key of its own."""
-    events = [Node(value) for row in view.nodes for value in values_at(element, row)]
+    events = view.elements(element)
     best: list[_Kind] = []
     kind_field: Field | None = None
     for one in fields:
@@ -229,41 +242,41 @@ def _texts_differ(kinds: list[_Kind]) -> bool:
     return len(held) > 1 and max(held.values()) < MOST_ALIKE * spoken
 
 
-def _event_kinds(events: list[Node], fields: list[Field], kind: Field) -> list[_Kind]:
-    grouped: dict[str, list[Node]] = {}
-    for event in events:
-        value = next((v for v in values_at(kind.inner, event) if isinstance(v, str)), "")
-        grouped.setdefault(value, []).append(event)
+def _event_kinds(events: Places, fields: list[Field], kind: Field) -> list[_Kind]:
+    grouped: dict[str, list[int]] = {}
+    for number, held in enumerate(events.values(kind.inner)):
+        value = next((v for v in held if isinstance(v, str)), "")
+        grouped.setdefault(value, []).append(number)
     left = left_out_values(kind.name, grouped)
     found = []
     for value, inside in grouped.items():
-        texts = [f.inner for f in fields if f is not kind and _holds_text(f.inner, inside)]
+        held = {f.inner: [events.values(f.inner)[n][:1] for n in inside] for f in fields}
+        texts = [f.inner for f in fields if f is not kind and _hold_text(held[f.inner])]
         texts.sort(key=lambda text: -name_strength(last_name(text), "rationale"))
-        named = _event_role(value, texts, inside, fields) if texts else None
+        named = _event_role(value, texts, held) if texts else None
         role = named or next((r for t in texts if (r := _named_role(last_name(t)))), None)
         out = value in left or speaker_role(value) == "drop"
         found.append(_Kind(value, tuple(texts), role, bool(named), len(inside), out))
     return found
 
 
-def _holds_text(inner: str, events: list[Node]) -> bool:
-    """Whether most events hold words of their own at a place."""
-    found = [v for e in events for v in values_at(inner, e)[:1] if isinstance(v, str) and v.strip()]
+def _hold_text(events: list[tuple[Json, ...]]) -> bool:
+    """Whether what most events hold at a place is words of their own."""
+    found = [v for held in events for v in held if isinstance(v, str) and v.strip()]
     spoken = sum(count_words(text) > 1 for text in found)
     several = len(set(found)) > 0.5 * len(found) or len(found) < 3
     return len(found) > 0.5 * len(events) and spoken > 0.5 * len(found) and several
 
 
-def _event_role(value: str, texts: list[str], events: list[Node], fields: list[Field]) -> Json:
+def _event_role(value: str, texts: list[str], held: dict[str, list[tuple[Json, ...]]]) -> Json:
     """Who speaks in events of a kind: by a field that says so, or by their name."""
-    for one in fields:
-        said = {text_of(v) for event in events for v in values_at(one.inner, event)[:1]}
-        roles = {who: speaker_role(who) for who in said}
-        if one.inner in texts or not roles or not set(roles.values()) <= set(_ROLES):
+    for inner, events in held.items():
+        roles = {who: speaker_role(who) for one in events for who in map(text_of, one)}
+        if inner in texts or not roles or not set(roles.values()) <= set(_ROLES):
             continue
         if len(set(roles.values())) == 1:
             return next(iter(roles.values()))
-        return {"path": one.inner, "map": dict(roles)}
+        return {"path": inner, "map": dict(roles)}
     return _named_role(value)
 
 
@@ -286,7 +299,7 @@ def _closing_condition(
     view: View, element: str, inner: str, kinds: list[_Kind]
 ) -> tuple[Json, ...]:
     """Only rows with the answer that ends the others: the rest was broken off."""
-    values = [[text_of(v) for v in values_at(f"{element}.{inner}", row)] for row in view.nodes]
+    values = view.places.texts(f"{element}.{inner}")
     for kind in kinds:
         ends = sum(row.count(kind.value) == 1 and row.index(kind.value) > 0 for row in values)
         others = sum(other.texts == kind.texts for other in kinds)
@@ -308,7 +321,7 @@ def text_kinds_content(view: View, element: str, content: str, fields: list[Fiel
     facts = view.facts.get(join_inner_path(element, content))
     if facts is None or not (facts.types.get("object") or facts.types.get("list")):
         return content
-    elements = [Node(value) for row in view.nodes for value in values_at(element, row)]
+    elements = view.elements(element)
     for kind in fields:
         said = _text_kinds(elements, content, kind.inner) if kind.facts.values else ()
         if said:
@@ -317,12 +330,11 @@ def text_kinds_content(view: View, element: str, content: str, fields: list[Fiel
     return content
 
 
-def _text_kinds(elements: list[Node], content: str, kind: str) -> list[str]:
+def _text_kinds(elements: Places, content: str, kind: str) -> list[str]:
     """The kinds whose elements hold a text, [] where some kind holds texts and things."""
     held: dict[str, set[type]] = {}
-    for one in elements:
-        name = next((text_of(value) for value in values_at(kind, one)), "")
-        held.setdefault(name, set()).update(type(value) for value in values_at(content, one))
+    for name, values in zip(elements.firsts(kind), elements.values(content), strict=True):
+        held.setdefault(name, set()).update(map(type, values))
     mixed = any(str in types and types & {dict, list} for types in held.values())
     return [] if mixed else [name for name, types in held.items() if name and str in types]
 

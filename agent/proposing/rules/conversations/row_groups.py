@@ -148,6 +148,8 @@ def paged_reading(reading: Reading) -> Iterator[Reading]:
         often = len(by.present) / max(1, by.distinct)
         if by.many or by is body or by.fill < 1 or by.distinct < 2 or often < 1.5 or by.words > 8:
             continue
+        if not cut and not _may_be_paragraphs(reading.view, body, by):
+            continue
         groups = group_rows(by)
         order = _counting_order(reading.view, _current_groups(reading.view, body, groups))
         if not cut and not (order and _are_paragraphs(reading.view, body, by, groups)):
@@ -179,11 +181,17 @@ def _current_groups(view: View, body: Column, groups: dict[str, list[int]]) -> d
     return {key: group for key, group in kept.items() if group}
 
 
-def _are_paragraphs(view: View, body: Column, by: Column, groups: dict[str, list[int]]) -> bool:
-    """Whether numbered rows are parts of one text: no titles of their own, and common facts."""
+def _may_be_paragraphs(view: View, body: Column, by: Column) -> bool:
+    """Whether rows can be parts of one text: short ones, several of each, without own titles."""
+    if body.words > _PARAGRAPH or len(by.texts) < _PARTS * by.distinct:
+        return False
     own = any(c.named("title") >= NAMED and c.distinct > 0.5 * len(c.present) for c in view.columns)
-    several = len(by.texts) >= _PARTS * by.distinct and body.words <= _PARAGRAPH
-    if own or not several or is_single_turn(view) or _are_versions(body, groups):
+    return not own and not is_single_turn(view)
+
+
+def _are_paragraphs(view: View, body: Column, by: Column, groups: dict[str, list[int]]) -> bool:
+    """Whether such rows, numbered, are parts of one text: they have facts in common."""
+    if _are_versions(body, groups):
         return False
     shared = [c for c in view.columns if c is not by and not c.many and c.distinct > 1]
     return any(

@@ -33,18 +33,30 @@ def thread_readings(reading: Reading) -> Iterator[Reading]:
     columns = [c for c in reading.view.columns if not c.many and c.fill == 1]
     able = sorted(filter(is_sortable_time, columns), key=lambda c: c.numeric)
     able += [c for c in columns if c.numeric and c not in able]
+    kinds = [c for c in reading.view.own if not c.many and 2 <= c.distinct <= _MOST_KINDS]
+    marked = [set(rows) for c in kinds for text, rows in group_rows(c).items() if text]
     for by in columns:
         often = len(by.present) / max(1, by.distinct)
         if by.words > 3 or by.distinct < SEVERAL or often < LEAST_OFTEN:
             continue
         groups = list(group_rows(by).values())
+        asking = [rows for rows in marked if _asks_in_groups(rows, by, len(groups))]
         for order in (RowOrder(None, ""), *(RowOrder(c, "") for c in able if c is not by)):
-            rows = [[reading.rows[n] for n in order.sorted(group)] for group in groups]
+            places = [order.sorted(group) for group in groups] if asking else []
+            firsts = {group[0] for group in places}
+            if not any(rows <= firsts for rows in asking):
+                continue
+            rows = [[reading.rows[n] for n in group] for group in places]
             if thread_drafts(view := View.of(rows)):
                 outer = {"by": [by.path], **({"sort": order.column.path} if order.column else {})}
                 why = f"rows with the same {by.path} are one thread"
                 yield replace(reading, view=view, outer={"group": outer}, why=why)
                 return
+
+
+def _asks_in_groups(rows: set[int], by: Column, groups: int) -> bool:
+    """Whether one row in nearly every group is among these, and no other one is."""
+    return _SHARE * groups <= len(rows) == len({by.texts[n] for n in rows})
 
 
 def thread_drafts(view: View) -> list[Draft]:

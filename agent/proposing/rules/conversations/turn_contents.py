@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from ingot.agent.proposing.columns import View, last_name, text_of, values_at
 from ingot.agent.proposing.names import (
@@ -44,16 +44,10 @@ def turns_of(
     view: View, element: str, who: str, content: str, *more: str
 ) -> list[list[tuple[str, ...]]]:
     """Per row its turns: who speaks, what is said, and more; turns without a text are none."""
-    talks = []
-    for row in view.nodes:
-        inside = [Node(one) for one in values_at(element, row)]
-        said = [tuple(_first_text(p, one) for p in (who, content, *more)) for one in inside]
-        talks.append([turn for turn in said if turn[1].strip()])
-    return talks
-
-
-def _first_text(path: str, node: Node) -> str:
-    return next((text_of(value) for value in values_at(path, node)), "")
+    inside = view.elements(element)
+    turns = zip(*(inside.firsts(path) for path in (who, content, *more)), strict=True)
+    rows = [islice(turns, len(row)) for row in view.places.values(element)]
+    return [[turn for turn in row if turn[1].strip()] for row in rows]
 
 
 def open_end_share(view: View, element: str, inner: str, mapping: dict[str, str | None]) -> float:

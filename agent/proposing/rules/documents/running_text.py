@@ -11,7 +11,6 @@ from ingot.agent.proposing.columns import (
     is_path_inside,
     list_path,
     outer_names,
-    paired_texts,
     text_of,
     values_at,
 )
@@ -30,10 +29,9 @@ from ingot.agent.proposing.rules.documents.current_rows import current_rows_cond
 from ingot.agent.proposing.rules.documents.element_filters import keep_elements
 from ingot.agent.proposing.rules.documents.typed_blocks import find_typed_blocks
 from ingot.agent.proposing.rules.text_copies import (
-    bare_words,
     ends_in_site_name,
     find_cut_text,
-    holds_text,
+    holds_column,
     is_about_text,
     is_filled_template,
     is_marked_copy,
@@ -42,6 +40,7 @@ from ingot.agent.proposing.rules.text_copies import (
 from ingot.agent.proposing.speakers import TURN_NAMES
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.sources.text_kinds import count_letters
 
 _LETTERS = 0.35  # of all signs
 _ENDLESS = 40  # characters without a blank that are no word
@@ -112,11 +111,10 @@ def _ended_share(column: Column) -> float:
 def _is_written_in_letters(column: Column) -> bool:
     """Whether it is written in letters and words: vectors, logs of numbers, genes are not."""
     texts = [text[:2000] for text in column.present[:100]]
-    signs = [sign for text in texts for sign in text if not sign.isspace()]
     pieces = [piece for text in texts for piece in text.split()]
+    signs = sum(map(len, pieces))
     endless = sum(len(piece) for piece in pieces if len(piece) > _ENDLESS and piece.isascii())
-    letters = sum(map(str.isalpha, signs))
-    return letters > _LETTERS * len(signs) and endless < 0.6 * len(signs)
+    return sum(map(count_letters, texts)) > _LETTERS * signs and endless < 0.6 * signs
 
 
 def is_names_only(column: Column) -> bool:
@@ -152,16 +150,6 @@ def _is_varied(column: Column) -> bool:
     return len(column.present) < 5 or column.distinct > 0.5 * len(column.present)
 
 
-def _prefix_share(body: Column, column: Column) -> float:
-    """Share of the rows whose body holds a column's text, whatever its markup."""
-    both = paired_texts(body, column)
-    if not both:
-        return 1.0
-    if column.named("title") >= NAMED:
-        return sum(bare_words(b).startswith(bare_words(t)) for b, t in both) / len(both)
-    return sum(holds_text(b, t) for b, t in both) / len(both)
-
-
 def is_prose_part(column: Column) -> bool:
     """A title, or running text of the record itself."""
     if not may_be_text(column) or not _is_varied(column):
@@ -177,11 +165,11 @@ def _is_described(column: Column) -> bool:
 
 def _belongs_to_text(column: Column, body: Column) -> bool:
     """Whether a column belongs into the text: a title, or prose that the body does not hold."""
-    if column.path == body.path or not may_be_text(column) or _prefix_share(body, column) > 0.5:
+    if column.path == body.path or not may_be_text(column) or holds_column(body, column, 0.5):
         return False
     if not _is_varied(column) and column.named("title") < CLEAR:
         return False
-    if _prefix_share(column, body) > 0.8:
+    if holds_column(column, body, 0.8):
         return False
     if _is_described(column) and not _is_described(body):
         return False
@@ -228,8 +216,8 @@ def _distinct_columns(columns: Sequence[Column]) -> list[Column]:
     """Columns without those whose text another one holds (`title`, `page.title_full`)."""
     kept: list[Column] = []
     for column in columns:
-        if not any(_prefix_share(other, column) > 0.8 for other in kept):
-            kept = [c for c in kept if _prefix_share(column, c) <= 0.8]
+        if not any(holds_column(other, column, 0.8) for other in kept):
+            kept = [c for c in kept if not holds_column(column, c, 0.8)]
             kept.append(column)
     return kept
 
@@ -304,7 +292,7 @@ def _language_of(column: Column) -> str | None:
 
 def _is_cut_elsewhere(pieces: Column, columns: Sequence[Column]) -> bool:
     """Whether a list is another column cut in pieces: sentences, lines, segments of a recording."""
-    whole = [c for c in columns if pieces.many and not c.many and _prefix_share(c, pieces) > 0.8]
+    whole = [c for c in columns if pieces.many and not c.many and holds_column(c, pieces, 0.8)]
     return any(not is_marked_copy(c, [pieces]) for c in whole)
 
 
