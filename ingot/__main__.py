@@ -4,7 +4,7 @@ import io
 import os
 import sys
 
-from ingot.imports import leave_out
+from ingot.imports import leave_pandas_out
 
 
 def main() -> None:
@@ -30,16 +30,13 @@ def parquet2mbt() -> None:
 
 
 def _begin() -> None:
-    """Names of files are UTF-8 in every locale, and every console takes every letter.
-
-    No command uses pandas, which pyarrow imports for the first array where it is installed.
-    """
+    """Names of files are UTF-8 in every locale, and every console takes every letter."""
     if sys.getfilesystemencoding() != "utf-8":  # Python knows it by its start only
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    leave_out("pandas")
+    leave_pandas_out()
 
 
 if __name__ == "__main__":

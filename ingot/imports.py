@@ -55,23 +55,19 @@ def install_moved() -> None:
     sys.meta_path.insert(0, finder)
 
 
-class _LeftOut:
-    """Refuses a module that is installed."""
+class _NoPandas:
+    """Says of pandas that there is none."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> None:
-        """Say of the module that there is none."""
-        if fullname == self._name:
-            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+    @staticmethod
+    def find_spec(fullname: str, *_: object) -> None:
+        """Refuse pandas."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'", name=fullname)
 
 
-def leave_out(name: str) -> None:
-    """Let a module be imported nowhere in this process, as where it is not installed."""
-    finder: Any = _LeftOut(name)
+def leave_pandas_out() -> None:
+    """Let this process do without pandas, which pyarrow imports for its first array."""
+    finder: Any = _NoPandas
     sys.meta_path.insert(0, finder)
 
 

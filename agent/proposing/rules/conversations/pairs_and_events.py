@@ -244,8 +244,8 @@ def _texts_differ(kinds: list[_Kind]) -> bool:
 
 def _event_kinds(events: Places, fields: list[Field], kind: Field) -> list[_Kind]:
     grouped: dict[str, list[int]] = {}
-    for number, held in enumerate(events.values(kind.inner)):
-        value = next((v for v in held if isinstance(v, str)), "")
+    for number, kinds in enumerate(events.values(kind.inner)):
+        value = next((v for v in kinds if isinstance(v, str)), "")
         grouped.setdefault(value, []).append(number)
     left = left_out_values(kind.name, grouped)
     found = []
