@@ -8,12 +8,13 @@ between runs: one small JSON file per tokenizer, engine and versions.
 import hashlib
 import json
 import os
+import threading
 import unicodedata
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -53,15 +54,25 @@ def open_fastokens(loaded: TokenizerFile, *, plain: bool, threads: int) -> "FasT
     """Open fastokens for one thread."""
     # read when the library is loaded: with 1 a batch is encoded in the calling thread
     os.environ["FASTOKENS_BPE_THREADS"] = str(threads)
-    from fastokens import Tokenizer
-
     if loaded.kind == "sentencepiece":
         raise UnloadableError("it reads no SentencePiece models")
+    with _LOADING:
+        return FasTokens(load_fastokens(loaded.data), plain)
+
+
+_LOADING: Final = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def load_fastokens(data: bytes) -> "fastokens.Tokenizer":
+    """fastokens' tokenizer of a `tokenizer.json`; loading takes long, and threads can share it."""
+    from fastokens import Tokenizer
+
     with translate_native_errors(UnloadableError):
-        tokenizer = Tokenizer.from_json_str(loaded.data.decode())
+        tokenizer = Tokenizer.from_json_str(data.decode())
         tokenizer.no_truncation()
         tokenizer.no_padding()
-    return FasTokens(tokenizer, plain)
+    return tokenizer
 
 
 class FasTokens:
@@ -198,7 +209,7 @@ def new_letters() -> npt.NDArray[np.bool_]:
     """Tell by code point what libraries of different age read differently: unassigned, or new."""
     table = np.ones(LARGEST_POINT + 1, np.bool_)
     for points in _INHABITED:
-        table[points] = [unicodedata.category(chr(point)) == "Cn" for point in points]
+        table[points] = np.array([*map(unicodedata.category, map(chr, points))]) == "Cn"
     for stated in (_LATE_MARKS + _LATE_LETTERS).split():
         first, _, last = stated.partition("-")
         table[int(first, 16) : int(last or first, 16) + 1] = True

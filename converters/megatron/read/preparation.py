@@ -65,7 +65,8 @@ def _clip_spans(spans: Sequence[TextSpan], start: int, end: int) -> tuple[TextSp
 def _read_conversations(rows: RowBatch) -> Iterator[dict[str, Json] | str]:
     """Records as dicts, or what is wrong with one."""
     try:
-        rows.table.validate(full=True)
+        if not rows.valid:
+            rows.table.validate(full=True)
     except pa.ArrowInvalid:
         yield from (_read_conversation(rows.table.slice(i, 1)) for i in range(rows.table.num_rows))
         return
@@ -170,7 +171,10 @@ class Preparer:
 
     def _texts(self, name: str, rows: RowBatch) -> Iterator[Shard]:
         texts, rejects, tally = self._columns(name, rows)
-        chars = pc.utf8_length(texts).to_numpy()
+        chars = pc.binary_length(texts).to_numpy()  # at least
+        limits = self.options.min_chars, self.options.max_chars
+        if limits != (None, None) or chars.max(initial=0) > self.cutter.limit:
+            chars = pc.utf8_length(texts).to_numpy()
         kept = np.ones(len(texts), np.bool_)
         kept[[reject.row - rows.first for reject in rejects]] = False
         yield Shard(tally=tally | self._filter(chars, kept))
@@ -184,7 +188,7 @@ class Preparer:
         self, name: str, rows: RowBatch
     ) -> tuple[pa.LargeStringArray, list[Reject], dict[str, int]]:
         strip = self.options.strip and self.layout.kind == "raw"
-        done = join_columns(rows.table, strip=strip, separator=self.options.concat_sep)
+        done = join_columns(rows, strip=strip, separator=self.options.concat_sep)
         rejects = [
             reject_row(name, rows.first + place, BAD_UTF8_REASON, found)
             for place, found in done.bad.items()
