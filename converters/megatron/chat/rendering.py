@@ -21,7 +21,7 @@ in a chat, so that long chats cost few renderings.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ingot.converters.errors import IngotError
 from ingot.converters.rows import Json
@@ -42,8 +42,7 @@ class TemplateError(IngotError):
         return self.problem
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TextSpan:
+class TextSpan(NamedTuple):
     """Characters `start` to `end` of a rendered text that a message's role produces.
 
     That is the content and the end marker, which the model has to learn to write; not the header.

@@ -195,6 +195,9 @@ def byte_offsets(texts: pa.LargeStringArray) -> IdCounts:
     return np.frombuffer(texts.buffers()[1], np.int64)[first : first + len(texts) + 1]
 
 
+FIRST_BYTE: Final = np.int8(-64)  # of a character; what follows it in UTF-8 is less
+
+
 def texts_buffer(texts: pa.LargeStringArray) -> npt.NDArray[np.uint8]:
     """The bytes of all texts, without a copy; `offsets` tells where each begins, less the first."""
     starts = byte_offsets(texts)

@@ -140,6 +140,7 @@ _SHARE_OF_TIME: Final = 0.03
 _USUAL_RATIO: Final = 20.0
 _AT_THE_BEGINNING: Final = 96 << 10
 _MOST_SAVED: Final = 512 << 10
+_LEAST_SAMPLE: Final = 16 << 10
 _LEAST_PART: Final = 2 << 10
 
 
@@ -164,10 +165,10 @@ class Sampler:
         self, texts: pa.LargeStringArray, encoded: Encoded, own: npt.NDArray[np.int64]
     ) -> None:
         """Compare some of a batch."""
-        sizes = np.diff(byte_offsets(texts))
-        self._saved = min(self._saved + self._part * int(sizes.sum()), _MOST_SAVED)
-        if not len(own):
+        self._saved = min(self._saved + self._part * texts_buffer(texts).size, _MOST_SAVED)
+        if not len(own) or self._saved < _LEAST_SAMPLE:
             return
+        sizes = np.diff(byte_offsets(texts))
         order = np.random.default_rng(_texts_seed(texts)).permutation(own)
         taken = order[np.cumsum(sizes[order]) <= self._saved]
         self._saved -= float(sizes[taken].sum())

@@ -52,7 +52,9 @@ _ChatPiece: TypeAlias = tuple[int, str, int, tuple[TextSpan, ...]]
 def _clip_spans(spans: Sequence[TextSpan], start: int, end: int) -> tuple[TextSpan, ...]:
     """What of the spans lies in a part of the text, by its own characters."""
     return tuple(
-        TextSpan(
+        span
+        if not start and span.start >= 0 and span.end <= end
+        else TextSpan(
             start=max(span.start, start) - start,
             end=min(span.end, end) - start,
             trained=span.trained,
