@@ -32,7 +32,6 @@ import json
 import os
 import random
 import re
-import shutil
 import sys
 import sysconfig
 import tempfile
@@ -155,7 +154,7 @@ def columns(folder: Path) -> Iterator[pa.ChunkedArray]:
 
 
 def by_megatron(tokenizer: Path, folder: Path) -> Iterator[tuple[Any, Any]]:
-    """gigatoken on JSONL, everything in memory."""
+    """Use gigatoken on JSONL, everything in memory."""
     import awkward as ak
     from gigatoken import JsonlFileSource, Tokenizer
 
@@ -166,7 +165,7 @@ def by_megatron(tokenizer: Path, folder: Path) -> Iterator[tuple[Any, Any]]:
 
 
 def by_gigatoken(tokenizer: Path, folder: Path) -> Iterator[tuple[Any, Any]]:
-    """gigatoken on the strings of each file."""
+    """Use gigatoken on the strings of each file."""
     from gigatoken import Tokenizer
 
     engine = Tokenizer.from_json(tokenizer.read_bytes())
@@ -177,7 +176,7 @@ def by_gigatoken(tokenizer: Path, folder: Path) -> Iterator[tuple[Any, Any]]:
 
 
 def by_fastokens(tokenizer: Path, folder: Path) -> Iterator[tuple[Any, Any]]:
-    """fastokens on the strings of each file."""
+    """Use fastokens on the strings of each file."""
     from fastokens import Tokenizer
 
     engine = Tokenizer.from_json_str(tokenizer.read_text(encoding="utf-8"))
@@ -188,7 +187,7 @@ def by_fastokens(tokenizer: Path, folder: Path) -> Iterator[tuple[Any, Any]]:
 
 
 def by_tokenizers(tokenizer: Path, folder: Path) -> Iterator[tuple[Any, Any]]:
-    """The reference on batches of the first file."""
+    """Use the reference on batches of the first file."""
     from tokenizers import Tokenizer
 
     engine = Tokenizer.from_file(str(tokenizer))
@@ -249,7 +248,7 @@ def run_one(name: str, tokenizer: Path, folder: Path, out: Path) -> None:
 
 def build_argv(tokenizer: Path, folder: Path, out: Path) -> list[str]:
     """`ingot tokens build` of a folder."""
-    how = "--append-eod --overwrite --no-progress --metrics-exporter none --log-file".split()
+    how = ["--append-eod", "--no-progress", "--metrics-exporter", "none", "--log-file"]
     where = ["--input-dir", str(folder), "--tokenizer", str(tokenizer), "--output-prefix", str(out)]
     return [sys.executable, "-m", "ingot", "tokens", "build", *where, *how, os.devnull]
 
@@ -339,7 +338,8 @@ def measure(tokenizer: Path, work: Path, rounds: int, engines: list[str], main: 
     peers |= {"tokenizers": rates["tokenizers"]} if main else {}
     shared: dict[str, Any] = {"unit": "MB/s of text"}
     data = f"{tokenizer.stem}, {sizes[INGOT]:,.0f} MB of distinct text"
-    ceiling = f"{alone[1]} alone: {cpu:.1f} CPU s / {CORES} cores = {sizes[INGOT] * CORES / cpu:.0f}"
+    most = sizes[INGOT] * CORES / cpu
+    ceiling = f"{alone[1]} alone, {cpu:.1f} CPU s on {CORES} cores: {most:.0f}"
     wanted = "2 times Megatron, 25 times tokenizers, 0.9 of in memory"
     chats = sitting.median("ingot, chats")
     return [

@@ -5,9 +5,11 @@ in it, whatever the tokenizer does inside. That always holds for byte-level BPE,
 tokenizers that write `▁` for a space; for others the library is asked.
 """
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +51,7 @@ class PlacedTokens:
     exact: _Flags  # per text, whether its tokens are known to stand there
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, weakref_slot=True)
 class TokenBytes:
     """Bytes by id."""
 
@@ -148,6 +150,10 @@ _Library: TypeAlias = Any  # a tokenizers.Tokenizer or a SentencePieceProcessor
 _SHOWN: Final = 80  # characters of a text in an error
 
 
+_READ: Final[WeakValueDictionary[str, TokenBytes]] = WeakValueDictionary()
+_READING: Final = threading.Lock()
+
+
 class LossMasker:
     """Makes loss masks for one tokenizer; an instance belongs to one thread."""
 
@@ -155,7 +161,9 @@ class LossMasker:
         """Read the tokens."""
         self._loaded = loaded
         self._plain = plain
-        self._bytes = read_token_bytes(loaded)
+        with _READING:
+            self._bytes = _READ.get(loaded.sha256) or read_token_bytes(loaded)
+            _READ[loaded.sha256] = self._bytes
         self._library: _Library = None  # made when a text needs it
 
     def mask(
@@ -173,8 +181,8 @@ class LossMasker:
         ]
         if not edges or not len(mask):
             return mask
-        owners, opened, closed = np.array(edges, np.int64).T
-        first, last = (_byte_places(texts, owners, places) for places in (opened, closed))
+        owners, *places = np.array(edges, np.int64).T
+        first, last = _byte_places(texts, owners, np.array(places))
         placed, firsts = self._bytes.place(texts, encoded), id_offsets(encoded.lengths)
         if self._loaded.kind == "sentencepiece":
             # A model may drop a space that begins a text, and put its own in the place.

@@ -83,8 +83,8 @@ def render_chat(
         body = f"{message['content'] or ''}{TURN_END}"
         start = length + len(header)
         length = start + len(body) + 1
-        spans.append(TextSpan(start=start, end=length - 1, trained=bool(message["loss_mask"])))
-        pieces += [header, body, "\n"]
+        spans.append(TextSpan(start, length - 1, bool(message["loss_mask"])))
+        pieces += (header, body, "\n")
     return RenderedChat(text="".join(pieces), spans=tuple(spans))
 
 

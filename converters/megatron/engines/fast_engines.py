@@ -65,7 +65,7 @@ _LOADING: Final = threading.Lock()
 
 @lru_cache(maxsize=1)
 def load_fastokens(data: bytes) -> "fastokens.Tokenizer":
-    """fastokens' tokenizer of a `tokenizer.json`; loading takes long, and threads can share it."""
+    """The engine's tokenizer of a `tokenizer.json`: slow to load, but threads can share it."""
     from fastokens import Tokenizer
 
     with translate_native_errors(UnloadableError):

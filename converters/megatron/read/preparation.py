@@ -52,9 +52,7 @@ _ChatPiece: TypeAlias = tuple[int, str, int, tuple[TextSpan, ...]]
 def _clip_spans(spans: Sequence[TextSpan], start: int, end: int) -> tuple[TextSpan, ...]:
     """What of the spans lies in a part of the text, by its own characters."""
     return tuple(
-        span
-        if not start and span.start >= 0 and span.end <= end
-        else TextSpan(
+        TextSpan(
             start=max(span.start, start) - start,
             end=min(span.end, end) - start,
             trained=span.trained,
@@ -157,14 +155,18 @@ class Preparer:
         if over and options.long_docs == "filter":
             tally["long"] += 1
             return []
+        spans = chat.spans
+        whole = not over and length <= self.cutter.limit
+        if whole and (not spans or (spans[0].end and spans[-1].start < length)):  # none is empty
+            return [(NEW_DOCUMENT, chat.text, 0, spans)]
         pieces: list[_ChatPiece] = []
         start = 0
         for text in limit_text(chat.text, options):
             kind = NEW_SEQUENCE if pieces else NEW_DOCUMENT
             for piece in self.cutter.cut(text, self.cutter.limit):
                 begin = start + piece.start
-                spans = _clip_spans(chat.spans, begin, begin + len(piece.text))
-                pieces.append((kind, piece.text, piece.skip, spans))
+                own = _clip_spans(spans, begin, begin + len(piece.text))
+                pieces.append((kind, piece.text, piece.skip, own))
                 kind = GOES_ON
             start += len(text)
         if over:
