@@ -23,6 +23,7 @@ HEADS = ("job", "data", "ingot", "beside it", "ratio", "wanted", "peak MB", "cei
 # What takes `--quick` and `--keep-rows`, by the name of its file of rows.
 BENCHMARKS = {
     "convert": "convert_speed.py",
+    "tokens": "tokenize/speed.py",
 }
 
 

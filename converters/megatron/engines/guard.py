@@ -165,8 +165,9 @@ class Sampler:
         self, texts: pa.LargeStringArray, encoded: Encoded, own: npt.NDArray[np.int64]
     ) -> None:
         """Compare some of a batch."""
-        self._saved = min(self._saved + self._part * texts_buffer(texts).size, _MOST_SAVED)
-        if not len(own) or self._saved < _LEAST_SAMPLE:
+        size = texts_buffer(texts).size
+        self._saved = min(self._saved + self._part * size, _MOST_SAVED)
+        if not len(own) or self._saved < min(size, _LEAST_SAMPLE):
             return
         sizes = np.diff(byte_offsets(texts))
         order = np.random.default_rng(_texts_seed(texts)).permutation(own)

@@ -1,5 +1,6 @@
 """Run units through reader, tokenizers and writer: threads with bounded queues, in order."""
 
+import gc
 import queue
 import threading
 import time
@@ -227,6 +228,7 @@ def run_units(
         fail_fast = job.work.fail_fast
         writer = UnitWriter(lane, recipe.rules, pack=recipe.options.pack, fail_fast=fail_fast)
         begin()
+        gc.freeze()  # what is loaded stays: it need not be looked through again and again
         pipeline = _Pipeline(recipe, job, monitor)
         try:
             yield from pipeline.run(units, writer, fail_fast)
