@@ -42,15 +42,6 @@ _UNKNOWN: Final = -1
 _SPACE: Final = "▁"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlacedTokens:
-    """Where tokens begin and end in the bytes of all texts together; both never fall."""
-
-    starts: TokenPlaces
-    ends: TokenPlaces
-    exact: _Flags  # per text, whether its tokens are known to stand there
-
-
 @dataclass(frozen=True, kw_only=True, slots=True, weakref_slot=True)
 class TokenBytes:
     """Bytes by id."""
@@ -59,8 +50,13 @@ class TokenBytes:
     starts: TokenPlaces  # int64, where those of an id begin
     sizes: TokenPlaces  # int64, how many they are; -1 = not known, or none
 
-    def place(self, texts: pa.LargeStringArray, encoded: Encoded) -> PlacedTokens:
-        """Place the tokens of texts; a space that was put before a text has no width there."""
+    def place(
+        self, texts: pa.LargeStringArray, encoded: Encoded
+    ) -> tuple[TokenPlaces, TokenPlaces, _Flags]:
+        """Where tokens begin and end in the bytes of all texts, and whether that is sure, per text.
+
+        A space that was put before a text has no width there; both kinds of places never fall.
+        """
         borders, firsts = byte_offsets(texts) - byte_offsets(texts)[0], id_offsets(encoded.lengths)
         ids = np.minimum(encoded.ids, len(self.sizes) - 1)
         sizes = self.sizes[ids]
@@ -84,7 +80,7 @@ class TokenBytes:
         exact[np.searchsorted(spelled, wrong, side="right") - 1] = False
         places = ends[1:] + np.repeat(borders[:-1] - spelled[:-1] - added, encoded.lengths)
         starts = np.maximum(places - sizes, np.repeat(borders[:-1], encoded.lengths))
-        return PlacedTokens(starts=starts, ends=places, exact=exact)
+        return starts, places, exact
 
 
 def read_token_bytes(loaded: "TokenizerFile") -> TokenBytes:
@@ -148,8 +144,6 @@ def _piece_bytes(text: str) -> bytes:
 LossMask: TypeAlias = npt.NDArray[np.uint8]
 _Library: TypeAlias = Any  # a tokenizers.Tokenizer or a SentencePieceProcessor
 _SHOWN: Final = 80  # characters of a text in an error
-
-
 _READ: Final[WeakValueDictionary[str, TokenBytes]] = WeakValueDictionary()
 _READING: Final = threading.Lock()
 
@@ -183,19 +177,18 @@ class LossMasker:
             return mask
         owners, *places = np.array(edges, np.int64).T
         first, last = _byte_places(texts, owners, np.array(places))
-        placed, firsts = self._bytes.place(texts, encoded), id_offsets(encoded.lengths)
+        starts, ends, exact = self._bytes.place(texts, encoded)
         if self._loaded.kind == "sentencepiece":
             # A model may drop a space that begins a text, and put its own in the place.
-            placed.exact[pc.starts_with(texts, " ").to_numpy(zero_copy_only=False)] = False
+            exact &= ~pc.starts_with(texts, " ").to_numpy(zero_copy_only=False)
+        firsts, sure, wanted = id_offsets(encoded.lengths), exact[owners], first < last
         # A token without width stands for the place behind it.
-        reached = np.maximum(placed.ends, placed.starts + 1)
-        begin = np.maximum(np.searchsorted(reached, first, side="right"), firsts[owners])
-        end = np.minimum(np.searchsorted(placed.starts, last), firsts[owners + 1])
-        wanted, exact = first < last, placed.exact[owners]
-        some = wanted & exact
-        for low, high in zip(begin[some].tolist(), end[some].tolist(), strict=True):
+        begin = np.searchsorted(np.maximum(ends, starts + 1), first, side="right")
+        begin = np.maximum(begin, firsts[owners])[wanted & sure]
+        end = np.minimum(np.searchsorted(starts, last), firsts[owners + 1])[wanted & sure]
+        for low, high in zip(begin.tolist(), end.tolist(), strict=True):
             mask[low:high] = 1
-        for at in np.unique(owners[wanted & ~exact & (encoded.lengths[owners] > 0)]).tolist():
+        for at in np.unique(owners[wanted & ~sure & (encoded.lengths[owners] > 0)]).tolist():
             own = slice(firsts[at], firsts[at + 1])
             mask[own] = self._mask_text(texts[at].as_py(), spans[at], encoded.ids[own], engine)
         return mask

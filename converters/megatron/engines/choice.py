@@ -253,20 +253,16 @@ def _time_engine(
 
     The first run warms up; it counts where there is no other.
     """
-    started = warm = now = time.perf_counter()
-    first, size = 0, 0
     answers: list[Encoded] = []
+    times = [time.perf_counter()]
     for texts in sample:
         answers.append(engine.encode(texts))
-        now = time.perf_counter()
-        size += texts_buffer(texts).size
-        if len(answers) == 1:
-            first, warm = size, now
-        if now - started > seconds:
+        times.append(time.perf_counter())
+        if times[-1] - times[0] > seconds:
             break
-    if len(answers) > 1:
-        size, started = size - first, warm
-    return size / max(now - started, 1e-9) / 1e6, answers
+    first = int(len(answers) > 1)
+    size = sum(texts_buffer(texts).size for texts in sample[first : len(answers)])
+    return size / max(times[-1] - times[first], 1e-9) / 1e6, answers
 
 
 _SEED: Final = 20

@@ -27,9 +27,9 @@ from ingot.converters.json_yaml import load_json
 from ingot.converters.megatron.engines.engine import (
     Encoded,
     Engine,
+    Library,
     RefusedCallError,
     byte_offsets,
-    encode_by_halves,
     texts_buffer,
 )
 from ingot.converters.megatron.tokenizer import TokenizerFile
@@ -75,7 +75,7 @@ def load_fastokens(data: bytes) -> "fastokens.Tokenizer":
     return tokenizer
 
 
-class FasTokens:
+class FasTokens(Library):
     """fastokens: it takes Python strings and returns two flat buffers; its caches are bounded."""
 
     name = "fastokens"
@@ -83,10 +83,6 @@ class FasTokens:
     def __init__(self, tokenizer: "fastokens.Tokenizer", plain: bool) -> None:
         self._tokenizer = tokenizer
         self._plain = plain
-
-    def encode(self, texts: pa.LargeStringArray) -> Encoded:
-        """Encode texts; a text that the library refuses or panics on is listed as failed."""
-        return encode_by_halves(texts, self._call)
 
     def _call(self, texts: pa.LargeStringArray) -> Encoded:
         with translate_native_errors(RefusedCallError):
@@ -110,7 +106,7 @@ def open_gigatoken(loaded: TokenizerFile, *, plain: bool, threads: int) -> "Giga
     return GigaToken(tokenizer, threads)
 
 
-class GigaToken:
+class GigaToken(Library):
     """gigatoken: it reads Arrow's buffers as they are; its cache of words has no bound."""
 
     name = "gigatoken"
@@ -118,10 +114,6 @@ class GigaToken:
     def __init__(self, tokenizer: "gigatoken.Tokenizer", threads: int) -> None:
         self._tokenizer = tokenizer
         self._parallel = threads > 1
-
-    def encode(self, texts: pa.LargeStringArray) -> Encoded:
-        """Encode texts; a text that the library refuses or panics on is listed as failed."""
-        return encode_by_halves(texts, self._call)
 
     def _call(self, texts: pa.LargeStringArray) -> Encoded:
         with translate_native_errors(RefusedCallError):

@@ -64,13 +64,10 @@ def _clip_spans(spans: Sequence[TextSpan], start: int, end: int) -> tuple[TextSp
 
 def _read_conversations(rows: RowBatch) -> Iterator[dict[str, Json] | str]:
     """Records as dicts, or what is wrong with one."""
-    try:
-        if not rows.valid:
-            rows.table.validate(full=True)
-    except pa.ArrowInvalid:
-        yield from (_read_conversation(rows.table.slice(i, 1)) for i in range(rows.table.num_rows))
+    if rows.valid:
+        yield from rows.table.to_pylist()
         return
-    yield from rows.table.to_pylist()
+    yield from (_read_conversation(rows.table.slice(i, 1)) for i in range(rows.table.num_rows))
 
 
 def _read_conversation(row: pa.RecordBatch) -> dict[str, Json] | str:

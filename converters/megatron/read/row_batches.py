@@ -148,7 +148,7 @@ def _jsonl_rows(file: InputFile, layout: InputLayout, batch_size: int) -> Iterat
                     "build one data set of each kind",
                 )
             table = batch.select(list(layout.columns))
-            yield RowBatch(first=first, table=table, row_group=None, read=0)
+            yield RowBatch(first=first, table=table, row_group=None, read=0, valid=True)
             first += batch.num_rows
     yield RowBatch(
         first=first, table=pa.RecordBatch.from_pydict({}), row_group=None, read=file.bytes
