@@ -71,7 +71,7 @@ def documents(sources: list[Path]) -> list[str]:
 
 def passes(whole: list[str]) -> Iterator[list[str]]:
     """The documents, then distinct ones of their sentences, without end."""
-    yield whole
+    yield [text.strip() for text in whole if text.strip()]
     split = [SENTENCE.split(text) for text in whole]
     flat = [sentence for parts in split for sentence in parts]
     wide = [at for at, text in enumerate(flat) if len(text) > 3 and not text.isascii()]
@@ -84,11 +84,12 @@ def passes(whole: list[str]) -> Iterator[list[str]]:
             pool[at] = first[: len(first) // 2] + second[len(second) // 2 :]
         source.shuffle(pool)
         rest = iter(pool)
-        yield ["".join(islice(rest, len(parts))) for parts in split]
+        made = ("".join(islice(rest, len(parts))).strip() for parts in split)
+        yield [text for text in made if text]  # Megatron puts an EOD behind an empty one, too
 
 
 def generate(sources: list[Path], size: int, folder: Path) -> None:
-    """`texts/` and `chats/` as Parquet, `texts.jsonl`: `size` bytes of text, half as conversations."""
+    """`texts/` and `texts.jsonl` with `size` bytes of text, `chats/` with half of it."""
     from ingot.converters.records.schema import SFT_SCHEMA
 
     for name in ("texts", "chats"):
@@ -100,7 +101,7 @@ def generate(sources: list[Path], size: int, folder: Path) -> None:
             for start in range(0, len(some), per):
                 texts = []
                 while made < size and len(texts) < len(some[start : start + per]):
-                    texts.append(some[start + len(texts)].strip())
+                    texts.append(some[start + len(texts)])
                     made += len(texts[-1].encode())
                 lines.writelines(json.dumps({"text": text}) + "\n" for text in texts)
                 how: dict[str, Any] = {"compression": "zstd", "row_group_size": ROWS}
