@@ -32,6 +32,7 @@ BENCHMARKS = {
     "ctr-loader": "ctr/loader.py",
     "monolith": "monolith/convert.py",
     "run": "run_speed.py",
+    "tokens": "tokenize/speed.py",
 }
 
 

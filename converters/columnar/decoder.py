@@ -162,6 +162,7 @@ class _Decoder:
         self._source: Any = None
         self._where = ""
         self._batches: Iterator[Reply] = iter(())
+        self._stream = pa.allocate_buffer(0)  # new memory for every batch would take longer
 
     def open(self, asked: OpenFile) -> Facts:
         """Open another file."""
@@ -224,9 +225,19 @@ class _Decoder:
                 most = max(most, -(-batch.num_rows // _MOST_PARTS))
             for start in range(0, batch.num_rows, most):
                 with translate_read_errors(self._where):
-                    data = _stream_bytes(batch.slice(start, most))
+                    data = self._stream_bytes(batch.slice(start, most))
                 yield SentBatch(len(data), valid), data
             number += 1
+
+    def _stream_bytes(self, batch: pa.RecordBatch) -> memoryview:
+        """A batch as an Arrow stream, good until the next; the file's own metadata stays."""
+        batch = batch.replace_schema_metadata(None)
+        counted = pa.MockOutputStream()
+        _write_stream(counted, batch)
+        if self._stream.size < counted.size():
+            self._stream = pa.allocate_buffer(counted.size())
+        _write_stream(pa.FixedSizeBufferWriter(self._stream), batch)
+        return memoryview(self._stream)[: counted.size()]
 
     def _check_rows(self, asked: ReadRows, rows: int) -> None:
         """See that all rows came: of some damaged columns none do, and no error is raised."""
@@ -370,13 +381,9 @@ def _check_footer(source: Any, asked: OpenFile) -> None:  # noqa: ANN401 - of Ar
     source.seek(0)
 
 
-def _stream_bytes(batch: pa.RecordBatch) -> memoryview:
-    """A batch as an Arrow stream; the file's own metadata may be long, and stay."""
-    batch = batch.replace_schema_metadata(None)
-    out = pa.BufferOutputStream()
+def _write_stream(out: pa.NativeFile, batch: pa.RecordBatch) -> None:
     with pa.ipc.new_stream(out, batch.schema) as writer:
         writer.write_batch(batch)
-    return memoryview(out.getvalue())
 
 
 def _longest_value(column: pa.Array) -> int:

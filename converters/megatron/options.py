@@ -254,7 +254,7 @@ class WorkOptions:
             "Number of tokenizing threads.",
             metavar="INT",
             minimum=1,
-            default="cores - 2, at least 1",
+            default="cores - 2, at least 2",
         ),
     ] = None
     queue_cap: Annotated[
@@ -267,7 +267,7 @@ class WorkOptions:
         TokParallel,
         _work(
             "Threads with an engine each (external), threads inside one engine (internal, as many "
-            "as RAYON_NUM_THREADS), or both."
+            "as RAYON_NUM_THREADS), or both; auto is external."
         ),
     ] = "auto"
     batch_shards: Annotated[
@@ -321,10 +321,10 @@ class WorkOptions:
     def threads(self) -> tuple[int, int]:
         """Tokenizing threads of one process, and the threads inside each one's engine."""
         cores = os.cpu_count() or 1
-        workers = self.workers or max(1, cores // self.processes - 2)
-        inside = _rayon_threads() or max(1, cores // self.processes)
-        single = self.tok_parallel == "auto" and self.workers is None and workers == 1
-        if single or self.tok_parallel == "internal":
+        own = max(1, cores // self.processes)
+        workers = self.workers or max(min(own, 2), own - 2)
+        inside = _rayon_threads() or own
+        if self.tok_parallel == "internal":
             return 1, inside
         return workers, inside if self.tok_parallel == "both" else 1
 

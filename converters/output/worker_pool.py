@@ -6,6 +6,7 @@ anything with `submit`; nothing that a job writes depends on which runner it had
 """
 
 import contextlib
+import fcntl
 import os
 import queue
 import signal
@@ -30,6 +31,7 @@ Task = TypeVar("Task")
 Done = TypeVar("Done")
 _ORPHANED: Final = 1
 _START: Final = "import os; from ingot.converters.output.worker_pool import main; os._exit(main())"
+_PIPE_BYTES: Final = 1 << 20  # of what a process sends, so that it is seldom waited for
 NOTHING: Final = memoryview(b"")
 _PACKAGES: Final = Path(ingot.__file__).parents[1]
 
@@ -104,6 +106,8 @@ class WorkerProcess:
         found = os.pathsep.join([str(_PACKAGES), os.environ.get("PYTHONPATH", "")])
         own_input, sent = os.pipe()
         received, own_output = os.pipe()
+        with contextlib.suppress(AttributeError, OSError):  # not everywhere, not so many
+            fcntl.fcntl(received, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         # It never hears an interrupt from the terminal: its parent does.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:

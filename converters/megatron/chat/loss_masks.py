@@ -5,17 +5,28 @@ in it, whatever the tokenizer does inside. That always holds for byte-level BPE,
 tokenizers that write `▁` for a space; for others the library is asked.
 """
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat.rendering import TextSpan
-from ingot.converters.megatron.engines.engine import Encoded, EngineWrongError, Ids
+from ingot.converters.megatron.engines.engine import (
+    FIRST_BYTE,
+    Encoded,
+    EngineWrongError,
+    Ids,
+    byte_offsets,
+    id_offsets,
+    texts_buffer,
+)
 from ingot.converters.megatron.tokenizer_files import (
     catch_panics,
     load_huggingface,
@@ -26,11 +37,12 @@ if TYPE_CHECKING:
     from ingot.converters.megatron.tokenizer import TokenizerFile
 
 TokenPlaces = npt.NDArray[np.int64]
+_Flags: TypeAlias = npt.NDArray[np.bool_]
 _UNKNOWN: Final = -1
 _SPACE: Final = "▁"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, weakref_slot=True)
 class TokenBytes:
     """Bytes by id."""
 
@@ -38,25 +50,37 @@ class TokenBytes:
     starts: TokenPlaces  # int64, where those of an id begin
     sizes: TokenPlaces  # int64, how many they are; -1 = not known, or none
 
-    def places(self, ids: Ids, data: bytes) -> tuple[TokenPlaces, TokenPlaces] | None:
-        """Where tokens begin and end in the bytes of their text.
+    def place(
+        self, texts: pa.LargeStringArray, encoded: Encoded
+    ) -> tuple[TokenPlaces, TokenPlaces, _Flags]:
+        """Where tokens begin and end in the bytes of all texts, and whether that is sure, per text.
 
-        A space that the tokenizer put before the text has no width there.
+        A space that was put before a text has no width there; both kinds of places never fall.
         """
-        if not len(ids) or int(ids.max()) >= len(self.sizes):
-            return None
+        borders, firsts = byte_offsets(texts) - byte_offsets(texts)[0], id_offsets(encoded.lengths)
+        ids = np.minimum(encoded.ids, len(self.sizes) - 1)
         sizes = self.sizes[ids]
-        if int(sizes.min()) == _UNKNOWN:
-            return None
-        ends = np.cumsum(sizes)
-        added = int(ends[-1]) - len(data)
-        if added not in (0, 1) or self._text(ids, sizes, ends) != b" " * added + data:
-            return None
-        return np.maximum(ends - sizes - added, 0), ends - added
-
-    def _text(self, ids: Ids, sizes: TokenPlaces, ends: TokenPlaces) -> bytes:
-        offsets = np.repeat(self.starts[ids] - (ends - sizes), sizes)
-        return self.flat[offsets + np.arange(len(offsets))].tobytes()
+        ends = id_offsets(sizes)
+        added = np.diff(ends[firsts]) - np.diff(borders)
+        exact = (added == 0) | (added == 1)
+        exact[np.searchsorted(firsts, np.flatnonzero(sizes == _UNKNOWN), side="right") - 1] = False
+        wanted = texts_buffer(texts)
+        if not exact.all():
+            wanted = wanted[np.repeat(exact, np.diff(borders))]
+            sizes[~np.repeat(exact, encoded.lengths)] = 0
+            ends = id_offsets(sizes)
+            added[~exact] = 0
+        spelled = id_offsets(np.where(exact, np.diff(borders) + added, 0))
+        spaced = spelled[:-1][added > 0]
+        if len(spaced):
+            wanted = np.insert(wanted, spaced - np.arange(len(spaced)), ord(" "))
+        letters = np.repeat(self.starts[ids] - ends[:-1], sizes)
+        letters += np.arange(len(letters))
+        wrong = np.flatnonzero(self.flat[letters] != wanted)
+        exact[np.searchsorted(spelled, wrong, side="right") - 1] = False
+        places = ends[1:] + np.repeat(borders[:-1] - spelled[:-1] - added, encoded.lengths)
+        starts = np.maximum(places - sizes, np.repeat(borders[:-1], encoded.lengths))
+        return starts, places, exact
 
 
 def read_token_bytes(loaded: "TokenizerFile") -> TokenBytes:
@@ -65,8 +89,8 @@ def read_token_bytes(loaded: "TokenizerFile") -> TokenBytes:
         _huggingface_bytes(loaded) if loaded.kind == "huggingface" else _sentencepiece_bytes(loaded)
     )
     known = {number: data for number, data in tokens if data}
-    sizes = np.full(loaded.largest_id + 1, _UNKNOWN, np.int64)
-    starts = np.zeros(loaded.largest_id + 1, np.int64)
+    sizes = np.full(loaded.largest_id + 2, _UNKNOWN, np.int64)  # the last is for larger ids
+    starts = np.zeros(loaded.largest_id + 2, np.int64)
     done = 0
     for number, data in known.items():
         sizes[number], starts[number] = len(data), done
@@ -119,8 +143,9 @@ def _piece_bytes(text: str) -> bytes:
 
 LossMask: TypeAlias = npt.NDArray[np.uint8]
 _Library: TypeAlias = Any  # a tokenizers.Tokenizer or a SentencePieceProcessor
-_TrainedEdges: TypeAlias = list[tuple[int, int]]
 _SHOWN: Final = 80  # characters of a text in an error
+_READ: Final[WeakValueDictionary[str, TokenBytes]] = WeakValueDictionary()
+_READING: Final = threading.Lock()
 
 
 class LossMasker:
@@ -130,12 +155,14 @@ class LossMasker:
         """Read the tokens."""
         self._loaded = loaded
         self._plain = plain
-        self._bytes = read_token_bytes(loaded)
+        with _READING:
+            self._bytes = _READ.get(loaded.sha256) or read_token_bytes(loaded)
+            _READ[loaded.sha256] = self._bytes
         self._library: _Library = None  # made when a text needs it
 
     def mask(
         self,
-        texts: Sequence[str],
+        texts: pa.LargeStringArray,
         spans: Sequence[Sequence[TextSpan]],
         encoded: Encoded,
         *,
@@ -143,26 +170,38 @@ class LossMasker:
     ) -> LossMask:
         """One byte per id of `encoded`, 1 = trained on."""
         mask = np.zeros(len(encoded.ids), np.uint8)
-        bounds = pairwise([0, *np.cumsum(encoded.lengths).tolist()])
-        for text, own, (first, last) in zip(texts, spans, bounds, strict=True):
-            edges = _span_edges(own, len(text))
-            if edges and first < last:
-                mask[first:last] = self._mask_text(text, edges, encoded.ids[first:last], engine)
+        edges = [
+            (at, one.start, one.end) for at, own in enumerate(spans) for one in own if one.trained
+        ]
+        if not edges or not len(mask):
+            return mask
+        owners, *places = np.array(edges, np.int64).T
+        first, last = _byte_places(texts, owners, np.array(places))
+        starts, ends, exact = self._bytes.place(texts, encoded)
+        if self._loaded.kind == "sentencepiece":
+            # A model may drop a space that begins a text, and put its own in the place.
+            exact &= ~pc.starts_with(texts, " ").to_numpy(zero_copy_only=False)
+        firsts, sure, wanted = id_offsets(encoded.lengths), exact[owners], first < last
+        # A token without width stands for the place behind it.
+        begin = np.searchsorted(np.maximum(ends, starts + 1), first, side="right")
+        begin = np.maximum(begin, firsts[owners])[wanted & sure]
+        end = np.minimum(np.searchsorted(starts, last), firsts[owners + 1])[wanted & sure]
+        for low, high in zip(begin.tolist(), end.tolist(), strict=True):
+            mask[low:high] = 1
+        for at in np.unique(owners[wanted & ~sure & (encoded.lengths[owners] > 0)]).tolist():
+            own = slice(firsts[at], firsts[at + 1])
+            mask[own] = self._mask_text(texts[at].as_py(), spans[at], encoded.ids[own], engine)
         return mask
 
-    def _mask_text(self, text: str, edges: _TrainedEdges, ids: Ids, engine: str) -> LossMask:
-        data = text.encode()
-        # A SentencePiece model may drop a space that begins a text, and put its own in the place.
-        is_plain = self._loaded.kind == "huggingface" or not text.startswith(" ")
-        places = self._bytes.places(ids, data) if is_plain else None
-        if places is not None:
-            return _mask_covered(
-                *places, edges if len(data) == len(text) else _byte_edges(text, edges)
-            )
+    def _mask_text(self, text: str, spans: Sequence[TextSpan], ids: Ids, engine: str) -> LossMask:
         found, starts, ends = self._locate_tokens(text)
         if not np.array_equal(found, ids):
             raise EngineWrongError(engine, text[:_SHOWN])
-        return _mask_covered(starts, ends, edges)
+        mask = np.zeros(len(ids), np.uint8)
+        for one in spans:
+            if one.trained and max(one.start, 0) < min(one.end, len(text)):
+                mask[(starts < one.end) & (np.maximum(ends, starts + 1) > one.start)] = 1
+        return mask
 
     def _locate_tokens(self, text: str) -> tuple[Ids, TokenPlaces, TokenPlaces]:
         """Ids of a text from its own library, and the characters where they begin and end."""
@@ -199,24 +238,12 @@ class LossMasker:
         return tokenizer
 
 
-def _span_edges(spans: Sequence[TextSpan], length: int) -> _TrainedEdges:
-    """The trained characters of a text, from where to where."""
-    cut = ((max(one.start, 0), min(one.end, length)) for one in spans if one.trained)
-    return [(start, end) for start, end in cut if start < end]
-
-
-def _byte_edges(text: str, edges: _TrainedEdges) -> _TrainedEdges:
-    """The same places in UTF-8 bytes; each stretch of the text is measured once."""
-    wanted = sorted({place for edge in edges for place in edge})
-    sizes = [len(text[first:last].encode()) for first, last in pairwise([0, *wanted])]
-    at = dict(zip(wanted, np.cumsum(sizes).tolist(), strict=True))
-    return [(at[start], at[end]) for start, end in edges]
-
-
-def _mask_covered(starts: TokenPlaces, ends: TokenPlaces, edges: _TrainedEdges) -> LossMask:
-    """Which tokens hold a place between edges; one without width stands for the place behind it."""
-    reached = np.maximum(ends, starts + 1)
-    mask = np.zeros(len(starts), np.uint8)
-    for first, last in edges:
-        mask[(starts < last) & (reached > first)] = 1
-    return mask
+def _byte_places(
+    texts: pa.LargeStringArray, owners: TokenPlaces, places: TokenPlaces
+) -> TokenPlaces:
+    """Places in characters of texts as bytes of all of them, within the text that owns each."""
+    data = texts_buffer(texts)
+    heads = np.append(np.flatnonzero(data.view(np.int8) >= FIRST_BYTE), len(data))
+    before = np.searchsorted(heads, byte_offsets(texts) - byte_offsets(texts)[0])
+    found: TokenPlaces = heads[before[owners] + np.clip(places, 0, np.diff(before)[owners])]
+    return found

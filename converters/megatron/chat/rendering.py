@@ -21,7 +21,7 @@ in a chat, so that long chats cost few renderings.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ingot.converters.errors import IngotError
 from ingot.converters.rows import Json
@@ -42,8 +42,7 @@ class TemplateError(IngotError):
         return self.problem
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TextSpan:
+class TextSpan(NamedTuple):
     """Characters `start` to `end` of a rendered text that a message's role produces.
 
     That is the content and the end marker, which the model has to learn to write; not the header.
@@ -84,8 +83,8 @@ def render_chat(
         body = f"{message['content'] or ''}{TURN_END}"
         start = length + len(header)
         length = start + len(body) + 1
-        spans.append(TextSpan(start=start, end=length - 1, trained=bool(message["loss_mask"])))
-        pieces += [header, body, "\n"]
+        spans.append(TextSpan(start, length - 1, bool(message["loss_mask"])))
+        pieces += (header, body, "\n")
     return RenderedChat(text="".join(pieces), spans=tuple(spans))
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines.engine import (
+    Encoded,
     Engine,
     EngineChoice,
     differing_texts,
@@ -34,6 +35,7 @@ from ingot.converters.megatron.engines.fast_engines import (
     find_unproved,
     installed_version,
     keep_verdict,
+    load_fastokens,
     make_verdict_case,
     probe_engine,
     recall_verdict,
@@ -66,10 +68,15 @@ def choose_engine(
     total_bytes: int,
     exclude: Set[str] = frozenset(),
     threads: int,
+    instances: int = 1,
     monitor: Monitor,
 ) -> EngineChoice:
-    """Choose the engine to run with; `exclude` names engines that were found wrong."""
-    selection = _Selection(loaded, text_runs(sample, _RUN_BYTES), plain, threads, monitor)
+    """Choose the engine to run with, in so many `instances` with so many `threads` each.
+
+    `exclude` names engines that were found wrong.
+    """
+    runs = text_runs(sample, _RUN_BYTES)
+    selection = _Selection(loaded, runs, plain, threads, instances, monitor)
     if wanted == "hf":
         return selection.report(selection.reference(), "asked for")
     if wanted == "auto":
@@ -89,14 +96,16 @@ class _Selection:
         sample: Sequence[pa.LargeStringArray],
         plain: bool,
         threads: int,
+        instances: int,
         monitor: Monitor,
     ) -> None:
         self._loaded = loaded
         self._sample = sample
         self._plain = plain
         self._threads = threads
+        self._instances = instances
         self._monitor = monitor
-        self._exact = open_reference(loaded, plain=plain, threads=threads)
+        self._exact = open_reference(loaded, plain=plain, threads=threads * instances)
 
     def reference(self) -> EngineChoice:
         name = "hf" if self._loaded.kind == "huggingface" else "sentencepiece"
@@ -106,6 +115,8 @@ class _Selection:
         log_event(self._monitor, level, "tokenizer", event, **fields)
 
     def report(self, choice: EngineChoice, why: str) -> EngineChoice:
+        if choice.engine != "fastokens":
+            load_fastokens.cache_clear()
         self._log(
             "info",
             "engine_chosen",
@@ -206,9 +217,9 @@ class _Selection:
     def _race(self, engines: Sequence[RoutedEngine]) -> EngineChoice:
         """Encode the user's text with all of them; one that differs there is out."""
         seconds = _RACE_SECONDS * _REFERENCE_SHARE
-        rate, answered = _time_engine(self._exact, self._sample, seconds)
+        rate, answers = _time_engine(self._exact, self._sample, seconds)
         rates = {self.reference().engine: rate}
-        expected = [(texts, self._exact.encode(texts)) for texts in self._sample[:answered]]
+        expected = list(zip(self._sample, answers, strict=False))
         for engine in engines:
             started = time.monotonic()
             wrong = (
@@ -222,7 +233,8 @@ class _Selection:
                 self._is_trusted(engine, self._keep(engine, failed_verdict(first), seconds))
                 continue
             each = (_RACE_SECONDS - seconds) / len(engines)
-            rates[engine.name], _ = _time_engine(engine, self._sample, each)
+            rate, _ = _time_engine(engine, self._sample, each)
+            rates[engine.name] = rate * self._instances
         best = max(rates, key=lambda name: rates[name])
         if best not in FAST_ENGINES:
             return self.report(replace(self.reference(), rates=rates), "no exact engine is faster")
@@ -236,24 +248,21 @@ class _Selection:
 
 def _time_engine(
     engine: Engine, sample: Sequence[pa.LargeStringArray], seconds: float
-) -> tuple[float, int]:
-    """MB of text per second, and how many runs of the sample were encoded in the time.
+) -> tuple[float, list[Encoded]]:
+    """MB of text per second, and the ids of the runs of the sample that were encoded in the time.
 
     The first run warms up; it counts where there is no other.
     """
-    started = warm = now = time.perf_counter()
-    done, first, size = 0, 0, 0
-    for done, texts in enumerate(sample, start=1):
-        engine.encode(texts)
-        now = time.perf_counter()
-        size += texts_buffer(texts).size
-        if done == 1:
-            first, warm = size, now
-        if now - started > seconds:
+    answers: list[Encoded] = []
+    times = [time.perf_counter()]
+    for texts in sample:
+        answers.append(engine.encode(texts))
+        times.append(time.perf_counter())
+        if times[-1] - times[0] > seconds:
             break
-    if done > 1:
-        size, started = size - first, warm
-    return size / max(now - started, 1e-9) / 1e6, done
+    first = int(len(answers) > 1)
+    size = sum(texts_buffer(texts).size for texts in sample[first : len(answers)])
+    return size / max(times[-1] - times[first], 1e-9) / 1e6, answers
 
 
 _SEED: Final = 20

@@ -195,6 +195,9 @@ def byte_offsets(texts: pa.LargeStringArray) -> IdCounts:
     return np.frombuffer(texts.buffers()[1], np.int64)[first : first + len(texts) + 1]
 
 
+FIRST_BYTE: Final = np.int8(-64)  # of a character; what follows it in UTF-8 is less
+
+
 def texts_buffer(texts: pa.LargeStringArray) -> npt.NDArray[np.uint8]:
     """The bytes of all texts, without a copy; `offsets` tells where each begins, less the first."""
     starts = byte_offsets(texts)
@@ -277,7 +280,9 @@ def open_huggingface(
     return HuggingFace(library)
 
 
-class _Reference:
+class Library:
+    """An engine that `_call`s a library."""
+
     def encode(self, texts: pa.LargeStringArray) -> Encoded:
         """Encode texts; a text that the library refuses or panics on is listed as failed."""
         return join_results(
@@ -288,7 +293,7 @@ class _Reference:
         raise NotImplementedError
 
 
-class HuggingFace(_Reference):
+class HuggingFace(Library):
     """The engine; `open_huggingface` makes it."""
 
     name = "hf"
@@ -310,7 +315,7 @@ class HuggingFace(_Reference):
         return join_rows([np.array(encoding.ids, np.uint32) for encoding in encodings])
 
 
-class SentencePiece(_Reference):
+class SentencePiece(Library):
     """The engine of a `.model`; with 1 thread a text is encoded in the calling one."""
 
     name = "sentencepiece"

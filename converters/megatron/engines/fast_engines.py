@@ -8,12 +8,13 @@ between runs: one small JSON file per tokenizer, engine and versions.
 import hashlib
 import json
 import os
+import threading
 import unicodedata
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -26,9 +27,9 @@ from ingot.converters.json_yaml import load_json
 from ingot.converters.megatron.engines.engine import (
     Encoded,
     Engine,
+    Library,
     RefusedCallError,
     byte_offsets,
-    encode_by_halves,
     texts_buffer,
 )
 from ingot.converters.megatron.tokenizer import TokenizerFile
@@ -53,18 +54,28 @@ def open_fastokens(loaded: TokenizerFile, *, plain: bool, threads: int) -> "FasT
     """Open fastokens for one thread."""
     # read when the library is loaded: with 1 a batch is encoded in the calling thread
     os.environ["FASTOKENS_BPE_THREADS"] = str(threads)
-    from fastokens import Tokenizer
-
     if loaded.kind == "sentencepiece":
         raise UnloadableError("it reads no SentencePiece models")
+    with _LOADING:
+        return FasTokens(load_fastokens(loaded.data), plain)
+
+
+_LOADING: Final = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def load_fastokens(data: bytes) -> "fastokens.Tokenizer":
+    """The engine's tokenizer of a `tokenizer.json`: slow to load, but threads can share it."""
+    from fastokens import Tokenizer
+
     with translate_native_errors(UnloadableError):
-        tokenizer = Tokenizer.from_json_str(loaded.data.decode())
+        tokenizer = Tokenizer.from_json_str(data.decode())
         tokenizer.no_truncation()
         tokenizer.no_padding()
-    return FasTokens(tokenizer, plain)
+    return tokenizer
 
 
-class FasTokens:
+class FasTokens(Library):
     """fastokens: it takes Python strings and returns two flat buffers; its caches are bounded."""
 
     name = "fastokens"
@@ -72,10 +83,6 @@ class FasTokens:
     def __init__(self, tokenizer: "fastokens.Tokenizer", plain: bool) -> None:
         self._tokenizer = tokenizer
         self._plain = plain
-
-    def encode(self, texts: pa.LargeStringArray) -> Encoded:
-        """Encode texts; a text that the library refuses or panics on is listed as failed."""
-        return encode_by_halves(texts, self._call)
 
     def _call(self, texts: pa.LargeStringArray) -> Encoded:
         with translate_native_errors(RefusedCallError):
@@ -99,7 +106,7 @@ def open_gigatoken(loaded: TokenizerFile, *, plain: bool, threads: int) -> "Giga
     return GigaToken(tokenizer, threads)
 
 
-class GigaToken:
+class GigaToken(Library):
     """gigatoken: it reads Arrow's buffers as they are; its cache of words has no bound."""
 
     name = "gigatoken"
@@ -107,10 +114,6 @@ class GigaToken:
     def __init__(self, tokenizer: "gigatoken.Tokenizer", threads: int) -> None:
         self._tokenizer = tokenizer
         self._parallel = threads > 1
-
-    def encode(self, texts: pa.LargeStringArray) -> Encoded:
-        """Encode texts; a text that the library refuses or panics on is listed as failed."""
-        return encode_by_halves(texts, self._call)
 
     def _call(self, texts: pa.LargeStringArray) -> Encoded:
         with translate_native_errors(RefusedCallError):
@@ -198,7 +201,7 @@ def new_letters() -> npt.NDArray[np.bool_]:
     """Tell by code point what libraries of different age read differently: unassigned, or new."""
     table = np.ones(LARGEST_POINT + 1, np.bool_)
     for points in _INHABITED:
-        table[points] = [unicodedata.category(chr(point)) == "Cn" for point in points]
+        table[points] = np.array([*map(unicodedata.category, map(chr, points))]) == "Cn"
     for stated in (_LATE_MARKS + _LATE_LETTERS).split():
         first, _, last = stated.partition("-")
         table[int(first, 16) : int(last or first, 16) + 1] = True

@@ -140,6 +140,7 @@ _SHARE_OF_TIME: Final = 0.03
 _USUAL_RATIO: Final = 20.0
 _AT_THE_BEGINNING: Final = 96 << 10
 _MOST_SAVED: Final = 512 << 10
+_LEAST_SAMPLE: Final = 16 << 10
 _LEAST_PART: Final = 2 << 10
 
 
@@ -164,10 +165,11 @@ class Sampler:
         self, texts: pa.LargeStringArray, encoded: Encoded, own: npt.NDArray[np.int64]
     ) -> None:
         """Compare some of a batch."""
-        sizes = np.diff(byte_offsets(texts))
-        self._saved = min(self._saved + self._part * int(sizes.sum()), _MOST_SAVED)
-        if not len(own):
+        size = texts_buffer(texts).size
+        self._saved = min(self._saved + self._part * size, _MOST_SAVED)
+        if not len(own) or self._saved < min(size, _LEAST_SAMPLE):
             return
+        sizes = np.diff(byte_offsets(texts))
         order = np.random.default_rng(_texts_seed(texts)).permutation(own)
         taken = order[np.cumsum(sizes[order]) <= self._saved]
         self._saved -= float(sizes[taken].sum())
@@ -243,21 +245,15 @@ class RoutingRules:
         return patterns if len(patterns) <= _SINGLY else ["|".join(patterns)]
 
 
-# First bytes of UTF-8, the bits that follow each, and the least code point that they begin.
-_LEADS: Final = ((0xC2, 0xDF, 6, 0x80), (0xE0, 0xEF, 12, 0x800), (0xF0, 0xF4, 18, 0x10000))
-
-
 class _MarkedLetters:
     """Finds letters by their first bytes, then by the table: of English little is looked at."""
 
     def __init__(self, letters: npt.NDArray[np.bool_]) -> None:
         self._letters = letters
+        points = np.flatnonzero(letters[0x80:]) + 0x80
+        long = np.where(points < 0x10000, 0xE0 | points >> 12, 0xF0 | points >> 18)
         self._leads = np.zeros(256, np.bool_)
-        for first, last, shift, least in _LEADS:
-            for lead in range(first, last + 1):
-                start = (lead - (first & 0xF0 if shift > 6 else 0xC0)) << shift
-                part = letters[max(start, least) : start + (1 << shift)]
-                self._leads[lead] = bool(part.any())
+        self._leads[np.where(points < 0x800, 0xC0 | points >> 6, long)] = True
         self._lowest = np.uint8(np.flatnonzero(self._leads)[0])
 
     def within(self, texts: pa.LargeStringArray) -> npt.NDArray[np.int64]:

@@ -64,12 +64,10 @@ def _clip_spans(spans: Sequence[TextSpan], start: int, end: int) -> tuple[TextSp
 
 def _read_conversations(rows: RowBatch) -> Iterator[dict[str, Json] | str]:
     """Records as dicts, or what is wrong with one."""
-    try:
-        rows.table.validate(full=True)
-    except pa.ArrowInvalid:
-        yield from (_read_conversation(rows.table.slice(i, 1)) for i in range(rows.table.num_rows))
+    if rows.valid:
+        yield from rows.table.to_pylist()
         return
-    yield from rows.table.to_pylist()
+    yield from (_read_conversation(rows.table.slice(i, 1)) for i in range(rows.table.num_rows))
 
 
 def _read_conversation(row: pa.RecordBatch) -> dict[str, Json] | str:
@@ -154,14 +152,18 @@ class Preparer:
         if over and options.long_docs == "filter":
             tally["long"] += 1
             return []
+        spans = chat.spans
+        whole = not over and length <= self.cutter.limit
+        if whole and (not spans or (spans[0].end and spans[-1].start < length)):  # none is empty
+            return [(NEW_DOCUMENT, chat.text, 0, spans)]
         pieces: list[_ChatPiece] = []
         start = 0
         for text in limit_text(chat.text, options):
             kind = NEW_SEQUENCE if pieces else NEW_DOCUMENT
             for piece in self.cutter.cut(text, self.cutter.limit):
                 begin = start + piece.start
-                spans = _clip_spans(chat.spans, begin, begin + len(piece.text))
-                pieces.append((kind, piece.text, piece.skip, spans))
+                own = _clip_spans(spans, begin, begin + len(piece.text))
+                pieces.append((kind, piece.text, piece.skip, own))
                 kind = GOES_ON
             start += len(text)
         if over:
@@ -170,7 +172,10 @@ class Preparer:
 
     def _texts(self, name: str, rows: RowBatch) -> Iterator[Shard]:
         texts, rejects, tally = self._columns(name, rows)
-        chars = pc.utf8_length(texts).to_numpy()
+        chars = pc.binary_length(texts).to_numpy()  # at least
+        limits = self.options.min_chars, self.options.max_chars
+        if limits != (None, None) or chars.max(initial=0) > self.cutter.limit:
+            chars = pc.utf8_length(texts).to_numpy()
         kept = np.ones(len(texts), np.bool_)
         kept[[reject.row - rows.first for reject in rejects]] = False
         yield Shard(tally=tally | self._filter(chars, kept))
@@ -184,7 +189,7 @@ class Preparer:
         self, name: str, rows: RowBatch
     ) -> tuple[pa.LargeStringArray, list[Reject], dict[str, int]]:
         strip = self.options.strip and self.layout.kind == "raw"
-        done = join_columns(rows.table, strip=strip, separator=self.options.concat_sep)
+        done = join_columns(rows, strip=strip, separator=self.options.concat_sep)
         rejects = [
             reject_row(name, rows.first + place, BAD_UTF8_REASON, found)
             for place, found in done.bad.items()

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ingot.converters.columnar.parquet import ValidBatch
 from ingot.converters.errors import SourceError
 from ingot.converters.megatron.read.input_files import (
     InputFile,
@@ -43,6 +44,7 @@ class RowBatch:
     table: pa.RecordBatch  # their columns, as the layout names them
     row_group: int | None  # where they lie, None where the file has none
     read: int  # bytes of the file that they stand for
+    valid: bool = False  # each value is known to fit its type
 
 
 def read_rows(
@@ -61,10 +63,9 @@ def read_rows(
         groups = range(*(unit.row_groups or (0, len(counts))))
         jobs = [_RowGroup(file, counts[group], layout, group, batch_size) for group in groups]
         first, share = unit.first_row, unit.bytes / max(1, sum(job.rows for job in jobs))
-        for group, batch in _ordered_batches(jobs, ahead):
-            yield RowBatch(
-                first=first, table=batch, row_group=group, read=round(share * batch.num_rows)
-            )
+        for group, (batch, valid) in _ordered_batches(jobs, ahead):
+            read = round(share * batch.num_rows)
+            yield RowBatch(first=first, table=batch, row_group=group, read=read, valid=valid)
             first += batch.num_rows
     check_same_file(file)
 
@@ -79,14 +80,15 @@ class _RowGroup:
     group: int
     batch_size: int
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        columns = list(dict.fromkeys(self.layout.columns))
+    def batches(self) -> Iterator[ValidBatch]:
+        names = list(self.layout.columns)
+        columns = list(dict.fromkeys(names))
         with translate_read_errors(self.file), open_file(self.file) as parquet:
-            for batch, _ in parquet.batches(self.batch_size, [self.group], columns, BATCH_BYTES):
-                yield batch.select(list(self.layout.columns))
+            found = parquet.batches(self.batch_size, [self.group], columns, BATCH_BYTES)
+            yield from ((batch.select(names), valid) for batch, valid in found)
 
 
-def _ordered_batches(jobs: list[_RowGroup], ahead: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _ordered_batches(jobs: list[_RowGroup], ahead: int) -> Iterator[tuple[int, ValidBatch]]:
     """The batches of all row groups in order, with up to `ahead` of them decoded at once."""
     if ahead <= 1 or len(jobs) <= 1:
         for job in jobs:
@@ -109,7 +111,7 @@ class _GroupDecoder:
 
     def __init__(self, job: _RowGroup, stop: threading.Event, pool: ThreadPoolExecutor) -> None:
         self._stop = stop
-        self._queue: queue.Queue[pa.RecordBatch | None] = queue.Queue(_WAITING)
+        self._queue: queue.Queue[ValidBatch | None] = queue.Queue(_WAITING)
         self._done = pool.submit(self._decode, job)
 
     def _decode(self, job: _RowGroup) -> None:
@@ -121,7 +123,7 @@ class _GroupDecoder:
         finally:
             self._put(None)
 
-    def _put(self, item: pa.RecordBatch | None) -> None:
+    def _put(self, item: ValidBatch | None) -> None:
         while not self._stop.is_set():
             try:
                 self._queue.put(item, timeout=_LOOK_SECONDS)
@@ -129,7 +131,7 @@ class _GroupDecoder:
                 continue
             return
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[ValidBatch]:
         while (item := self._queue.get()) is not None:
             yield item
         self._done.result()
@@ -146,7 +148,7 @@ def _jsonl_rows(file: InputFile, layout: InputLayout, batch_size: int) -> Iterat
                     "build one data set of each kind",
                 )
             table = batch.select(list(layout.columns))
-            yield RowBatch(first=first, table=table, row_group=None, read=0)
+            yield RowBatch(first=first, table=table, row_group=None, read=0, valid=True)
             first += batch.num_rows
     yield RowBatch(
         first=first, table=pa.RecordBatch.from_pydict({}), row_group=None, read=file.bytes
@@ -175,12 +177,13 @@ class JoinedTexts:
     bad: dict[int, str]
 
 
-def join_columns(table: pa.RecordBatch, *, strip: bool, separator: str) -> JoinedTexts:
+def join_columns(rows: RowBatch, *, strip: bool, separator: str) -> JoinedTexts:
     """Join the columns of each row; a null or an empty text leaves no separator behind."""
+    table = rows.table
     bad: dict[int, str] = {}
     columns = []
     for column in table.columns:
-        texts, wrong = _decode_column(column)
+        texts, wrong = _decode_column(column, rows.valid)
         columns.append(_strip_texts(texts) if strip else texts)
         bad.update({place: found for place, found in wrong if place not in bad})
     missing = np.ones(table.num_rows, np.bool_)
@@ -252,11 +255,12 @@ def _trailing_space(text: memoryview) -> int:
     return len(text) - end
 
 
-def _decode_column(column: pa.Array) -> tuple[pa.LargeStringArray, _BadValues]:
+def _decode_column(column: pa.Array, valid: bool) -> tuple[pa.LargeStringArray, _BadValues]:
     """A column as texts; values that are no UTF-8 are null, their places and starts are given."""
     try:
         texts = column.cast(pa.large_string())
-        texts.validate(full=True)
+        if not (valid and column.type in (pa.string(), pa.large_string())):
+            texts.validate(full=True)
     except pa.ArrowInvalid:
         return _decode_values(column)
     return texts, []

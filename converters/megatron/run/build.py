@@ -316,10 +316,11 @@ class _Build:
             plain=self.recipe.options.plain,
             total_bytes=estimate_text_bytes(self.files, units),
             exclude=exclude,
-            threads=max(threads, inside),
+            threads=inside,
+            instances=threads,
             monitor=self.monitor,
         )
-        trim_memory()  # several engines were loaded, one of them will be again
+        trim_memory()  # several engines were loaded
         return choice
 
     def _finish(

@@ -1,5 +1,6 @@
 """Run units through reader, tokenizers and writer: threads with bounded queues, in order."""
 
+import gc
 import queue
 import threading
 import time
@@ -13,11 +14,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ingot.converters.errors import SourceError
 from ingot.converters.megatron.chat.loss_masks import LossMask, LossMasker
-from ingot.converters.megatron.engines.engine import Encoded, Engine, EngineChoice, IdCounts
+from ingot.converters.megatron.engines.engine import (
+    FIRST_BYTE,
+    Encoded,
+    Engine,
+    EngineChoice,
+    IdCounts,
+    texts_buffer,
+)
 from ingot.converters.megatron.engines.guard import open_engine
 from ingot.converters.megatron.metrics.messages import Monitor, log_event
 from ingot.converters.megatron.options import WorkOptions
@@ -109,7 +116,7 @@ def tokenize_shard(
     encoded = engine.encode(shard.texts)
     mask = None
     if masker is not None and shard.spans is not None:
-        mask = masker.mask(shard.texts.to_pylist(), shard.spans, encoded, engine=engine.name)
+        mask = masker.mask(shard.texts, shard.spans, encoded, engine=engine.name)
     if shard.skips is not None:
         encoded, mask = drop_skipped(encoded, mask, shard.skips)
     tally = {**shard.tally, **_text_sizes(shard, encoded)}
@@ -151,10 +158,9 @@ def _text_sizes(shard: Shard, encoded: Encoded) -> dict[str, int]:
     good = shard.texts
     if encoded.failed:
         good = good.filter(pa.array(~_failed_texts(encoded)))
-    return {
-        "characters": pc.sum(pc.utf8_length(good)).as_py() or 0,
-        "text_bytes": pc.sum(pc.binary_length(good)).as_py() or 0,
-    }
+    data = texts_buffer(good)
+    characters = np.count_nonzero(data.view(np.int8) >= FIRST_BYTE)
+    return {"characters": int(characters), "text_bytes": data.size}
 
 
 def _failed_texts(encoded: Encoded) -> npt.NDArray[np.bool_]:
@@ -166,17 +172,14 @@ def _failed_texts(encoded: Encoded) -> npt.NDArray[np.bool_]:
 def _trained_ends(texts: list[str], shard: Shard) -> npt.NDArray[np.bool_]:
     """Per conversation, whether nothing but white space follows what is trained on."""
     assert shard.spans is not None
+    last = (max((one.end for one in own if one.trained), default=None) for own in shard.spans)
     ends = np.array(
-        [
-            any(span.trained and not text[span.end :].strip() for span in spans)
-            for text, spans in zip(texts, shard.spans, strict=True)
-        ],
+        [end is not None and not text[end:].strip() for end, text in zip(last, texts, strict=True)],
         np.bool_,
     )
     if shard.kinds is None:
         return ends
-    last = np.append(shard.kinds[1:] == NEW_DOCUMENT, True)
-    closing: npt.NDArray[np.bool_] = ends[last]
+    closing: npt.NDArray[np.bool_] = ends[np.append(shard.kinds[1:] == NEW_DOCUMENT, True)]
     return closing
 
 
@@ -225,6 +228,7 @@ def run_units(
         fail_fast = job.work.fail_fast
         writer = UnitWriter(lane, recipe.rules, pack=recipe.options.pack, fail_fast=fail_fast)
         begin()
+        gc.freeze()  # what is loaded stays: it need not be looked through again and again
         pipeline = _Pipeline(recipe, job, monitor)
         try:
             yield from pipeline.run(units, writer, fail_fast)

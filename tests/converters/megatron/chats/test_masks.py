@@ -104,14 +104,18 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TokenizerF
 
 
 def encode(loaded: TokenizerFile, texts: list[str], plain: bool = False) -> Encoded:
-    return open_reference(loaded, plain=plain).encode(pa.array(texts, pa.large_string()))
+    return open_reference(loaded, plain=plain).encode(arrow(texts))
+
+
+def arrow(texts: list[str]) -> pa.LargeStringArray:
+    return pa.array(texts, pa.large_string())
 
 
 def trained(loaded: TokenizerFile, text: str, start: int, end: int) -> list[str]:
     """What the trained tokens of a byte-level tokenizer decode to, each by itself."""
     encoded = encode(loaded, [text])
     span = TextSpan(start=start, end=end, trained=True)
-    mask = LossMasker(loaded).mask([text], [[span]], encoded)
+    mask = LossMasker(loaded).mask(arrow([text]), [[span]], encoded)
     tokenizer = Tokenizer.from_str(loaded.data.decode())
     picked = encoded.ids[mask == 1].tolist()
     return [tokenizer.decode([one], skip_special_tokens=False) for one in picked]
@@ -131,7 +135,9 @@ def test_every_token_of_a_cut_character_is_trained(tokenizers: dict[str, Tokeniz
     loaded = tokenizers["byte_level"]
     encoded = encode(loaded, [text])
     assert len(encoded.ids) > 4
-    mask = LossMasker(loaded).mask([text], [[TextSpan(start=1, end=2, trained=True)]], encoded)
+    mask = LossMasker(loaded).mask(
+        arrow([text]), [[TextSpan(start=1, end=2, trained=True)]], encoded
+    )
     assert mask.tolist() == [0, *[1] * (len(encoded.ids) - 2), 0]
 
 
@@ -146,12 +152,12 @@ def test_all_nothing_and_failed_texts(tokenizers: dict[str, TokenizerFile], kind
         [TextSpan(start=0, end=8, trained=False), TextSpan(start=4, end=4, trained=True)],
         [],
     ]
-    mask = LossMasker(loaded).mask(texts, spans, encoded)
+    mask = LossMasker(loaded).mask(arrow(texts), spans, encoded)
     first = int(encoded.lengths[0])
     assert mask.dtype == np.uint8
     assert mask.tolist() == [1] * first + [0] * (len(encoded.ids) - first)
     none = Encoded(ids=encoded.ids[:0], lengths=np.zeros(1, np.int64), failed=((0, "no"),))
-    assert LossMasker(loaded).mask(["x"], [spans[0]], none).tolist() == []
+    assert LossMasker(loaded).mask(arrow(["x"]), [spans[0]], none).tolist() == []
 
 
 PARTS = ["The", " fox", "\n", "\n\n", "  ", "é", "e\u0301", "世界", "狐狸", "👍🏽", "🦀", *SPECIAL]
@@ -179,7 +185,7 @@ def test_masks_are_those_of_the_librarys_offsets(
     loaded = tokenizers[kind]
     texts = [text for text, _ in data]
     encoded = encode(loaded, texts, plain)
-    mask = LossMasker(loaded, plain=plain).mask(texts, [spans for _, spans in data], encoded)
+    mask = LossMasker(loaded, plain=plain).mask(arrow(texts), [spans for _, spans in data], encoded)
     expected = [one for text, spans in data for one in by_offsets(loaded, text, spans, plain)]
     assert mask.tolist() == expected
 
@@ -207,4 +213,4 @@ def test_ids_of_another_text_are_an_error(tokenizers: dict[str, TokenizerFile], 
     encoded = encode(loaded, ["The fox"])
     spans = [[TextSpan(start=0, end=3, trained=True)]]
     with pytest.raises(EngineWrongError, match="quick gives other ids"):
-        LossMasker(loaded).mask(["The dog"], spans, encoded, engine="quick")
+        LossMasker(loaded).mask(arrow(["The dog"]), spans, encoded, engine="quick")
