@@ -345,3 +345,25 @@ def _strip_hint(hint: Any) -> Any:  # noqa: ANN401
     if get_origin(hint) in (Union, UnionType):
         return _strip_hint(next(one for one in get_args(hint) if one is not NoneType))
     return hint
+
+
+def found_text(value: Json, limit: int = 80) -> str:
+    """A short spelling of a value for messages and rejects; no more of it is looked at."""
+    text = value if isinstance(value, str) else "".join(_spelling_pieces(value, limit))
+    return shorten_text(text, limit)
+
+
+def _spelling_pieces(value: Json, limit: int) -> Iterator[str]:
+    """The JSON spelling of a value, piece by piece, until it is longer than the limit."""
+    length = 0
+    pieces = json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value)
+    while length <= limit:
+        try:
+            piece = next(pieces)
+        except StopIteration:
+            return
+        except ValueError:  # an integer of more digits than Python writes
+            piece = "(a number without end)"
+            length = limit
+        length += len(piece)
+        yield piece

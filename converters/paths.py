@@ -10,14 +10,14 @@ Paths are compiled once and walked many times. Missing and null are told apart: 
 exist gives no hit, a null gives a hit that is None.
 """
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from ingot.converters.json_yaml import shorten_text
+from ingot.converters.errors import RowError
+from ingot.converters.json_yaml import found_text
 from ingot.converters.rows import Json
 
 
@@ -29,16 +29,6 @@ class PathSyntaxError(ValueError):
         self.text = text
         self.problem = problem
         self.nearest = nearest
-
-
-class RowError(Exception):
-    """A row or record cannot be converted: reason of the closed list, path, and what was found."""
-
-    def __init__(self, reason: str, path: str | None, found: str) -> None:
-        super().__init__(reason, path, found)
-        self.reason = reason
-        self.path = path
-        self.found = found
 
 
 class Node:
@@ -108,28 +98,6 @@ FILE = "@file"  # as a whole path
 MAX_STEPS = 64
 # A longer text is no slip of a legal path, and guesses at it cost more than they are worth.
 _GUESSED_LENGTH = 300
-
-
-def found_text(value: Json, limit: int = 80) -> str:
-    """A short spelling of a value for messages and rejects; no more of it is looked at."""
-    text = value if isinstance(value, str) else "".join(_spelling_pieces(value, limit))
-    return shorten_text(text, limit)
-
-
-def _spelling_pieces(value: Json, limit: int) -> Iterator[str]:
-    """The JSON spelling of a value, piece by piece, until it is longer than the limit."""
-    length = 0
-    pieces = json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value)
-    while length <= limit:
-        try:
-            piece = next(pieces)
-        except StopIteration:
-            return
-        except ValueError:  # an integer of more digits than Python writes
-            piece = "(a number without end)"
-            length = limit
-        length += len(piece)
-        yield piece
 
 
 def _unescape(text: str) -> str:
@@ -372,10 +340,8 @@ def _compile_single(steps: tuple[Step, ...]) -> Single | None:
                 return MISSING
             node = above
         value = node.value
-        for look in looks:
+        for look in looks:  # none of them finds anything in what is missing
             value = look(value)
-            if value is MISSING:
-                break
         return value
 
     return single
@@ -385,12 +351,10 @@ def _look(step: Names | Key | Index) -> Callable[[Json], Json]:
     """What a step leads to from a value."""
     if isinstance(step, Index):
         place = step.place
-
-        def item(value: Json) -> Json:
-            there = value.__class__ is list and -len(value) <= place < len(value)
-            return value[place] if there else MISSING
-
-        return item
+        low = max(-place, place + 1)  # so many elements there must be
+        return lambda value: (
+            value[place] if value.__class__ is list and len(value) >= low else MISSING
+        )
     if isinstance(step, Names) and len(step.names) > 1:
         take = _take_names(step.names)
         return lambda value: MISSING if (taken := take(value)) is None else taken[-1][1]

@@ -7,13 +7,13 @@ from functools import cached_property
 from math import isfinite
 
 from ingot.agent.proposing.names import name_strength
+from ingot.converters.errors import RowError
 from ingot.converters.paths import (
     Index,
     Key,
     Mark,
     Names,
     Node,
-    RowError,
     compile_path,
     quote_name,
     steps_text,

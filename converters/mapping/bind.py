@@ -10,8 +10,8 @@ from pathlib import Path as File
 from typing import NoReturn
 
 from ingot.converters import paths
-from ingot.converters.errors import MappingError, Problem
-from ingot.converters.json_yaml import violations
+from ingot.converters.errors import MappingError, Problem, RowError
+from ingot.converters.json_yaml import found_text, violations
 from ingot.converters.mapping.document_reader import pointer_to, short_json
 from ingot.converters.mapping.language import Layout, Mapping, Value, to_document
 from ingot.converters.mapping.parser import LiteralRule, Parser
@@ -84,7 +84,7 @@ def resolves(path: paths.Path, values: Iterable[Json]) -> bool:
 def _hits(path: paths.Path, node: paths.Node) -> bool:
     try:
         return bool(path.nodes(node))
-    except paths.RowError:
+    except RowError:
         return False
 
 
@@ -200,13 +200,13 @@ def _is_nearly_constant(text: str, values: Sequence[Json]) -> bool:
     try:
         path = paths.compile_path(text)
         found = [_spell_hits(path.find(paths.Node(value))) for value in values]
-    except (paths.PathSyntaxError, paths.RowError):
+    except (paths.PathSyntaxError, RowError):
         return False
     return len(found) > 1 and len(set(found)) <= max(1, len(found) // 20)
 
 
 def _spell_hits(hits: list[Json]) -> tuple[str, ...]:
-    return tuple(hit if isinstance(hit, str) else paths.found_text(hit) for hit in hits)
+    return tuple(hit if isinstance(hit, str) else found_text(hit) for hit in hits)
 
 
 # Deeper than any mapping that a person can read, and far from the depth at which recursion ends.

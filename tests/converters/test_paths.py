@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingot.converters.errors import RowError
 from ingot.converters.paths import (
     Key,
     Node,
     Path,
     PathSyntaxError,
-    RowError,
     compile_path,
     join_path,
     quote_name,

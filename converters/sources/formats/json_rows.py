@@ -10,7 +10,7 @@ import numpy.typing as npt
 import orjson
 
 from ingot.converters import paths
-from ingot.converters.errors import SourceError, truncated_error
+from ingot.converters.errors import RowError, SourceError, truncated_error
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.row_chunks import (
     BATCH_ROWS,
@@ -415,7 +415,7 @@ def _rows_inside(value: Json, rest: str) -> list[tuple[str | None, Json]]:
         return [(None, value)]
     try:
         nodes = paths.compile_path(rest).nodes(paths.Node(value))
-    except paths.RowError as error:
+    except RowError as error:
         return [(None, BrokenRow(f"root: {error.reason} at {error.path}", error.found))]
     return [(node.key if isinstance(node.key, str) else None, node.value) for node in nodes]
 
