@@ -18,7 +18,6 @@ from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from threading import RLock
 from types import FunctionType, ModuleType
 from typing import Any, Final, NoReturn
 from uuid import uuid4
@@ -29,10 +28,6 @@ _SECONDS: Final = 0.6
 """Time that one kernel takes to compile, on average."""
 _STALE: Final = 30 * 86400
 """Seconds after which machine code of a former version of a kernel is removed."""
-
-
-_COMPILING: Final = RLock()
-"""numba fails at times where several threads compile for the first time."""
 
 
 class _Announcer:
@@ -207,29 +202,11 @@ def _compile_kernel(allocates: bool, function: FunctionType) -> Any:  # noqa: AN
     options: Any = {"nogil": True, "_nrt": allocates}
     dispatcher: Any = njit(**options)(function)
     dispatcher._cache = _KernelCache(function, allocates)
-    dispatcher._compile_for_args = _without_extensions(dispatcher._compile_for_args)
     _ANNOUNCER.caches.append(dispatcher._cache)
     # Going through all that numba made takes the end of a process 0.2 s.
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
     return dispatcher
-
-
-def _without_extensions(load: Callable[..., Any]) -> Callable[..., Any]:
-    """Do without what other packages add to numba: kernels need none, and it takes 0.1 s."""
-
-    def load_alone(*arguments: Any) -> Any:  # noqa: ANN401
-        from numba.core import entrypoints
-
-        with _COMPILING:
-            before = entrypoints._already_initialized
-            entrypoints._already_initialized = True
-            try:
-                return load(*arguments)
-            finally:
-                entrypoints._already_initialized = before
-
-    return load_alone
 
 
 def _decorator(*, allocates: bool) -> Callable[[Callable[..., Any]], Any]:

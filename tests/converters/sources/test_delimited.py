@@ -74,7 +74,7 @@ def test_delimiters_of_several_characters_quote_like_single_ones(
     assert [list(row.values()) for row in rows] == table
 
 
-@given(st.text(st.sampled_from('a,"\n\r '), max_size=60), st.integers(1, 20))
+@given(st.text(st.sampled_from('a,"\n\r \ufeff'), max_size=60), st.integers(1, 20))
 def test_the_fast_way_reads_what_the_slow_way_reads(text: str, size: int) -> None:
     """Any text at all: quotes that never close, text behind quotes, too many or too few cells."""
     width, dialect = 2, Dialect(delimiter=",")
