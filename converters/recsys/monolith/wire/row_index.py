@@ -161,17 +161,20 @@ def _reencode_records(
 def index_batches(records: Records, most: int = _ENTRIES) -> Iterator[tuple[Rows, list[Bad]]]:
     """The rows of records that are ExampleBatches, some at a time."""
     taken: list[_Step] = []
+    held = 0.0  # of what memory allows
     for one, count in enumerate(_count_features(records).tolist()):
         found = _find_batch(records, one, count)
         if isinstance(found, Bad):
             yield from _index_steps(taken)
             yield empty_rows(), [found]
+            held = 0.0
             continue
-        for row, many in found.steps(most):
-            features = sum(step.batch.each * step.many for step in taken)
-            if taken and (features >= most or taken[0].batch.base is not found.base):
+        for row, many, share in found.steps(most):
+            if taken and (held >= 1 or taken[0].batch.base is not found.base):
                 yield from _index_steps(taken)
+                held = 0.0
             taken.append(_Step(found, row, many))
+            held += share
     yield from _index_steps(taken)
 
 
@@ -252,12 +255,13 @@ class _BatchRows:
         self.each = int((lists[b.SPECIAL] == 0).sum())  # features of a row
         self._size = int(said[b.BATCH_SIZE])
 
-    def steps(self, most: int) -> Iterator[tuple[int, int]]:
-        """Some rows at a time, which stand for few features: the first of them and how many."""
+    def steps(self, most: int) -> Iterator[tuple[int, int, float]]:
+        """Some rows at a time: the first, how many, and their share of what memory allows."""
         self._cursors = self._lists[b.FIRST].copy()
         each = self._rows_per_step(most)
         for row in range(0, self._size, each):
-            yield row, min(each, self._size - row)
+            many = min(each, self._size - row)
+            yield row, many, many / each
 
     def find_wrong(self) -> tuple[str, str] | None:
         """What cannot be used of the batch as a whole: reason and detail."""
