@@ -22,8 +22,9 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -302,11 +303,14 @@ class _Conversion:
         tasks = (self._task(number, files, former=former) for number, files in enumerate(planned))
         if runner is None and workers == 1:
             return [_convert_here(task, meter) for task in tasks]
-        with nullcontext(runner) if runner else Workers(workers) as spread:
-            return [
-                meter.add(shard)
-                for shard in results_in_order(spread, convert_shard, tasks, window=4 * workers)
-            ]
+        if runner is None:
+            # This process converts, too: it has all that a new one would have to load.
+            here, others = partial(convert_shard, tick=meter.tick), workers - 1
+            with Workers(others) as spread:
+                done = results_in_order(spread, convert_shard, tasks, window=2 * others, here=here)
+                return [meter.add(shard) for shard in done]
+        done = results_in_order(runner, convert_shard, tasks, window=4 * workers)
+        return [meter.add(shard) for shard in done]
 
     def _limited(
         self, planned: list[tuple[SourceFile, ...]], limit: int, meter: "_Meter"

@@ -32,6 +32,7 @@ Done = TypeVar("Done")
 _ORPHANED: Final = 1
 _START: Final = "import os; from ingot.converters.output.worker_pool import main; os._exit(main())"
 _PIPE_BYTES: Final = 1 << 20  # of what a process sends, so that it is seldom waited for
+_MOST_RESULTS: Final = 256  # that wait for one before them
 NOTHING: Final = memoryview(b"")
 _PACKAGES: Final = Path(ingot.__file__).parents[1]
 
@@ -161,20 +162,37 @@ class Runner(Protocol):
 
 
 def results_in_order(
-    runner: Runner, work: Callable[[Task], Done], tasks: Iterable[Task], *, window: int
+    runner: Runner,
+    work: Callable[[Task], Done],
+    tasks: Iterable[Task],
+    *,
+    window: int,
+    here: Callable[[Task], Done] | None = None,
 ) -> Iterator[Done]:
     """The result of `work` for each task, in the order of the tasks.
 
     At most `window` tasks are under way or waiting to be taken, so memory does not grow with their
-    number. The first error in the order of the tasks is raised, whichever happened first.
+    number; with `here` this thread does the next one meanwhile, and waits for none that it need
+    not. The first error in the order of the tasks is raised, whichever happened first.
     """
     waiting: deque[Future[Done]] = deque()
+    most = window if here is None else _MOST_RESULTS
     for task in tasks:
-        waiting.append(runner.submit(work, task))
-        if len(waiting) >= window:
+        full = here is not None and sum(not one.done() for one in waiting) >= window
+        waiting.append(_do_here(here, task) if here and full else runner.submit(work, task))
+        while waiting and (len(waiting) >= most or (here and waiting[0].done())):
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
+
+
+def _do_here(work: Callable[[Task], Done], task: Task) -> "Future[Done]":
+    future: Future[Done] = Future()
+    try:
+        future.set_result(work(task))
+    except Exception as error:  # noqa: BLE001 - raised in its turn
+        future.set_exception(error)
+    return future
 
 
 class WorkerDiedError(ConversionError):

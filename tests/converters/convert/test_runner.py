@@ -36,6 +36,23 @@ def test_results_come_in_order_and_no_more_than_the_window_is_submitted_ahead() 
     assert list(results) == [str(n) for n in range(1, 100)]
 
 
+def test_this_thread_works_too_and_no_result_overtakes_another() -> None:
+    lazy, here = Lazy(), list[int]()
+
+    def work_here(number: int) -> str:
+        here.append(number)
+        if number == 50:
+            raise ValueError("the fiftieth")
+        return str(number)
+
+    results = results_in_order(lazy, str, range(100), window=4, here=work_here)
+    found = [next(results) for _ in range(50)]
+    assert found == [str(number) for number in range(50)]
+    assert (len(lazy.waiting), here[0]) == (4, 4)
+    with pytest.raises(ValueError, match="fiftieth"):
+        next(results)
+
+
 def test_a_pool_gives_results_and_raises_the_first_error_of_the_order() -> None:
     with Workers(2) as pool:
         assert list(results_in_order(pool, abs, [-3, 2, -1], window=8)) == [3, 2, 1]
