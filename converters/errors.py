@@ -244,13 +244,3 @@ def redact_urls(text: str) -> str:
 
 def _hide_value(found: re.Match[str]) -> str:
     return f"{found[1]}***" if found[1] else found[0]
-
-
-class RowError(Exception):
-    """A row or record cannot be converted: reason of the closed list, path, and what was found."""
-
-    def __init__(self, reason: str, path: str | None, found: str) -> None:
-        super().__init__(reason, path, found)
-        self.reason = reason
-        self.path = path
-        self.found = found

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from ingot.converters.errors import RowError
 from ingot.converters.json_yaml import found_text
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, RowError
 
 
 class PathSyntaxError(ValueError):

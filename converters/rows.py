@@ -17,6 +17,16 @@ Safe = NewType("Safe", str)
 EMPTY_TEXT = Safe("")
 
 
+class RowError(Exception):
+    """A row or record cannot be converted: reason of the closed list, path, and what was found."""
+
+    def __init__(self, reason: str, path: str | None, found: str) -> None:
+        super().__init__(reason, path, found)
+        self.reason = reason
+        self.path = path
+        self.found = found
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BadRow:
     """A row that could not be read: its number in the file from 0, why, and what was found there.

@@ -7,7 +7,6 @@ from functools import cached_property
 from math import isfinite
 
 from ingot.agent.proposing.names import name_strength
-from ingot.converters.errors import RowError
 from ingot.converters.paths import (
     Index,
     Key,
@@ -18,7 +17,7 @@ from ingot.converters.paths import (
     quote_name,
     steps_text,
 )
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, RowError
 from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_json
 from ingot.converters.sources.profile import PathFacts, Profile, profile_values
 from ingot.converters.sources.text_kinds import bare_words, count_words, markup_level

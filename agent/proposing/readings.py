@@ -16,9 +16,8 @@ from ingot.agent.proposing.columns import (
 )
 from ingot.agent.proposing.names import CLEAR, PLAIN, name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
-from ingot.converters.errors import RowError
 from ingot.converters.paths import Key, Mark, Names, Node, Step, compile_path, steps_text
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json, MappingDocument, RowError
 from ingot.converters.sources.formats.row_chunks import parse_fields
 from ingot.converters.sources.profile import PathFacts, pick_evenly, profile_values
 from ingot.converters.sources.sample import Sample

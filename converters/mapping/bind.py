@@ -10,12 +10,12 @@ from pathlib import Path as File
 from typing import NoReturn
 
 from ingot.converters import paths
-from ingot.converters.errors import MappingError, Problem, RowError
+from ingot.converters.errors import MappingError, Problem
 from ingot.converters.json_yaml import found_text, violations
 from ingot.converters.mapping.document_reader import pointer_to, short_json
 from ingot.converters.mapping.language import Layout, Mapping, Value, to_document
 from ingot.converters.mapping.parser import LiteralRule, Parser
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json, MappingDocument, RowError
 
 __all__ = ["Mapping", "bind", "load_mapping", "parse", "read_mapping", "to_document"]
 

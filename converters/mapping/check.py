@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ingot.converters.errors import Problem, RowError
+from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.bind import nearest_path, observed_paths
 from ingot.converters.mapping.language import Mapping, Message, RoleFromData, Tree
@@ -36,7 +36,7 @@ from ingot.converters.mapping.rows.values import (
     tree_nodes,
 )
 from ingot.converters.paths import Node, RowNode
-from ingot.converters.rows import Batch, Json, Reject, non_finite_text
+from ingot.converters.rows import Batch, Json, Reject, RowError, non_finite_text
 from ingot.converters.sources.sample import Sample
 from ingot.converters.sources.text_kinds import Content, count_content
 

@@ -5,10 +5,9 @@ A lookup stands where a path may stand, and acts as one: it has hits, and a text
 
 from collections.abc import Callable
 
-from ingot.converters.errors import RowError
 from ingot.converters.json_yaml import found_text
 from ingot.converters.paths import Node, Path, compile_path, steps_text
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, RowError
 
 PARTS = ("lookup", "key", "of", "take")
 

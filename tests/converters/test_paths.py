@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.errors import RowError
 from ingot.converters.paths import (
     Key,
     Node,
@@ -19,6 +18,7 @@ from ingot.converters.paths import (
     quote_name,
     steps_text,
 )
+from ingot.converters.rows import RowError
 
 ROW: dict[str, Any] = {
     "a": {"b": [{"c": 1}, {"c": None}, {}]},

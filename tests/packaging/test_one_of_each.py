@@ -8,7 +8,7 @@ from tests.packaging.house import ROOT, modules
 
 # What is done, how it looks in the code, and where it stands.
 ONCE = {
-    "lock": (r"\bimport fcntl\b", {"converters/output/files.py"}),
+    "lock": (r"\bfcntl\.flock\b", {"converters/output/files.py"}),
     "worker pool": (
         r"\bimport multiprocessing\b|\bfrom multiprocessing\b|ProcessPoolExecutor",
         {"converters/output/worker_pool.py"},

@@ -17,9 +17,8 @@ from ingot.agent.review.pinning.sample_redaction import (
     parse_unit,
     read_json,
 )
-from ingot.converters.errors import RowError
 from ingot.converters.paths import Node, compile_path
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, RowError
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.json_rows import RowRoot
 from ingot.converters.sources.formats.row_chunks import BrokenRow, change_at, parse_fields

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.errors import RowError
 from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.columns import frame as frames
 from ingot.converters.mapping.language import META_KEYS, Condition, Scalar, Value
@@ -23,6 +22,7 @@ from ingot.converters.mapping.rows.executor import CASTS
 from ingot.converters.mapping.rows.values import PathStats
 from ingot.converters.paths import Path
 from ingot.converters.records.schema import META_TYPE
+from ingot.converters.rows import RowError
 
 # A value at every place of a frame that the mask names: an array of scalars, or of text.
 Scalars = Callable[[frames.Frame, frames.Mask], pa.Array]

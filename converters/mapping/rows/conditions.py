@@ -6,12 +6,11 @@ A condition looks at the first hit of its path; one that is missing counts as nu
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ingot.converters.errors import RowError
 from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.language import Condition
 from ingot.converters.mapping.rows.values import PathStats, json_text, path_hits
 from ingot.converters.paths import Node
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, RowError
 
 Test = Callable[[Node], bool]
 

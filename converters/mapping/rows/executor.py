@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingot.converters.errors import RowError
 from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.language import META_KEYS, Layout, Mapping, Value
 from ingot.converters.mapping.rows.conditions import compile_condition
@@ -27,7 +26,7 @@ from ingot.converters.mapping.rows.values import (
     row_nodes,
 )
 from ingot.converters.paths import Node
-from ingot.converters.rows import BadRow, Batch, Json, Reject
+from ingot.converters.rows import BadRow, Batch, Json, Reject, RowError
 
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
 

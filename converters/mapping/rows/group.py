@@ -31,11 +31,11 @@ from uuid import uuid4
 
 import orjson
 
-from ingot.converters.errors import OutputError, RowError
+from ingot.converters.errors import OutputError
 from ingot.converters.mapping.language import Group
 from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.paths import Node, Path
-from ingot.converters.rows import BadRow, Batch, Json
+from ingot.converters.rows import BadRow, Batch, Json, RowError
 
 # A batch of groups is closed by whichever comes first.
 BATCH_GROUPS = 256

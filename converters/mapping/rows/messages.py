@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from ingot.converters.errors import RowError
 from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.language import (
     ROLES,
@@ -25,6 +24,7 @@ from ingot.converters.mapping.language import (
 from ingot.converters.mapping.rows import values
 from ingot.converters.mapping.rows.conditions import compile_test
 from ingot.converters.paths import Node, Path, compile_path, steps_text
+from ingot.converters.rows import RowError
 
 # (role, content, loss mask or None for the default of the role)
 Turn = dict[str, Any]

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import zip_longest
 
-from ingot.converters.errors import RowError
 from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.language import Tree, Value
 from ingot.converters.paths import MISSING, Node, Path, RowNode
-from ingot.converters.rows import Batch, Json
+from ingot.converters.rows import Batch, Json, RowError
 from ingot.converters.sources.storage.listing import path_stem
 
 _MAX_DIGITS = 300  # of a place that is spelt as text

@@ -10,9 +10,9 @@ from dataclasses import replace
 from itertools import count, islice
 from typing import Final
 
-from ingot.converters.errors import RowError, SourceError, truncated_error
+from ingot.converters.errors import SourceError, truncated_error
 from ingot.converters.paths import Node, compile_path
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, RowError
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.json_rows import RowRoot
 from ingot.converters.sources.formats.row_chunks import (

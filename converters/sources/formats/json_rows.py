@@ -10,8 +10,8 @@ import numpy.typing as npt
 import orjson
 
 from ingot.converters import paths
-from ingot.converters.errors import RowError, SourceError, truncated_error
-from ingot.converters.rows import Json
+from ingot.converters.errors import SourceError, truncated_error
+from ingot.converters.rows import Json, RowError
 from ingot.converters.sources.formats.row_chunks import (
     BATCH_ROWS,
     MAX_ROW_BYTES,

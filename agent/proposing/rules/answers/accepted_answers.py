@@ -15,9 +15,8 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import speaker_role, spell_name, verdict_of
 from ingot.agent.proposing.rules.answers.sides import answer_strength
 from ingot.agent.proposing.rules.text_copies import drop_copies
-from ingot.converters.errors import RowError
 from ingot.converters.paths import Node, compile_path
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, RowError
 
 _MOST_KINDS = 6  # values of a column that tells kinds apart
 _FEWEST_WORDS = 2
