@@ -106,7 +106,7 @@ def read_line_blocks(parts: Iterator[bytes]) -> Iterator[bytes | None]:
                 begin = part.find(b"\n") + 1
                 ready = part[begin:end] if begin <= end else None
             else:
-                ready = b"".join([*carry, part[:end]])
+                ready = b"".join([*carry, memoryview(part)[:end]])
             carry, held, skipping = [], 0, False
         last = part[end + 1 :]
         held += len(last)
