@@ -173,10 +173,12 @@ class Context:
         return self.source(location, spec), self.sample(location, spec)
 
     def sample(self, location: str, spec: SourceSpec = SourceSpec()) -> Sample:
-        """Rows spread over the source, drawn once per set of facts."""
-        if (location, spec) not in self._samples:
-            self._samples[location, spec] = draw_sample(self.source(location, spec))
-        return self._samples[location, spec]
+        """Rows spread over the source, drawn once per set of facts, guessed or stated."""
+        source = self.source(location, spec)
+        facts = SourceSpec.from_document({**source.guessed.to_document(), **spec.to_document()})
+        if (location, facts) not in self._samples:
+            self._samples[location, facts] = draw_sample(source)
+        return self._samples[location, facts]
 
     def door(self, location: str, spec: SourceSpec = SourceSpec(), share: str = "redacted") -> Door:
         """What is kept and shown of a source goes through it."""

@@ -20,6 +20,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 PAGE = ROOT / "docs" / "performance.md"
 PICTURE = ROOT / "docs" / "img" / "performance.svg"
+ONCE = "times a second"
 BEGIN, END = "<!-- rows of make bench -->", "<!-- end of rows -->"
 HEADS = ("job", "data", "ingot", "beside it", "ratio", "wanted", "peak MB", "ceiling")
 # What takes `--quick` and `--keep-rows`, by the name of its file of rows.
@@ -55,15 +56,20 @@ def table(rows: list[Row]) -> str:
     for row in rows:
         peers = row.peers or {"": 0.0}
         for place, (peer, rate) in enumerate(peers.items()):
-            beside = f"{peer}: {number(rate)}" if peer else ""
+            beside = f"{peer}: {shown(rate, row.unit)}" if peer else ""
             ratio = f"{row.ours / rate:.2f}" if rate else ""
-            ours = f"{number(row.ours)} {row.unit}"
+            ours = shown(row.ours, row.unit)
             peak = f"{row.peak_mb:,.0f}" if row.peak_mb else ""
             cells = (row.job, row.data, ours, beside, ratio, row.wanted, peak, row.ceiling)
             if place:
                 cells = ("", "", "", beside, ratio, "", "", "")
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def shown(rate: float, unit: str) -> str:
+    """A rate for people: runs that are counted by the second as their seconds."""
+    return f"{number(1 / rate)} s" if unit == ONCE else f"{number(rate)} {unit}"
 
 
 def number(value: float) -> str:
@@ -84,7 +90,7 @@ def picture(rows: list[Row]) -> str:
             top += LINE
             wide = max(1, round(SCALE * rate / fastest))
             color = "#c2410c" if name == "ingot" else "#94a3b8"
-            said = f"{number(rate)} {row.unit}"
+            said = shown(rate, row.unit)
             drawn += [
                 f'<text x="{LEFT - 8}" y="{top}" text-anchor="end">{escape(name)}</text>',
                 f'<rect x="{LEFT}" y="{top - 11}" width="{wide}" height="12" fill="{color}"/>',
