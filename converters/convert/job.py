@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -305,9 +304,11 @@ class _Conversion:
             return [_convert_here(task, meter) for task in tasks]
         if runner is None:
             # This process converts, too: it has all that a new one would have to load.
-            here, others = partial(convert_shard, tick=meter.tick), workers - 1
+            others = workers - 1
             with Workers(others) as spread:
-                done = results_in_order(spread, convert_shard, tasks, window=2 * others, here=here)
+                done = results_in_order(
+                    spread, convert_shard, tasks, window=2 * others, here=convert_shard
+                )
                 return [meter.add(shard) for shard in done]
         done = results_in_order(runner, convert_shard, tasks, window=4 * workers)
         return [meter.add(shard) for shard in done]
