@@ -85,7 +85,7 @@ def picture(rows: list[Row]) -> str:
     drawn, top = [], LINE
     for row in rows:
         drawn.append(f'<text x="0" y="{top}" font-weight="bold">{escape(_title(row))}</text>')
-        fastest = max(row.ours, *row.peers.values())
+        fastest = max([row.ours, *row.peers.values()])
         for name, rate in {"ingot": row.ours, **row.peers}.items():
             top += LINE
             wide = max(1, round(SCALE * rate / fastest))
