@@ -61,7 +61,7 @@ def test_convert_speed_measures_every_shape():
     done = run("convert_speed.py", "--mb", "2", "--rounds", "1")
     assert done.returncode == 0, done.stderr
     measured = [line for line in done.stdout.splitlines() if "ingot convert" in line]
-    assert len(measured) == 5  # the title, and two ways of two shapes
+    assert len(measured) == 7  # the title, and three ways of two shapes
 
 
 @pytest.mark.long
