@@ -178,8 +178,10 @@ def results_in_order(
     waiting: deque[Future[Done]] = deque()
     most = window if here is None else _MOST_RESULTS
     for task in tasks:
-        full = here is not None and sum(not one.done() for one in waiting) >= window
-        waiting.append(_do_here(here, task) if here and full else runner.submit(work, task))
+        if here and sum(not one.done() for one in waiting) >= window:
+            waiting.append(_do_here(here, task))
+        else:
+            waiting.append(runner.submit(work, task))
         while waiting and (len(waiting) >= most or (here and waiting[0].done())):
             yield waiting.popleft().result()
     while waiting:

@@ -200,22 +200,12 @@ def _leaf_paths(path: str, kind: pa.DataType) -> list[str]:
     return [path]
 
 
-_UNFIT = (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError)
-
-
 @contextlib.contextmanager
 def schema_errors(kind: RecordKind, where: str) -> Iterator[None]:
     """Turn what goes wrong when a record does not fit its schema into a `ConversionError`."""
     try:
         yield
-    except (
-        pa.ArrowException,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-        OverflowError,
-    ) as error:
+    except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:
         problem = f"a {kind} record does not fit its schema: {type(error).__name__}: {error}"
         raise ConversionError(
             where, problem, "docs/tokens.md shows both kinds of records"

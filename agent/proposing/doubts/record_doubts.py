@@ -5,13 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ingot.agent.proposing.columns import (
-    Column,
-    View,
-    parse_json_text,
-    texts_in,
-    values_at,
-)
+from ingot.agent.proposing.columns import Column, View, parse_json_text, texts_in, values_at
 from ingot.agent.proposing.doubts.row_doubts import row_doubts, taken_columns
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.names import speaker_role
