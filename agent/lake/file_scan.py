@@ -32,6 +32,7 @@ from ingot.converters.sources.storage.listing import (
     Place,
     list_location,
 )
+from ingot.converters.sources.storage.tables import find_tables, table_reason
 
 _CHUNK: Final = 200
 _THREADS: Final = 8  # of a process that reads from afar
@@ -42,7 +43,7 @@ Counted = Callable[[int, int], None]
 
 
 class LakeListing(NamedTuple):
-    """The files of a lake, those that only have a name, and those whose name cannot be used."""
+    """The files of a lake, those that are not looked into, and those whose name cannot be used."""
 
     entries: tuple[Entry, ...]
     lost: tuple[SeenFile, ...]
@@ -56,10 +57,14 @@ def list_files(order: LakeOrder) -> LakeListing:
     own = [] if not local or listing.direct else _own_folders(order)
     entries: list[Entry] = []
     lost, left_out = _sort_unreadable(listing.unreadable)
+    tables = find_tables(listing)
     for entry in listing.entries:
         if not _is_text(entry.name):
             name = entry.name.encode("utf-8", "replace").decode()
             left_out.append(LeftOut(name=name, why="its name is not valid UTF-8: rename it"))
+        elif why := table_reason(entry.name, tables):
+            looked = EntryFiles([], [LeftOut.of(entry, why)])
+            lost.append(SeenFile(entry=entry, looked=looked))
         elif not entry.name.startswith(tuple(own)):
             entries.append(entry)
     return LakeListing(tuple(entries), tuple(lost), tuple(left_out))

@@ -23,6 +23,7 @@ from ingot.converters.sources.readers import (
 )
 from ingot.converters.sources.source import EntryFiles
 from ingot.converters.sources.storage.listing import Entry, Listing, file_stem
+from ingot.converters.sources.storage.tables import table_folders
 
 JOINT: Final = "--"
 _ODD_NAME = re.compile(r"[^\w.+=@ -]")
@@ -188,7 +189,8 @@ def survey_lake(
 ) -> Survey:
     """Put the files of a lake together to data sets."""
     files = list(seen)
-    folders = card_folders(one.entry for one in files)
+    entries = [one.entry for one in files]
+    folders = card_folders(entries).union(table_folders(entries))
     places: dict[str, list[SeenFile]] = defaultdict(list)
     for one in files:
         places[set_folder(one.entry.name, folders)].append(one)

@@ -189,7 +189,9 @@ _TEXT_ENDINGS = {
     "ipynb": "a Jupyter notebook",
 }
 UNREAD = ", which is not read"
-UNREAD_HINT = "convert these files to JSON, CSV, Parquet, Arrow or text first"
+UNREAD_HINT = (
+    "convert them to JSON, CSV, Parquet, Arrow or text first; of a table its current version"
+)
 _UNREAD = re.compile(r"(.+), which is (?:not|never) read")
 _UNREAD_KINDS = {
     "a PDF document": "pdf",

@@ -24,6 +24,7 @@ from ingot.converters.sources.root_candidates import root_candidates
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.listing import Entry, Listing, list_location, matches_globs
+from ingot.converters.sources.storage.tables import find_tables, table_folders, table_reason
 
 _MANY_FILES = 1000  # beyond, less of each file is read to find out what it is
 _SMALL_HEAD = 32 << 10
@@ -163,14 +164,16 @@ def _select_entries(
     """The entries that may hold data by name and by the globs that were stated."""
     if listing.direct:
         return list(listing.entries)
-    kept = []
+    kept, tables = [], find_tables(listing)
     for entry in listing.entries:
-        why = None if entry.name in alone else _exclusion_reason(entry.name, spec)
+        why = table_reason(entry.name, tables)
+        if not why and entry.name not in alone:
+            why = _exclusion_reason(entry.name, spec)
         if why:
             left_out.append(LeftOut.of(entry, why))
         else:
             kept.append(entry)
-    if spec.files is not None and not kept and not _has_archive(listing):
+    if spec.files is not None and not (kept or tables or _has_archive(listing)):
         raise SourceError(location, f"no file matches {list(spec.files)}", "check `source.files`")
     return kept
 
@@ -213,12 +216,17 @@ def _inspect_members(
 ) -> EntryFiles:
     looked = EntryFiles([], [])
     prefix = "" if direct else f"{entry.name}/"
-    for member in archives.archive_members(entry, archive):
+    members = list(archives.archive_members(entry, archive))
+    tables = table_folders(member for member in members if isinstance(member, Entry))
+    for member in members:
         if not isinstance(member, Entry):
             looked.left_out.append(LeftOut(name=prefix + member[0], why=member[1]))
             continue
         named = replace(member, name=prefix + member.name)
-        if member.name not in alone and (why := _exclusion_reason(member.name, spec)):
+        why = table_reason(member.name, tables)
+        if not why and member.name not in alone:
+            why = _exclusion_reason(member.name, spec)
+        if why:
             looked.left_out.append(LeftOut.of(named, why))
         else:
             _add_verdict(looked, named, sniff_file(named, peek_file(named), spec), False)

@@ -364,12 +364,12 @@ def drop_own_results(listing: Listing) -> Listing:
     found = set(_own_folders(entries))
     if not found:
         return listing
-    outer = {folder for folder in found if found.isdisjoint(_enclosing_folders(folder))}
-    kept = tuple(entry for entry in entries if outer.isdisjoint(_enclosing_folders(entry.name)))
+    outer = {folder for folder in found if found.isdisjoint(enclosing_folders(folder))}
+    kept = tuple(entry for entry in entries if outer.isdisjoint(enclosing_folders(entry.name)))
     return replace(listing, entries=kept, results=tuple(sorted(outer)))
 
 
-def _enclosing_folders(name: str) -> list[str]:
+def enclosing_folders(name: str) -> list[str]:
     """The folders that a name lies in, outermost first: `a` and `a/b` of `a/b/c`."""
     return list(accumulate(name.split("/")[:-1], "{}/{}".format))
 
@@ -387,7 +387,7 @@ def _own_folders(entries: Sequence[Entry]) -> Iterator[str]:
             parts.setdefault(match[1], set()).add(match[2].partition("/")[0])
         if match := _LAKE.fullmatch(entry.name):
             yield match[1]
-        for above in _enclosing_folders(entry.name) if ".ingot-" in entry.name else ():
+        for above in enclosing_folders(entry.name) if ".ingot-" in entry.name else ():
             if _UNFINISHED.fullmatch(above.rpartition("/")[2]):
                 yield above
     for folder, names in parts.items():

@@ -308,8 +308,10 @@ def test_a_side_file_with_data_is_a_data_set_where_nothing_else_is(tmp_path):
 
 def test_formats_that_are_not_read_are_never_passed_over(tmp_path):
     root = tmp_path / "lake"
-    for name in ("books", "much", "little", "archive"):
+    for name in ("books", "much", "little", "archive", "table/_delta_log"):
         (root / name).mkdir(parents=True)
+    lay(root, "table/day=1/rows.jsonl", talks(20))
+    (root / "table/_delta_log/00000000000000000000.json").write_text("{}")
     (root / "books/emma.pdf").write_bytes(b"%PDF-1.7")
     (root / "books/README.md").write_text("# Books")
     for name, size in (("much", 5000), ("little", 10)):
@@ -325,11 +327,13 @@ def test_formats_that_are_not_read_are_never_passed_over(tmp_path):
         "books": "failed",
         "little": "converted",
         "much": "waiting",
+        "table": "failed",
     }
+    assert "table/day=1/rows.jsonl is part of a Delta table" in sets["table"].why
     assert sets["books"].why == "no file in it can be read: books/emma.pdf is a PDF document"
     assert "much/more.xlsx is an Office document" in sets["much"].why
     assert "archive/all.zip/pages.html is an HTML page" in sets["archive"].why
-    assert len(report.left_out) == 5
+    assert len(report.left_out) == 7
     page = (order.out / "index.html").read_text()
     for name, _ in report.left_out:
         assert name in page
