@@ -32,7 +32,7 @@ from ingot.converters.sources.storage.listing import (
     Place,
     list_location,
 )
-from ingot.converters.sources.storage.tables import read_tables, table_reason
+from ingot.converters.sources.storage.table_folders import read_tables, table_reason
 
 _CHUNK: Final = 200
 _THREADS: Final = 8  # of a process that reads from afar

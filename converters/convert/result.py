@@ -3,13 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
 
 from ingot import __version__
 from ingot.converters.convert.options import ConvertOptions
 from ingot.converters.errors import ConversionError, IngotError
-from ingot.converters.json_yaml import encode, json_digest
+from ingot.converters.json_yaml import json_digest
 from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.mapping.rows.executor import UnifiedBatch
@@ -18,10 +18,10 @@ from ingot.converters.output.files import FileEntry, InputEntry, output_errors
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.records import RecordFormat
 from ingot.converters.records.writers import part_name, reject_text
-from ingot.converters.rows import Json, NonFinite, Reject, add_non_finite
+from ingot.converters.rows import NonFinite, Reject, add_non_finite
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
-from ingot.converters.sources.storage.tables import TableFile
+from ingot.converters.sources.storage.table_folders import TableFile
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.messages import Monitor
@@ -118,7 +118,7 @@ class Manifest(TypedDict):
     warnings: ManifestWarnings
     tokens: TokenCounts | None
     files: NotRequired[list[FileEntry]]
-    tables: NotRequired[list[dict[str, Json]]]
+    tables: NotRequired[list[dict[str, str | int]]]
 
 
 @dataclass(kw_only=True)
@@ -289,11 +289,11 @@ def build_manifest(
     return manifest
 
 
-def _tables_read(source: Source) -> list[dict[str, Json]]:
+def _tables_read(source: Source) -> list[dict[str, str | int]]:
     """The tables that the files are of, each in the version that was read."""
     places = (file.place for file in source.files)
     tables = dict.fromkeys(one.table for one in places if isinstance(one, TableFile))
-    return [encode(one) for one in tables]
+    return [asdict(one) for one in tables]
 
 
 def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> ManifestWarnings:

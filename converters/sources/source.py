@@ -24,7 +24,7 @@ from ingot.converters.sources.root_candidates import root_candidates
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.listing import Entry, Listing, list_location, matches_globs
-from ingot.converters.sources.storage.tables import (
+from ingot.converters.sources.storage.table_folders import (
     read_tables,
     split_version,
     table_folders,

@@ -9,9 +9,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingot.converters.columnar.table_file import TableView
-from ingot.converters.errors import SourceError, error_text
+from ingot.converters.errors import SourceError, error_text, translate_native_errors
 from ingot.converters.sources.storage.listing import Entry
-from ingot.converters.sources.storage.tables import TableFile, TableVersion
+from ingot.converters.sources.storage.table_folders import TableFile, TableVersion
+
+
+class _LogError(Exception):
+    """The package cannot read a log; it raises nothing more precise."""
+
 
 _Flags = npt.NDArray[np.bool_]
 
@@ -31,26 +36,28 @@ def read_delta_table(
         hint = 'pip install "ingot[delta]"'
         raise SourceError(where, "a Delta table needs the package deltalake", hint) from error
     try:
-        table = DeltaTable(where)
-        if version is not None:
-            table.load_as_version(int(version) if version.isdecimal() else version)
-        made = TableVersion(
-            folder=name or ".", kind="delta", version=table.version(), id=str(table.metadata().id)
-        )
-        schema = pa.schema(table.schema().to_arrow())
-        added = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
-        deleted = dict(_deleted_rows(pa.table(table.deletion_vectors())))
-    except Exception as error:  # the package raises nothing more precise
+        with translate_native_errors(_LogError):
+            table = DeltaTable(where)
+            if version is not None:
+                table.load_as_version(int(version) if version.isdecimal() else version)
+            number, made = table.version(), str(table.metadata().id)
+            schema = pa.schema(table.schema().to_arrow())
+            added = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
+            deleted = dict(_deleted_rows(pa.table(table.deletion_vectors())))
+    except _LogError as error:
         problem = f"cannot read the log of the Delta table: {error_text(error)}"
         raise SourceError(where, problem, "check the version, or restore the log") from error
+    told = TableVersion(folder=name or ".", kind="delta", version=number, id=made)
     entries = []
     for row, path in enumerate(added["path"].to_pylist()):
         file = _data_file(folder, unquote(path))
-        view = TableView(
-            schema=schema, constants=_constants(added, row), deleted=deleted.get(file, _NONE)
-        )
-        entries.append(_entry(folder, file, made, view))
-    return made, sorted(entries, key=lambda one: one.name)
+        gone = deleted.pop(file.resolve(), _NONE)
+        view = TableView(schema=schema, constants=_constants(added, row), deleted=gone)
+        entries.append(_entry(folder, file, told, view))
+    if deleted:  # a row that was deleted must not come back
+        problem = f"the Delta table deletes rows of files that it does not have: {min(deleted)}"
+        raise SourceError(where, problem, "restore the log, or write the table anew")
+    return told, sorted(entries, key=lambda one: one.name)
 
 
 _NONE: _Flags = np.zeros(0, np.bool_)
@@ -60,7 +67,7 @@ def _deleted_rows(vectors: pa.Table) -> Iterator[tuple[Path, _Flags]]:
     """The files with deleted rows, and which these are."""
     for place, kept in zip(vectors["filepath"], vectors["selection_vector"], strict=True):
         path = Path(unquote(urlsplit(place.as_py()).path))
-        yield path, ~kept.values.to_numpy(zero_copy_only=False)
+        yield path.resolve(), ~kept.values.to_numpy(zero_copy_only=False)
 
 
 def _constants(added: pa.Table, row: int) -> dict[str, pa.Scalar]:
