@@ -28,7 +28,7 @@ from ingot.converters.columnar.decoder import (
     WantedBytes,
     decode_files,
 )
-from ingot.converters.columnar.table_file import TableStream
+from ingot.converters.columnar.table_view import TableStream
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.output.worker_pool import WorkerProcess
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingot.converters.columnar.table_file import TableView
+from ingot.converters.columnar.table_view import TableView
 from ingot.converters.errors import SourceError, error_text, translate_native_errors
 from ingot.converters.sources.storage.listing import Entry
 from ingot.converters.sources.storage.table_folders import TableFile, TableVersion

@@ -15,7 +15,7 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.storage.listing import Entry, Listing, LocalFile, enclosing_folders
 
 if TYPE_CHECKING:
-    from ingot.converters.columnar.table_file import TableView
+    from ingot.converters.columnar.table_view import TableView
 
 # The folder of its log, and the names of the files there.
 _LOGS: Final = {
@@ -50,7 +50,7 @@ class TableFile(LocalFile):
 
     def open(self) -> BinaryIO:
         """The bytes from the start, seekable. Raises SourceError."""
-        from ingot.converters.columnar.table_file import TableStream
+        from ingot.converters.columnar.table_view import TableStream
 
         with translate_read_errors(self.path):
             return TableStream(self.path, self.view)
