@@ -181,6 +181,32 @@ def error_text(error: BaseException) -> str:
     return lines[0][:300] if lines else type(error).__name__
 
 
+class PanickedError(Exception):
+    """Native code panicked; the object it panicked in may be left unusable."""
+
+
+@contextmanager
+def catch_panics() -> Iterator[None]:
+    """Turn a panic of native code into PanickedError; interrupts and exits pass."""
+    try:
+        yield
+    except BaseException as error:
+        # every extension module has a PanicException of its own, none can be imported
+        if type(error).__name__ != "PanicException":
+            raise
+        raise PanickedError(f"panic: {error}") from error
+
+
+@contextmanager
+def translate_native_errors(kind: type[Exception]) -> Iterator[None]:
+    """Raise whatever a library raises, panics included, as one class: none is more precise."""
+    try:
+        with catch_panics():
+            yield
+    except Exception as error:
+        raise kind(str(error)) from error
+
+
 # Modules whose exceptions say that the data is damaged.
 _LIBRARIES: Final = ("zlib", "lzma", "_lzma", "zipfile", "tarfile", "zstandard", "pyarrow")
 _DAMAGE_ERRORS = (UnicodeError, ValueError, NotImplementedError, RuntimeError)

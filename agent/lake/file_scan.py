@@ -32,7 +32,7 @@ from ingot.converters.sources.storage.listing import (
     Place,
     list_location,
 )
-from ingot.converters.sources.storage.tables import find_tables, table_reason
+from ingot.converters.sources.storage.table_folders import read_tables, table_reason
 
 _CHUNK: Final = 200
 _THREADS: Final = 8  # of a process that reads from afar
@@ -52,17 +52,16 @@ class LakeListing(NamedTuple):
 
 def list_files(order: LakeOrder) -> LakeListing:
     """List the files of the lake, without those that ingot writes."""
-    listing = results.drop_own_results(list_location(order.root, whole=False))
+    listing = read_tables(results.drop_own_results(list_location(order.root, whole=False)))
     local = any(isinstance(entry.place, LocalFile) for entry in listing.entries[:1])
     own = [] if not local or listing.direct else _own_folders(order)
     entries: list[Entry] = []
     lost, left_out = _sort_unreadable(listing.unreadable)
-    tables = find_tables(listing)
     for entry in listing.entries:
         if not _is_text(entry.name):
             name = entry.name.encode("utf-8", "replace").decode()
             left_out.append(LeftOut(name=name, why="its name is not valid UTF-8: rename it"))
-        elif why := table_reason(entry.name, tables):
+        elif why := table_reason(entry.name, listing.closed):
             looked = EntryFiles([], [LeftOut.of(entry, why)])
             lost.append(SeenFile(entry=entry, looked=looked))
         elif not entry.name.startswith(tuple(own)):

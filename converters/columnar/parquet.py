@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias, cast
 
@@ -27,6 +28,7 @@ from ingot.converters.columnar.decoder import (
     WantedBytes,
     decode_files,
 )
+from ingot.converters.columnar.table_view import TableStream
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.output.worker_pool import WorkerProcess
 
@@ -64,12 +66,14 @@ def open_parquet(stream: BinaryIO, where: str) -> Iterator["ParquetFile"]:
 
 
 class ParquetFile:
-    """An open Parquet file: what its footer says, and its batches."""
+    """An open Parquet file: what its footer says, and its batches; as its table sees both."""
 
     def __init__(self, process: WorkerProcess, source: BinaryIO, where: str) -> None:
         self._process, self._source, self._where = process, source, where
         self._owed = False  # whether a reply is still to come
         self._in_step = True  # whether it comes as a whole
+        self._view = source.view if isinstance(source, TableStream) else None
+        self._starts = [0]  # the number of the first row of each row group, and of all
         self.schema: pa.Schema
         self.columns: int
         self.groups: tuple[tuple[int, int], ...]
@@ -81,6 +85,11 @@ class ParquetFile:
             path, inode = _local_path(self._source)
         facts: Facts = self._ask(OpenFile(self._where, size, path, inode))
         self.schema, self.columns, self.groups = facts.schema, facts.columns, facts.groups
+        if self._view is not None:
+            view, self._starts = self._view, [0, *accumulate(rows for rows, _ in facts.groups)]
+            left = map(view.rows_left, self._starts, (rows for rows, _ in facts.groups))
+            self.schema = view.schema
+            self.groups = tuple(zip(left, (size for _, size in facts.groups), strict=True))
 
     def batches(
         self,
@@ -95,6 +104,24 @@ class ParquetFile:
 
         They are read one after another: who asks again gives up those asked for before.
         """
+        if self._view is None:
+            yield from self._stored_batches(rows, groups, columns, size)
+            return
+        for group in range(len(self.groups)) if groups is None else groups:
+            first = self._starts[group]
+            for batch, valid in self._stored_batches(rows, [group], None, size):
+                with translate_read_errors(self._where):
+                    seen = self._view.apply(batch, first)
+                first += batch.num_rows
+                yield seen if columns is None else seen.select(list(columns)), valid
+
+    def _stored_batches(
+        self,
+        rows: int,
+        groups: Sequence[int] | None,
+        columns: Sequence[str] | None,
+        size: int | None,
+    ) -> Iterator[ValidBatch]:
         self._settle()
         batch: ValidBatch | None = self._ask(ReadRows(rows, groups, columns, size))
         while batch is not None:

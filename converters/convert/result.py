@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
 
 from ingot import __version__
@@ -21,6 +21,7 @@ from ingot.converters.records.writers import part_name, reject_text
 from ingot.converters.rows import NonFinite, Reject, add_non_finite
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
+from ingot.converters.sources.storage.table_folders import TableFile
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.messages import Monitor
@@ -117,6 +118,7 @@ class Manifest(TypedDict):
     warnings: ManifestWarnings
     tokens: TokenCounts | None
     files: NotRequired[list[FileEntry]]
+    tables: NotRequired[list[dict[str, str | int]]]
 
 
 @dataclass(kw_only=True)
@@ -265,7 +267,7 @@ def build_manifest(
 ) -> Manifest:
     """Return the manifest but for `files`."""
     read = {entry["name"]: entry for entry in inputs}
-    return {
+    manifest: Manifest = {
         "decision": identity.settled["decision"],
         "mapping_sha256": identity.settled["mapping_sha256"],
         "options": identity.settled["options"],
@@ -282,6 +284,16 @@ def build_manifest(
         "warnings": _warnings(counts, mapping_warnings),
         "tokens": tokens,
     }
+    if tables := _tables_read(source):
+        manifest["tables"] = tables
+    return manifest
+
+
+def _tables_read(source: Source) -> list[dict[str, str | int]]:
+    """The tables that the files are of, each in the version that was read."""
+    places = (file.place for file in source.files)
+    tables = dict.fromkeys(one.table for one in places if isinstance(one, TableFile))
+    return [asdict(one) for one in tables]
 
 
 def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> ManifestWarnings:

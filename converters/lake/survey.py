@@ -23,7 +23,7 @@ from ingot.converters.sources.readers import (
 )
 from ingot.converters.sources.source import EntryFiles
 from ingot.converters.sources.storage.listing import Entry, Listing, file_stem
-from ingot.converters.sources.storage.tables import table_folders
+from ingot.converters.sources.storage.table_folders import table_folders
 
 JOINT: Final = "--"
 _ODD_NAME = re.compile(r"[^\w.+=@ -]")

@@ -8,43 +8,15 @@ import binascii
 import json
 import re
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from ingot.converters.errors import ConversionError, StorageError
+from ingot.converters.errors import ConversionError, StorageError, translate_native_errors
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
     from tokenizers import Tokenizer
-
-
-class PanickedError(Exception):
-    """Native code panicked; the object it panicked in may be left unusable."""
-
-
-@contextmanager
-def catch_panics() -> Iterator[None]:
-    """Turn a panic of native code into PanickedError; interrupts and exits pass."""
-    try:
-        yield
-    except BaseException as error:
-        # every extension module has a PanicException of its own, none can be imported
-        if type(error).__name__ != "PanicException":
-            raise
-        raise PanickedError(f"panic: {error}") from error
-
-
-@contextmanager
-def translate_native_errors(kind: type[Exception]) -> Iterator[None]:
-    """Raise whatever a library raises, panics included, as one class: none is more precise."""
-    try:
-        with catch_panics():
-            yield
-    except Exception as error:
-        raise kind(str(error)) from error
 
 
 TOKENIZER_HINT: Final = "give a Hugging Face tokenizer.json or a SentencePiece .model"

@@ -24,7 +24,13 @@ from ingot.converters.sources.root_candidates import root_candidates
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.listing import Entry, Listing, list_location, matches_globs
-from ingot.converters.sources.storage.tables import find_tables, table_folders, table_reason
+from ingot.converters.sources.storage.table_folders import (
+    read_tables,
+    split_version,
+    table_folders,
+    table_reason,
+    unread_reason,
+)
 
 _MANY_FILES = 1000  # beyond, less of each file is read to find out what it is
 _SMALL_HEAD = 32 << 10
@@ -84,7 +90,8 @@ def open_source(location: str, spec: SourceSpec = SourceSpec()) -> Source:
     Raises:
         SourceError: nothing there, not readable, damaged, or a single file that holds no data.
     """
-    listing = results.drop_own_results(list_location(location))
+    named, version = split_version(location)
+    listing = read_tables(results.drop_own_results(list_location(named)), version)
     return _assemble_source(redact_urls(location), listing, spec)
 
 
@@ -164,16 +171,16 @@ def _select_entries(
     """The entries that may hold data by name and by the globs that were stated."""
     if listing.direct:
         return list(listing.entries)
-    kept, tables = [], find_tables(listing)
+    kept = []
     for entry in listing.entries:
-        why = table_reason(entry.name, tables)
+        why = table_reason(entry.name, listing.closed)
         if not why and entry.name not in alone:
             why = _exclusion_reason(entry.name, spec)
         if why:
             left_out.append(LeftOut.of(entry, why))
         else:
             kept.append(entry)
-    if spec.files is not None and not (kept or tables or _has_archive(listing)):
+    if spec.files is not None and not (kept or listing.closed or _has_archive(listing)):
         raise SourceError(location, f"no file matches {list(spec.files)}", "check `source.files`")
     return kept
 
@@ -217,13 +224,14 @@ def _inspect_members(
     looked = EntryFiles([], [])
     prefix = "" if direct else f"{entry.name}/"
     members = list(archives.archive_members(entry, archive))
-    tables = table_folders(member for member in members if isinstance(member, Entry))
+    found = table_folders(member for member in members if isinstance(member, Entry))
+    closed = {folder: unread_reason(kind) for folder, kind in found.items()}
     for member in members:
         if not isinstance(member, Entry):
             looked.left_out.append(LeftOut(name=prefix + member[0], why=member[1]))
             continue
         named = replace(member, name=prefix + member.name)
-        why = table_reason(member.name, tables)
+        why = table_reason(member.name, closed)
         if not why and member.name not in alone:
             why = _exclusion_reason(member.name, spec)
         if why:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.errors import ConversionError
+from ingot.converters.errors import ConversionError, catch_panics
 from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.engines.engine import (
     FIRST_BYTE,
@@ -27,11 +27,7 @@ from ingot.converters.megatron.engines.engine import (
     id_offsets,
     texts_buffer,
 )
-from ingot.converters.megatron.tokenizer_files import (
-    catch_panics,
-    load_huggingface,
-    load_sentencepiece,
-)
+from ingot.converters.megatron.tokenizer_files import load_huggingface, load_sentencepiece
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.tokenizer import TokenizerFile

@@ -15,15 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingot.converters.errors import IngotError
+from ingot.converters.errors import IngotError, PanickedError, catch_panics, translate_native_errors
 from ingot.converters.megatron.tokenizer import TokenizerFile
-from ingot.converters.megatron.tokenizer_files import (
-    PanickedError,
-    catch_panics,
-    load_huggingface,
-    load_sentencepiece,
-    translate_native_errors,
-)
+from ingot.converters.megatron.tokenizer_files import load_huggingface, load_sentencepiece
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor

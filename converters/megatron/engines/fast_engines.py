@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingot.converters.errors import translate_native_errors
 from ingot.converters.json_yaml import load_json
 from ingot.converters.megatron.engines.engine import (
     Encoded,
@@ -33,7 +34,7 @@ from ingot.converters.megatron.engines.engine import (
     texts_buffer,
 )
 from ingot.converters.megatron.tokenizer import TokenizerFile
-from ingot.converters.megatron.tokenizer_files import UnloadableError, translate_native_errors
+from ingot.converters.megatron.tokenizer_files import UnloadableError
 from ingot.converters.output.files import write_file
 
 if TYPE_CHECKING:

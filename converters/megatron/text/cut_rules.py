@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ingot.converters.errors import catch_panics
 from ingot.converters.megatron.text.pre_tokenization import (
     METASPACE,
     NormalizerFacts,
@@ -20,11 +21,7 @@ from ingot.converters.megatron.text.pre_tokenization import (
 )
 from ingot.converters.megatron.text.regex_syntax import UnprovableError
 from ingot.converters.megatron.tokenizer import TokenizerFile
-from ingot.converters.megatron.tokenizer_files import (
-    catch_panics,
-    load_huggingface,
-    load_sentencepiece,
-)
+from ingot.converters.megatron.tokenizer_files import load_huggingface, load_sentencepiece
 
 if TYPE_CHECKING:
     from tokenizers import AddedToken

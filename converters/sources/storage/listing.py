@@ -11,8 +11,8 @@ import errno
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -92,6 +92,7 @@ class Listing:
 
     Attributes:
         results: folders below it that hold what ingot wrote; their files are not in `entries`.
+        closed: the folders of tables that are not read, and why.
     """
 
     base: str
@@ -99,6 +100,7 @@ class Listing:
     entries: tuple[Entry, ...]
     results: tuple[str, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
+    closed: Mapping[str, str] = field(default_factory=dict)
 
 
 def list_location(location: str, *, whole: bool = True) -> Listing:

@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ingot.agent.lake.file_scan import scan_files
@@ -342,6 +343,24 @@ def test_formats_that_are_not_read_are_never_passed_over(tmp_path):
     assert (listener.worked, sets["archive"].status) == ([], "waiting")
     (root / "archive/rows.jsonl").touch()
     assert ran(order)[0]["archive"].status == "waiting"
+
+
+def test_a_table_is_one_data_set_that_is_read_again_when_its_version_moves(tmp_path):
+    from deltalake import DeltaTable, write_deltalake
+
+    table = tmp_path / "lake/tables/people"
+    lay(tmp_path / "lake", "talks/rows.jsonl", talks(20))
+    write_deltalake(table, pa.Table.from_pylist(talks(40)))
+    DeltaTable(table).delete("output like '%1809%'")
+    order = order_for(tmp_path)
+    sets, listener, _ = ran(order)
+    assert sets["tables--people"].rows == {**sets["talks"].rows, "read": 39, "converted": 39}
+    assert sorted(listener.worked) == ["tables--people", "talks"]
+    assert ran(order)[1].worked == []
+    write_deltalake(table, pa.Table.from_pylist(talks(5, 60)), mode="append")
+    sets, listener, report = ran(order)
+    assert (sets["tables--people"].rows["read"], listener.worked) == (44, ["tables--people"])
+    assert "tables/people/_delta_log/00000000000000000000.json" in dict(report.left_out)
 
 
 def test_a_folder_of_documents_or_settings_alone_has_failed_and_notes_beside_data_are_left_out(

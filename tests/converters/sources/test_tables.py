@@ -9,7 +9,7 @@ import pytest
 
 from ingot.converters.sources import SourceSpec, open_source
 from ingot.converters.sources.storage.listing import list_location
-from ingot.converters.sources.storage.tables import find_tables
+from ingot.converters.sources.storage.table_folders import read_tables
 
 UUID = "0a1b2c3d-0000-4000-8000-00000000000f"
 LOGS = {
@@ -18,6 +18,12 @@ LOGS = {
     "Hudi table": (".hoodie/hoodie.properties", "2026/part.parquet"),
     "Lance table": ("_versions/18446744073709551614.manifest", "data/part.lance"),
 }
+
+OTHERS = sorted(LOGS.keys() - {"Delta table"})
+
+
+def reason(kind: str) -> str:
+    return f"part of {'an' if kind == 'Iceberg table' else 'a'} {kind}, which is not read"
 
 
 def make_table(folder: Path, kind: str) -> list[str]:
@@ -30,21 +36,21 @@ def make_table(folder: Path, kind: str) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("kind", LOGS)
+@pytest.mark.parametrize("kind", OTHERS)
 def test_a_table_is_left_out_whole_and_named(tmp_path: Path, kind: str) -> None:
     names = make_table(tmp_path / "users", kind)
     (tmp_path / "plain.jsonl").write_text('{"text": "kept"}\n')
     source = open_source(str(tmp_path))
     assert [file.name for file in source.files] == ["plain.jsonl"]
     assert {one.name: one.why for one in source.left_out} == {
-        f"users/{name}": f"part of a {kind}, which is not read" for name in names
+        f"users/{name}": reason(kind) for name in names
     }
 
 
 @pytest.mark.parametrize(
     ("kind", "place"),
     [
-        *((kind, "") for kind in LOGS),
+        *((kind, "") for kind in OTHERS),
         ("Delta table", "*.parquet"),
         ("Iceberg table", "data"),
         ("Iceberg table", "*/*.parquet"),
@@ -57,7 +63,7 @@ def test_a_part_of_a_table_is_known_by_the_log_above_it(
     make_table(tmp_path, kind)
     source = open_source(str(tmp_path / place))
     assert not source.files
-    assert {one.why for one in source.left_out} == {f"part of a {kind}, which is not read"}
+    assert {one.why for one in source.left_out} == {reason(kind)}
 
 
 def test_a_single_file_of_a_table_is_read_as_it_is(tmp_path: Path) -> None:
@@ -90,9 +96,10 @@ def test_a_table_in_an_archive_is_left_out(tmp_path: Path) -> None:
 def test_names_that_are_only_alike_make_no_table(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir()
     (tmp_path / name).write_text('{"text": "kept"}\n')
-    assert not find_tables(list_location(str(tmp_path)))
+    assert not read_tables(list_location(str(tmp_path))).closed
+    assert len(open_source(str(tmp_path)).files) + len(open_source(str(tmp_path)).left_out) == 1
 
 
 def test_files_that_are_stated_are_no_way_into_a_table(tmp_path: Path) -> None:
-    make_table(tmp_path, "Delta table")
+    make_table(tmp_path, "Hudi table")
     assert not open_source(str(tmp_path), SourceSpec(files=("*.parquet",))).files

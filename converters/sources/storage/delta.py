@@ -1,0 +1,104 @@
+"""Delta tables: the files of one version, and how the table sees each of them."""
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ingot.converters.columnar.table_view import TableView
+from ingot.converters.errors import SourceError, error_text, translate_native_errors
+from ingot.converters.sources.storage.listing import Entry
+from ingot.converters.sources.storage.table_folders import TableFile, TableVersion
+
+
+class _LogError(Exception):
+    """The package cannot read a log; it raises nothing more precise."""
+
+
+_Flags = npt.NDArray[np.bool_]
+
+
+def read_delta_table(
+    folder: Path, name: str, version: str | None = None
+) -> tuple[TableVersion, list[Entry]]:
+    """The current version of a table (or that of a number or time), and its files by name.
+
+    Raises SourceError: the package is not installed, the log is damaged or has gaps, there is no
+    such version, the table has a feature that the package does not know, a file is gone.
+    """
+    where = str(folder)
+    try:
+        from deltalake import DeltaTable
+    except ImportError as error:
+        hint = 'pip install "ingot[delta]"'
+        raise SourceError(where, "a Delta table needs the package deltalake", hint) from error
+    try:
+        with translate_native_errors(_LogError):
+            table = DeltaTable(where)
+            if version is not None:
+                table.load_as_version(int(version) if version.isdecimal() else version)
+            number, made = table.version(), str(table.metadata().id)
+            schema = pa.schema(table.schema().to_arrow())
+            added = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
+            deleted = dict(_deleted_rows(pa.table(table.deletion_vectors())))
+    except _LogError as error:
+        problem = f"cannot read the log of the Delta table: {error_text(error)}"
+        raise SourceError(where, problem, "check the version, or restore the log") from error
+    told = TableVersion(folder=name or ".", kind="delta", version=number, id=made)
+    entries = []
+    for row, path in enumerate(added["path"].to_pylist()):
+        file = _data_file(folder, unquote(path))
+        gone = deleted.pop(file.resolve(), _NONE)
+        view = TableView(schema=schema, constants=_constants(added, row), deleted=gone)
+        entries.append(_entry(folder, file, told, view))
+    if deleted:  # a row that was deleted must not come back
+        problem = f"the Delta table deletes rows of files that it does not have: {min(deleted)}"
+        raise SourceError(where, problem, "restore the log, or write the table anew")
+    return told, sorted(entries, key=lambda one: one.name)
+
+
+_NONE: _Flags = np.zeros(0, np.bool_)
+
+
+def _deleted_rows(vectors: pa.Table) -> Iterator[tuple[Path, _Flags]]:
+    """The files with deleted rows, and which these are."""
+    for place, kept in zip(vectors["filepath"], vectors["selection_vector"], strict=True):
+        path = Path(unquote(urlsplit(place.as_py()).path))
+        yield path.resolve(), ~kept.values.to_numpy(zero_copy_only=False)
+
+
+def _constants(added: pa.Table, row: int) -> dict[str, pa.Scalar]:
+    """The partition of a file: its values by column."""
+    if "partition" not in added.column_names:
+        return {}
+    parts = added["partition"].chunk(0)
+    return {one.name: parts.field(number)[row] for number, one in enumerate(parts.type)}
+
+
+def _data_file(folder: Path, path: str) -> Path:
+    """Where a file of the log lies. Raises SourceError where that is outside of the table."""
+    inner = PurePosixPath(path)
+    if inner.is_absolute() or ".." in inner.parts or "://" in path:
+        problem = f"a file of the Delta table lies elsewhere: {path[:200]}"
+        raise SourceError(str(folder), problem, "copy the table as a whole, not as a shallow clone")
+    return folder.absolute() / inner
+
+
+def _entry(folder: Path, file: Path, table: TableVersion, view: TableView) -> Entry:
+    """A data file of a table; its mark of content is what the table says of it."""
+    try:
+        facts = file.stat()
+    except OSError as error:
+        problem = f"a file of this version of the Delta table is gone: {error_text(error)}"
+        raise SourceError(str(file), problem, "read a later version, or restore it") from error
+    inner = file.relative_to(folder.absolute()).as_posix()
+    return Entry(
+        name=inner if table.folder == "." else f"{table.folder}/{inner}",
+        place=TableFile(str(file), table, view),
+        bytes=facts.st_size,
+        mtime_ns=facts.st_mtime_ns,
+        etag=view.digest(),
+    )
