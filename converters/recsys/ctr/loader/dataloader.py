@@ -24,11 +24,13 @@ from ingot.converters.recsys.ctr.loader.stored_rows import (
     CachedRows,
     ParquetRows,
     Part,
+    Piece,
     RowBuffer,
     RowReader,
     Taken,
     ensure_cache,
     join_batches,
+    rows_schema,
 )
 from ingot.converters.recsys.training.batch_order import (
     BatchRun,
@@ -424,6 +426,9 @@ class ProcessedLoader(TrainingLoader[Batch]):
     def __init__(self, source: Source, epoch: int, workers: WorkerOptions) -> None:
         self.feature_meta = feature_meta_of(source.form.features)
         self._form = source.form
+        if workers.num_workers:  # which inherit the kernels that are loaded here
+            nothing = pa.RecordBatch.from_pylist([], rows_schema(source.form.features))
+            source.form.collate([(Piece(nothing), np.arange(0))])
         epoch_plan = source.plan.epoch_plan(source.split)
         super().__init__(source.plan, Batches(source), epoch_plan, workers, epoch=epoch)
 

@@ -31,6 +31,7 @@ from ingot.converters.recsys.ctr.loader.split_files import (
     columns_of,
 )
 from ingot.converters.recsys.training.batch_order import RowSequence, Span
+from ingot.converters.rows import read_ahead
 
 PIECE: Final = 8192
 """Rows that are decoded at a time."""
@@ -164,7 +165,8 @@ class RowReader:
         self, rows: "ParquetRows | CachedRows", sequence: RowSequence, *, ahead: bool = False
     ) -> None:
         """Decode the piece that follows in a thread, with `ahead`."""
-        self._rows, self._sequence, self._ahead = rows, sequence, ahead
+        self._rows, self._sequence = rows, sequence
+        self._thread = ThreadPoolExecutor(1, "decode") if ahead else None
         self._at = -1  # the position behind the last reading
         self._coming: Iterator[Part] = iter(())
         self._rest: Part | None = None
@@ -173,7 +175,8 @@ class RowReader:
         """Yield the rows at positions start..stop-1, in order."""
         if start != self._at:
             coming = self._following(start)
-            self._coming, self._rest = _read_ahead(coming) if self._ahead else coming, None
+            self._coming = read_ahead(coming, self._thread) if self._thread else coming
+            self._rest = None
         self._at = -1  # an error leaves nothing to read on from
         while start < stop:
             piece, first, end = self._rest or next(self._coming)
@@ -186,17 +189,6 @@ class RowReader:
     def _following(self, start: int) -> Iterator[Part]:
         for span in self._sequence.spans(start, self._sequence.rows):
             yield from self._rows.parts(span)
-
-
-def _read_ahead(coming: Iterator[Part]) -> Iterator[Part]:
-    pool = ThreadPoolExecutor(1)
-    try:
-        following = pool.submit(next, coming, None)
-        while (part := following.result()) is not None:
-            following = pool.submit(next, coming, None)
-            yield part
-    finally:
-        pool.shutdown(wait=False)  # the garbage collector may come by in its own thread
 
 
 class RowBuffer:
