@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import kernel
 
-_Cells = NDArray[np.int64] | NDArray[np.float32]
+_Cells = NDArray[np.int64] | NDArray[np.float32] | NDArray[np.uint32]
 _u = np.uint64
 
 

@@ -355,8 +355,8 @@ def build_dataloader(
         jagged: whether multi-value features stay jagged: `idx` LongTensor[sum of len], `len`,
             `offsets` LongTensor[B + 1], `val` FloatTensor[sum of len] or None, `type` "jagged".
         cache: a folder for an uncompressed copy that is mapped into memory in place of decoding
-            Parquet. It is made at the first call, in the time of a pass, takes about twice the
-            disk space of the Parquet files and may be deleted when nobody reads it.
+            Parquet. It is made at the first call, in the time of a pass, takes three to
+            seven times their disk space and may be deleted when nobody reads it.
         collate_fn: makes a batch of row dicts in place of the vectorised path; it costs a Python
             object per row and token.
         pin_memory: whether batches are copied to page-locked memory; nothing happens without CUDA.

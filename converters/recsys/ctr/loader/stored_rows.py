@@ -232,12 +232,12 @@ def join_batches(pieces: Sequence[Any]) -> Any:  # noqa: ANN401
     return batches[0]
 
 
-def rows_schema(features: Sequence[StoredFeature]) -> Any:  # noqa: ANN401
-    """The Arrow schema of what is read: the contract's types, however the files spell them."""
+def rows_schema(features: Sequence[StoredFeature], ids: Any = None) -> Any:  # noqa: ANN401
+    """The Arrow schema of what is read: the contract's types, or `ids` of another type."""
     fields = [pa.field(name, pa.float32()) for name in LABELS]
     fields += [pa.field(ROW_ID, pa.int64()), pa.field(ENTITY_ID, pa.string())]
     for feature in features:
-        for name, element in zip(feature.columns, (pa.int64(), pa.float32()), strict=False):
+        for name, element in zip(feature.columns, (ids or pa.int64(), pa.float32()), strict=False):
             kind = pa.list_(element) if feature.is_multi_hot else element
             fields.append(pa.field(name, kind))
     return pa.schema(fields)
@@ -249,7 +249,8 @@ def _cast_piece(piece: Any, schema: Any) -> Any:  # noqa: ANN401
     for field, column in zip(schema, piece.columns, strict=True):
         if pa.types.is_list(field.type):
             offsets = column.offsets.cast(pa.int32())
-            columns.append(pa.ListArray.from_arrays(offsets, column.values, type=field.type))
+            values = column.values.cast(field.type.value_type)
+            columns.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
         else:
             columns.append(column.cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -295,15 +296,25 @@ def ensure_cache(split: Split, folder: Path) -> Path:
 
 def write_cache(split: Split, target: Path, *, block: int = BLOCK) -> None:
     """Write the cache of a split, under another name until it is whole."""
+    try:  # as a build makes ids; half as much is then read for a batch
+        _write_cache(split, target, block, pa.uint32())
+    except pa.ArrowInvalid:
+        _write_cache(split, target, block, pa.int64())
+
+
+def _write_cache(split: Split, target: Path, block: int, ids: Any) -> None:  # noqa: ANN401
     stamps = {_KEY: _cache_stamp(split), _BLOCK_KEY: b"%d" % block}
-    schema = rows_schema(split.features).with_metadata(stamps)
+    schema = rows_schema(split.features, ids)
     rows = ParquetRows(split, split.features, threads=True)
     pieces = (
-        piece.rows
+        _cast_piece(piece.rows, schema)
         for number, group in enumerate(split.groups)
         for piece, _, _ in rows.parts(Span(group=number, start=0, stop=group.rows))
     )
-    with whole_file(target, exclusive=False) as stream, pa.ipc.new_file(stream, schema) as writer:
+    with (
+        whole_file(target, exclusive=False) as stream,
+        pa.ipc.new_file(stream, schema.with_metadata(stamps)) as writer,
+    ):
         for whole in _regroup_rows(pieces, block):
             writer.write_batch(whole)
 

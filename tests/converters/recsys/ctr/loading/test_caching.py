@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.recsys.ctr import build_dataloader
 from ingot.converters.recsys.ctr.loader import stored_rows
 from ingot.converters.recsys.ctr.loader.split_files import Split, locate_split
 from ingot.converters.recsys.ctr.loader.stored_rows import (
@@ -21,7 +22,13 @@ from ingot.converters.recsys.ctr.loader.stored_rows import (
     ensure_cache,
 )
 from ingot.converters.recsys.training.batch_order import RowSequence, Span
-from tests.converters.recsys.ctr.stored import Row, rows_of, write_split
+from tests.converters.recsys.ctr.stored import (
+    Row,
+    assert_same,
+    plain_batch,
+    rows_of,
+    write_split,
+)
 from tests.converters.recsys.ctr.stored import stored_rows as rows_at
 
 ROWS = rows_of(40)
@@ -45,6 +52,25 @@ def test_it_holds_the_rows(split: Split, tmp_path: Path, block: int) -> None:
     stored_rows.write_cache(split, path, block=block)
     assert rows_in(split, path) == ROWS
     assert rows_in(split, path, 4, 15) == ROWS[4:15]
+
+
+@pytest.mark.parametrize(("largest", "kind"), [((1 << 32) - 1, np.uint32), (1 << 32, np.int64)])
+def test_ids_take_the_room_that_they_need(tmp_path: Path, largest: int, kind: type) -> None:
+    rows = [row | {"f0_210_idx": [2, 3]} for row in rows_of(12)]
+    for row in rows:
+        row |= {
+            "f0_508_idx": 7,
+            "f1_121_idx": largest,
+            "f1_110_14_idx": [5],
+            "f1_110_14_val": [0.5],
+        }
+    split = locate_split(write_split(tmp_path / "train", rows))
+    path = ensure_cache(split, tmp_path)
+    assert rows_in(split, path) == rows
+    (part, *_) = CachedRows(split, path, split.features).parts(Span(group=0, start=0, stop=7))
+    assert part[0].cells["f0_210_idx"][0].dtype == kind
+    (batch,) = build_dataloader(tmp_path / "train", 12, cache=tmp_path)
+    assert_same(batch, plain_batch(rows))
 
 
 def test_it_is_made_once(split: Split, tmp_path: Path) -> None:
