@@ -316,9 +316,7 @@ def _measure_column(taken: Sequence[Taken], column: str) -> Array:
     lengths = np.empty(sum(len(numbers) for _, numbers in taken), np.int64)
     at = 0
     for piece, numbers in taken:
-        values, offsets = piece.cells[column]
-        if not measure_lists(offsets, len(values), numbers, lengths[at : at + len(numbers)]):
-            raise SourceError("", f"{column}: lists lie outside of the file", _DAMAGED)
+        measure_lists(piece.cells[column][1], numbers, lengths[at : at + len(numbers)])
         at += len(numbers)
     return lengths
 

@@ -262,6 +262,8 @@ _VERSION: Final = 1
 _NO_LOCKS: Final = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 _KEY: Final = b"ingot.ctr.cache"
 _BLOCK_KEY: Final = b"ingot.ctr.cache.block"
+_IDS: Final = (pa.uint32(), pa.int64())
+"""Types of ids, of which the first that holds all is taken: less is read for a batch."""
 
 
 def cache_file(split: Split, folder: Path) -> Path:
@@ -296,10 +298,11 @@ def ensure_cache(split: Split, folder: Path) -> Path:
 
 def write_cache(split: Split, target: Path, *, block: int = BLOCK) -> None:
     """Write the cache of a split, under another name until it is whole."""
-    try:  # as a build makes ids; half as much is then read for a batch
-        _write_cache(split, target, block, pa.uint32())
+    narrow, wide = _IDS
+    try:
+        _write_cache(split, target, block, narrow)
     except pa.ArrowInvalid:
-        _write_cache(split, target, block, pa.int64())
+        _write_cache(split, target, block, wide)
 
 
 def _write_cache(split: Split, target: Path, block: int, ids: Any) -> None:  # noqa: ANN401
@@ -345,7 +348,9 @@ def _is_cache_of(path: Path, split: Split) -> bool:
     try:
         opened = _open_mapped(path)
         facts = opened.schema.metadata or {}
-        return facts.get(_KEY) == _cache_stamp(split) and int(facts[_BLOCK_KEY]) > 0
+        layouts = [rows_schema(split.features, ids) for ids in _IDS]
+        stamped = facts.get(_KEY) == _cache_stamp(split) and int(facts[_BLOCK_KEY]) > 0
+        return stamped and opened.schema.remove_metadata() in layouts
     except (OSError, pa.ArrowException, ValueError, KeyError):  # none, or what is left of one
         return False
 
@@ -381,7 +386,7 @@ class CachedRows:
         if piece is None or number != block:
             with translate_read_errors(self._path, "the cache is damaged, delete it"):
                 rows = self._file.get_batch(block).select(self._columns)
-                rows.validate()
+                rows.validate(full=True)  # kernels go where offsets lead
                 expected = min(self._block, self._rows - block * self._block)
                 if rows.num_rows != expected or any(one.null_count for one in rows.columns):
                     raise pa.ArrowInvalid(f"block {block} is not one of {expected} rows")
