@@ -127,23 +127,24 @@ def ways(data: Path, cache: Path, size: int, workers: int) -> dict[str, Way]:
 
 
 def copied(batches: Callable[..., Iterator[Any]], cache: Path) -> Iterator[Any]:
-    """The cells of each batch copied out of the cache in one piece, the padding filled in one."""
-    if not SIZES:
-        jagged = batches(cache=cache, jagged=True)
-        SIZES.extend(zip(map(size_of, batches(cache=cache)), map(size_of, jagged), strict=True))
-        return
+    """The bytes of the cache copied to memory as large as that of the batches, the rest filled."""
     (stored,) = cache.glob("*.arrow")
-    mapped, at = np.memmap(stored, np.uint8, "r"), 0
-    for (rows, padded), (_, real) in SIZES:
+    if not SIZES:
+        SIZES.extend(map(size_of, batches(cache=cache)))
+        return
+    mapped, rows = np.memmap(stored, np.uint8, "r"), sum(count for count, _ in SIZES)
+    at = 0
+    for count, padded in SIZES:
+        own = mapped[at : at + len(mapped) * count // rows]
         block = np.empty(padded, np.uint8)
-        block[:real] = mapped[at : at + real]
-        block[real:] = 0
-        at += real
-        yield {"labels": {"entity_id": range(rows)}}
+        block[: len(own)] = own
+        block[len(own) :] = 0
+        at += len(own)
+        yield {"labels": {"entity_id": range(count)}}
 
 
-SIZES: Final[list[tuple[tuple[int, int], tuple[int, int]]]] = []
-"""Rows and bytes of each batch, padded and jagged."""
+SIZES: Final[list[tuple[int, int]]] = []
+"""Rows and bytes of each batch."""
 
 
 def size_of(batch: Any) -> tuple[int, int]:  # noqa: ANN401
@@ -234,11 +235,9 @@ def rows_of(rates: dict[str, float], asked: argparse.Namespace) -> list[Row]:
             ceiling=ceiling,
         )
 
-    rows, padded, real = (
-        sum(some) for some in zip(*[(*one, two[1]) for one, two in SIZES], strict=True)
-    )
+    rows, padded = (sum(some) for some in zip(*SIZES, strict=True))
     decoding = f"pyarrow decodes {rates[DECODING]:,.0f} rows/s of these files"
-    copying = f"{real / rows:,.0f} bytes a row copied to {padded / rows:,.0f}, with nothing else: "
+    copying = f"the cache copied to {padded / rows:,.0f} bytes a row, with nothing else: "
     copying += f"{rates[COPYING]:,.0f} rows/s"
     return [
         row("batches of Parquet", "build_dataloader", ROW_DICTS, "25 times", decoding),

@@ -38,7 +38,7 @@ from ingot.converters.recsys.ctr.loader.batch_kernels import (
     pad_lists,
 )
 from ingot.converters.recsys.ctr.loader.split_files import StoredFeature
-from ingot.converters.recsys.ctr.loader.stored_rows import Taken
+from ingot.converters.recsys.ctr.loader.stored_rows import ID_TYPES, Piece, Taken, rows_schema
 from ingot.converters.recsys.training.environment import import_torch
 
 Row = Mapping[str, Any]
@@ -333,3 +333,15 @@ def _fill(taken: Sequence[Taken], slot: _Slot, out: Array) -> None:
             at += len(numbers) * slot.shape[1]
         else:
             at += join_lists(values, offsets, numbers, out[at:])
+
+
+def load_kernels() -> None:
+    """Compile the kernels of batches, or load them from the cache, for all types of cells."""
+    kinds = {"single": False, "multi": True}.items()
+    features = tuple(
+        StoredFeature(name=name, is_multi_hot=many, use_value=True) for name, many in kinds
+    )
+    for ids in ID_TYPES:
+        nothing = Piece(pa.RecordBatch.from_pylist([], rows_schema(features, ids)))
+        for jagged in (False, True):
+            Form(features=features, jagged=jagged).collate([(nothing, np.arange(0))])

@@ -18,19 +18,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingot.converters.recsys.ctr.loader.collation import Batch, Form, PackedBatch, feature_meta_of
+from ingot.converters.recsys.ctr.loader.collation import (
+    Batch,
+    Form,
+    PackedBatch,
+    feature_meta_of,
+    load_kernels,
+)
 from ingot.converters.recsys.ctr.loader.split_files import Split, locate_split
 from ingot.converters.recsys.ctr.loader.stored_rows import (
     CachedRows,
     ParquetRows,
     Part,
-    Piece,
     RowBuffer,
     RowReader,
     Taken,
     ensure_cache,
     join_batches,
-    rows_schema,
 )
 from ingot.converters.recsys.training.batch_order import (
     BatchRun,
@@ -427,8 +431,7 @@ class ProcessedLoader(TrainingLoader[Batch]):
         self.feature_meta = feature_meta_of(source.form.features)
         self._form = source.form
         if workers.num_workers:  # which inherit the kernels that are loaded here
-            nothing = pa.RecordBatch.from_pylist([], rows_schema(source.form.features))
-            source.form.collate([(Piece(nothing), np.arange(0))])
+            load_kernels()
         epoch_plan = source.plan.epoch_plan(source.split)
         super().__init__(source.plan, Batches(source), epoch_plan, workers, epoch=epoch)
 

@@ -262,7 +262,7 @@ _VERSION: Final = 1
 _NO_LOCKS: Final = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 _KEY: Final = b"ingot.ctr.cache"
 _BLOCK_KEY: Final = b"ingot.ctr.cache.block"
-_IDS: Final = (pa.uint32(), pa.int64())
+ID_TYPES: Final = (pa.uint32(), pa.int64())
 """Types of ids, of which the first that holds all is taken: less is read for a batch."""
 
 
@@ -298,7 +298,7 @@ def ensure_cache(split: Split, folder: Path) -> Path:
 
 def write_cache(split: Split, target: Path, *, block: int = BLOCK) -> None:
     """Write the cache of a split, under another name until it is whole."""
-    narrow, wide = _IDS
+    narrow, wide = ID_TYPES
     try:
         _write_cache(split, target, block, narrow)
     except pa.ArrowInvalid:
@@ -348,7 +348,7 @@ def _is_cache_of(path: Path, split: Split) -> bool:
     try:
         opened = _open_mapped(path)
         facts = opened.schema.metadata or {}
-        layouts = [rows_schema(split.features, ids) for ids in _IDS]
+        layouts = [rows_schema(split.features, ids) for ids in ID_TYPES]
         stamped = facts.get(_KEY) == _cache_stamp(split) and int(facts[_BLOCK_KEY]) > 0
         return stamped and opened.schema.remove_metadata() in layouts
     except (OSError, pa.ArrowException, ValueError, KeyError):  # none, or what is left of one
