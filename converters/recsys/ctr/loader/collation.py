@@ -30,13 +30,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingot.converters.errors import SourceError
+from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.ctr.contract import ENTITY_ID, LABELS, REQUIRED, ROW_ID
-from ingot.converters.recsys.ctr.loader.batch_kernels import (
-    gather_cells,
-    join_lists,
-    measure_lists,
-    pad_lists,
-)
 from ingot.converters.recsys.ctr.loader.split_files import StoredFeature
 from ingot.converters.recsys.ctr.loader.stored_rows import ID_TYPES, Piece, Taken, rows_schema
 from ingot.converters.recsys.training.environment import import_torch
@@ -198,6 +193,61 @@ def _entity_texts(rows: Sequence[Row]) -> list[str]:
         if not isinstance(text, str):
             raise ValueError(f"row {number}: {ENTITY_ID} is {type(text).__name__}, not str")
     return texts
+
+
+_Cells = npt.NDArray[np.int64] | npt.NDArray[np.float32] | npt.NDArray[np.uint32]
+_u = np.uint64  # of indices: numba asks of each signed one whether it counts from the end
+
+
+@kernel
+def gather_cells(values: _Cells, rows: npt.NDArray[np.int64], out: _Cells) -> None:
+    """Copy the cells of rows."""
+    for at in range(len(rows)):
+        out[at] = values[_u(rows[at])]
+
+
+@kernel
+def measure_lists(
+    offsets: npt.NDArray[np.int32], rows: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> None:
+    """Write the lengths of the lists of rows."""
+    for at in range(len(rows)):
+        lengths[at] = offsets[_u(rows[at]) + _u(1)] - offsets[_u(rows[at])]
+
+
+@kernel
+def pad_lists(
+    values: _Cells,
+    offsets: npt.NDArray[np.int32],
+    rows: npt.NDArray[np.int64],
+    width: int,
+    out: _Cells,
+) -> None:
+    """Copy the lists of rows, zeros behind each of them up to the width."""
+    end = _u(0)
+    for at in range(len(rows)):
+        start, first = _u(offsets[_u(rows[at])]), end
+        length = _u(offsets[_u(rows[at]) + _u(1)]) - start
+        end = first + _u(width)
+        for place in range(length):
+            out[first + _u(place)] = values[start + _u(place)]
+        for place in range(first + length, end):
+            out[_u(place)] = 0  # the contract's PAD and PAD_VALUE
+
+
+@kernel
+def join_lists(
+    values: _Cells, offsets: npt.NDArray[np.int32], rows: npt.NDArray[np.int64], out: _Cells
+) -> int:
+    """Copy the lists of rows one behind another; return the number of elements."""
+    end = _u(0)
+    for at in range(len(rows)):
+        start = _u(offsets[_u(rows[at])])
+        length = _u(offsets[_u(rows[at]) + _u(1)]) - start
+        for place in range(length):
+            out[end + _u(place)] = values[start + _u(place)]
+        end += length
+    return int(end)
 
 
 @dataclass(frozen=True, kw_only=True)
