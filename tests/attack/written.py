@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -165,17 +164,11 @@ def _make_ctr_cache(folder: Path) -> None:
 
 def check_ctr_batches(case: Case) -> str:
     """Batches for training, by way of the cache: a damaged one is made anew."""
-    from ingot.converters.recsys.ctr.loader.split_files import locate_split
-    from ingot.converters.recsys.ctr.loader.stored_rows import CachedRows, ensure_cache, read_rows
-    from ingot.converters.recsys.training.batch_order import RowSequence
+    from ingot.converters.recsys.ctr import build_dataloader
 
     try:
-        split = locate_split(case.folder / "c/train")
-        path = ensure_cache(split, case.folder / "cache")
-        sizes = np.array([group.rows for group in split.groups])
-        order = RowSequence(sizes, np.arange(len(sizes)))
-        rows = read_rows(CachedRows(split, path, split.features), order, 0, split.rows)
-        assert rows.num_rows == split.rows
+        loader = build_dataloader(case.folder / "c/train", 100, cache=case.folder / "cache")
+        assert sum(len(batch["labels"]["row_id"]) for batch in loader) == loader.rows
     except IngotError as error:
         check_named(error, case)
         return "error"

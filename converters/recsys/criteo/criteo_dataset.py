@@ -110,7 +110,6 @@ class Plan(BatchPlan):
         settings = {name: getattr(self, name) for name in names}
         return EpochPlan(
             batches=self.batches,
-            streams=1,  # rows are found by their number: workers may take turns from any place
             settings=settings | {"num_embeddings": None if sizes is None else list(sizes)},
             data=data,
         )

@@ -110,9 +110,11 @@ def token_hashes(tokens: Iterable[bytes], feature: Feature, seed: int) -> NDArra
     bucket.
     """
     prefix = b"%d:%d:%s:" % (seed, feature.src, feature.field.encode())
-    bucket, number = feature.hash_bucket or 1, int.from_bytes
-    hashes = [number(blake2b(prefix + one, digest_size=_SIZE).digest()) % bucket for one in tokens]
-    return np.array(hashes, np.int64)
+    digests = b"".join([blake2b(prefix + one, digest_size=_SIZE).digest() for one in tokens])
+    bucket = np.uint64(feature.hash_bucket or 1)  # below 2^31: no product is beyond 64 bits
+    high, low = np.frombuffer(digests, ">u8").reshape(-1, 2).T.astype(np.uint64) % bucket
+    hashes: NDArray[np.uint64] = (high * np.uint64((1 << 64) % int(bucket)) + low) % bucket
+    return hashes.astype(np.int64)
 
 
 def ids_of(

@@ -1,7 +1,8 @@
-"""The order of an epoch, batches dealt to streams in turn, and the position as a `state_dict`."""
+"""The order of an epoch, batches dealt to workers, and the position as a `state_dict`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby, zip_longest
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +32,11 @@ class RowSequence:
         self._order = order
         self._ends = np.cumsum(sizes[order])
 
+    @property
+    def rows(self) -> int:
+        """The positions that there are."""
+        return int(self._ends[-1]) if len(self._ends) else 0
+
     def spans(self, start: int, stop: int) -> Iterator[Span]:
         """Yield the spans that hold positions start..stop-1."""
         place = int(np.searchsorted(self._ends, start, side="right"))
@@ -45,59 +51,20 @@ class RowSequence:
 
 BatchRun = tuple[int, int]
 """Batches start..stop-1 of a rank."""
-Share = tuple[BatchRun, ...]
-"""The batches of one stream, such as a worker."""
 
 
-def deal_batches(runs: Sequence[BatchRun], streams: int) -> tuple[Share, ...]:
-    """Deal batches to streams in contiguous runs; the first runs may be one batch longer."""
-    total = count_batches(runs)
-    sizes = [total // streams + (number < total % streams) for number in range(streams)]
-    shares, rest = [], list(runs)
-    for size in sizes:
-        taken, rest = _split_runs(rest, size)
-        shares.append(tuple(taken))
-    return tuple(shares)
+def worker_order(
+    batches: Iterable[int], stretch_of: Callable[[int], object], workers: int
+) -> list[int]:
+    """Return the order in which to ask workers for batches, the next worker each time.
 
-
-def _split_runs(runs: Sequence[BatchRun], size: int) -> tuple[list[BatchRun], list[BatchRun]]:
-    """Return the first `size` batches of runs, and the rest."""
-    head: list[BatchRun] = []
-    for place, (start, stop) in enumerate(runs):
-        if size <= 0:
-            return head, list(runs[place:])
-        cut = min(stop, start + size)
-        head.append((start, cut))
-        size -= cut - start
-        if cut < stop:
-            return head, [(cut, stop), *runs[place + 1 :]]
-    return head, []
-
-
-def count_batches(runs: Sequence[BatchRun]) -> int:
-    """Count the batches of runs."""
-    return sum(stop - start for start, stop in runs)
-
-
-def delivery_order(shares: Sequence[Share]) -> Iterator[int]:
-    """Yield batches as they are delivered: one of each stream in turn."""
-    turns = [(batch for run in share for batch in range(*run)) for share in shares]
-    for _ in range(max(map(count_batches, shares), default=0)):
-        for turn in turns:
-            batch = next(turn, None)
-            if batch is not None:
-                yield batch
-
-
-def remaining_shares(shares: Sequence[Share], delivered: int) -> tuple[Share, ...]:
-    """Return the shares left after `delivered` batches, the stream whose turn it is first."""
-    streams = len(shares)
-    left = []
-    for number, share in enumerate(shares):
-        done = max(0, -(-(delivered - number) // streams))
-        left.append(tuple(_split_runs(share, done)[1]))
-    turn = delivered % streams
-    return tuple(left[turn:] + left[:turn])
+    Neighbours of one stretch go to one worker. No worker is ahead of another by more batches than
+    a stretch has.
+    """
+    shares: list[list[int]] = [[] for _ in range(workers)]
+    for _, stretch in groupby(batches, stretch_of):
+        min(shares, key=len).extend(stretch)
+    return [batch for turn in zip_longest(*shares) for batch in turn if batch is not None]
 
 
 _VERSION: Final = 1
@@ -109,7 +76,6 @@ class EpochPlan:
     """What the batches of an epoch depend on."""
 
     batches: int
-    streams: int
     settings: Mapping[str, Any]
     data: Mapping[str, Any]  # `rows`, `files` and a `fingerprint` of what is read
     names: Mapping[str, str] = field(default_factory=dict)
@@ -117,38 +83,45 @@ class EpochPlan:
 
 @dataclass(kw_only=True)
 class EpochProgress:
-    """A pass through an epoch."""
+    """A pass through the batches of an epoch that remained at its beginning, in ascending runs."""
 
     epoch: int
-    shares: tuple[Share, ...]
+    runs: tuple[BatchRun, ...]
     delivered: int = 0
+
+    @property
+    def numbers(self) -> list[int]:
+        """The batches of the pass, in the order of delivery."""
+        return [number for run in self.runs for number in range(*run)]
 
 
 def start_epoch(epoch: int, plan: EpochPlan) -> EpochProgress:
     """Return the beginning of an epoch."""
-    return EpochProgress(epoch=epoch, shares=deal_batches([(0, plan.batches)], plan.streams))
+    return EpochProgress(epoch=epoch, runs=((0, plan.batches),))
 
 
 def progress_state(progress: EpochProgress, plan: EpochPlan) -> dict[str, Any]:
-    """Return a pass as JSON: the epoch, its `remaining` batches by stream, settings and data."""
-    left = remaining_shares(progress.shares, progress.delivered)
+    """Return a pass as JSON: the epoch, runs of its `remaining` batches, settings and data."""
+    left, delivered = [], progress.delivered
+    for start, stop in progress.runs:
+        first = min(start + delivered, stop)
+        delivered -= first - start
+        left += [[first, stop]] if first < stop else []
     return {
         "version": _VERSION,
         "epoch": progress.epoch,
-        "remaining": [[list(run) for run in share] for share in left],
+        "remaining": [left],
         "settings": dict(plan.settings),
         "data": dict(plan.data),
     }
 
 
 def restore_progress(state: Mapping[str, Any], plan: EpochPlan) -> EpochProgress:
-    """Return the pass of a state; its batches are dealt anew to another number of streams."""
+    """Return the pass of a state; the first release kept a list of runs for each worker."""
     try:
         version, epoch = state["version"], int(state["epoch"])
         settings, data = dict(state["settings"]), dict(state["data"])
-        shares = tuple(
-            tuple((int(start), int(stop)) for start, stop in share) for share in state["remaining"]
-        )
+        shares = [[(int(start), int(stop)) for start, stop in one] for one in state["remaining"]]
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{_FOREIGN} ({error!r})") from error
     if version != _VERSION:
@@ -159,13 +132,9 @@ def restore_progress(state: Mapping[str, Any], plan: EpochPlan) -> EpochProgress
         raise ValueError(f"state: {'; '.join(differences)}: {hint}")
     runs = sorted(run for share in shares for run in share)
     _check_runs(runs, plan.batches)
-    sizes = [count_batches(share) for share in shares]
-    even = sizes == sorted(sizes, reverse=True) and sizes[0] - sizes[-1] <= 1 if sizes else False
-    if epoch < 0 or not even:  # streams that take turns have as many batches, the first one more
-        raise ValueError(f"{_FOREIGN} (epoch or the batches of the workers)")
-    if len(shares) != plan.streams:
-        shares = deal_batches(runs, plan.streams)
-    return EpochProgress(epoch=epoch, shares=shares)
+    if epoch < 0 or not shares:
+        raise ValueError(f"{_FOREIGN} (epoch or batches)")
+    return EpochProgress(epoch=epoch, runs=tuple(runs))
 
 
 def _check_runs(runs: list[BatchRun], batches: int) -> None:

@@ -40,12 +40,16 @@ def warm(as_json: o.Json = False) -> None:
     in the user's cache. All users may read it. In an image that runs on other CPUs than the one it
     is built on, set NUMBA_CPU_NAME=generic for this command and for all later ones.
     """
+    from ingot.converters.errors import ConversionError
     from ingot.converters.kernels.compile import cache_folders, cached_files, open_cache
+    from ingot.converters.recsys.ctr.loader.collation import load_kernels
 
     with TemporaryDirectory() as folder:
         _write_data(Path(folder))
         for command in (*_CTR, *_CRITEO, *_MONOLITH):
             _run(command.format(folder).split())
+    with suppress(ConversionError):  # without torch there are no batches
+        load_kernels()
     open_cache()
     folders = sorted({str(path.parent) for path in cached_files()})
     if as_json:

@@ -8,6 +8,7 @@ A list is tokens joined by `\x01`, a token is `field \x02 id \x03 value`. Nothin
 import re
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
@@ -27,6 +28,7 @@ from ingot.converters.recsys.ctr.build.token_kernels import (
 )
 from ingot.converters.recsys.ctr.build.vocabulary import Interner
 from ingot.converters.recsys.ctr.table.table_cells import Reject, round_to_finite
+from ingot.converters.rows import read_ahead
 
 BLOCK: Final = 8 << 20
 _LONGEST: Final = 1 << 30
@@ -74,12 +76,13 @@ def read_rows(
     entities: Interner,
     size: int = BLOCK,
 ) -> Iterator[Rows]:
-    """The rows of a file, block by block."""
+    """Yield the rows of a file, block by block; the next block is parsed meanwhile."""
     first = 0
-    for block in _blocks(stream, name, size):
-        lines = _Block(block, name, layout, first)
-        yield lines.rows(fields, interner, entities)
-        first += len(lines.starts)
+    parsed = (_Block(block, layout, fields) for block in _blocks(stream, name, size))
+    with ThreadPoolExecutor(1, "parse") as reader:
+        for lines in read_ahead(parsed, reader):
+            yield lines.rows(name, first, interner, entities)
+            first += len(lines.starts)
 
 
 def _blocks(stream: BinaryIO, name: str, size: int) -> Iterator[_Bytes]:
@@ -103,8 +106,8 @@ def _blocks(stream: BinaryIO, name: str, size: int) -> Iterator[_Bytes]:
 class _Block:
     """One block of lines on its way to rows."""
 
-    def __init__(self, block: _Bytes, name: str, layout: Layout, first: int) -> None:
-        self._block, self._name, self._layout, self._first = block, name, layout, first
+    def __init__(self, block: _Bytes, layout: Layout, fields: Fields) -> None:
+        self._block, self._layout, self._fields = block, layout, fields
         room = int(np.count_nonzero(block == _NEWLINE)) + 1
         starts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
         cuts, plain = np.empty((room, layout.commas), np.int64), np.empty(room, np.bool_)
@@ -112,27 +115,27 @@ class _Block:
         self.starts, self._ends = starts[:count], ends[:count]
         self._cuts, self._plain = cuts[:count], plain[:count]
         self._problems: dict[int, tuple[str, bytes]] = {}
-
-    def rows(self, fields: Fields, interner: Interner, entities: Interner) -> Rows:
-        labels = self._labels()
+        self._clicks, self._purchases = self._labels()
         self._check_texts()
         kept = np.ones(len(self.starts), np.bool_)
         kept[list(self._problems)] = False
-        good = np.flatnonzero(kept)
-        tokens, counts = self._tokens(good, fields, interner)
-        starts, lengths = self._column(self._layout.entity, good)
-        samples = self._layout.sample
+        self._good = np.flatnonzero(kept)
+        self._parsed = self._parse_tokens()
+
+    def rows(self, name: str, first: int, interner: Interner, entities: Interner) -> Rows:
+        """Return the rows of a file, which are numbered from `first`."""
+        good, samples = self._good, self._layout.sample
         return Rows(
-            rows=good + self._first,
-            clicks=labels[0][good],
-            purchases=labels[1][good],
-            entities=entities.add(self._block, starts, lengths),
+            rows=good + first,
+            clicks=self._clicks[good],
+            purchases=self._purchases[good],
+            entities=entities.add(self._block, *self._column(self._layout.entity, good)),
             samples=None
             if samples is None
             else hash_spans(self._block, *self._column(samples, good)),
-            tokens=tokens,
-            counts=counts,
-            rejects=self._rejects(),
+            tokens=self._tokens(interner),
+            counts=self._parsed.counts,
+            rejects=self._rejects(name, first),
         )
 
     def _column(
@@ -175,30 +178,31 @@ class _Block:
             if not is_utf8(entity):
                 self._problems.setdefault(line, ("entity_id", entity))
 
-    def _rejects(self) -> tuple[Reject, ...]:
+    def _rejects(self, name: str, first: int) -> tuple[Reject, ...]:
         return tuple(
             Reject(
-                file=self._name,
-                row=line + self._first,
+                file=name,
+                row=line + first,
                 reason=reason,
                 found=found[:_SHOWN].decode(errors="backslashreplace"),
             )
             for line, (reason, found) in sorted(self._problems.items())
         )
 
-    def _tokens(
-        self, lines: NDArray[np.int64], fields: Fields, interner: Interner
-    ) -> tuple[tuple[Tokens, ...], Counter[str]]:
-        starts = self._cuts[lines, -1] + 1
-        ends = np.maximum(self._ends[lines], starts)
-        parsed = _ParsedTokens(self._block, starts, ends, fields)
-        parsed.settle(len(fields.names))
-        expected = self._stated_token_counts(lines)
+    def _parse_tokens(self) -> "_ParsedTokens":
+        starts = self._cuts[self._good, -1] + 1
+        ends = np.maximum(self._ends[self._good], starts)
+        parsed = _ParsedTokens(self._block, starts, ends, self._fields)
+        parsed.settle(len(self._fields.names))
+        expected = self._stated_token_counts(self._good)
         parsed.counts["wrong_count"] = int(np.count_nonzero(expected != parsed.pieces))
-        tokens = parsed.tokens
+        return parsed
+
+    def _tokens(self, interner: Interner) -> tuple[Tokens, ...]:
+        tokens, fields = self._parsed.tokens, self._fields
         codes = interner.add(self._block, tokens.ids, tokens.lengths, fields.numbers[tokens.fields])
         bounds, offsets, codes, values = group_tokens(
-            tokens.rows, tokens.fields, codes, tokens.values, len(lines), len(fields.names)
+            tokens.rows, tokens.fields, codes, tokens.values, len(self._good), len(fields.names)
         )
         return tuple(
             Tokens(
@@ -207,7 +211,7 @@ class _Block:
                 values=values[bounds[at] : bounds[at + 1]],
             )
             for at in range(len(fields.names))
-        ), parsed.counts
+        )
 
     def _stated_token_counts(self, lines: NDArray[np.int64]) -> NDArray[np.int64]:
         """The stated number of tokens of lines; -1 where it is no number of up to 9 digits."""

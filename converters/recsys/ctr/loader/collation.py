@@ -20,17 +20,20 @@ as above.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from ingot.converters.errors import SourceError
+from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.ctr.contract import ENTITY_ID, LABELS, REQUIRED, ROW_ID
 from ingot.converters.recsys.ctr.loader.split_files import StoredFeature
-from ingot.converters.recsys.ctr.loader.stored_rows import list_lengths
+from ingot.converters.recsys.ctr.loader.stored_rows import ID_TYPES, Piece, Taken, rows_schema
 from ingot.converters.recsys.training.environment import import_torch
 
 Row = Mapping[str, Any]
@@ -40,6 +43,7 @@ Array = npt.NDArray[Any]
 _INDEX: Final = "_idx"
 _VALUE: Final = "_val"
 _KINDS: Final[dict[type, str]] = {np.int64: "iu", np.float32: "fiu"}
+_DAMAGED: Final = "the cache is damaged, delete it"
 
 
 def collate_fn(
@@ -74,35 +78,6 @@ def collate_fn(
     }
 
 
-def collate_columns(
-    columns: Any,  # noqa: ANN401
-    features: Sequence[StoredFeature],
-    *,
-    jagged: bool = False,
-) -> Batch:
-    """The batch of a record batch, without a Python object per row but in `entity_id`."""
-    labels: Batch = {name: _copy_to_tensor(columns.column(name)) for name in (*LABELS, ROW_ID)}
-    labels[ENTITY_ID] = columns.column(ENTITY_ID).to_pylist()
-    return {
-        "labels": labels,
-        "features": {one.name: _feature_of_columns(columns, one, jagged) for one in features},
-    }
-
-
-def _feature_of_columns(columns: Any, feature: StoredFeature, jagged: bool) -> Batch:  # noqa: ANN401
-    cells = [columns.column(name) for name in feature.columns]
-    if not feature.is_multi_hot:
-        return {
-            "type": "single",
-            "idx": _copy_to_tensor(cells[0]),
-            "val": _copy_to_tensor(cells[1]) if feature.use_value else None,
-        }
-    flat = [column.flatten().to_numpy() for column in cells]
-    return _list_feature(
-        flat[0], list_lengths(cells[0]), flat[1] if feature.use_value else None, jagged
-    )
-
-
 def _feature_of_rows(rows: Sequence[Row], feature: StoredFeature) -> Batch:
     index, value = f"{feature.name}{_INDEX}", f"{feature.name}{_VALUE}"
     if not feature.is_multi_hot:
@@ -111,25 +86,15 @@ def _feature_of_rows(rows: Sequence[Row], feature: StoredFeature) -> Batch:
         return {"type": "single", "idx": ids, "val": values}
     ids, sizes = _list_cells(rows, index, np.int64)
     if not feature.use_value:
-        return _list_feature(ids, sizes, None, False)
+        return _list_feature(ids, sizes, None)
     floats, others = _list_cells(rows, value, np.float32)
     for row in np.flatnonzero(sizes != others)[:1]:
         raise ValueError(f"row {row}: {sizes[row]} ids in {index}, {others[row]} in {value}")
-    return _list_feature(ids, sizes, floats, False)
+    return _list_feature(ids, sizes, floats)
 
 
-def _list_feature(ids: Array, sizes: Array, values: Array | None, jagged: bool) -> Batch:
+def _list_feature(ids: Array, sizes: Array, values: Array | None) -> Batch:
     """A multi-value feature from its flat ids, the lists' lengths and its flat values."""
-    if jagged:
-        offsets = np.zeros(len(sizes) + 1, np.int64)
-        np.cumsum(sizes, out=offsets[1:])
-        return {
-            "type": "jagged",
-            "idx": _to_tensor(np.array(ids)),
-            "len": _to_tensor(np.array(sizes)),
-            "offsets": _to_tensor(offsets),
-            "val": None if values is None else _to_tensor(np.array(values)),
-        }
     real = np.arange(sizes.max(initial=0)) < sizes[:, None]
     return {
         "type": "multi",
@@ -143,11 +108,6 @@ def _pad_lists(flat: Array, real: npt.NDArray[np.bool_]) -> Array:
     padded = np.zeros(real.shape, flat.dtype)  # the contract's PAD and PAD_VALUE
     padded[real] = flat
     return padded
-
-
-def _copy_to_tensor(column: Any) -> Any:  # noqa: ANN401
-    """A tensor with memory of its own: Arrow's may be a file's."""
-    return _to_tensor(np.array(column.to_numpy()))
 
 
 def _to_tensor(array: Array) -> Any:  # noqa: ANN401
@@ -235,60 +195,203 @@ def _entity_texts(rows: Sequence[Row]) -> list[str]:
     return texts
 
 
-Tensors = Mapping[Any, Any]
+_Cells = npt.NDArray[np.int64] | npt.NDArray[np.float32] | npt.NDArray[np.uint32]
+_u = np.uint64  # of indices: numba asks of each signed one whether it counts from the end
+
+
+@kernel
+def gather_cells(values: _Cells, rows: npt.NDArray[np.int64], out: _Cells) -> None:
+    """Copy the cells of rows."""
+    for at in range(len(rows)):
+        out[at] = values[_u(rows[at])]
+
+
+@kernel
+def measure_lists(
+    offsets: npt.NDArray[np.int32], rows: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> None:
+    """Write the lengths of the lists of rows."""
+    for at in range(len(rows)):
+        lengths[at] = offsets[_u(rows[at]) + _u(1)] - offsets[_u(rows[at])]
+
+
+@kernel
+def pad_lists(
+    values: _Cells,
+    offsets: npt.NDArray[np.int32],
+    rows: npt.NDArray[np.int64],
+    width: int,
+    out: _Cells,
+) -> None:
+    """Copy the lists of rows, zeros behind each of them up to the width."""
+    end = _u(0)
+    for at in range(len(rows)):
+        start, first = _u(offsets[_u(rows[at])]), end
+        length = _u(offsets[_u(rows[at]) + _u(1)]) - start
+        end = first + _u(width)
+        for place in range(length):
+            out[first + _u(place)] = values[start + _u(place)]
+        for place in range(first + length, end):
+            out[_u(place)] = 0  # the contract's PAD and PAD_VALUE
+
+
+@kernel
+def join_lists(
+    values: _Cells, offsets: npt.NDArray[np.int32], rows: npt.NDArray[np.int64], out: _Cells
+) -> int:
+    """Copy the lists of rows one behind another; return the number of elements."""
+    end = _u(0)
+    for at in range(len(rows)):
+        start = _u(offsets[_u(rows[at])])
+        length = _u(offsets[_u(rows[at]) + _u(1)]) - start
+        for place in range(length):
+            out[end + _u(place)] = values[start + _u(place)]
+        end += length
+    return int(end)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Place:
-    """Where a tensor lies: numbers from `start` of the block of its type."""
+class PackedBatch:
+    """A batch whose tensors lie one behind another in two."""
 
-    kind: Any
-    start: int
+    rows: int
+    sizes: tuple[int, ...]  # of each multi-value feature Lmax; if jagged, the sum of its lengths
+    entities: list[str]
+    ints: Any
+    floats: Any
+
+    def pin_memory(self) -> "PackedBatch":
+        """The same in page-locked memory; torch's pinning thread calls it."""
+        return replace(self, ints=self.ints.pin_memory(), floats=self.floats.pin_memory())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """The form of batches: which features, in this order, and whether lists stay jagged."""
+
+    features: tuple[StoredFeature, ...]
+    jagged: bool = False
+
+    def collate(self, taken: Sequence[Taken]) -> PackedBatch:
+        """Make a batch of rows, without a Python object per row but in `entity_id`."""
+        rows = sum(len(numbers) for _, numbers in taken)
+        lengths = {
+            one.name: _measure_feature(taken, one) for one in self.features if one.is_multi_hot
+        }
+        sizes = tuple(
+            int(one.sum() if self.jagged else one.max(initial=0)) for one in lengths.values()
+        )
+        slots = self._slots(rows, sizes)
+        blocks: dict[type, Array] = {
+            kind: np.empty(sum(prod(one.shape) for one in slots if one.kind is kind), kind)
+            for kind in _KINDS
+        }
+        ends = dict.fromkeys(_KINDS, 0)
+        for slot in slots:
+            start, ends[slot.kind] = ends[slot.kind], ends[slot.kind] + prod(slot.shape)
+            out = blocks[slot.kind][start : ends[slot.kind]]
+            if slot.key == "len":
+                out[:] = lengths[slot.feature]
+            elif slot.key == "offsets":
+                out[0] = 0
+                np.cumsum(lengths[slot.feature], out=out[1:])
+            else:
+                _fill(taken, slot, out)
+        entities: list[str] = []
+        for piece, numbers in taken:
+            entities += piece.rows.column(ENTITY_ID).take(pa.array(numbers)).to_pylist()
+        ints, floats = (_to_tensor(blocks[kind]) for kind in _KINDS)
+        return PackedBatch(rows=rows, sizes=sizes, entities=entities, ints=ints, floats=floats)
+
+    def unpack(self, packed: PackedBatch) -> Batch:
+        """Return the batch; features are views of what was packed, labels have their own memory."""
+        slots = self._slots(packed.rows, packed.sizes)
+        views = {
+            kind: iter(block.split([prod(one.shape) for one in slots if one.kind is kind]))
+            for kind, block in zip(_KINDS, (packed.ints, packed.floats), strict=True)
+        }
+        lists = "jagged" if self.jagged else "multi"
+        labels: Batch = {}
+        features: Batch = {
+            one.name: {"type": lists if one.is_multi_hot else "single"} for one in self.features
+        }
+        for slot in slots:
+            tensor = next(views[slot.kind]).view(slot.shape)
+            if slot.feature:
+                features[slot.feature][slot.key] = tensor
+            else:
+                labels[slot.key] = tensor.clone()  # a label that is kept must not keep the batch
+        for feature in features.values():
+            feature.setdefault("val", None)
+        labels[ENTITY_ID] = packed.entities
+        return {"labels": labels, "features": features}
+
+    def _slots(self, rows: int, sizes: tuple[int, ...]) -> list["_Slot"]:
+        slots = [_Slot("", name, name, np.float32, (rows,)) for name in LABELS]
+        slots.append(_Slot("", ROW_ID, ROW_ID, np.int64, (rows,)))
+        coming = iter(sizes)
+        for one in self.features:
+            shape: tuple[int, ...] = (rows,)
+            if one.is_multi_hot:
+                shape = (next(coming),) if self.jagged else (rows, next(coming))
+            slots.append(_Slot(one.name, "idx", one.columns[0], np.int64, shape))
+            if one.is_multi_hot:
+                slots.append(_Slot(one.name, "len", "", np.int64, (rows,)))
+            if one.is_multi_hot and self.jagged:
+                slots.append(_Slot(one.name, "offsets", "", np.int64, (rows + 1,)))
+            if one.use_value:
+                slots.append(_Slot(one.name, "val", one.columns[1], np.float32, shape))
+        return slots
+
+
+class _Slot(NamedTuple):
+    """A tensor of a batch: of a feature, or a label where that is empty."""
+
+    feature: str
+    key: str
+    column: str  # of the files; empty for what follows from others
+    kind: type
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Packed:
-    """A batch whose tensors lie in blocks."""
-
-    batch: Any
-    blocks: Tensors
-
-    def pin_memory(self) -> "Packed":
-        """The same in page-locked memory; torch's pinning thread calls it."""
-        blocks = {kind: block.pin_memory() for kind, block in self.blocks.items()}
-        return Packed(batch=self.batch, blocks=blocks)
+def _measure_feature(taken: Sequence[Taken], feature: StoredFeature) -> Array:
+    """Return the lengths of the lists of a feature, int64[rows]."""
+    measured = [_measure_column(taken, name) for name in feature.columns]
+    if any(not np.array_equal(measured[0], other) for other in measured[1:]):
+        raise SourceError("", f"{feature.name}: lists of ids and values differ", _DAMAGED)
+    return measured[0]
 
 
-def pack(batch: Any) -> Packed:  # noqa: ANN401
-    """Pack dicts of dicts with tensors."""
-    import torch
-
-    parts: dict[Any, list[Any]] = {}
-    ends: dict[Any, int] = {}
-
-    def placed(one: Any) -> Any:  # noqa: ANN401
-        if isinstance(one, dict):
-            return {key: placed(value) for key, value in one.items()}
-        if not isinstance(one, torch.Tensor):
-            return one
-        place = _Place(kind=one.dtype, start=ends.get(one.dtype, 0), shape=tuple(one.shape))
-        parts.setdefault(one.dtype, []).append(one.reshape(-1))
-        ends[one.dtype] = place.start + one.numel()
-        return place
-
-    template = placed(batch)
-    return Packed(batch=template, blocks={kind: torch.cat(part) for kind, part in parts.items()})
+def _measure_column(taken: Sequence[Taken], column: str) -> Array:
+    lengths = np.empty(sum(len(numbers) for _, numbers in taken), np.int64)
+    at = 0
+    for piece, numbers in taken:
+        measure_lists(piece.cells[column][1], numbers, lengths[at : at + len(numbers)])
+        at += len(numbers)
+    return lengths
 
 
-def unpack(packed: Packed) -> Any:  # noqa: ANN401
-    """The batch that was packed; its tensors are views of the blocks."""
+def _fill(taken: Sequence[Taken], slot: _Slot, out: Array) -> None:
+    at = 0
+    for piece, numbers in taken:
+        values, offsets = piece.cells[slot.column]
+        if offsets is None:
+            gather_cells(values, numbers, out[at:])
+            at += len(numbers)
+        elif len(slot.shape) > 1:
+            pad_lists(values, offsets, numbers, slot.shape[1], out[at:])
+            at += len(numbers) * slot.shape[1]
+        else:
+            at += join_lists(values, offsets, numbers, out[at:])
 
-    def unpacked(one: Any) -> Any:  # noqa: ANN401
-        if isinstance(one, dict):
-            return {key: unpacked(value) for key, value in one.items()}
-        if not isinstance(one, _Place):
-            return one
-        return packed.blocks[one.kind][one.start : one.start + prod(one.shape)].view(one.shape)
 
-    return unpacked(packed.batch)
+def load_kernels() -> None:
+    """Compile the kernels of batches, or load them from the cache, for all types of cells."""
+    kinds = {"single": False, "multi": True}.items()
+    features = tuple(
+        StoredFeature(name=name, is_multi_hot=many, use_value=True) for name, many in kinds
+    )
+    for ids in ID_TYPES:
+        nothing = Piece(pa.RecordBatch.from_pylist([], rows_schema(features, ids)))
+        for jagged in (False, True):
+            Form(features=features, jagged=jagged).collate([(nothing, np.arange(0))])

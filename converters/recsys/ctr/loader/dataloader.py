@@ -16,24 +16,25 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from ingot.converters.recsys.ctr.loader.collation import (
     Batch,
-    Packed,
-    collate_columns,
+    Form,
+    PackedBatch,
     feature_meta_of,
-    pack,
-    unpack,
+    load_kernels,
 )
-from ingot.converters.recsys.ctr.loader.split_files import Split, StoredFeature, locate_split
+from ingot.converters.recsys.ctr.loader.split_files import Split, locate_split
 from ingot.converters.recsys.ctr.loader.stored_rows import (
     CachedRows,
     ParquetRows,
+    Part,
     RowBuffer,
+    RowReader,
+    Taken,
     ensure_cache,
     join_batches,
-    read_pieces,
-    read_rows,
 )
 from ingot.converters.recsys.training.batch_order import (
     BatchRun,
@@ -107,14 +108,13 @@ class Plan(BatchPlan):
             return 0
         return self.rows - self.batches * self.batch_size * self.world_size
 
-    def epoch_plan(self, split: Split, workers: int) -> EpochPlan:
+    def epoch_plan(self, split: Split) -> EpochPlan:
         """Return what the batches of a split depend on."""
         names = ["batch_size", "drop_last", "rank", "world_size", "shuffle"]
         if self.shuffle:
             names += ["seed", "window"]
         return EpochPlan(
             batches=self.batches,
-            streams=max(workers, 1),
             settings={name: getattr(self, name) for name in names},
             data={"rows": split.rows, "files": len(split.files), "fingerprint": split.fingerprint},
             names={"window": "batches of a shuffle_buffer"},
@@ -158,22 +158,21 @@ class Source:
 
     split: Split
     plan: Plan
-    features: tuple[StoredFeature, ...]
-    jagged: bool
+    form: Form
     cache: Path | None
     collate: Collate | None
 
 
 class Batches(BatchMaker):
-    """Makes a batch, in a worker a packed one, of (epoch, number).
+    """Makes a packed batch of (epoch, number).
 
     Any order gives the right batches; ascending order decodes every row once.
     """
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._rows: ParquetRows | CachedRows | None = None
-        self._sequence: tuple[int, RowSequence] | None = None
+        self._reader: tuple[int, RowReader] | None = None  # of an epoch
+        self._order: tuple[int, RowSequence] | None = None
         # The shuffled window at hand: its epoch and batches, rows, and the order to take them in.
         self._window: tuple[tuple[int, BatchRun], RowBuffer, npt.NDArray[np.int64]] | None = None
 
@@ -182,38 +181,61 @@ class Batches(BatchMaker):
 
     def batch(self, request: tuple[int, int]) -> Any:  # noqa: ANN401
         """Make a batch."""
-        columns = self._columns(*request)
-        source = self._source
-        if source.collate is not None:
-            return source.collate(columns.to_pylist())
-        batch = collate_columns(columns, source.features, jagged=source.jagged)
-        return pack(batch) if in_worker() else batch
+        taken, collate = self._take(*request), self._source.collate
+        if collate is None:
+            return self._source.form.collate(taken)
+        rows = [piece.rows.take(pa.array(numbers)) for piece, numbers in taken]
+        return collate(join_batches(rows).to_pylist())
 
-    def _columns(self, epoch: int, batch: int) -> Any:  # noqa: ANN401
+    def stretch(self, epoch: int, number: int) -> object:
+        """Return the row group, or the shuffled window, of a batch: a worker decodes it whole."""
+        plan = self._source.plan
+        if self._source.cache is not None:
+            return number
+        if plan.shuffle:
+            return plan.window_of(number)
+        first = plan.first(number)
+        (span,) = self._sequence(epoch).spans(first, first + 1)
+        return span.group, span.start // plan.shuffle_buffer
+
+    def _take(self, epoch: int, batch: int) -> list[Taken]:
         plan = self._source.plan
         start, stop = plan.first(batch), plan.first(batch + 1)
         if not plan.shuffle:
-            return join_batches(list(self._read(epoch, start, stop)))
+            rows = RowBuffer(self._parts(epoch, start, stop))
+            return rows.take(np.arange(stop - start))
         batches = plan.window_of(batch)
         before = plan.first(batches[0])
         if self._window is None or self._window[0] != (epoch, batches):
             self._window = None  # before the next one is read: one is in memory
-            rows = RowBuffer(self._read(epoch, before, plan.first(batches[1])))
+            rows = RowBuffer(self._parts(epoch, before, plan.first(batches[1])))
             order = plan.window_order(len(rows), epoch, batches)
             self._window = (epoch, batches), rows, order
         _, rows, order = self._window
         return rows.take(order[start - before : stop - before])
 
-    def _read(self, epoch: int, start: int, stop: int) -> Iterator[Any]:
-        source, groups = self._source, self._source.split.groups
-        if self._rows is None and source.cache is not None:
-            self._rows = CachedRows(source.split, source.cache, source.features)
-        elif self._rows is None:
-            self._rows = ParquetRows(source.split, source.features, threads=not in_worker())
-        if self._sequence is None or self._sequence[0] != epoch:
+    def _parts(self, epoch: int, start: int, stop: int) -> Iterator[Part]:
+        source = self._source
+        if self._reader is None or self._reader[0] != epoch:
+            ahead = source.cache is None and not in_worker()
+            reader = RowReader(self._rows, self._sequence(epoch), ahead=ahead)
+            self._reader = epoch, reader
+        return self._reader[1].parts(start, stop)
+
+    @cached_property
+    def _rows(self) -> ParquetRows | CachedRows:
+        source = self._source
+        if source.cache is not None:
+            return CachedRows(source.split, source.cache, source.form.features)
+        return ParquetRows(source.split, source.form.features, threads=not in_worker())
+
+    def _sequence(self, epoch: int) -> RowSequence:
+        if self._order is None or self._order[0] != epoch:
+            groups = self._source.split.groups
             sizes = np.array([group.rows for group in groups], np.int64)
-            self._sequence = epoch, RowSequence(sizes, source.plan.group_order(len(groups), epoch))
-        return read_pieces(self._rows, self._sequence[1], start, stop)
+            order = self._source.plan.group_order(len(groups), epoch)
+            self._order = epoch, RowSequence(sizes, order)
+        return self._order[1]
 
 
 class ProcessedIterDataset(_Rows):  # type: ignore[misc]
@@ -276,10 +298,11 @@ class ProcessedIterDataset(_Rows):  # type: ignore[misc]
 
     def _rows(self, start: int, stop: int) -> Iterator[dict[str, Any]]:
         sizes = np.array([group.rows for group in self._split.groups], np.int64)
-        sequence = RowSequence(sizes, np.arange(len(sizes)))
         source = ParquetRows(self._split, self._features)
-        for first in range(start, stop, _ROWS):
-            yield from read_rows(source, sequence, first, min(first + _ROWS, stop)).to_pylist()
+        reader = RowReader(source, RowSequence(sizes, np.arange(len(sizes))))
+        for piece, first, end in reader.parts(start, stop):
+            for at in range(first, end, _ROWS):
+                yield from piece.rows.slice(at, min(_ROWS, end - at)).to_pylist()
 
 
 def build_dataloader(
@@ -310,10 +333,9 @@ def build_dataloader(
     Order: not shuffled, the rows come as the files have them. Shuffled, the row groups are
     permuted and then rows are drawn within windows of `shuffle_buffer` rows, which a worker holds
     in memory: smaller row groups and larger windows mix better. Within a batch rows keep the order
-    they were read in. Which rows make a batch depends on the data, seed, epoch, batch_size,
-    shuffle_buffer, rank and world_size, not on the workers. With several workers each reads one
-    stretch of the rank's batches and they deliver in turn, so that the order of the batches depends
-    on their number.
+    they were read in. The batches and their order depend on the data, seed, epoch, batch_size,
+    shuffle_buffer, rank and world_size, not on the workers. Several workers decode a row group, or
+    a window, each; batches that arrive before their turn wait in the caller's process.
 
     Args:
         data: the folder of a split (`DIR/train`), of a built set with `split`, or a Parquet file.
@@ -324,7 +346,8 @@ def build_dataloader(
         split: train | valid, where `data` holds both.
         features: names of those that are read, in any order; None for all.
         shuffle_buffer: rows of a window, rounded up to whole batches. 65,536 rows of the 23
-            features of Ali-CCP take some 200 MB in each worker; none where they are cached.
+            features of Ali-CCP take some 200 MB in each worker; none where they are cached. Without
+            `shuffle` several workers decode row groups of more rows together.
         seed: of the order, from 0.
         epoch: the first one, from 0; it goes on by itself after each full pass, see
             `ProcessedLoader.set_epoch`.
@@ -336,8 +359,8 @@ def build_dataloader(
         jagged: whether multi-value features stay jagged: `idx` LongTensor[sum of len], `len`,
             `offsets` LongTensor[B + 1], `val` FloatTensor[sum of len] or None, `type` "jagged".
         cache: a folder for an uncompressed copy that is mapped into memory in place of decoding
-            Parquet. It is made at the first call, in the time of a pass, takes about twice the
-            disk space of the Parquet files and may be deleted when nobody reads it.
+            Parquet. It is made at the first call, in the time of a pass, takes three to
+            seven times their disk space and may be deleted when nobody reads it.
         collate_fn: makes a batch of row dicts in place of the vectorised path; it costs a Python
             object per row and token.
         pin_memory: whether batches are copied to page-locked memory; nothing happens without CUDA.
@@ -376,8 +399,7 @@ def build_dataloader(
     source = Source(
         split=found,
         plan=plan,
-        features=chosen,
-        jagged=jagged,
+        form=Form(features=chosen, jagged=jagged),
         cache=ensure_cache(found, Path(cache)) if cache is not None else None,
         collate=collate_fn,
     )
@@ -395,9 +417,8 @@ def build_dataloader(
 class ProcessedLoader(TrainingLoader[Batch]):
     """Batches of a split: what `build_dataloader` returns, used as torch's DataLoader is.
 
-    With as many workers as before, a restored position delivers the batches in the very order of
-    the undisturbed pass; with another number every remaining batch comes once, in the order of
-    that number.
+    A restored position delivers the batches in the very order of the undisturbed pass, with any
+    number of workers.
 
     Attributes:
         batch_size, drop_last, num_workers, rank, world_size: as given or found.
@@ -407,10 +428,13 @@ class ProcessedLoader(TrainingLoader[Batch]):
     """
 
     def __init__(self, source: Source, epoch: int, workers: WorkerOptions) -> None:
-        self.feature_meta = feature_meta_of(source.features)
-        epoch_plan = source.plan.epoch_plan(source.split, workers.num_workers)
+        self.feature_meta = feature_meta_of(source.form.features)
+        self._form = source.form
+        if workers.num_workers:  # which inherit the kernels that are loaded here
+            load_kernels()
+        epoch_plan = source.plan.epoch_plan(source.split)
         super().__init__(source.plan, Batches(source), epoch_plan, workers, epoch=epoch)
 
     def _finish(self, batch: Any) -> Batch:  # noqa: ANN401
-        complete: Batch = unpack(batch) if isinstance(batch, Packed) else batch
+        complete: Batch = self._form.unpack(batch) if isinstance(batch, PackedBatch) else batch
         return complete

@@ -1,13 +1,16 @@
-"""Rows of a split as Arrow record batches: decoded from Parquet, or mapped from a plain copy.
+"""Rows of a split in pieces: decoded from Parquet, or mapped from a plain copy.
 
-Reading on where the last reading ended decodes every row once; memory holds the piece at hand,
-whatever the size of a row group.
+Reading on where the last reading ended decodes every row once; memory holds the piece at hand, and
+the next one, whatever the size of a row group.
 """
 
 import errno
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import cached_property
+from itertools import groupby
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -21,16 +24,49 @@ from ingot.converters.errors import OutputError, SourceError, translate_read_err
 from ingot.converters.output.files import hold_lock, whole_file
 from ingot.converters.recsys.ctr.contract import ENTITY_ID, LABELS, ROW_ID
 from ingot.converters.recsys.ctr.loader.split_files import (
+    RowGroup,
     Split,
     StoredFeature,
     changed_error,
     columns_of,
 )
 from ingot.converters.recsys.training.batch_order import RowSequence, Span
+from ingot.converters.rows import read_ahead
 
 PIECE: Final = 8192
 """Rows that are decoded at a time."""
 _BUFFER: Final = 1 << 20  # bytes of a column that are read ahead: a row group may be large
+
+
+_SMALL: Final = 512  # rows that are joined with their neighbours: a kernel call is for more
+
+Cells = tuple[npt.NDArray[Any], npt.NDArray[np.int32] | None]
+"""The values of a column; of lists those of all rows, and the offset of each row."""
+
+
+class Piece:
+    """Neighbouring rows as a record batch, and their cells as arrays for kernels."""
+
+    def __init__(self, rows: Any) -> None:  # noqa: ANN401
+        self.rows = rows
+
+    @cached_property
+    def cells(self) -> dict[str, Cells]:
+        """The cells by column, views of the record batch; texts are not among them."""
+        columns = zip(self.rows.schema, self.rows.columns, strict=True)
+        return {field.name: _cells(column) for field, column in columns if field.name != ENTITY_ID}
+
+
+def _cells(column: Any) -> Cells:  # noqa: ANN401
+    if isinstance(column, pa.ListArray):
+        return column.values.to_numpy(), column.offsets.to_numpy()
+    return column.to_numpy(), None
+
+
+Part = tuple[Piece, int, int]
+"""Rows start..stop-1 of a piece."""
+Taken = tuple[Piece, npt.NDArray[np.int64]]
+"""Rows of a piece by their numbers in it."""
 
 
 class ParquetRows:
@@ -44,60 +80,42 @@ class ParquetRows:
         self._threads = threads
         self._layout = rows_schema(features)
         self._metadata: dict[int, Any] = {}
-        self._group = -1
-        self._at = 0  # the row of the group that is read next
-        self._held: Any = None
-        self._coming: Iterator[Any] = iter(())
 
-    def pieces(self, span: Span) -> Iterator[Any]:
-        """Record batches with the rows of a span, in order."""
-        if span.group != self._group or span.start < self._at:
-            self._open(span.group)
-        while self._at < span.stop:
-            held = self._held if self._held is not None else self._next()
-            skipped = min(max(span.start - self._at, 0), held.num_rows)
-            taken = min(span.stop - self._at, held.num_rows) - skipped
-            self._at += skipped + taken
-            rest = held.slice(skipped + taken)
-            self._held = rest if rest.num_rows else None
-            if taken > 0:
-                yield held.slice(skipped, taken)
-
-    def _open(self, number: int) -> None:
-        group = self._split.groups[number]
+    def parts(self, span: Span) -> Iterator[Part]:
+        """Yield the rows of a span, in order."""
+        group = self._split.groups[span.group]
         path = self._split.files[group.file]
-        self._group, self._at, self._held = -1, 0, None
+        at = 0
         try:
-            if path.stat().st_size != self._split.sizes[group.file]:
-                raise changed_error(path)
-            file = pq.ParquetFile(
-                path, metadata=self._metadata.get(group.file), buffer_size=_BUFFER, pre_buffer=False
-            )
+            for rows in self._decoded(group, path):
+                start, stop = max(span.start - at, 0), min(span.stop - at, rows.num_rows)
+                at += rows.num_rows
+                if start < stop:
+                    yield Piece(self._checked(rows, path)), start, stop
+                if at >= span.stop:
+                    return
         except (OSError, pa.ArrowException) as error:
             raise _unreadable_error(path, error) from error
+        raise SourceError(str(path), "holds fewer rows than its footer says")
+
+    def _decoded(self, group: RowGroup, path: Path) -> Iterator[Any]:
+        if path.stat().st_size != self._split.sizes[group.file]:
+            raise changed_error(path)
+        known = self._metadata.get(group.file)
+        file = pq.ParquetFile(path, metadata=known, buffer_size=_BUFFER, pre_buffer=False)
         self._metadata[group.file] = file.metadata
-        self._coming = file.iter_batches(
+        yield from file.iter_batches(
             batch_size=PIECE,
             row_groups=[group.number],
             columns=columns_of(self._features),
             use_threads=self._threads,
         )
-        self._group = number
 
-    def _next(self) -> Any:  # noqa: ANN401
-        number, self._group = self._group, -1  # an error leaves nothing to read on from
-        path = self._split.files[self._split.groups[number].file]
-        try:
-            piece = next(self._coming, None)
-        except (OSError, pa.ArrowException) as error:
-            raise _unreadable_error(path, error) from error
-        if piece is None:
-            raise SourceError(str(path), "holds fewer rows than its footer says")
+    def _checked(self, rows: Any, path: Path) -> Any:  # noqa: ANN401
         # A file may have its columns in another order than the first one.
-        piece = piece.select(columns_of(self._features))
-        _check_piece(piece, self._features, path)
-        self._group = number
-        return _cast_piece(piece, self._layout)
+        rows = rows.select(columns_of(self._features))
+        _check_piece(rows, self._features, path)
+        return _cast_piece(rows, self._layout)
 
 
 def _unreadable_error(path: Path, error: Exception) -> SourceError:
@@ -131,7 +149,7 @@ def _check_cells(piece: Any, name: str, column: Any, path: Path) -> None:  # noq
 
 
 def _check_lengths(piece: Any, feature: StoredFeature, path: Path) -> None:  # noqa: ANN401
-    index, value = (list_lengths(piece.column(name)) for name in feature.columns)
+    index, value = (np.diff(piece.column(name).offsets.to_numpy()) for name in feature.columns)
     differing = np.flatnonzero(index != value)
     if differing.size:
         row = int(differing[0])
@@ -140,56 +158,64 @@ def _check_lengths(piece: Any, feature: StoredFeature, path: Path) -> None:  # n
         raise SourceError(str(path), f"{said} {where}", "validate the folder to see all of them")
 
 
-def list_lengths(column: Any) -> Any:  # noqa: ANN401
-    """int64[n], the lengths of a column's lists."""
-    return np.diff(column.offsets.to_numpy()).astype(np.int64, copy=False)
+class RowReader:
+    """Reads rows by their positions in an epoch, from where the last reading ended or anywhere."""
 
+    def __init__(
+        self, rows: "ParquetRows | CachedRows", sequence: RowSequence, *, ahead: bool = False
+    ) -> None:
+        """Decode the piece that follows in a thread, with `ahead`."""
+        self._rows, self._sequence = rows, sequence
+        self._thread = ThreadPoolExecutor(1, "decode") if ahead else None
+        self._at = -1  # the position behind the last reading
+        self._coming: Iterator[Part] = iter(())
+        self._rest: Part | None = None
 
-def read_rows(
-    rows: "ParquetRows | CachedRows", sequence: RowSequence, start: int, stop: int
-) -> Any:  # noqa: ANN401
-    """One record batch with the rows at positions start..stop-1 of a sequence."""
-    return join_batches(list(read_pieces(rows, sequence, start, stop)))
+    def parts(self, start: int, stop: int) -> Iterator[Part]:
+        """Yield the rows at positions start..stop-1, in order."""
+        if start != self._at:
+            coming = self._following(start)
+            self._coming = read_ahead(coming, self._thread) if self._thread else coming
+            self._rest = None
+        self._at = -1  # an error leaves nothing to read on from
+        while start < stop:
+            piece, first, end = self._rest or next(self._coming)
+            cut = min(end, first + stop - start)
+            self._rest = (piece, cut, end) if cut < end else None
+            start += cut - first
+            yield piece, first, cut
+        self._at = start
 
-
-def read_pieces(
-    rows: "ParquetRows | CachedRows", sequence: RowSequence, start: int, stop: int
-) -> Iterator[Any]:
-    """The rows at positions start..stop-1 of a sequence, as record batches."""
-    for span in sequence.spans(start, stop):
-        yield from rows.pieces(span)
+    def _following(self, start: int) -> Iterator[Part]:
+        for span in self._sequence.spans(start, self._sequence.rows):
+            yield from self._rows.parts(span)
 
 
 class RowBuffer:
     """Rows that are held to be taken in another order."""
 
-    def __init__(self, coming: Iterable[Any]) -> None:
-        self._pieces: list[Any] = []
-        small: list[Any] = []
-        rows = 0
-        for piece in coming:
-            small.append(piece)
-            rows += piece.num_rows
-            if rows >= PIECE:
-                self._pieces.append(join_batches(small))
-                small, rows = [], 0
-        if small:
-            self._pieces.append(join_batches(small))
-        self._starts = np.cumsum([0, *(piece.num_rows for piece in self._pieces)])
+    def __init__(self, coming: Iterable[Part]) -> None:
+        self._parts: list[Part] = []
+        for is_small, run in groupby(coming, lambda part: part[2] - part[1] < _SMALL):
+            parts = list(run)
+            if is_small and len(parts) > 1:
+                joined = join_batches([one.rows.slice(at, to - at) for one, at, to in parts])
+                parts = [(Piece(joined), 0, joined.num_rows)]
+            self._parts += parts
+        self._starts = np.cumsum([0, *(stop - start for _, start, stop in self._parts)])
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Any:  # noqa: ANN401
-        """One record batch of these rows, in ascending order: nearly as quick as a copy."""
+    def take(self, rows: npt.NDArray[np.int64]) -> list[Taken]:
+        """Return these rows in ascending order."""
         rows = np.sort(rows)
         cuts = np.searchsorted(rows, self._starts)
-        taken = [
-            self._pieces[place].take(pa.array(rows[cuts[place] : cuts[place + 1]] - start))
-            for place, start in enumerate(self._starts[:-1])
+        return [
+            (piece, rows[cuts[place] : cuts[place + 1]] - (self._starts[place] - start))
+            for place, (piece, start, _) in enumerate(self._parts)
             if cuts[place] < cuts[place + 1]
         ]
-        return join_batches(taken)
 
 
 def join_batches(pieces: Sequence[Any]) -> Any:  # noqa: ANN401
@@ -206,12 +232,12 @@ def join_batches(pieces: Sequence[Any]) -> Any:  # noqa: ANN401
     return batches[0]
 
 
-def rows_schema(features: Sequence[StoredFeature]) -> Any:  # noqa: ANN401
-    """The Arrow schema of what is read: the contract's types, however the files spell them."""
+def rows_schema(features: Sequence[StoredFeature], ids: Any = None) -> Any:  # noqa: ANN401
+    """The Arrow schema of what is read: the contract's types, or `ids` of another type."""
     fields = [pa.field(name, pa.float32()) for name in LABELS]
     fields += [pa.field(ROW_ID, pa.int64()), pa.field(ENTITY_ID, pa.string())]
     for feature in features:
-        for name, element in zip(feature.columns, (pa.int64(), pa.float32()), strict=False):
+        for name, element in zip(feature.columns, (ids or pa.int64(), pa.float32()), strict=False):
             kind = pa.list_(element) if feature.is_multi_hot else element
             fields.append(pa.field(name, kind))
     return pa.schema(fields)
@@ -223,7 +249,8 @@ def _cast_piece(piece: Any, schema: Any) -> Any:  # noqa: ANN401
     for field, column in zip(schema, piece.columns, strict=True):
         if pa.types.is_list(field.type):
             offsets = column.offsets.cast(pa.int32())
-            columns.append(pa.ListArray.from_arrays(offsets, column.values, type=field.type))
+            values = column.values.cast(field.type.value_type)
+            columns.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
         else:
             columns.append(column.cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -235,6 +262,8 @@ _VERSION: Final = 1
 _NO_LOCKS: Final = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 _KEY: Final = b"ingot.ctr.cache"
 _BLOCK_KEY: Final = b"ingot.ctr.cache.block"
+ID_TYPES: Final = (pa.uint32(), pa.int64())
+"""Types of ids, of which the first that holds all is taken: less is read for a batch."""
 
 
 def cache_file(split: Split, folder: Path) -> Path:
@@ -269,15 +298,26 @@ def ensure_cache(split: Split, folder: Path) -> Path:
 
 def write_cache(split: Split, target: Path, *, block: int = BLOCK) -> None:
     """Write the cache of a split, under another name until it is whole."""
+    narrow, wide = ID_TYPES
+    try:
+        _write_cache(split, target, block, narrow)
+    except pa.ArrowInvalid:
+        _write_cache(split, target, block, wide)
+
+
+def _write_cache(split: Split, target: Path, block: int, ids: Any) -> None:  # noqa: ANN401
     stamps = {_KEY: _cache_stamp(split), _BLOCK_KEY: b"%d" % block}
-    schema = rows_schema(split.features).with_metadata(stamps)
+    schema = rows_schema(split.features, ids)
     rows = ParquetRows(split, split.features, threads=True)
     pieces = (
-        piece
+        _cast_piece(piece.rows, schema)
         for number, group in enumerate(split.groups)
-        for piece in rows.pieces(Span(group=number, start=0, stop=group.rows))
+        for piece, _, _ in rows.parts(Span(group=number, start=0, stop=group.rows))
     )
-    with whole_file(target, exclusive=False) as stream, pa.ipc.new_file(stream, schema) as writer:
+    with (
+        whole_file(target, exclusive=False) as stream,
+        pa.ipc.new_file(stream, schema.with_metadata(stamps)) as writer,
+    ):
         for whole in _regroup_rows(pieces, block):
             writer.write_batch(whole)
 
@@ -308,7 +348,9 @@ def _is_cache_of(path: Path, split: Split) -> bool:
     try:
         opened = _open_mapped(path)
         facts = opened.schema.metadata or {}
-        return facts.get(_KEY) == _cache_stamp(split) and int(facts[_BLOCK_KEY]) > 0
+        layouts = [rows_schema(split.features, ids) for ids in ID_TYPES]
+        stamped = facts.get(_KEY) == _cache_stamp(split) and int(facts[_BLOCK_KEY]) > 0
+        return stamped and opened.schema.remove_metadata() in layouts
     except (OSError, pa.ArrowException, ValueError, KeyError):  # none, or what is left of one
         return False
 
@@ -325,17 +367,29 @@ class CachedRows:
             said = "is no longer a cache of this split"
             raise SourceError(str(path), said, "create the loader again")
         self._first = [group.first for group in split.groups]
-        self._path, self._file = str(path), _open_mapped(path)
+        self._rows, self._path, self._file = split.rows, str(path), _open_mapped(path)
         self._block = int(self._file.schema.metadata[_BLOCK_KEY])
         self._columns = columns_of(features)
+        self._last: tuple[int, Piece | None] = -1, None
 
-    def pieces(self, span: Span) -> Iterator[Any]:
-        """Record batches with the rows of a span, in order."""
+    def parts(self, span: Span) -> Iterator[Part]:
+        """Yield the rows of a span, in order."""
         start, stop = (self._first[span.group] + row for row in (span.start, span.stop))
         while start < stop:
             block, offset = divmod(start, self._block)
+            end = min(offset + stop - start, self._block)
+            yield self._piece(block), offset, end
+            start += end - offset
+
+    def _piece(self, block: int) -> Piece:
+        number, piece = self._last
+        if piece is None or number != block:
             with translate_read_errors(self._path, "the cache is damaged, delete it"):
-                piece = self._file.get_batch(block).select(self._columns)
-            piece = piece.slice(offset, stop - start)
-            yield piece
-            start += piece.num_rows
+                rows = self._file.get_batch(block).select(self._columns)
+                rows.validate(full=True)  # kernels go where offsets lead
+                expected = min(self._block, self._rows - block * self._block)
+                if rows.num_rows != expected or any(one.null_count for one in rows.columns):
+                    raise pa.ArrowInvalid(f"block {block} is not one of {expected} rows")
+            piece = Piece(rows)
+            self._last = block, piece
+        return piece

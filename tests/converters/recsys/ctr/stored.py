@@ -1,6 +1,7 @@
 """Processed splits to read in tests, and the batch of rows put together the plain way."""
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from ingot.converters.recsys.ctr.contract import processed_schema
 from ingot.converters.recsys.ctr.featuremap import HASH, Feature, FeatureMap
+from ingot.converters.recsys.ctr.loader.stored_rows import CachedRows, ParquetRows, RowReader
+from ingot.converters.recsys.training.batch_order import RowSequence
 
 Row = dict[str, Any]
 FEATURES = FeatureMap(
@@ -86,6 +89,15 @@ def write_split(
         table = pa.Table.from_pylist(list(part), schema=schema)
         pq.write_table(table, folder / f"part-{number:05d}.parquet", row_group_size=group)
     return folder
+
+
+def stored_rows(
+    source: ParquetRows | CachedRows, sequence: RowSequence, start: int, stop: int
+) -> list[Row]:
+    """The rows at positions start..stop-1 of a sequence."""
+    parts = RowReader(source, sequence).parts(start, stop)
+    pieces = [piece.rows.slice(first, end - first).to_pylist() for piece, first, end in parts]
+    return list(chain.from_iterable(pieces))
 
 
 def plain_batch(rows: Sequence[Row], features: FeatureMap = FEATURES) -> dict[str, Any]:

@@ -1,48 +1,46 @@
-"""Batches dealt to streams: even shares, turns, positions that can be left and taken."""
+"""Batches dealt to workers: stretches stay together, and no worker is far ahead."""
+
+from itertools import chain
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.training.batch_order import (
-    Share,
-    count_batches,
-    deal_batches,
-    delivery_order,
-    remaining_shares,
-)
+from ingot.converters.recsys.training.batch_order import worker_order
 
-RUNS = st.lists(st.integers(1, 9), max_size=8).map(
-    lambda sizes: [(20 * place, 20 * place + size) for place, size in enumerate(sizes)]
-)
+SIZES = st.lists(st.integers(1, 9), max_size=12)
 
 
-def flat(shares: tuple[Share, ...]) -> list[int]:
-    return [batch for share in shares for run in share for batch in range(*run)]
+def stretches_of(sizes: list[int]) -> list[int]:
+    """The stretch of each batch."""
+    return list(chain.from_iterable([place] * size for place, size in enumerate(sizes)))
 
 
-@given(RUNS, st.integers(1, 5))
-def test_shares_are_even_and_in_order(runs: list[tuple[int, int]], streams: int) -> None:
-    shares = deal_batches(runs, streams)
-    assert flat(shares) == [batch for run in runs for batch in range(*run)]
-    sizes = [count_batches(share) for share in shares]
-    assert len(sizes) == streams
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[0] - sizes[-1] <= 1
-    assert sorted(delivery_order(shares)) == flat(shares)
+@given(SIZES, st.integers(1, 5))
+def test_every_batch_is_asked_for_once(sizes: list[int], workers: int) -> None:
+    stretches = stretches_of(sizes)
+    order = worker_order(range(len(stretches)), stretches.__getitem__, workers)
+    assert sorted(order) == list(range(len(stretches)))
 
 
-def test_streams_deliver_in_turn() -> None:
-    assert list(delivery_order(deal_batches([(0, 5)], 2))) == [0, 3, 1, 4, 2]
+@given(st.integers(0, 30), st.integers(1, 5))
+def test_batches_of_no_stretch_go_round(batches: int, workers: int) -> None:
+    assert worker_order(range(batches), lambda batch: batch, workers) == list(range(batches))
 
 
-@given(RUNS, st.integers(1, 5), st.data())
-def test_what_remains_is_delivered_as_if_nothing_happened(
-    runs: list[tuple[int, int]], streams: int, data: st.DataObject
-) -> None:
-    shares = deal_batches(runs, streams)
-    order = list(delivery_order(shares))
-    first = data.draw(st.integers(0, len(order)))
-    second = data.draw(st.integers(0, len(order) - first))
-    left = remaining_shares(shares, first)
-    assert list(delivery_order(left)) == order[first:]
-    assert list(delivery_order(remaining_shares(left, second))) == order[first + second :]
+def test_a_stretch_goes_to_one_worker() -> None:
+    order = worker_order(range(8), stretches_of([2, 2, 2, 2]).__getitem__, 2)
+    assert order == [0, 2, 1, 3, 4, 6, 5, 7]
+
+
+@given(SIZES, st.integers(1, 5))
+def test_few_batches_wait_for_their_turn(sizes: list[int], workers: int) -> None:
+    stretches = stretches_of(sizes)
+    waiting: set[int] = set()
+    turn = most = 0
+    for batch in worker_order(range(len(stretches)), stretches.__getitem__, workers):
+        waiting.add(batch)
+        while turn in waiting:
+            waiting.remove(turn)
+            turn += 1
+        most = max(most, len(waiting))
+    assert most <= 2 * workers * max(sizes, default=0)

@@ -1,5 +1,6 @@
 """Section 4 of the contract: the batch of rows and of columns against cells put down one by one."""
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingot.converters.errors import SourceError
 from ingot.converters.recsys.ctr import collate_fn
 from ingot.converters.recsys.ctr.featuremap import FeatureMap
-from ingot.converters.recsys.ctr.loader.collation import collate_columns, feature_meta_of
+from ingot.converters.recsys.ctr.loader.collation import Form, feature_meta_of
 from ingot.converters.recsys.ctr.loader.split_files import StoredFeature
-from ingot.converters.recsys.ctr.loader.stored_rows import rows_schema
+from ingot.converters.recsys.ctr.loader.stored_rows import Piece, rows_schema
 from tests.converters.recsys.ctr.stored import (
     FEATUREMAPS,
     FEATURES,
@@ -37,11 +39,18 @@ def columns(rows: list[dict[str, Any]], features: FeatureMap) -> Any:
     return pa.RecordBatch.from_pylist(rows, schema=rows_schema(stored(features)))
 
 
+def collate_columns(source: Any, features: FeatureMap = FEATURES, **options: bool) -> Any:
+    """The batch of all rows, on the way that a worker's takes."""
+    form = Form(features=tuple(stored(features)), **options)
+    packed = form.collate([(Piece(source), np.arange(source.num_rows))])
+    return form.unpack(pickle.loads(pickle.dumps(packed)))
+
+
 @given(FEATUREMAPS, st.integers(0, 12), st.integers(0, 1000))
 def test_rows_columns_and_the_plain_way_agree(features: FeatureMap, count: int, seed: int) -> None:
     rows = rows_of(count, features=features, seed=seed)
     batch = plain_batch(rows, features)
-    assert_same(collate_columns(columns(rows, features), stored(features)), batch)
+    assert_same(collate_columns(columns(rows, features), features), batch)
     assert_same(collate_fn(rows, feature_meta_of(stored(features))), batch)
     if rows:
         assert_same(collate_fn(rows), batch)
@@ -51,7 +60,7 @@ def test_rows_columns_and_the_plain_way_agree(features: FeatureMap, count: int, 
 def test_a_slice_of_columns_is_its_rows(features: FeatureMap, start: int, stop: int) -> None:
     rows = rows_of(12, features=features)
     sliced = columns(rows, features).slice(start, max(stop - start, 0))
-    assert_same(collate_columns(sliced, stored(features)), plain_batch(rows[start:stop], features))
+    assert_same(collate_columns(sliced, features), plain_batch(rows[start:stop], features))
 
 
 def test_the_structure_of_a_batch() -> None:
@@ -84,7 +93,7 @@ def test_no_rows_make_empty_tensors() -> None:
 
 def test_jagged_lists() -> None:
     rows = rows_of(5)
-    batch = collate_columns(columns(rows, FEATURES), stored(FEATURES), jagged=True)
+    batch = collate_columns(columns(rows, FEATURES), jagged=True)
     padded = plain_batch(rows)
     jagged = batch["features"]["f1_110_14"]
     assert list(jagged) == ["type", "idx", "len", "offsets", "val"]
@@ -117,10 +126,36 @@ def test_feature_meta_says_which_features_and_values() -> None:
 def test_tensors_own_their_memory() -> None:
     source = columns(rows_of(3), FEATURES)
     for jagged in (False, True):
-        batch = collate_columns(source, stored(FEATURES), jagged=jagged)
-        for feature in batch["features"].values():
-            feature["idx"].fill_(7)
+        batch = collate_columns(source, jagged=jagged)
+        ids = [feature["idx"] for feature in batch["features"].values()]
+        for number, tensor in enumerate(ids):
+            tensor.fill_(-number - 1)
+        assert [set(tensor.flatten().tolist()) for tensor in ids] == [{-1}, {-2}, {-3}, {-4}]
     assert source.to_pylist() == rows_of(3)
+
+
+def test_a_label_that_is_kept_does_not_keep_the_batch() -> None:
+    labels = collate_columns(columns(rows_of(5), FEATURES))["labels"]
+    assert labels["y_ctr"].untyped_storage().nbytes() == 5 * 4
+    assert labels["row_id"].untyped_storage().nbytes() == 5 * 8
+
+
+def test_rows_of_several_pieces_in_any_place() -> None:
+    rows = rows_of(20)
+    source, form = columns(rows, FEATURES), Form(features=tuple(stored(FEATURES)))
+    numbers = np.array([1, 4, 5, 9])
+    taken = [(Piece(source.slice(0, 10)), numbers), (Piece(source.slice(10)), numbers)]
+    chosen = [rows[at + first] for first in (0, 10) for at in numbers.tolist()]
+    assert_same(form.unpack(form.collate(taken)), plain_batch(chosen))
+
+
+def test_ids_and_values_of_other_lengths_are_not_padded() -> None:
+    lists = {"f1_110_14_idx": [2, 3], "f1_110_14_val": [1.0, 0.5]}
+    piece = Piece(columns([row | lists for row in rows_of(2)], FEATURES))
+    values, _ = piece.cells["f1_110_14_idx"]
+    piece.cells["f1_110_14_idx"] = values, np.array([0, 1, 4], np.int32)
+    with pytest.raises(SourceError, match=r"f1_110_14.*the cache is damaged"):
+        Form(features=tuple(stored(FEATURES))).collate([(piece, np.arange(2))])
 
 
 @pytest.mark.parametrize(

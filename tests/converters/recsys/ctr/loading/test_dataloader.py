@@ -118,24 +118,36 @@ def test_the_order_of_the_files_is_kept(train: Path) -> None:
     assert row_ids(build_dataloader(train.parent, batch_size=10, split="train")) == row_ids(loader)
 
 
+@pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_batches_do_not_depend_on_workers(train: Path, shuffle: bool) -> None:
-    def batches(workers: int) -> list[list[int]]:
-        loader = build_dataloader(train, 5, shuffle, workers, shuffle_buffer=20, seed=3)
-        return row_ids(loader)
+def test_batches_and_their_order_do_not_depend_on_workers(
+    train: Path, cache: Path, shuffle: bool, cached: bool
+) -> None:
+    def batches(workers: int) -> list[Any]:
+        options = {"shuffle_buffer": 20, "seed": 3, "epoch": 2, "rank": 1, "world_size": 2}
+        folder = cache if cached else None
+        return list(build_dataloader(train, 5, shuffle, workers, cache=folder, **options))
 
     alone = batches(0)
-    assert sorted(chain.from_iterable(alone)) == IDS
-    assert batches(1) == alone
-    for workers in (2, 3):
-        got = batches(workers)
-        assert sorted(got) == sorted(alone)
-        assert batches(workers) == got
+    assert len(alone) == 10
+    for workers in (1, 2, 3, 4):
+        for one, other in zip(batches(workers), alone, strict=True):
+            assert_same(one, other)
 
 
-def test_workers_deliver_in_turn_from_their_own_stretches(train: Path) -> None:
-    got = row_ids(build_dataloader(train, batch_size=25, num_workers=2))
-    assert [one[0] for one in got] == [10, 60, 35, 85]
+@pytest.mark.parametrize(("shuffle", "first"), [(False, {0, 1}), (True, {0, 1, 2, 3})])
+def test_a_worker_makes_the_batches_of_a_row_group_or_window(
+    train: Path, shuffle: bool, first: set[int]
+) -> None:
+    loader = build_dataloader(train, 5, shuffle, num_workers=2, shuffle_buffer=20)
+    stretches = [loader._maker.stretch(0, number) for number in range(len(loader))]
+    assert {number for number, one in enumerate(stretches) if one == stretches[0]} == first
+
+
+def test_a_large_row_group_is_shared_out(tmp_path: Path) -> None:
+    folder = write_split(tmp_path, ROWS, group=97)
+    loader = build_dataloader(folder, 5, num_workers=2, shuffle_buffer=20)
+    assert len({loader._maker.stretch(0, number) for number in range(len(loader))}) == 5
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -318,7 +330,7 @@ def test_an_epoch_goes_on_as_if_nothing_had_happened(
 
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 3), (3, 0), (3, 2)])
-def test_another_number_of_workers_delivers_the_rest_once(
+def test_another_number_of_workers_delivers_the_rest_in_order(
     train: Path, shuffle: bool, before: int, after: int
 ) -> None:
     def made(workers: int) -> ProcessedLoader:
@@ -332,7 +344,7 @@ def test_another_number_of_workers_delivers_the_rest_once(
         more, state = left_at(loader, min(2, len(whole) - cut))
         last = made(before)
         last.load_state_dict(state)
-        assert sorted(got + more + row_ids(last)) == sorted(whole)
+        assert got + more + row_ids(last) == whole
 
 
 def test_a_training_loop_goes_on(train: Path) -> None:
@@ -366,7 +378,7 @@ def test_a_state_counts_batches_that_were_handed_over(train: Path) -> None:
     assert sum(stop - start for share in remains for start, stop in share) == len(loader) - 1
     list(batches)
     state = loader.state_dict()
-    assert (state["epoch"], state["remaining"]) == (1, [[[0, 5]], [[5, 10]]])
+    assert (state["epoch"], state["remaining"]) == (1, [[[0, 10]]])
 
 
 def test_a_state_may_be_saved_by_torch(train: Path, tmp_path: Path) -> None:
@@ -416,7 +428,6 @@ def test_a_state_of_other_data_is_refused(train: Path, tmp_path: Path) -> None:
         {"remaining": [[[0, 99]]]},
         {"remaining": [[[0, 2], [1, 3]]]},
         {"remaining": [[[3, 3]]]},
-        {"remaining": [[[0, 1]], [[1, 9]]]},
         {"remaining": []},
         {"remaining": 5},
         {"settings": None},

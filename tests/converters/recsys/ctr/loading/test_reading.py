@@ -16,9 +16,10 @@ from ingot.converters.errors import SourceError
 from ingot.converters.recsys.ctr.contract import processed_schema
 from ingot.converters.recsys.ctr.loader import stored_rows
 from ingot.converters.recsys.ctr.loader.split_files import Split, locate_split
-from ingot.converters.recsys.ctr.loader.stored_rows import ParquetRows, read_rows
+from ingot.converters.recsys.ctr.loader.stored_rows import ParquetRows
 from ingot.converters.recsys.training.batch_order import RowSequence
 from tests.converters.recsys.ctr.stored import FEATURES, Row, rows_of, write_split
+from tests.converters.recsys.ctr.stored import stored_rows as rows_at
 
 ROWS = rows_of(50)
 
@@ -35,7 +36,7 @@ def whole(split: Split) -> RowSequence:
 
 def rows_in(split: Split) -> list[Row]:
     source = ParquetRows(split, split.features)
-    return read_rows(source, whole(split), 0, split.rows).to_pylist()
+    return rows_at(source, whole(split), 0, split.rows)
 
 
 @settings(max_examples=30)
@@ -48,12 +49,12 @@ def test_any_stretch_in_any_order(
         for one, other in stretches:
             start, stop = min(one, other), max(one, other) + 1
             if stop <= split.rows:
-                assert read_rows(source, whole(split), start, stop).to_pylist() == ROWS[start:stop]
+                assert rows_at(source, whole(split), start, stop) == ROWS[start:stop]
 
 
 def test_some_features(split: Split) -> None:
     source = ParquetRows(split, split.select(["f1_121"]))
-    names = read_rows(source, whole(split), 3, 5).schema.names
+    names = list(rows_at(source, whole(split), 3, 5)[0])
     assert names[6:] == ["f1_121_idx"]
 
 
@@ -126,8 +127,8 @@ def test_an_error_does_not_move_the_rows_behind_it(
     source = ParquetRows(split, split.features)
     for _ in range(2):
         with pytest.raises(SourceError, match="row_id 14"):
-            read_rows(source, whole(split), 3, 9)
-    assert read_rows(source, whole(split), 0, 3).to_pylist() == rows[:3]
+            rows_at(source, whole(split), 3, 9)
+    assert rows_at(source, whole(split), 0, 3) == rows[:3]
 
 
 def test_files_that_go_away_or_change(tmp_path: Path) -> None:
