@@ -338,6 +338,7 @@ def _field_hints(kind: Any) -> dict[str, Any]:  # noqa: ANN401
     return get_type_hints(kind, include_extras=True)
 
 
+@cache
 def _strip_hint(hint: Any) -> Any:  # noqa: ANN401
     """Return the type without its marks and without None."""
     while get_origin(hint) is Annotated or hasattr(hint, "__supertype__"):  # a `NewType`

@@ -11,12 +11,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from html import unescape
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from ingot.converters.json_yaml import OMIT
 from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 _URL = re.compile(r"(?:https?|ftp|s3|hdfs)://\S+|www\.\S+\.\S+", re.IGNORECASE)
 _FILE = re.compile(
@@ -97,6 +100,17 @@ _SCRIPTS = {
     "tamil": re.compile(r"[\u0b80-\u0bff]"),
     "latin": re.compile(r"[A-Za-z\u00c0-\u024f]"),
 }
+
+
+class _ScriptOf(dict[str, str]):
+    """The script of a letter, "" for other signs; each is looked for once."""
+
+    def __missing__(self, sign: str) -> str:
+        self[sign] = next((name for name, rule in _SCRIPTS.items() if rule.match(sign)), "")
+        return self[sign]
+
+
+_SCRIPT_OF = _ScriptOf()
 _NO_LETTER = bytes(code for code in range(128) if not chr(code).isalpha())
 _BLANKS = bytes(32 if chr(code).isspace() else code for code in range(256))
 _NO_WORD = bytes(code for code in _NO_LETTER if not chr(code).isspace())
@@ -125,7 +139,11 @@ def script_counts(text: str) -> Counter[str]:
     if text.isascii():
         latin = count_letters(text)
         return Counter(latin=latin) if latin else Counter()
-    return Counter({name: n for name, rule in _SCRIPTS.items() if (n := len(rule.findall(text)))})
+    found = dict.fromkeys(_SCRIPTS, 0)
+    for sign, times in Counter(text).items():
+        if script := _SCRIPT_OF[sign]:
+            found[script] += times
+    return Counter({name: times for name, times in found.items() if times})
 
 
 _TAG = re.compile(r"<!--.*?(?:-->|\Z)|</?[a-zA-Z][^<>]*>", re.DOTALL)
@@ -259,8 +277,6 @@ def recognize_language(text: str) -> str | None:
 
 @lru_cache(maxsize=2048)  # the same texts are looked at for every draft of a mapping
 def _recognize(bare: str) -> str | None:
-    from py3langid import classify
-
     scripts = script_counts(bare)
     letters = sum(scripts.values())
     if letters < 4:
@@ -273,8 +289,18 @@ def _recognize(bare: str) -> str | None:
             return code
     if letters < 20:
         return None
-    code = str(classify(bare)[0])
+    code = str(_identifier().classify(bare)[0])
     return code if len(code) == 2 else None  # rare ones are mostly letters that are no language
+
+
+@cache
+def _identifier() -> "LanguageIdentifier":
+    """The model; its weights in the precision that it would turn those of every text into."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
+    identifier.nb_ptc = identifier.nb_ptc.astype("float32")
+    return identifier
 
 
 # Eight numbers and nothing else are no sentence; a short answer to a sum is fewer.
@@ -356,8 +382,10 @@ def is_wordless(text: str) -> bool:
     bare = text.strip()[:400]
     if _KEY_TEXT.fullmatch(bare):
         return not re.search(r"[=+*()^{}\\]", bare)  # a formula is an answer
-    letters = {sign.lower() for sign in set(bare) if sign.isalpha()}
-    return len(letters) < _FEW_LETTERS and sum(map(str.isalpha, bare)) >= _MASKED
+    for part in (bare[:_MASKED], bare):  # the first word of most texts tells
+        if len({sign.lower() for sign in set(part) if sign.isalpha()}) >= _FEW_LETTERS:
+            return False
+    return sum(map(str.isalpha, bare)) >= _MASKED
 
 
 MOST_TRANSCRIPTS: Final = 0.02  # of some records: with more they have to be cut
