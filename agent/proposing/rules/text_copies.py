@@ -11,6 +11,7 @@ from ingot.agent.proposing.columns import (
     Column,
     View,
     has_scalars,
+    judged_once,
     outer_names,
     paired_rows,
     paired_texts,
@@ -153,6 +154,7 @@ def is_marked_copy(column: Column, columns: Sequence[Column]) -> bool:
     )
 
 
+@judged_once
 def _is_upper(column: Column) -> bool:
     """Whether nearly all texts are in capitals, as in an index for searching."""
     capital = sum(text.isupper() for text in column.present)
@@ -178,6 +180,7 @@ def _is_same_text(column: Column, plain: Column) -> bool:
     return any(is_more_than(_SAME, hits, len(both)) for hits in (same, shorter))
 
 
+@judged_once
 def is_filled_template(column: Column) -> bool:
     """Whether nearly the same words come in every row, with a name or number filled in."""
     texts = [_word_pairs(bare_words(text)) for text in dict.fromkeys(column.present[:100])]
@@ -187,6 +190,7 @@ def is_filled_template(column: Column) -> bool:
     return len(shares) >= _LEAST and sorted(shares)[len(shares) // 2] > _TEMPLATE
 
 
+@judged_once
 def ends_in_site_name(column: Column) -> bool:
     """Titles of web pages: after a stroke comes the name of the site, the same in every row."""
     ends = [pieces[-1] for t in column.present if len(pieces := _SITE.split(t)) > 1]

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingot.agent.proposing.columns import Column
+from ingot.agent.proposing.columns import Column, judged_once
 from ingot.agent.proposing.names import alias_tables, speaker_role, spell_name
 from ingot.agent.proposing.speaker_codes import MOST_CODES, find_sides
 from ingot.converters.rows import Json
@@ -253,6 +253,7 @@ def _judge_markers(
     return good / max(1, len(texts)), open_end / max(1, good)
 
 
+@judged_once
 def find_markers(column: Column) -> Markers | None:
     """The markers of a column of transcripts, None where it holds none."""
     raw = [text for text in column.present if text.strip()][:200]
