@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NewType
 
+from ingot.agent.privacy.numbers import is_phone_name
 from ingot.agent.privacy.redaction import (
     PLACED,
     SECRET,
@@ -146,7 +147,9 @@ def _letters(number: int) -> str:
 def named_secrets(value: Json) -> dict[str, str]:
     """Text -> placeholder, for what is hidden for a key's name, and lines of keys."""
     lines = dict.fromkeys(_key_lines(value, _DEEPEST), _KEY_MARK)
-    found = lines | dict(_named_in_value(value, "", _DEEPEST))
+    named: dict[str, str] = {}
+    _add_named(named, value, "", _DEEPEST)
+    found = lines | named
     # Inside JSON that is a text they are spelled with its escapes, inside its texts twice.
     once = _escaped_texts(found)
     return _escaped_texts(once) | once | found
@@ -157,31 +160,35 @@ def _escaped_texts(found: Mapping[str, str]) -> dict[str, str]:
     return {json.dumps(one, ensure_ascii=way)[1:-1]: found[one] for one in found for way in ways}
 
 
-def _named_in_value(value: Json, name: str, levels: int) -> Iterator[tuple[str, str]]:
+def _add_named(found: dict[str, str], value: Json, name: str, levels: int) -> None:
+    """Add text -> placeholder of what a value and its name say."""
     if isinstance(value, dict):
         outer = outer_name(value, name)
         for key, one in value.items() if levels else ():
-            yield from _named_in_value(one, inner_name(key, outer), levels - 1)
+            _add_named(found, one, inner_name(key, outer), levels - 1)
     elif isinstance(value, list):
         for one in value if levels else ():
-            yield from _named_in_value(one, name, levels - 1)
+            _add_named(found, one, name, levels - 1)
     elif value is not None and not isinstance(value, bool):
-        text = spell_value(value).strip()
-        kind = name_placeholder(text, name) if text else None
+        told = is_secret_name(name) or is_phone_name(name)
+        text = spell_value(value).strip() if told or isinstance(value, str) else ""
+        kind = name_placeholder(text, name) if told and text else None
         if kind is not None and not is_no_value(text):
-            yield text, kind
+            found[text] = kind
         elif kind is None and isinstance(value, str) and levels:
-            yield from _named_in_text(text, levels - 1)
+            _add_named_in_text(found, text, levels - 1)
 
 
-def _named_in_text(text: str, levels: int) -> Iterator[tuple[str, str]]:
-    """What a text names a secret, as JSON or as `password=...`; no everyday words."""
+def _add_named_in_text(found: dict[str, str], text: str, levels: int) -> None:
+    """Add what a text names a secret, as JSON or as `password=...`; no everyday words."""
     if text[:1] in ("{", "["):
         with suppress(JsonTextError):
-            yield from _named_in_value(parse_json(text.encode("utf-8", "replace")), "", levels)
+            _add_named(found, parse_json(text.encode("utf-8", "replace")), "", levels)
+    if len(text) <= _SHORT_SECRET:
+        return
     for start, end in find_assignments(text):
         if end - start >= _SHORT_SECRET and any(map(str.isdigit, text[start:end])):
-            yield text[start:end], SECRET
+            found[text[start:end]] = SECRET
 
 
 def _key_lines(value: Json, levels: int) -> Iterator[str]:

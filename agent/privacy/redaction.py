@@ -232,9 +232,11 @@ def outer_name(value: dict[str, Json], name: str) -> str:
 
     The JSON schema of a parameter `password` holds none; what has a `value` is no schema.
     """
+    if not name or not (is_secret_name(name) or is_phone_name(name)):
+        return ""
     kind = value.get("type")
     schema = isinstance(kind, str) and kind in _SCHEMA_TYPES and "value" not in value
-    return "" if schema or not (is_secret_name(name) or is_phone_name(name)) else name
+    return "" if schema else name
 
 
 def inner_name(key: str, outer: str) -> str:

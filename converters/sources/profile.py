@@ -6,11 +6,14 @@ keys quoted): a path of a profile can be put into a mapping as it stands. Object
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import chain, repeat
 from statistics import median
+from types import NoneType
 from typing import TypeVar
 
 from ingot.converters.paths import join_path
@@ -120,79 +123,100 @@ class Profile:
 
 
 class _Slot:
-    """What is gathered at one place while walking."""
+    """What stands at one place of all rows, in their order.
 
-    def __init__(self, segments: Place, keyed: bool) -> None:
-        self.segments = segments
-        self.keyed = keyed
-        self.inside: dict[str, _Slot | None] = {}
-        self.types: Counter[str] = Counter()
-        self.rows: set[int] = set()
-        self.texts: list[str] = []
-        self.numbers: list[float] = []
-        self.lengths: list[int] = []
-        self.values: Counter[Json] = Counter()
-        self.keys: Counter[str] = Counter()
-        self.blank = 0
+    Attributes:
+        step: the last one; `keyed`: whether the keys of the objects here are data.
+        hits: the values here, each with its row and with the number of the hit that it stands in.
+    """
+
+    def __init__(self, segments: Place, outer: "_Slot | None" = None, *, keyed: bool) -> None:
+        self.segments, self.outer, self.keyed = segments, outer, keyed
+        self.hits: list[Json] = []
+        self.rows: list[int] = []
+        self.inside_of: list[int] = []
         self.note = ""
 
-    def add(self, value: Json, row: int) -> None:
-        kind = _TYPES[type(value)]
-        self.types[kind] += 1
-        if value is None:
-            return
-        self.rows.add(row)
-        if kind == "list":
-            self.lengths.append(len(value))
-        elif kind == "object":
-            self.keys.update(value.keys())
-        elif kind == "string":
-            self._add_text(value)
-        else:
-            self.values[value if kind != "boolean" else str(value).lower()] += 1
-            if kind != "boolean":
-                self.numbers.append(value)
+    def count(self) -> None:
+        """Count the hits, once all are known."""
+        kinds = Counter(map(type, self.hits))
+        self.types = Counter({_TYPES[kind]: count for kind, count in kinds.items()})
+        filled = zip(self.rows, self.hits, strict=True)
+        self.filled_rows = len({row for row, value in filled if value is not None})
+        self.lengths = [len(value) for value in self.hits if value.__class__ is list]
+        objects = (value for value in self.hits if value.__class__ is dict)
+        self.keys = Counter(chain.from_iterable(objects))
+        self.texts = [v for v in self.hits if v.__class__ is str and v.strip()]
+        self.blank = kinds[str] - len(self.texts)
+        self.numbers = [v for v in self.hits if v.__class__ is int or v.__class__ is float]
+        of_one_kind = len(self.hits) in (len(self.texts), len(self.numbers))
+        self.values = Counter(self.hits if of_one_kind else map(_counted_value, self._scalars()))
 
-    def _add_text(self, text: str) -> None:
-        if text.strip():
-            self.texts.append(text)
-            self.values[text] += 1
+    def _scalars(self) -> Iterator[Json]:
+        for value in self.hits:
+            kind = value.__class__
+            if kind not in (NoneType, list, dict) and (kind is not str or value.strip()):
+                yield value
+
+    def order(self, hit: int = 0) -> tuple[int, ...]:
+        """Return the number of a hit's row, and which element or key leads to it at each step."""
+        if self.outer is None:
+            return (self.rows[hit],)
+        around, step = self.inside_of[hit], self.segments[-1]
+        holder = self.outer.hits[around]
+        if isinstance(holder, dict) and not self.outer.keyed:
+            place = list(holder).index(step)
         else:
-            self.blank += 1
+            place = hit - bisect_left(self.inside_of, around)
+        return (*self.outer.order(around), place)
+
+
+def _counted_value(value: Json) -> Json:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 class _Walk:
-    """One walk over the values with a set of places whose keys are data."""
+    """One walk over the values, place by place, with a set of places whose keys are data."""
 
-    def __init__(self, keyed: frozenset[Place]) -> None:
-        self.slots: dict[Place, _Slot] = {}
+    def __init__(self, values: Sequence[Json], keyed: frozenset[Place]) -> None:
         self.keyed = keyed
+        top = _Slot((), keyed=() in keyed)
+        top.hits, top.rows = list(values), list(range(len(values)))
+        waiting = found = [top] if values else []
+        while waiting:
+            waiting = [inside for slot in waiting for inside in self._inside(slot)]
+            found = [*found, *waiting]
+        for slot in found:
+            slot.count()
+        self.slots = {slot.segments: slot for slot in sorted(found, key=_Slot.order)}
 
-    def enter(self, place: Place) -> _Slot:
-        """Return the new slot of a place."""
-        slot = self.slots[place] = _Slot(place, place in self.keyed)
-        return slot
-
-    def visit(self, value: Json, slot: _Slot, row: int) -> None:
-        slot.add(value, row)
-        if isinstance(value, dict):
-            for key, inside in value.items():
-                self._visit_inside(inside, slot, ".*" if slot.keyed else key, row)
-        elif isinstance(value, list):
-            for inside in value:
-                self._visit_inside(inside, slot, "[*]", row)
-
-    def _visit_inside(self, value: Json, slot: _Slot, step: str, row: int) -> None:
-        if step not in slot.inside:
-            place = slot.segments
-            if len(place) >= MAX_DEPTH or (place.count(step) >= SAME_STEP and step != "[*]"):
-                slot.note = "the same shape goes on inside"
-                slot.inside[step] = None
+    def _inside(self, slot: _Slot) -> list[_Slot]:
+        """The places right below another one."""
+        found: dict[str, _Slot | None] = {}
+        for number, value in enumerate(slot.hits):
+            if value.__class__ is dict:
+                steps = repeat(".*") if slot.keyed else value
+                pairs = zip(steps, value.values(), strict=False)
+            elif value.__class__ is list:
+                pairs = zip(repeat("[*]"), value, strict=False)
             else:
-                slot.inside[step] = self.enter((*place, step))
-        inside = slot.inside[step]
-        if inside is not None:
-            self.visit(value, inside, row)
+                continue
+            row = slot.rows[number]
+            for step, one in pairs:
+                if step not in found:
+                    found[step] = self._below(slot, step)
+                if (inside := found[step]) is not None:
+                    inside.hits.append(one)
+                    inside.rows.append(row)
+                    inside.inside_of.append(number)
+        return [inside for inside in found.values() if inside is not None]
+
+    def _below(self, slot: _Slot, step: str) -> _Slot | None:
+        place = slot.segments
+        if len(place) >= MAX_DEPTH or (place.count(step) >= SAME_STEP and step != "[*]"):
+            slot.note = "the same shape goes on inside"
+            return None
+        return _Slot((*place, step), slot, keyed=(*place, step) in self.keyed)
 
 
 def _has_one_shape(slot: _Slot, slots: dict[Place, _Slot]) -> bool:
@@ -221,11 +245,7 @@ def keys_are_data(keys: Counter[str], objects: int, one_shape: bool) -> bool:
 def _walk_values(values: Sequence[Json]) -> _Walk:
     keyed: frozenset[Place] = frozenset()
     for _ in range(4):
-        walk = _Walk(keyed)
-        if values:
-            top = walk.enter(())
-            for row, value in enumerate(values):
-                walk.visit(value, top, row)
+        walk = _Walk(values, keyed)
         found = frozenset(
             place
             for place, slot in walk.slots.items()
@@ -282,19 +302,20 @@ _judge_cached = lru_cache(maxsize=8192)(_judge_text)
 def _path_facts(slot: _Slot, slots: dict[Place, _Slot]) -> PathFacts:
     hits = sum(slot.types.values())
     places = _possible_places(slot, slots)
-    looks: Counter[str] = Counter()
-    scripts: Counter[str] = Counter()
+    looks: list[str] = []
+    letters: dict[str, int] = {}
     most = max(50, min(JUDGED_TEXTS, JUDGED_IN_ALL // len(slots)))
     judged = pick_evenly(slot.texts, most)
     for text in judged:
-        found, letters = _judge_cached(text) if len(text) <= SHORT_CHARS else _judge_text(text)
-        looks.update(found)
-        scripts.update(letters)
+        found, counts = _judge_cached(text) if len(text) <= SHORT_CHARS else _judge_text(text)
+        looks += found
+        for script, count in counts.items():
+            letters[script] = letters.get(script, 0) + count
     few = len(slot.values) <= FEW_VALUES
     return PathFacts(
         path=join_path(*slot.segments),
         types=dict(slot.types),
-        rows=len(slot.rows),
+        rows=slot.filled_rows,
         places=places,
         missing=places - hits,
         null=slot.types["null"],
@@ -305,8 +326,8 @@ def _path_facts(slot: _Slot, slots: dict[Place, _Slot]) -> PathFacts:
         items=Spread.of(slot.lengths),
         numbers=Spread.of(slot.numbers),
         values=tuple(slot.values.most_common()) if few else (),
-        looks=_shares(looks, max(1, len(judged))),
-        scripts=_shares(scripts, max(1, sum(scripts.values()))),
+        looks=_shares(Counter(looks), max(1, len(judged))),
+        scripts=_shares(Counter(letters), max(1, sum(letters.values()))),
         examples=_example_texts(slot.texts),
         note=slot.note or (f"{len(slot.keys)} different keys" if len(slot.keys) > 40 else ""),
     )
@@ -359,7 +380,7 @@ def _outline(slot: _Slot, slots: dict[Place, _Slot]) -> Outline:
     return Outline(
         path=join_path(*slot.segments),
         types=dict(slot.types),
-        rows=len(slot.rows),
+        rows=slot.filled_rows,
         places=places,
         missing=places - sum(slot.types.values()),
         values=tuple(slot.values) if len(slot.values) <= FEW_VALUES else (),

@@ -80,12 +80,12 @@ _ASKING_CJK = re.compile(
     r"|何ですか|ですか|か？|なぜ|教えて|무엇|어떻게|왜|까요|나요|인가|어디|누구|언제|뭐"
 )
 _SENTENCE = re.compile(r"[.!?。！？…؟।][\"'”’」』)）]?(?:\s|$)|[，。；、！？]")
-_CODE = re.compile(
-    r"^[^\S\n]*+(?:def |class |import |from \S+ import|function |public |private |#include|package "
+_CODE_SIGN = re.compile(r"[(){};=<>]")
+_CODE_START = re.compile(
+    r"\s*+(?:def |class |import |from \S+ import|function |public |private |#include|package "
     r"|const |let |var |func |fn |SELECT |<\?php|using |if __name__|return |@\w+\()"
-    r"|[;{}]\s*$|=>|==|\):\s*$|</\w+>|(?<!\w)\w++\([\w, =.\"'\[\]]*\)\s*$",
-    re.MULTILINE,
 )
+_CODE_END = re.compile(r"[;{}]\s*$|=>|==|\):\s*$|</\w+>|(?<!\w)\w++\([\w, =.\"'\[\]]*\)\s*$")
 _SCRIPTS = {
     "han": re.compile(r"[\u3400-\u9fff\uf900-\ufaff]"),
     "kana": re.compile(r"[\u3040-\u30ff]"),
@@ -195,11 +195,17 @@ def is_question(text: str) -> bool:
     return bool(cjk and _ASKING_CJK.search(text[:200]))
 
 
+def _is_code_line(line: str) -> bool:
+    return bool(_CODE_START.match(line) or (_CODE_SIGN.search(line) and _CODE_END.search(line)))
+
+
 def is_code(text: str) -> bool:
     """Whether at least a quarter of the lines of a text have the form of program code."""
+    if not _CODE_SIGN.search(text):
+        return False
     lines = [line for line in text[:4000].splitlines() if line.strip()]
-    hits = sum(1 for line in lines if _CODE.search(line))
-    return hits >= max(1, len(lines) / 4) and bool(re.search(r"[(){};=<>]", text))
+    hits = sum(map(_is_code_line, lines))
+    return hits >= max(1, len(lines) / 4)
 
 
 _SHAPES = (

@@ -99,10 +99,9 @@ def _named_markers(
             at_start = match.start("name") - len(match["open"] or "") <= begin
             fresh[spelling] += bool(match["lead"]) or at_start
     for marker, role in alias_tables()["markers"].items():
-        places = [(t, m.start()) for t in texts for m in re.finditer(re.escape(marker), t)]
-        if places:
+        if times := sum(text.count(marker) for text in texts):
             roles[marker] = role
-            seen[marker] = len(places)
+            seen[marker] = times
     return roles, seen, fresh
 
 
