@@ -42,6 +42,10 @@ _INLINE = re.compile(
     r"(?:^|(?<=[\s>.!?)\"]))(?P<lead>)(?P<open>)(?P<name>[A-Z][A-Za-z]{2,11})(?P<close>)"
     r"(?P<colon>:)(?= )"
 )
+# No marker of a rule is without one of these; looking for them is many times as fast.
+_SIGNS = dict(
+    zip((*_MARKERS, _INLINE), map(re.compile, ("[<\\[【]", "<", "[:：]", ":")), strict=True)
+)
 _ENDS = re.compile(
     r"<\|?(?:endoftext|s|im_end|eot_id|end|eoh|eoa|eom|eos|eor|eoc|eot|/s|e_o_s|end_of_turn"
     r"|bos|begin_of_text|startoftext)\|?>|</s>|<｜(?:begin|end)▁of▁sentence｜>"
@@ -87,7 +91,8 @@ def _named_markers(
     fresh: Counter[str] = Counter()
     for text in texts:
         begin = len(text) - len(text.lstrip())
-        for match in (m for rule in rules for m in rule.finditer(text)):
+        able = (rule for rule in rules if _SIGNS[rule].search(text))
+        for match in (m for rule in able for m in rule.finditer(text)):
             spelling, role = _marker_spelling(match), speaker_role(match["name"])
             if (
                 role in (None, "drop")
