@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from ingot.agent.proposing.columns import View
 from ingot.agent.proposing.readings import Reading, plain_reading
 from ingot.agent.proposing.rules.conversations import row_groups, threads
 from ingot.converters.sources.profile import MAX_PATHS
 from ingot.converters.sources.sample import Sample, SampledRow
 
-WORDS = "the boat leaves at noon when nobody looks and comes back with the tide".split()
+WORDS = ("the", "boat", "leaves", "at", "noon", "when", "nobody", "looks", "and", "comes", "back")
 
 
 def said(chance: random.Random, count: int) -> str:
