@@ -255,7 +255,8 @@ EMPTY = "an empty object stands for None"
 
 def encode(value: Any, hint: Any = None) -> Json:  # noqa: ANN401
     """Return the plain JSON of a dataclass, or of any value of a type hint."""
-    inner = _strip_hint(hint or type(value))
+    kind: Any = hint or type(value)
+    inner = _strip_hint(kind)
     if value is None:
         return {} if EMPTY in getattr(hint, "__metadata__", ()) else None
     if is_dataclass(inner) or is_typeddict(inner):

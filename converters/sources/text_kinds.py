@@ -72,7 +72,11 @@ _ASKING = re.compile(
     + "|".join([*_VERBS.split(), *_QUESTION_WORDS.split()])
     + r"|explique[rz]?|donne[rz]?|écri[rstvez]+|résume[rz]?|cite[rz]?|rédige[rz]?"
     r"|welche[rsn]?|escrib[ea]|por qué"
-    r")\b|[^.?!\n]{0,80}\byour (?:previous|earlier|last|prior) (?:response|reply|answer)",
+    r")\b",
+    re.IGNORECASE,
+)
+_ASKING_AGAIN = re.compile(
+    r"[^.?!\n]{0,80}\byour (?:previous|earlier|last|prior) (?:response|reply|answer)",
     re.IGNORECASE,
 )
 _ASKING_CJK = re.compile(
@@ -188,6 +192,8 @@ def is_question(text: str) -> bool:
     """Whether a text asks or orders something, as far as its form shows."""
     start, end = text[:400], text[-200:].rstrip()
     if _QUESTION_END.search(end) or _ASKING.match(start):
+        return True
+    if "your " in start[:90].lower() and _ASKING_AGAIN.match(start):
         return True
     if start.isascii():
         return False
