@@ -11,15 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from html import unescape
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from ingot.converters.json_yaml import OMIT
 from ingot.converters.rows import Json
-
-if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
 
 _URL = re.compile(r"(?:https?|ftp|s3|hdfs)://\S+|www\.\S+\.\S+", re.IGNORECASE)
 _FILE = re.compile(
@@ -289,6 +286,8 @@ def recognize_language(text: str) -> str | None:
 
 @lru_cache(maxsize=2048)  # the same texts are looked at for every draft of a mapping
 def _recognize(bare: str) -> str | None:
+    from py3langid import classify
+
     scripts = script_counts(bare)
     letters = sum(scripts.values())
     if letters < 4:
@@ -301,18 +300,8 @@ def _recognize(bare: str) -> str | None:
             return code
     if letters < 20:
         return None
-    code = str(_identifier().classify(bare)[0])
+    code = str(classify(bare)[0])
     return code if len(code) == 2 else None  # rare ones are mostly letters that are no language
-
-
-@cache
-def _identifier() -> "LanguageIdentifier":
-    """The model; its weights in the precision that it would turn those of every text into."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
-    identifier.nb_ptc = identifier.nb_ptc.astype("float32")
-    return identifier
 
 
 # Eight numbers and nothing else are no sentence; a short answer to a sum is fewer.
