@@ -54,21 +54,6 @@ def has_several(column: "Column") -> bool:
     return sum(len(row) > 1 for row in column.values) > 0.5 * len(column.values)
 
 
-def paired_rows(a: "Column", b: "Column") -> list[int]:
-    """Return the numbers of the rows in which neither of two columns is blank."""
-    return [n for n, (x, y) in enumerate(zip(a.filled, b.filled, strict=True)) if x and y]
-
-
-def paired_texts(a: "Column", b: "Column") -> list[tuple[str, str]]:
-    """Return the texts of the rows in which neither of two columns is blank."""
-    return [(a.texts[n], b.texts[n]) for n in paired_rows(a, b)]
-
-
-def paired_words(a: "Column", b: "Column", most: int) -> list[tuple[str, str]]:
-    """Return the first of these texts as bare words."""
-    return [(a.bare_texts[n], b.bare_texts[n]) for n in paired_rows(a, b)[:most]]
-
-
 def is_path_inside(path: str, head: str) -> bool:
     """Whether a path leads into what stands at another one."""
     return path.startswith((f"{head}.", f"{head}["))
@@ -342,13 +327,13 @@ def judged_once(judge: Callable[[Column], T]) -> Callable[[Column], T]:
     """Keep with a column what a function says of it: columns are compared with each other."""
 
     @wraps(judge)
-    def kept(column: Column) -> T:
+    def judge_column(column: Column) -> T:
         known: dict[object, T] = vars(column).setdefault("_judged", {})
         if judge not in known:
             known[judge] = judge(column)
         return known[judge]
 
-    return kept
+    return judge_column
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from html import unescape
 from typing import Annotated, Final
 
@@ -103,15 +103,12 @@ _SCRIPTS = {
 }
 
 
-class _ScriptOf(dict[str, str]):
-    """The script of a letter, "" for other signs; each is looked for once."""
-
-    def __missing__(self, sign: str) -> str:
-        self[sign] = next((name for name, rule in _SCRIPTS.items() if rule.match(sign)), "")
-        return self[sign]
+@cache
+def _script_of(sign: str) -> str:
+    """The script of a letter, "" for other signs."""
+    return next((name for name, rule in _SCRIPTS.items() if rule.match(sign)), "")
 
 
-_SCRIPT_OF = _ScriptOf()
 _NO_LETTER = bytes(code for code in range(128) if not chr(code).isalpha())
 _BLANKS = bytes(32 if chr(code).isspace() else code for code in range(256))
 _NO_WORD = bytes(code for code in _NO_LETTER if not chr(code).isspace())
@@ -142,7 +139,7 @@ def script_counts(text: str) -> Counter[str]:
         return Counter(latin=latin) if latin else Counter()
     found = dict.fromkeys(_SCRIPTS, 0)
     for sign, times in Counter(text).items():
-        if script := _SCRIPT_OF[sign]:
+        if script := _script_of(sign):
             found[script] += times
     return Counter({name: times for name, times in found.items() if times})
 
