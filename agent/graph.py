@@ -6,8 +6,8 @@ A model is asked again after `repair` (with what was wrong) and after `look` (wi
 its answer makes), at most twice in all; a run whose model may not or cannot be asked waits in
 `pause`.
 
-`graph` is compiled without a checkpointer, for servers that bring their own (langgraph.json);
-`build_graph(checkpointer)` is what the command line uses.
+`graph` is compiled once, without a checkpointer: servers bring their own (langgraph.json), and the
+command line gives a copy one.
 """
 
 from collections.abc import Callable
@@ -152,8 +152,12 @@ def _report_if_running(state: State) -> State:
     return {} if "outcome" in state else report(state)
 
 
-def build_graph(checkpointer: BaseCheckpointSaver[Any] | None = None) -> Graph:
-    """Return the compiled graph; with a checkpointer a run can stop for review and resume."""
+def keeping_graph(checkpointer: BaseCheckpointSaver[Any]) -> Graph:
+    """Return the graph with a checkpointer: its runs can stop for review and resume."""
+    return graph.copy({"checkpointer": checkpointer})
+
+
+def _compiled_graph() -> Graph:
     # No `context_schema`: servers describe it to clients, and nothing of it is theirs to give.
     builder: StateGraph[Any, Context, Any, Any] = StateGraph(State)
     builder.add_node("begin", _node_in_context(begin, first=True))
@@ -179,7 +183,7 @@ def build_graph(checkpointer: BaseCheckpointSaver[Any] | None = None) -> Graph:
     builder.add_edge("tell", "review")
     builder.add_edge("convert", "report")
     builder.add_edge("report", END)
-    return builder.compile(checkpointer=checkpointer, name="ingot")
+    return builder.compile(name="ingot")
 
 
-graph = build_graph()
+graph = _compiled_graph()

@@ -35,9 +35,9 @@ _FREE = ("yes", "min_confidence", "overwrite", "workers", "allow_drift")
 
 def run_once(order: Order, context: Context) -> State:
     """A run that neither stops nor is kept: a dry run, or a proposal alone."""
-    from ingot.agent.graph import build_graph
+    from ingot.agent.graph import graph
 
-    channels = build_graph().invoke({"order": encode(order)}, context=context)
+    channels = graph.invoke({"order": encode(order)}, context=context)
     return typed_state(channels)
 
 
@@ -114,12 +114,12 @@ def typed_state(channels: Channels) -> State:
 @contextmanager
 def open_session(order: Order, context: Context, *, home: Path | None = None) -> Iterator[Session]:
     """The run of an order, over the checkpoints of the user's state folder."""
-    from ingot.agent.graph import build_graph
+    from ingot.agent.graph import keeping_graph
 
     source = context.source(order.source, order.spec)
     key = session_key(order, source, context.asking.endpoint if context.asking else None)
     with open_checkpoints(home) as saver:
-        yield Session(graph=build_graph(saver), order=order, context=context, key=key)
+        yield Session(graph=keeping_graph(saver), order=order, context=context, key=key)
 
 
 def session_key(order: Order, source: Source, endpoint: "Endpoint | None" = None) -> str:

@@ -33,6 +33,8 @@ BENCHMARKS = {
     "ctr-loader": "ctr/loader.py",
     "monolith": "monolith/convert.py",
     "run": "run_speed.py",
+    "lake": "lake/run.py",
+    "lake-files": "lake/listing.py",
     "tokens": "tokenize/speed.py",
 }
 

@@ -255,7 +255,8 @@ EMPTY = "an empty object stands for None"
 
 def encode(value: Any, hint: Any = None) -> Json:  # noqa: ANN401
     """Return the plain JSON of a dataclass, or of any value of a type hint."""
-    inner = _strip_hint(hint or type(value))
+    kind: Any = hint or type(value)
+    inner = _strip_hint(kind)
     if value is None:
         return {} if EMPTY in getattr(hint, "__metadata__", ()) else None
     if is_dataclass(inner) or is_typeddict(inner):
@@ -338,6 +339,7 @@ def _field_hints(kind: Any) -> dict[str, Any]:  # noqa: ANN401
     return get_type_hints(kind, include_extras=True)
 
 
+@cache
 def _strip_hint(hint: Any) -> Any:  # noqa: ANN401
     """Return the type without its marks and without None."""
     while get_origin(hint) is Annotated or hasattr(hint, "__supertype__"):  # a `NewType`

@@ -4,7 +4,7 @@ import io
 import os
 import sys
 
-from ingot.imports import leave_pandas_out
+from ingot.imports import prepare_process
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def _begin() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    leave_pandas_out()
+    prepare_process()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Imports: names of a package that are imported when they are first used, and paths that moved."""
 
+import gc
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -65,10 +66,17 @@ class _NoPandas:
             raise ModuleNotFoundError("No module named 'pandas'", name=fullname)
 
 
-def leave_pandas_out() -> None:
-    """Let this process do without pandas, which pyarrow imports for its first array."""
+_OBJECTS: Final = 100_000  # made since the last look for circles of them; Python's own is 700
+
+
+def prepare_process() -> None:
+    """Prepare a process of ingot's own; pyarrow imports pandas for its first array if it can.
+
+    Rows are many objects without circles: looking for circles at Python's pace takes a tenth.
+    """
     finder: Any = _NoPandas
     sys.meta_path.insert(0, finder)
+    gc.set_threshold(_OBJECTS)
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:

@@ -120,10 +120,10 @@ def begin_conversation(
     id_: str, order: Order, context: Context, tell: Callable[[str], None]
 ) -> Conversation:
     """Begin a conversation about what the mapper proposes."""
-    from ingot.agent.graph import build_graph
+    from ingot.agent.graph import graph
 
     channels = {"order": encode(_trial_order(order))}
-    for step in build_graph().stream(channels, context=context, stream_mode="updates"):
+    for step in graph.stream(channels, context=context, stream_mode="updates"):
         for node, update in step.items():
             channels |= update or {}
             tell(node)

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
@@ -189,6 +189,9 @@ def _scan_entry(entry: Entry, head: int) -> SeenFile:
         return SeenFile(entry=entry, fault=error.problem)
 
 
+_FACTS: Final = tuple(one.name for one in fields(FileFacts))
+
+
 def _seen_json(seen: SeenFile) -> Json:
     files = []
     for file in seen.looked.files:
@@ -198,9 +201,10 @@ def _seen_json(seen: SeenFile) -> Json:
             member = {"zip": place.member}
         elif isinstance(place, TarMember):
             member = {"tar": [place.member, place.number, place.size, place.offset]}
+        told = {name: getattr(facts, name) for name in _FACTS}
         sets = {"shape": sorted(facts.shape), "guessed": sorted(facts.guessed)}
         stamps = [file.name, file.bytes, file.mtime_ns, file.etag]
-        files.append({"stamps": stamps, "member": member, "facts": asdict(facts) | sets})
+        files.append({"stamps": stamps, "member": member, "facts": told | sets})
     left_out = [[one.name, one.why, one.bytes] for one in seen.looked.left_out]
     return {"files": files, "left_out": left_out}
 

@@ -113,9 +113,10 @@ class LakeState:
 
     # --- data sets
 
-    def sets(self) -> dict[str, KnownSet]:
-        """Return every data set by its name."""
-        rows = self._rows("SELECT name, key, facts FROM sets ORDER BY name")
+    def sets(self, *names: str) -> dict[str, KnownSet]:
+        """Return every data set by its name, or those of some names."""
+        among = f" WHERE name IN ({', '.join('?' * len(names))})" if names else ""
+        rows = self._rows(f"SELECT name, key, facts FROM sets{among} ORDER BY name", *names)
         with self.decoding():
             return {
                 name: KnownSet(key=key, facts=decode(SetFacts, json.loads(facts)))

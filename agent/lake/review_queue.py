@@ -195,14 +195,14 @@ def try_mapping(
 
 def _waiting_state(order: LakeOrder, data_set: DataSet) -> State | None:
     """Return the state of the run that waits; None if it does not wait any more."""
-    from ingot.agent.graph import build_graph
+    from ingot.agent.graph import keeping_graph
 
     folder = order.run_folder(data_set.name)
     if not (folder / RUNS_FILE).is_file():
         return None
     with open_checkpoints(folder) as saver:
         of_set = Order(source="", out=str(order.result(data_set.name)))
-        held = Session(graph=build_graph(saver), order=of_set, context=Context(), key="")
+        held = Session(graph=keeping_graph(saver), order=of_set, context=Context(), key="")
         values = held.graph.get_state(held.config).values
     if not values.get("proposal"):
         return None

@@ -217,7 +217,7 @@ class SharedModel:
         document = self.approved(first)
         if document is not None and _is_persons(document):
             return _approved_turn(document, first, rules.proposal)
-        found = self.state.sets().get(first)
+        found = self.state.sets(first).get(first)
         if found is None or found.facts.status not in ("waiting", "rejected"):
             return None
         self.waits_for = first

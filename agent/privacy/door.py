@@ -18,6 +18,7 @@ from ingot.agent.privacy.redaction import (
     SECRET,
     convert_scalars,
     inner_name,
+    is_telling,
     name_placeholder,
     outer_name,
     redact,
@@ -30,6 +31,7 @@ from ingot.agent.privacy.secrets import (
     find_key_lines,
     is_no_value,
     is_secret_name,
+    may_be_key_line,
 )
 from ingot.converters.errors import Problem
 from ingot.converters.rows import Json, Safe
@@ -145,8 +147,10 @@ def _letters(number: int) -> str:
 
 def named_secrets(value: Json) -> dict[str, str]:
     """Text -> placeholder, for what is hidden for a key's name, and lines of keys."""
-    lines = dict.fromkeys(_key_lines(value, _DEEPEST), _KEY_MARK)
-    found = lines | dict(_named_in_value(value, "", _DEEPEST))
+    named = _NamedSecrets()
+    named.add(value, "", _DEEPEST)
+    lines = _key_lines(value, _DEEPEST) if named.begins_key else ()
+    found = dict.fromkeys(lines, _KEY_MARK) | named.found
     # Inside JSON that is a text they are spelled with its escapes, inside its texts twice.
     once = _escaped_texts(found)
     return _escaped_texts(once) | once | found
@@ -157,31 +161,45 @@ def _escaped_texts(found: Mapping[str, str]) -> dict[str, str]:
     return {json.dumps(one, ensure_ascii=way)[1:-1]: found[one] for one in found for way in ways}
 
 
-def _named_in_value(value: Json, name: str, levels: int) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        outer = outer_name(value, name)
-        for key, one in value.items() if levels else ():
-            yield from _named_in_value(one, inner_name(key, outer), levels - 1)
-    elif isinstance(value, list):
-        for one in value if levels else ():
-            yield from _named_in_value(one, name, levels - 1)
-    elif value is not None and not isinstance(value, bool):
-        text = spell_value(value).strip()
+class _NamedSecrets:
+    """What names in a value say: text -> placeholder, and whether lines of a key may be in it."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+        self.begins_key = False
+
+    def add(self, value: Json, name: str, levels: int) -> None:
+        """Add what stands under a name."""
+        if isinstance(value, dict):
+            outer = outer_name(value, name)
+            for key, one in value.items() if levels else ():
+                self.add(one, inner_name(key, outer), levels - 1)
+        elif isinstance(value, list):
+            for one in value if levels else ():
+                self.add(one, name, levels - 1)
+        elif isinstance(value, str):
+            self._add_text(value.strip(), name, levels)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            self._add_text(spell_value(value) if is_telling(name) else "", name, 0)
+
+    def _add_text(self, text: str, name: str, levels: int) -> None:
+        self.begins_key = self.begins_key or may_be_key_line(text)
         kind = name_placeholder(text, name) if text else None
-        if kind is not None and not is_no_value(text):
-            yield text, kind
-        elif kind is None and isinstance(value, str) and levels:
-            yield from _named_in_text(text, levels - 1)
+        if kind is None and levels:
+            self._look_inside(text, levels - 1)
+        elif kind is not None and not is_no_value(text):
+            self.found[text] = kind
 
-
-def _named_in_text(text: str, levels: int) -> Iterator[tuple[str, str]]:
-    """What a text names a secret, as JSON or as `password=...`; no everyday words."""
-    if text[:1] in ("{", "["):
-        with suppress(JsonTextError):
-            yield from _named_in_value(parse_json(text.encode("utf-8", "replace")), "", levels)
-    for start, end in find_assignments(text):
-        if end - start >= _SHORT_SECRET and any(map(str.isdigit, text[start:end])):
-            yield text[start:end], SECRET
+    def _look_inside(self, text: str, levels: int) -> None:
+        """Add what a text names a secret, as JSON or as `password=...`; no everyday words."""
+        if text[:1] in ("{", "["):
+            with suppress(JsonTextError):
+                self.add(parse_json(text.encode("utf-8", "replace")), "", levels)
+        if len(text) <= _SHORT_SECRET:
+            return
+        for start, end in find_assignments(text):
+            if end - start >= _SHORT_SECRET and any(map(str.isdigit, text[start:end])):
+                self.found[text[start:end]] = SECRET
 
 
 def _key_lines(value: Json, levels: int) -> Iterator[str]:

@@ -227,14 +227,21 @@ def convert_scalars(
 _SCHEMA_TYPES = frozenset(("string", "integer", "number", "boolean", "array", "object", "null"))
 
 
+def is_telling(name: str) -> bool:
+    """Whether a name alone may say that what stands under it is a secret or a phone number."""
+    return bool(name) and (is_secret_name(name) or is_phone_name(name))
+
+
 def outer_name(value: dict[str, Json], name: str) -> str:
     """The name that counts inside an object as well, "" for most: `"password": {"value": "x"}`.
 
     The JSON schema of a parameter `password` holds none; what has a `value` is no schema.
     """
+    if not is_telling(name):
+        return ""
     kind = value.get("type")
     schema = isinstance(kind, str) and kind in _SCHEMA_TYPES and "value" not in value
-    return "" if schema or not (is_secret_name(name) or is_phone_name(name)) else name
+    return "" if schema else name
 
 
 def inner_name(key: str, outer: str) -> str:

@@ -136,8 +136,17 @@ def find_private_keys(text: str) -> Iterator[tuple[int, int]]:
 
 # A line of a key alone; the widths of full ones are those of PEM and PGP, with letters of all kinds
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]*={0,2}|(?:Proc-Type|DEK-Info|Version|Comment): .{1,80}")
-_FULL_LINE = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])(?:.{64}|.{70}|.{76})")
+_FULL_WIDTHS = (64, 70, 76)
+_FULL_LINE = re.compile(
+    rf"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])(?:{'|'.join(f'.{{{n}}}' for n in _FULL_WIDTHS)})"
+)
 _SHORTEST_LINE = 16
+
+
+def may_be_key_line(line: str) -> bool:
+    """Whether lines of a key may stand around a text; without one such text there are none."""
+    full = len(line) in _FULL_WIDTHS and _KEY_LINE.fullmatch(line) is not None
+    return full or "-----" in line
 
 
 def find_key_lines(texts: Iterable[str]) -> Iterator[str]:

@@ -1,10 +1,11 @@
 """A sample as a table: its columns, and what they hold."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from math import isfinite
+from typing import TypeVar
 
 from ingot.agent.proposing.names import name_strength
 from ingot.converters.paths import (
@@ -22,6 +23,7 @@ from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_jso
 from ingot.converters.sources.profile import PathFacts, Profile, profile_values
 from ingot.converters.sources.text_kinds import bare_words, count_words, markup_level
 
+T = TypeVar("T")
 NO_TEXT = ("url", "time", "file", "hash", "uuid", "email", "number")
 
 
@@ -50,21 +52,6 @@ def texts_in(value: Json) -> Iterator[str]:
 def has_several(column: "Column") -> bool:
     """Whether most rows have more than one value."""
     return sum(len(row) > 1 for row in column.values) > 0.5 * len(column.values)
-
-
-def paired_rows(a: "Column", b: "Column") -> list[int]:
-    """Return the numbers of the rows in which neither of two columns is blank."""
-    return [n for n, (x, y) in enumerate(zip(a.filled, b.filled, strict=True)) if x and y]
-
-
-def paired_texts(a: "Column", b: "Column") -> list[tuple[str, str]]:
-    """Return the texts of the rows in which neither of two columns is blank."""
-    return [(a.texts[n], b.texts[n]) for n in paired_rows(a, b)]
-
-
-def paired_words(a: "Column", b: "Column", most: int) -> list[tuple[str, str]]:
-    """Return the first of these texts as bare words."""
-    return [(a.bare_texts[n], b.bare_texts[n]) for n in paired_rows(a, b)[:most]]
 
 
 def is_path_inside(path: str, head: str) -> bool:
@@ -182,7 +169,7 @@ def list_path(path: str) -> str:
     return steps_text(steps[:first])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Column:
     """One place per row that can be taken as text: a scalar, or a list of scalars (`many`)."""
 
@@ -334,6 +321,19 @@ def _are_keys(texts: Sequence[str]) -> bool:
     most = max(map(prefixes.count, set(prefixes)), default=0)
     hexed = sum(bool(_HEX.fullmatch(text.strip())) for text in texts[:200])
     return len(texts) > 3 and max(most, hexed) >= 0.8 * len(found)
+
+
+def judged_once(judge: Callable[[Column], T]) -> Callable[[Column], T]:
+    """Keep with a column what a function says of it: columns are compared with each other."""
+
+    @wraps(judge)
+    def judge_column(column: Column) -> T:
+        known: dict[object, T] = vars(column).setdefault("_judged", {})
+        if judge not in known:
+            known[judge] = judge(column)
+        return known[judge]
+
+    return judge_column
 
 
 @dataclass(frozen=True)

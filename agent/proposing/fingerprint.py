@@ -14,7 +14,7 @@ from ingot.agent.proposing.names import alias_tables, speaker_role, spell_name
 from ingot.converters.json_yaml import json_digest
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source
-from ingot.converters.sources.profile import MAX_PATHS, Outline, outlines
+from ingot.converters.sources.profile import MAX_PATHS, PathFacts, all_facts
 from ingot.converters.sources.sample import Sample
 
 
@@ -48,7 +48,7 @@ _NEIGHBOURS = 10  # neighbouring rows that a sample takes together; they resembl
 
 def source_shape(source: Source, sample: Sample) -> Shape:
     """What can be told of a source's shape from a sample."""
-    found = outlines([row.value for row in sample.rows])
+    found = all_facts([row.value for row in sample.rows])
     facts = source.guessed.to_document() | source.spec.to_document()
     rows = len(sample.rows)
     head: Shape = {"facts": facts} if facts else {}
@@ -93,7 +93,7 @@ def _steady_part(found: Shape) -> object:
     return [found.get("paths", {}), found.get("roles", {})]
 
 
-def _value_counts(one: Outline) -> dict[str, int]:
+def _value_counts(one: PathFacts) -> dict[str, int]:
     """How many values a path has of each type; null is none, and a number is a number."""
     counts: dict[str, int] = {}
     for kind, count in one.types.items():
@@ -103,7 +103,7 @@ def _value_counts(one: Outline) -> dict[str, int]:
     return counts
 
 
-def _type_text(one: Outline, rows: int) -> str:
+def _type_text(one: PathFacts, rows: int) -> str:
     """The types of a path that is not rare, as in `number|string`; `null` where there is none."""
     if _row_share(one, rows) < RARE_SHARE:
         return ""
@@ -114,33 +114,33 @@ def _type_text(one: Outline, rows: int) -> str:
     )
 
 
-def _type_shares(one: Outline, rows: int) -> dict[str, float]:
+def _type_shares(one: PathFacts, rows: int) -> dict[str, float]:
     """The share of each type, where a path that is not rare has several that are not."""
     usual, counts = _type_text(one, rows).split("|"), _value_counts(one)
     whole = sum(counts.values())
     return {k: int(100 * counts[k] / whole) / 100 for k in usual} if len(usual) > 1 else {}
 
 
-def _rare_types(one: Outline, rows: int) -> str:
+def _rare_types(one: PathFacts, rows: int) -> str:
     """The types of a rare path, or the rare types of another."""
     usual = _type_text(one, rows).split("|")
     return "|".join(sorted(kind for kind in _value_counts(one) if kind not in usual))
 
 
-def _row_share(one: Outline, rows: int) -> float:
+def _row_share(one: PathFacts, rows: int) -> float:
     """The share of the rows that have a path, rounded down to hundredths."""
     hits = one.places - one.missing
     present = one.rows if "*" in one.path else max(one.rows, hits)
     return int(100 * min(present, rows) / max(1, rows)) / 100
 
 
-def _role_values(one: Outline) -> list[str]:
+def _role_values(one: PathFacts) -> list[str]:
     """The values of a path that holds names of speakers, sorted; [] where it does not."""
     return sorted(map(redact, _speaker_names(one))) if one.types.get("string") else []
 
 
-def _speaker_names(one: Outline) -> Iterator[str]:
-    names = [value for value in one.values if isinstance(value, str)]
+def _speaker_names(one: PathFacts) -> Iterator[str]:
+    names = [value for value, _ in one.values if isinstance(value, str)]
     numbered = sum(name[-1].isdigit() for name in names)
     if not names or len(names) > _MOST_ROLES or max(map(len, names)) > _ROLE_CHARS:
         return

@@ -10,6 +10,7 @@ from ingot.agent.proposing.columns import (
     Column,
     View,
     has_several,
+    judged_once,
     last_name,
     list_path,
     outer_names,
@@ -394,10 +395,7 @@ def parallel_speaker_talks(view: View) -> list[Talk]:
 
 
 def _speaker_list_talk(view: View, said: Column, who: Column) -> Talk | None:
-    if who is said or who.sizes != said.sizes:
-        return None
-    name = _list_own_name(who)
-    told = roles_of_values(name, who.facts, [[text_of(v) for v in row] for row in who.values])
+    told = _roles_of_list(who) if who is not said and who.sizes == said.sizes else None
     if told is None:
         return None
     roles, sure = told
@@ -413,9 +411,15 @@ def _speaker_list_talk(view: View, said: Column, who: Column) -> Talk | None:
         score=0.7 + 0.28 * sure + 0.01 * name_strength(_list_own_name(said), "utterance"),
         why=f"{who.path} says who speaks in {said.path}",
         ends_open=sum(ends) / max(1, len(ends)),
-        evidence=role_evidence(name, spoken, sure),
+        evidence=role_evidence(_list_own_name(who), spoken, sure),
         used=frozenset({said.path}),
     )
+
+
+@judged_once
+def _roles_of_list(who: Column) -> tuple[dict[str, str | None], float] | None:
+    said = [[text_of(value) for value in row] for row in who.values]
+    return roles_of_values(_list_own_name(who), who.facts, said)
 
 
 def has_other_speakers(view: View, path: str) -> bool:

@@ -4,8 +4,10 @@
 
 Lists a folder of this machine, a `memory://` folder and a bucket of a server that speaks as much of
 S3 as a listing needs, each in a process of its own: seconds, files a second, and the peak of memory
-beside that of the same process before it listed. Then it looks at some of the local files, as is
-done with every file of a source: microseconds a file, by kind; with `--profile` where they go.
+beside that of the same process before it listed; of the folder also `os.walk` with a `stat` of each
+file. Then `ingot lake run --dry-run` tells kinds and data sets apart, beside a plain loop that
+reads the first 64 kB of every file. At last it looks at some of the local files: microseconds a
+file, by kind; with `--profile` where they go.
 """
 
 import argparse
@@ -32,11 +34,28 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from measuring import Row, add_options, keep_rows, timed
+
 from ingot.converters.sources import SourceSpec, readers
 from ingot.converters.sources.storage.listing import list_location
 
 PAGE = 1000
 PER_FOLDER = 200
+WALK = """
+import os, sys
+for top, _, names in os.walk(sys.argv[1]):
+    for name in names:
+        os.stat(os.path.join(top, name))
+"""
+HEADS = """
+import os, sys
+for top, _, names in os.walk(sys.argv[1]):
+    for name in names:
+        with open(os.path.join(top, name), "rb", buffering=0) as file:
+            file.read(65536)
+"""
 ROWS = [
     {"id": n, "title": f"Part {n}", "text": f"Part {n} begins where part {n - 1} ended. " * 3}
     for n in range(20)
@@ -156,6 +175,42 @@ def in_a_process(location: str, count: int, **env: str) -> dict[str, float]:
     return dict(json.loads(done.stdout))
 
 
+def looked_into(top: Path, count: int, found: dict[str, float]) -> list[Row]:
+    """The rows of `make bench`: a folder listed, and its kinds and data sets told apart."""
+    data = f"{count:,} small files"
+    argv = [sys.executable, "-m", "ingot", "lake", "run", str(top), "--dry-run"]
+    took = timed([*argv, "--out", str(top.parent / "out")])
+    walked, heads = (timed([sys.executable, "-c", code, str(top)]) for code in (WALK, HEADS))
+    print(
+        f"looked into {count / took.seconds:,.0f} files/s, {took.seconds:.1f} s, "
+        f"{took.cpu_seconds:.1f} s of CPU; heads read {heads.seconds:.1f} s, "
+        f"os.walk and stat {walked.seconds:.2f} s"
+    )
+    cores = os.cpu_count() or 1
+    return [
+        Row(
+            job="list files",
+            data=data,
+            unit="files/s",
+            ours=count / found["seconds"],
+            peers={"os.walk and stat, with Python's start": count / walked.seconds},
+            wanted="as fast",
+            peak_mb=found["peak"] * 1024 * 1024 / 1e6,
+        ),
+        Row(
+            job="lake run --dry-run",
+            data=data,
+            unit="files/s",
+            ours=count / took.seconds,
+            peers={"64 kB of each read by a loop": count / heads.seconds},
+            wanted="100,000 in 40 s",
+            peak_mb=took.memory,
+            ceiling=f"{took.cpu_seconds:.1f} s of CPU on {cores} cores: "
+            f"{cores * count / took.cpu_seconds:,.0f} files/s",
+        ),
+    ]
+
+
 def looked_at(top: Path, most: int) -> dict[str, float]:
     """Microseconds that finding out what a file is takes, by kind."""
     entries = list_location(str(top)).entries
@@ -195,14 +250,18 @@ def main() -> None:
     parser.add_argument("--looked-at", type=int, default=2_000)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    add_options(parser)
     options = parser.parse_args()
     if options.child:
         print(json.dumps(listed(options.child, options.files)))
         return
+    options.files //= 10 if options.quick else 1
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder) / "top"
         make(top, options.files)
-        show("local", in_a_process(str(top), options.files))
+        local = in_a_process(str(top), options.files)
+        show("local", local)
+        keep_rows(looked_into(top, options.files, local), options.keep_rows)
         show("memory://", in_a_process("memory://listing", options.files))
         with bucket(options.files) as url:
             keys = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "k"}

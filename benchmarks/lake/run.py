@@ -20,7 +20,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from generate import SIZES, generate
-from measuring import Measured, timed
+from measuring import Measured, Row, add_options, keep_rows, timed
 from served import Model, serving
 
 
@@ -81,7 +81,9 @@ def main() -> None:
     parse.add_argument("--faults", type=float, default=0.0)
     parse.add_argument("--dedup", action="store_true")
     parse.add_argument("--work", type=Path)
+    add_options(parse)
     given = parse.parse_args()
+    given.size = "middle" if given.quick else given.size
     with tempfile.TemporaryDirectory() as made:
         work = given.work or Path(made)
         truth = generate(work, SIZES[given.size], given.seed)
@@ -89,18 +91,34 @@ def main() -> None:
         os.environ |= {"INGOT_HOME": str(work / "home"), "OPENAI_API_KEY": "k"}
         replies = json.loads((work / "model.json").read_text())
         with serving(Model(replies, given.latency, given.faults)) as model:
-            _runs(work, truth, model, given)
+            keep_rows(_runs(work, truth, model, given), given.keep_rows)
 
 
-def _runs(work: Path, truth: dict[str, Any], model: Model, given: argparse.Namespace) -> None:
+def _runs(work: Path, truth: dict[str, Any], model: Model, given: argparse.Namespace) -> list[Row]:
+    rows = []
     for name in ("from nothing", "nothing changed", "one file changed"):
         before = len(model.calls)
         if name == "one file changed":
             change(work / "lake", truth)
-        show(name, timed(argv(work, model.url, given), work / "out"), model, before)
+        took = timed(argv(work, model.url, given), work / "out")
+        show(name, took, model, before)
+        each = took.cpu_seconds / given.jobs
+        rows.append(
+            Row(
+                job=f"lake run, {name}",
+                data=f"{truth['files']:,} files, {len(truth['sets'])} sets",
+                unit="times a second",
+                ours=1 / took.seconds,
+                peers={},
+                wanted="45 s on two cores" if name == "from nothing" else "seconds",
+                peak_mb=took.memory,
+                ceiling=f"{took.cpu_seconds:.0f} s of CPU in {given.jobs} processes: {each:.0f} s",
+            )
+        )
     found = totals(work / "out")
     print(", ".join(f"{count:,} {name}" for name, count in found.items()))
     print(f"rows by the truth, without sets of which it says nothing: {expected(truth) + 1:,}")
+    return rows
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path as File
 from typing import NoReturn
 
@@ -251,9 +251,14 @@ def _parse_document(
         mapping = parser.version2(document)
     # The schema is the contract: should the parser ever be laxer, the schema still has the word.
     if not parser.problems:
-        for pointer, message in violations("mapping", document):
+        for pointer, message in _schema_violations(json.dumps(document)):
             parser.problems.append(Problem(pointer, "schema", message[:200], short_json(document)))
     return mapping, notes, parser.problems
+
+
+@lru_cache(maxsize=64)  # a document is bound to several samples and parsed in between
+def _schema_violations(text: str) -> list[tuple[str, str]]:
+    return violations("mapping", json.loads(text))
 
 
 def _unwritable_problems(document: Json) -> Iterator[Problem]:

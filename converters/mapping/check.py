@@ -7,7 +7,8 @@ model never more than a few.
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from ingot.converters.errors import Problem
@@ -90,6 +91,59 @@ class CheckReport:
     rejects: tuple[Reject, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class SampleRun:
+    """What a mapping makes of a sample, run row by row.
+
+    Attributes:
+        batches: the sample as it is run, grouped where the mapping groups.
+        examples: each row that gives a record, with the first.
+    """
+
+    batches: list[Batch]
+    unreadable: int
+    records: list[Record] = field(default_factory=list)
+    examples: list[tuple[Json, Record]] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    by_file: Counter[str] = field(default_factory=Counter)
+    ragged: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Sampled rows, unreadable ones included."""
+        return sum(len(batch.values) for batch in self.batches) + self.unreadable
+
+    @cached_property
+    def failures(self) -> Counter[str]:
+        """The rejects by their reasons."""
+        return Counter(reject.reason for reject in self.rejects)
+
+    @property
+    def coverage(self) -> float:
+        """The share of the records without a hard error, as in a report."""
+        return _coverage(len(self.records), self.failures, self.unreadable)
+
+
+def run_sample(
+    mapping: Mapping, sample: Sample, *, source_name: str, language: str | None = None
+) -> SampleRun:
+    """Run a mapping on a sample, and judge nothing."""
+    run = SampleRun(batches=list(sample_batches(sample, mapping)), unreadable=len(sample.bad))
+    if mapping.kind == "irrelevant":
+        return run
+    unifier, ragged = RowExecutor(mapping, source_name=source_name, language=language), 0
+    for batch in run.batches:
+        for one in _single_rows(batch):
+            unified = unifier.batch(one)
+            run.records.extend(unified.records)
+            run.by_file[batch.file] += len(unified.records)
+            run.rejects.extend(unified.rejects)
+            ragged += unified.ragged
+            if unified.records:
+                run.examples.append((one.values[0], unified.records[0]))
+    return replace(run, ragged=ragged)
+
+
 def check_mapping(
     mapping: Mapping,
     sample: Sample,
@@ -98,50 +152,31 @@ def check_mapping(
     language: str | None = None,
     show: int = 3,
 ) -> CheckReport:
-    """Run a mapping on a sample."""
-    batches = list(sample_batches(sample, mapping))
-    nodes = [node for batch in batches for node in row_nodes(batch)]
+    """Run a mapping on a sample, and judge what it makes."""
+    run = run_sample(mapping, sample, source_name=source_name, language=language)
     if mapping.kind == "irrelevant":
-        rows, unreadable = len(nodes) + len(sample.bad), len(sample.bad)
-        return CheckReport(rows=rows, unreadable=unreadable, warnings=mapping.warnings)
-    unifier = RowExecutor(mapping, source_name=source_name, language=language)
-    records: list[Record] = []
-    ok_rows, ragged = 0, 0
-    examples: list[tuple[Json, Record]] = []
-    rejects: list[Reject] = []
-    by_file: Counter[str] = Counter()
-    for batch in batches:
-        for one in _single_rows(batch):
-            unified = unifier.batch(one)
-            records += unified.records
-            ok_rows += bool(unified.records)
-            by_file[batch.file] += len(unified.records)
-            ragged += unified.ragged
-            rejects += unified.rejects
-            if unified.records:
-                examples.append((one.values[0], unified.records[0]))
-    failures = Counter(reject.reason for reject in rejects)
-    unreadable, nulls = len(sample.bad), sample.non_finite
-    coverage = _coverage(len(records), failures, unreadable)
-    content = count_content(records)
+        return CheckReport(rows=run.rows, unreadable=run.unreadable, warnings=mapping.warnings)
+    nodes = [node for batch in run.batches for node in row_nodes(batch)]
+    content = count_content(run.records)
     roles = list(_role_values(mapping, nodes))
     dropped = _count_dropped(roles)
     problems = [
         *unresolved_problems(mapping, nodes),
-        *_reject_problems(rejects, tuple(path_uses(mapping))),
-        *_outcome_problems(len(records), failures, coverage),
+        *_reject_problems(run.rejects, tuple(path_uses(mapping))),
+        *_outcome_problems(len(run.records), run.failures, run.coverage),
         *_side_problems(mapping),
         *_training_problems(content),
-        *_reading_problems(unreadable, len(nodes)),
+        *_reading_problems(run.unreadable, len(nodes)),
     ]
+    nulls = sample.non_finite
     return CheckReport(
-        rows=len(nodes) + len(sample.bad),
-        ok_rows=ok_rows,
-        unreadable=unreadable,
-        records=len(records),
-        failures=dict(failures.most_common()),
-        coverage=coverage,
-        ragged=ragged,
+        rows=run.rows,
+        ok_rows=len(run.examples),
+        unreadable=run.unreadable,
+        records=len(run.records),
+        failures=dict(run.failures.most_common()),
+        coverage=run.coverage,
+        ragged=run.ragged,
         paths=tuple(_path_reach(mapping, nodes)),
         content=content,
         messages=dropped.total(),
@@ -150,13 +185,13 @@ def check_mapping(
         problems=tuple(problems),
         warnings=(*mapping.warnings, *([non_finite_text(nulls)] if nulls else [])),
         loss=measure_loss(
-            dict(Counter(batch.file for batch in batches for _ in batch.rows)),
-            by_file,
-            examples,
+            dict(Counter(batch.file for batch in run.batches for _ in batch.rows)),
+            run.by_file,
+            run.examples,
             [node.value for node in nodes],
         ),
-        examples=tuple(examples[:show]),
-        rejects=tuple(rejects[:show]),
+        examples=tuple(run.examples[:show]),
+        rejects=tuple(run.rejects[:show]),
     )
 
 

@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import ingot
 from ingot.converters.errors import ConversionError
-from ingot.imports import leave_pandas_out
+from ingot.imports import prepare_process
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
@@ -76,7 +76,7 @@ Serve: TypeAlias = Callable[[Inbox, Send], int]  # what a process does; returns 
 
 def main() -> int:
     """Serve the parent until it has nothing more to do; return the exit status."""
-    leave_pandas_out()
+    prepare_process()
     out: Connection[Any, None] = Connection(os.dup(1), readable=False)
     os.dup2(2, 1)  # whatever a library prints goes to standard error from now on
     received: Connection[None, Any] = Connection(os.dup(0), writable=False)

@@ -6,11 +6,14 @@ keys quoted): a path of a profile can be put into a mapping as it stands. Object
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain, repeat
 from statistics import median
+from types import NoneType
 from typing import TypeVar
 
 from ingot.converters.paths import join_path
@@ -56,45 +59,159 @@ class Spread:
         return cls(low=min(numbers), middle=median(numbers), high=max(numbers), total=sum(numbers))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class PathFacts:
-    """What a sample says about one path.
+    """What a sample says about one path; what nobody asks is not counted.
 
     Attributes:
-        types: hits by JSON type (null, boolean, integer, number, string, list, object).
-        places: values in which the last step could have stood (fill rate = 1 - missing / places).
-        missing, null, blank: places without it; null hits; texts that are empty or white space.
-        distinct: different values that are neither null nor blank (no lists, no objects).
-        chars: lengths of the texts, in characters. items: lengths of the lists.
-        values: (value, count), most frequent first, where there are few different ones.
-        looks: share of the non-blank texts per look (`url`, `prose`, ...; see `text_kinds`), of
-            many texts judged by `JUDGED_TEXTS` of them.
-        scripts: share of their letters per script (`latin`, `han`, `kana`, `hangul`, ...).
-        note: what was cut or collapsed, "" otherwise.
+        segments: the steps to it, after those of `outer`; `keyed`: whether keys here are data.
+        hits: the values here in the order of the rows, each with its row in `hit_rows` and, in
+            `inside_of`, with the number of the hit of `outer` that it stands in.
+        judged: the most texts whose looks are judged; `cut`: whether what lies deeper is left out.
     """
 
-    path: str
-    types: dict[str, int]
-    rows: int
-    places: int
-    missing: int
-    null: int
-    blank: int
-    distinct: int
-    unique: bool
-    chars: Spread | None
-    items: Spread | None
-    numbers: Spread | None
-    values: tuple[tuple[Json, int], ...]
-    looks: dict[str, float]
-    scripts: dict[str, float]
-    examples: tuple[str, ...]
-    note: str = ""
+    def __init__(
+        self, segments: Place, outer: "PathFacts | None" = None, *, keyed: bool = False
+    ) -> None:
+        self.segments, self.outer, self.keyed = segments, outer, keyed
+        self.hits: list[Json] = []
+        self.hit_rows: list[int] = []
+        self.inside_of: list[int] = []
+        self.judged = JUDGED_TEXTS
+        self.cut = False
+
+    def order(self, hit: int = 0) -> tuple[int, ...]:
+        """Return the number of a hit's row, and which element or key leads to it at each step."""
+        if self.outer is None:
+            return (self.hit_rows[hit],)
+        around, step = self.inside_of[hit], self.segments[-1]
+        holder = self.outer.hits[around]
+        if isinstance(holder, dict) and not self.outer.keyed:
+            place = list(holder).index(step)
+        else:
+            place = hit - bisect_left(self.inside_of, around)
+        return (*self.outer.order(around), place)
+
+    @cached_property
+    def path(self) -> str:
+        """The path in the mapping language."""
+        return join_path(*self.segments)
+
+    @cached_property
+    def types(self) -> dict[str, int]:
+        """Hits by JSON type (null, boolean, integer, number, string, list, object)."""
+        return {_TYPES[kind]: count for kind, count in Counter(map(type, self.hits)).items()}
+
+    @cached_property
+    def rows(self) -> int:
+        """The rows with a value that is not null."""
+        places = zip(self.hit_rows, self.hits, strict=True)
+        return len({row for row, value in places if value is not None})
+
+    @cached_property
+    def places(self) -> int:
+        """Values in which the last step could have stood: elements of a list, objects around."""
+        if self.outer is None or self.segments[-1] in ("[*]", ".*"):
+            return len(self.hits)
+        return self.outer.types.get("object", 0)
+
+    @property
+    def missing(self) -> int:
+        """Places without it: the fill rate is 1 - missing / places."""
+        return self.places - len(self.hits)
+
+    @property
+    def null(self) -> int:
+        """Hits that are null."""
+        return self.types.get("null", 0)
+
+    @property
+    def blank(self) -> int:
+        """Texts that are empty or white space."""
+        return self.types.get("string", 0) - len(self.texts)
 
     @property
     def filled(self) -> int:
         """Hits that are neither null nor blank."""
-        return sum(self.types.values()) - self.null - self.blank
+        return len(self.hits) - self.null - self.blank
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The texts that are not blank."""
+        return [v for v in self.hits if v.__class__ is str and v.strip()]
+
+    @cached_property
+    def keys(self) -> Counter[str]:
+        """The keys of the objects."""
+        return Counter(chain.from_iterable(v for v in self.hits if v.__class__ is dict))
+
+    @cached_property
+    def chars(self) -> Spread | None:
+        """The lengths of the texts, in characters."""
+        return Spread.of([len(text) for text in self.texts])
+
+    @cached_property
+    def items(self) -> Spread | None:
+        """The lengths of the lists."""
+        return Spread.of([len(value) for value in self.hits if value.__class__ is list])
+
+    @cached_property
+    def numbers(self) -> Spread | None:
+        """The numbers."""
+        return Spread.of([v for v in self.hits if v.__class__ is int or v.__class__ is float])
+
+    @cached_property
+    def _counts(self) -> Counter[Json]:
+        if set(self.types) <= {"integer", "number"} or len(self.texts) == len(self.hits):
+            return Counter(self.hits)
+        return Counter(
+            str(value).lower() if value.__class__ is bool else value
+            for value in self.hits
+            if value.__class__ not in (NoneType, list, dict)
+            and (value.__class__ is not str or value.strip())
+        )
+
+    @property
+    def distinct(self) -> int:
+        """Different values that are neither null nor blank (no lists, no objects)."""
+        return len(self._counts)
+
+    @property
+    def unique(self) -> bool:
+        """Whether these are several and each stands there once."""
+        return self.distinct > 1 and max(self._counts.values()) == 1
+
+    @cached_property
+    def values(self) -> tuple[tuple[Json, int], ...]:
+        """(value, count), most frequent first, where there are few different ones."""
+        return tuple(self._counts.most_common()) if self.distinct <= FEW_VALUES else ()
+
+    @cached_property
+    def looks(self) -> dict[str, float]:
+        """Share of the judged texts per look (`url`, `prose`, ...; see `text_kinds`)."""
+        judged = pick_evenly(self.texts, self.judged)
+        found = (_kept_looks(t) if len(t) <= SHORT_CHARS else text_looks(t) for t in judged)
+        return _shares(Counter(chain.from_iterable(found)), max(1, len(judged)))
+
+    @cached_property
+    def scripts(self) -> dict[str, float]:
+        """Share of their letters per script (`latin`, `han`, `kana`, `hangul`, ...)."""
+        counts: Counter[str] = Counter()
+        for text in pick_evenly(self.texts, self.judged):
+            counts.update(script_counts(text[:2000]))
+        return _shares(counts, max(1, counts.total()))
+
+    @cached_property
+    def examples(self) -> tuple[str, ...]:
+        """The beginnings of some texts."""
+        picks = sorted({0, len(self.texts) // 2, len(self.texts) - 1}) if self.texts else []
+        return tuple(dict.fromkeys(self.texts[i][:300] for i in picks))
+
+    @property
+    def note(self) -> str:
+        """What was cut or collapsed, "" otherwise."""
+        if self.cut:
+            return "the same shape goes on inside"
+        return f"{len(self.keys)} different keys" if len(self.keys) > 40 else ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,96 +231,59 @@ class Profile:
         """The facts of a path, None where the sample does not have it."""
         return next((facts for facts in self.paths if facts.path == path), None)
 
-    def to_json(self) -> dict[str, Json]:
-        """Plain JSON types, for state and prompts."""
-        return asdict(self)
-
-
-class _Slot:
-    """What is gathered at one place while walking."""
-
-    def __init__(self, segments: Place, keyed: bool) -> None:
-        self.segments = segments
-        self.keyed = keyed
-        self.inside: dict[str, _Slot | None] = {}
-        self.types: Counter[str] = Counter()
-        self.rows: set[int] = set()
-        self.texts: list[str] = []
-        self.numbers: list[float] = []
-        self.lengths: list[int] = []
-        self.values: Counter[Json] = Counter()
-        self.keys: Counter[str] = Counter()
-        self.blank = 0
-        self.note = ""
-
-    def add(self, value: Json, row: int) -> None:
-        kind = _TYPES[type(value)]
-        self.types[kind] += 1
-        if value is None:
-            return
-        self.rows.add(row)
-        if kind == "list":
-            self.lengths.append(len(value))
-        elif kind == "object":
-            self.keys.update(value.keys())
-        elif kind == "string":
-            self._add_text(value)
-        else:
-            self.values[value if kind != "boolean" else str(value).lower()] += 1
-            if kind != "boolean":
-                self.numbers.append(value)
-
-    def _add_text(self, text: str) -> None:
-        if text.strip():
-            self.texts.append(text)
-            self.values[text] += 1
-        else:
-            self.blank += 1
-
 
 class _Walk:
-    """One walk over the values with a set of places whose keys are data."""
+    """One walk over the values, place by place, with a set of places whose keys are data."""
 
-    def __init__(self, keyed: frozenset[Place]) -> None:
-        self.slots: dict[Place, _Slot] = {}
+    def __init__(self, values: Sequence[Json], keyed: frozenset[Place]) -> None:
         self.keyed = keyed
+        top = PathFacts((), keyed=() in keyed)
+        top.hits, top.hit_rows = list(values), list(range(len(values)))
+        waiting = found = [top] if values else []
+        while waiting:
+            waiting = [inside for slot in waiting for inside in self._inside(slot)]
+            found = [*found, *waiting]
+        self.slots = {slot.segments: slot for slot in sorted(found, key=PathFacts.order)}
 
-    def enter(self, place: Place) -> _Slot:
-        """Return the new slot of a place."""
-        slot = self.slots[place] = _Slot(place, place in self.keyed)
-        return slot
-
-    def visit(self, value: Json, slot: _Slot, row: int) -> None:
-        slot.add(value, row)
-        if isinstance(value, dict):
-            for key, inside in value.items():
-                self._visit_inside(inside, slot, ".*" if slot.keyed else key, row)
-        elif isinstance(value, list):
-            for inside in value:
-                self._visit_inside(inside, slot, "[*]", row)
-
-    def _visit_inside(self, value: Json, slot: _Slot, step: str, row: int) -> None:
-        if step not in slot.inside:
-            place = slot.segments
-            if len(place) >= MAX_DEPTH or (place.count(step) >= SAME_STEP and step != "[*]"):
-                slot.note = "the same shape goes on inside"
-                slot.inside[step] = None
+    def _inside(self, slot: PathFacts) -> list[PathFacts]:
+        """The places right below another one."""
+        found: dict[str, PathFacts | None] = {}
+        for number, value in enumerate(slot.hits):
+            if value.__class__ is dict:
+                steps = repeat(".*") if slot.keyed else value
+                pairs = zip(steps, value.values(), strict=False)
+            elif value.__class__ is list:
+                pairs = zip(repeat("[*]"), value, strict=False)
             else:
-                slot.inside[step] = self.enter((*place, step))
-        inside = slot.inside[step]
-        if inside is not None:
-            self.visit(value, inside, row)
+                continue
+            row = slot.hit_rows[number]
+            for step, one in pairs:
+                if step not in found:
+                    found[step] = self._below(slot, step)
+                if (inside := found[step]) is not None:
+                    inside.hits.append(one)
+                    inside.hit_rows.append(row)
+                    inside.inside_of.append(number)
+        return [inside for inside in found.values() if inside is not None]
+
+    def _below(self, slot: PathFacts, step: str) -> PathFacts | None:
+        place = slot.segments
+        if len(place) >= MAX_DEPTH or (place.count(step) >= SAME_STEP and step != "[*]"):
+            slot.cut = True
+            return None
+        return PathFacts((*place, step), slot, keyed=(*place, step) in self.keyed)
 
 
-def _has_one_shape(slot: _Slot, slots: dict[Place, _Slot]) -> bool:
-    """Whether what lies under every key is of one JSON type, and no scalar."""
+def _are_data(slot: PathFacts, slots: dict[Place, PathFacts]) -> bool:
+    """Whether the keys at a place are data; of one shape is what is no scalar under every key."""
     kinds: Counter[str] = Counter()
     for key in slot.keys:
         inner = slots.get((*slot.segments, key))
         if inner:
-            kinds += inner.types
+            kinds += Counter(inner.types)
     del kinds["null"]
-    return len(kinds) == 1 and next(iter(kinds)) in ("object", "list")
+    one_shape = len(kinds) == 1 and next(iter(kinds)) in ("object", "list")
+    return keys_are_data(slot.keys, slot.types.get("object", 0), one_shape)
 
 
 def keys_are_data(keys: Counter[str], objects: int, one_shape: bool) -> bool:
@@ -221,17 +301,11 @@ def keys_are_data(keys: Counter[str], objects: int, one_shape: bool) -> bool:
 def _walk_values(values: Sequence[Json]) -> _Walk:
     keyed: frozenset[Place] = frozenset()
     for _ in range(4):
-        walk = _Walk(keyed)
-        if values:
-            top = walk.enter(())
-            for row, value in enumerate(values):
-                walk.visit(value, top, row)
+        walk = _Walk(values, keyed)
         found = frozenset(
             place
             for place, slot in walk.slots.items()
-            if slot.keys
-            and place not in keyed
-            and keys_are_data(slot.keys, slot.types["object"], _has_one_shape(slot, walk.slots))
+            if slot.keys and place not in keyed and _are_data(slot, walk.slots)
         )
         if not found:
             break
@@ -255,64 +329,14 @@ def pick_evenly(items: Sequence[T], most: int) -> Sequence[T]:
     return [items[place] for place in places]
 
 
-def _example_texts(texts: Sequence[str]) -> tuple[str, ...]:
-    picks = sorted({0, len(texts) // 2, len(texts) - 1}) if texts else []
-    return tuple(dict.fromkeys(texts[i][:300] for i in picks))
-
-
 def _shares(counts: Counter[str], whole: int) -> dict[str, float]:
     return {key: round(count / whole, 3) for key, count in counts.most_common() if count}
 
 
-def _possible_places(slot: _Slot, slots: dict[Place, _Slot]) -> int:
-    """How often the last step could have stood: once per list element, once per object around."""
-    hits = sum(slot.types.values())
-    if not slot.segments or slot.segments[-1] in ("[*]", ".*"):
-        return hits
-    return slots[slot.segments[:-1]].types["object"]
+_kept_looks = lru_cache(maxsize=8192)(text_looks)
 
 
-def _judge_text(text: str) -> tuple[tuple[str, ...], Counter[str]]:
-    return text_looks(text), script_counts(text[:2000])
-
-
-_judge_cached = lru_cache(maxsize=8192)(_judge_text)
-
-
-def _path_facts(slot: _Slot, slots: dict[Place, _Slot]) -> PathFacts:
-    hits = sum(slot.types.values())
-    places = _possible_places(slot, slots)
-    looks: Counter[str] = Counter()
-    scripts: Counter[str] = Counter()
-    most = max(50, min(JUDGED_TEXTS, JUDGED_IN_ALL // len(slots)))
-    judged = pick_evenly(slot.texts, most)
-    for text in judged:
-        found, letters = _judge_cached(text) if len(text) <= SHORT_CHARS else _judge_text(text)
-        looks.update(found)
-        scripts.update(letters)
-    few = len(slot.values) <= FEW_VALUES
-    return PathFacts(
-        path=join_path(*slot.segments),
-        types=dict(slot.types),
-        rows=len(slot.rows),
-        places=places,
-        missing=places - hits,
-        null=slot.types["null"],
-        blank=slot.blank,
-        distinct=len(slot.values),
-        unique=len(slot.values) > 1 and max(slot.values.values()) == 1,
-        chars=Spread.of([len(text) for text in slot.texts]),
-        items=Spread.of(slot.lengths),
-        numbers=Spread.of(slot.numbers),
-        values=tuple(slot.values.most_common()) if few else (),
-        looks=_shares(looks, max(1, len(judged))),
-        scripts=_shares(scripts, max(1, sum(scripts.values()))),
-        examples=_example_texts(slot.texts),
-        note=slot.note or (f"{len(slot.keys)} different keys" if len(slot.keys) > 40 else ""),
-    )
-
-
-def _choose_slots(slots: dict[Place, _Slot]) -> list[_Slot]:
+def _choose_slots(slots: dict[Place, PathFacts]) -> list[PathFacts]:
     """At most `MAX_PATHS` places: of more those with the most text, and what they lie in."""
     if len(slots) <= MAX_PATHS:
         return list(slots.values())
@@ -327,40 +351,13 @@ def _choose_slots(slots: dict[Place, _Slot]) -> list[_Slot]:
 
 def profile_values(values: Sequence[Json]) -> Profile:
     """Take the inventory of rows, or of what stands at some place in each of them."""
-    walk = _walk_values(values)
-    kept = _choose_slots(walk.slots)
-    return Profile(
-        rows=len(values),
-        paths=tuple(_path_facts(slot, walk.slots) for slot in kept),
-        cut=len(walk.slots) - len(kept),
-    )
+    slots = _walk_values(values).slots
+    kept = _choose_slots(slots)
+    for one in kept:
+        one.judged = max(50, min(JUDGED_TEXTS, JUDGED_IN_ALL // len(slots)))
+    return Profile(rows=len(values), paths=tuple(kept), cut=len(slots) - len(kept))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outline:
-    """The few facts of a path that need no look at its texts; as in `PathFacts`."""
-
-    path: str
-    types: dict[str, int]
-    rows: int
-    places: int
-    missing: int
-    values: tuple[Json, ...]
-
-
-def outlines(values: Sequence[Json]) -> tuple[Outline, ...]:
-    """The outlines of all paths: those of a profile and more, at a small part of its cost."""
-    walk = _walk_values(values)
-    return tuple(_outline(slot, walk.slots) for slot in walk.slots.values())
-
-
-def _outline(slot: _Slot, slots: dict[Place, _Slot]) -> Outline:
-    places = _possible_places(slot, slots)
-    return Outline(
-        path=join_path(*slot.segments),
-        types=dict(slot.types),
-        rows=len(slot.rows),
-        places=places,
-        missing=places - sum(slot.types.values()),
-        values=tuple(slot.values) if len(slot.values) <= FEW_VALUES else (),
-    )
+def all_facts(values: Sequence[Json]) -> tuple[PathFacts, ...]:
+    """The facts of all paths, those that a profile cuts too."""
+    return tuple(_walk_values(values).slots.values())

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from html import unescape
 from typing import Annotated, Final
 
@@ -69,7 +69,11 @@ _ASKING = re.compile(
     + "|".join([*_VERBS.split(), *_QUESTION_WORDS.split()])
     + r"|explique[rz]?|donne[rz]?|écri[rstvez]+|résume[rz]?|cite[rz]?|rédige[rz]?"
     r"|welche[rsn]?|escrib[ea]|por qué"
-    r")\b|[^.?!\n]{0,80}\byour (?:previous|earlier|last|prior) (?:response|reply|answer)",
+    r")\b",
+    re.IGNORECASE,
+)
+_ASKING_AGAIN = re.compile(
+    r"[^.?!\n]{0,80}\byour (?:previous|earlier|last|prior) (?:response|reply|answer)",
     re.IGNORECASE,
 )
 _ASKING_CJK = re.compile(
@@ -77,12 +81,12 @@ _ASKING_CJK = re.compile(
     r"|何ですか|ですか|か？|なぜ|教えて|무엇|어떻게|왜|까요|나요|인가|어디|누구|언제|뭐"
 )
 _SENTENCE = re.compile(r"[.!?。！？…؟।][\"'”’」』)）]?(?:\s|$)|[，。；、！？]")
-_CODE = re.compile(
-    r"^[^\S\n]*+(?:def |class |import |from \S+ import|function |public |private |#include|package "
+_CODE_SIGN = re.compile(r"[(){};=<>]")
+_CODE_START = re.compile(
+    r"\s*+(?:def |class |import |from \S+ import|function |public |private |#include|package "
     r"|const |let |var |func |fn |SELECT |<\?php|using |if __name__|return |@\w+\()"
-    r"|[;{}]\s*$|=>|==|\):\s*$|</\w+>|(?<!\w)\w++\([\w, =.\"'\[\]]*\)\s*$",
-    re.MULTILINE,
 )
+_CODE_END = re.compile(r"[;{}]\s*$|=>|==|\):\s*$|</\w+>|(?<!\w)\w++\([\w, =.\"'\[\]]*\)\s*$")
 _SCRIPTS = {
     "han": re.compile(r"[\u3400-\u9fff\uf900-\ufaff]"),
     "kana": re.compile(r"[\u3040-\u30ff]"),
@@ -97,6 +101,14 @@ _SCRIPTS = {
     "tamil": re.compile(r"[\u0b80-\u0bff]"),
     "latin": re.compile(r"[A-Za-z\u00c0-\u024f]"),
 }
+
+
+@cache
+def _script_of(sign: str) -> str:
+    """The script of a letter, "" for other signs."""
+    return next((name for name, rule in _SCRIPTS.items() if rule.match(sign)), "")
+
+
 _NO_LETTER = bytes(code for code in range(128) if not chr(code).isalpha())
 _BLANKS = bytes(32 if chr(code).isspace() else code for code in range(256))
 _NO_WORD = bytes(code for code in _NO_LETTER if not chr(code).isspace())
@@ -125,7 +137,11 @@ def script_counts(text: str) -> Counter[str]:
     if text.isascii():
         latin = count_letters(text)
         return Counter(latin=latin) if latin else Counter()
-    return Counter({name: n for name, rule in _SCRIPTS.items() if (n := len(rule.findall(text)))})
+    found = dict.fromkeys(_SCRIPTS, 0)
+    for sign, times in Counter(text).items():
+        if script := _script_of(sign):
+            found[script] += times
+    return Counter({name: times for name, times in found.items() if times})
 
 
 _TAG = re.compile(r"<!--.*?(?:-->|\Z)|</?[a-zA-Z][^<>]*>", re.DOTALL)
@@ -171,17 +187,25 @@ def is_question(text: str) -> bool:
     start, end = text[:400], text[-200:].rstrip()
     if _QUESTION_END.search(end) or _ASKING.match(start):
         return True
+    if "your " in start[:90].lower() and _ASKING_AGAIN.match(start):
+        return True
     if start.isascii():
         return False
     cjk = _HAN.search(start) or _SCRIPTS["hangul"].search(start[:100])
     return bool(cjk and _ASKING_CJK.search(text[:200]))
 
 
+def _is_code_line(line: str) -> bool:
+    return bool(_CODE_START.match(line) or (_CODE_SIGN.search(line) and _CODE_END.search(line)))
+
+
 def is_code(text: str) -> bool:
     """Whether at least a quarter of the lines of a text have the form of program code."""
+    if not _CODE_SIGN.search(text):
+        return False
     lines = [line for line in text[:4000].splitlines() if line.strip()]
-    hits = sum(1 for line in lines if _CODE.search(line))
-    return hits >= max(1, len(lines) / 4) and bool(re.search(r"[(){};=<>]", text))
+    hits = sum(map(_is_code_line, lines))
+    return hits >= max(1, len(lines) / 4)
 
 
 _SHAPES = (
@@ -356,8 +380,10 @@ def is_wordless(text: str) -> bool:
     bare = text.strip()[:400]
     if _KEY_TEXT.fullmatch(bare):
         return not re.search(r"[=+*()^{}\\]", bare)  # a formula is an answer
-    letters = {sign.lower() for sign in set(bare) if sign.isalpha()}
-    return len(letters) < _FEW_LETTERS and sum(map(str.isalpha, bare)) >= _MASKED
+    for part in (bare[:_MASKED], bare):  # the first word of most texts tells
+        if len({sign.lower() for sign in set(part) if sign.isalpha()}) >= _FEW_LETTERS:
+            return False
+    return sum(map(str.isalpha, bare)) >= _MASKED
 
 
 MOST_TRANSCRIPTS: Final = 0.02  # of some records: with more they have to be cut

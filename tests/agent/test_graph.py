@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from ingot.agent.context import Context
-from ingot.agent.graph import build_graph, graph
+from ingot.agent.graph import graph, keeping_graph
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.state import Order, answer_message
 from ingot.converters.errors import IngotError, MappingError, ModelError
@@ -56,7 +56,7 @@ class Run:
     ) -> None:
         self.mapper = ScriptedMapper(answers)
         self.context = Context(turns={"scripted": self.mapper})
-        self.graph = build_graph(InMemorySaver())
+        self.graph = keeping_graph(InMemorySaver())
         given = {"mapper": "scripted", "records": "jsonl", **order}
         self.order = Order(source=str(data), out=str(out), **given)
 
@@ -360,7 +360,7 @@ def human(words: str) -> dict[str, Any]:
 
 def test_what_ends_a_run_is_told_to_who_typed_it(data: Path, tmp_path: Path) -> None:
     """The graph as a server runs it, which brings no context."""
-    made = build_graph(InMemorySaver())
+    made = keeping_graph(InMemorySaver())
     out = tmp_path / "out"
     made.invoke({"messages": [human(f"{data} --out {out} --mapper rules")]}, CONFIG)
     out.mkdir()
@@ -375,7 +375,7 @@ def test_what_ends_a_run_is_told_to_who_typed_it(data: Path, tmp_path: Path) -> 
 
 
 def test_a_source_that_goes_away_is_told(data: Path, tmp_path: Path) -> None:
-    made = build_graph(InMemorySaver())
+    made = keeping_graph(InMemorySaver())
     made.invoke({"messages": [human(f"{data} --mapper rules")]}, CONFIG)
     data.unlink()
     edit = {"name": "convert", "args": {"mapping": GOOD}}

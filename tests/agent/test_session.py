@@ -38,9 +38,9 @@ import json, sys
 from langgraph.types import Command
 from ingot.agent.context import open_checkpoints
 from ingot.agent.context import Context
-from ingot.agent.graph import build_graph
+from ingot.agent.graph import keeping_graph
 with open_checkpoints() as saver:
-    graph = build_graph(saver)
+    graph = keeping_graph(saver)
     config = {"configurable": {"thread_id": sys.argv[1]}}
     assert graph.get_state(config).next == ("review",)
     resume = Command(resume={"decisions": [{"type": "approve"}]})

@@ -7,7 +7,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ingot.agent.context import Context
-from ingot.agent.graph import build_graph
+from ingot.agent.graph import keeping_graph
 from ingot.agent.session import Session, typed_state
 from ingot.agent.state import Order, State
 from ingot.converters.errors import ModelError
@@ -43,7 +43,9 @@ def test_a_run_of_an_earlier_version_is_taken_up_at_its_review(tmp_path: Path) -
     rows = ({"question": f"What is {n}?", "answer": f"It is {n} and some."} for n in range(9))
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     order = Order(source=str(file), out=str(tmp_path / "out"), records="jsonl")
-    session = Session(graph=build_graph(InMemorySaver()), order=order, context=Context(), key="key")
+    session = Session(
+        graph=keeping_graph(InMemorySaver()), order=order, context=Context(), key="key"
+    )
     session.begin()
     held = json.loads(json.dumps(session.graph.get_state(session.config).values))
     assert held == encode(decode(State, held), State) | {

@@ -23,7 +23,7 @@ from ingot.agent.proposing.rules.conversations.threads import thread_drafts, thr
 from ingot.agent.proposing.rules.documents.running_text import document_drafts
 from ingot.agent.proposing.rules.documents.trees import section_tree_drafts, tree_drafts
 from ingot.converters.errors import SourceError
-from ingot.converters.mapping.check import CheckReport
+from ingot.converters.mapping.check import SampleRun
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample, draw_sample
@@ -37,7 +37,7 @@ class Candidate:
     reading: Reading
     score: float
     document: MappingDocument
-    report: CheckReport | None = None
+    run: SampleRun | None = None
 
 
 GATHERED_SCORE = 0.8  # of a draft of rows as turns that leaves no other reading of them

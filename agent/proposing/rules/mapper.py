@@ -29,7 +29,7 @@ from ingot.agent.proposing.rules.candidates import (
 from ingot.agent.proposing.rules.metadata import find_meta, mapping_language
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping.bind import bind
-from ingot.converters.mapping.check import CheckReport, check_mapping
+from ingot.converters.mapping.check import SampleRun, run_sample
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.rows import Json, MappingDocument
 from ingot.converters.sources import Source
@@ -53,32 +53,32 @@ def _run_candidate(candidate: Candidate, request: Request) -> Candidate:
         mapping = bind(candidate.document, candidate.reading.rows, where="rules")
     except MappingError:
         return replace(candidate, score=0.0)
-    sample = candidate.reading.sample
-    report = check_mapping(
-        mapping, sample, source_name=request.source_name or "sample", show=len(sample.rows)
-    )
-    if masked_share([record for _, record in report.examples]) > MOST_MASKED:
-        return replace(candidate, score=0.0, report=report)
+    sample, name = candidate.reading.sample, request.source_name or "sample"
+    run = run_sample(mapping, sample, source_name=name)
+    if masked_share([record for _, record in run.examples]) > MOST_MASKED:
+        return replace(candidate, score=0.0, run=run)
     if candidate.draft.unknown:
-        return replace(candidate, score=candidate.score * _record_share(report), report=report)
-    made = report.ok_rows / max(1, report.rows)
-    kept = report.coverage if report.records else 0.0
-    factor = kept * (0.4 + 0.6 * made**0.5)
-    if any(f == "filtered" for f in report.failures):
-        factor = kept
-    return replace(candidate, score=candidate.score * factor, report=report)
+        return replace(candidate, score=candidate.score * _record_share(run), run=run)
+    kept = run.coverage if run.records else 0.0
+    factor = kept if "filtered" in run.failures else kept * (0.4 + 0.6 * _made_share(run) ** 0.5)
+    return replace(candidate, score=candidate.score * factor, run=run)
 
 
-def _record_share(report: CheckReport) -> float:
+def _made_share(run: SampleRun) -> float:
+    """Share of the rows that give a record."""
+    return len(run.examples) / max(1, run.rows)
+
+
+def _record_share(run: SampleRun) -> float:
     """Share of the records that are made, or will be once a person has named the speakers."""
-    waiting = report.failures.get("unmapped_value", 0)
-    return (report.records + waiting) / max(1, report.records + sum(report.failures.values()))
+    made, waiting = len(run.records), run.failures["unmapped_value"]
+    return (made + waiting) / max(1, made + run.failures.total())
 
 
 def _is_usable(candidate: Candidate) -> bool:
     """Whether it makes records, or leaves it to a person to say who speaks."""
-    report = candidate.report
-    return report is not None and (report.records > 0 or bool(candidate.draft.unknown))
+    run = candidate.run
+    return run is not None and bool(run.records or candidate.draft.unknown)
 
 
 def _score_open_mode(candidate: Candidate) -> Candidate:
@@ -88,7 +88,7 @@ def _score_open_mode(candidate: Candidate) -> Candidate:
 
 def _example_records(candidate: Candidate) -> list[Record]:
     """Some of the records that a candidate makes, spread over the sample."""
-    records = [r for _, r in candidate.report.examples] if candidate.report else []
+    records = [r for _, r in candidate.run.examples] if candidate.run else []
     return list(pick_evenly(records, EXAMPLES))
 
 
@@ -137,7 +137,9 @@ def _prefer_metadata(chosen: Candidate, others: Sequence[Candidate], request: Re
         for o in others
         if o.draft.body == chosen.draft.body and o.reading.outer == chosen.reading.outer
     ]
-    parsed = [o for o in same if "json_fields" in o.reading.source and o.report]
+    parsed = [o for o in same if "json_fields" in o.reading.source and o.run]
+    if not parsed:
+        return chosen
     ranked = sorted([chosen, *parsed], key=lambda c: -len(_find_metadata(c, request)[0]))
     return replace(ranked[0], score=chosen.score) if ranked[0] is not chosen else chosen
 
@@ -182,8 +184,7 @@ def _list_doubts(
     chosen: Candidate, others: Sequence[Candidate], request: Request, source: Source
 ) -> list[Doubt]:
     """What speaks against the chosen candidate, other readings of the rows among it."""
-    report = chosen.report
-    made = report.ok_rows / max(1, report.rows) if report else 1.0
+    made = _made_share(chosen.run) if chosen.run else 1.0
     found = find_doubts(chosen.reading, chosen.draft, _example_records(chosen), source, made)
     found.append(score_doubt(chosen.score))
     if request.mode == "auto":

@@ -11,10 +11,8 @@ from ingot.agent.proposing.columns import (
     Column,
     View,
     has_scalars,
+    judged_once,
     outer_names,
-    paired_rows,
-    paired_texts,
-    paired_words,
 )
 from ingot.agent.proposing.names import NAMED, left_out_values, name_group, spell_name
 from ingot.converters.sources.text_kinds import IN_TAGS, bare_words
@@ -31,6 +29,21 @@ _START = 200  # characters by which a text is looked for in another one
 _TEMPLATE = 0.4  # of the pairs of words of a text are in most other texts
 _RESTATED = 0.35  # of the words of a summary stand in the body
 _LEAST = 5  # rows, or pairs of words
+
+
+def _paired_rows(a: "Column", b: "Column") -> list[int]:
+    """Return the numbers of the rows in which neither of two columns is blank."""
+    return [n for n, (x, y) in enumerate(zip(a.filled, b.filled, strict=True)) if x and y]
+
+
+def _paired_texts(a: "Column", b: "Column") -> list[tuple[str, str]]:
+    """Return the texts of the rows in which neither of two columns is blank."""
+    return [(a.texts[n], b.texts[n]) for n in _paired_rows(a, b)]
+
+
+def _paired_words(a: "Column", b: "Column", most: int) -> list[tuple[str, str]]:
+    """Return the first of these texts as bare words."""
+    return [(a.bare_texts[n], b.bare_texts[n]) for n in _paired_rows(a, b)[:most]]
 
 
 def holds_words(found: str, start: str, part: str) -> bool:
@@ -91,7 +104,7 @@ def is_more_than(share: float, hits: Iterable[bool], count: int) -> bool:
 
 def holds_column(body: Column, column: Column, share: float) -> bool:
     """Whether in more than a share of the rows the body holds a column's text or its beginning."""
-    rows = paired_rows(body, column)
+    rows = _paired_rows(body, column)
     if column.named("title") >= NAMED:
         hits = (body.bare_texts[n].startswith(column.bare_texts[n]) for n in rows)
     else:
@@ -110,7 +123,7 @@ def restates(column: Column, body: Column) -> bool:
     if column.named("title") >= _SAME:
         return False
     least = _SAME if column.named("lead") >= _SAME else _RESTATED  # an opening says much again
-    both = paired_words(column, body, 100)
+    both = _paired_words(column, body, 100)
     if len(both) < 3 or column.looks("sentence") < 0.5:
         return False
     again = sorted(_shared_pairs(a, b) for a, b in both)
@@ -153,6 +166,7 @@ def is_marked_copy(column: Column, columns: Sequence[Column]) -> bool:
     )
 
 
+@judged_once
 def _is_upper(column: Column) -> bool:
     """Whether nearly all texts are in capitals, as in an index for searching."""
     capital = sum(text.isupper() for text in column.present)
@@ -172,12 +186,13 @@ def _holds_only(column: Column, plain: Sequence[Column]) -> bool:
 
 
 def _is_same_text(column: Column, plain: Column) -> bool:
-    both = paired_words(column, plain, 100)
+    both = _paired_words(column, plain, 100)
     same = (len(b) > _SAME * len(a) and holds_words(a, b, b) for a, b in both)
     shorter = (len(b) > 0.5 * len(a) and _shared_pairs(a, b) > _SAME for a, b in both)
     return any(is_more_than(_SAME, hits, len(both)) for hits in (same, shorter))
 
 
+@judged_once
 def is_filled_template(column: Column) -> bool:
     """Whether nearly the same words come in every row, with a name or number filled in."""
     texts = [_word_pairs(bare_words(text)) for text in dict.fromkeys(column.present[:100])]
@@ -187,6 +202,7 @@ def is_filled_template(column: Column) -> bool:
     return len(shares) >= _LEAST and sorted(shares)[len(shares) // 2] > _TEMPLATE
 
 
+@judged_once
 def ends_in_site_name(column: Column) -> bool:
     """Titles of web pages: after a stroke comes the name of the site, the same in every row."""
     ends = [pieces[-1] for t in column.present if len(pieces := _SITE.split(t)) > 1]
@@ -206,10 +222,14 @@ def is_about_text(column: Column, body: Column) -> bool:
 
 def have_same_words(a: Column, b: Column) -> bool:
     """Whether two columns hold the same words, one of them perhaps cut into tokens."""
-    rows = paired_rows(a, b)
+    rows = _paired_rows(a, b)
     unlike = 0
     for n in rows:
-        unlike += _letters_only(a, n) != _letters_only(b, n)
+        one, other = a.bare_texts[n], b.bare_texts[n]
+        if one and other and len(one) - one.count(" ") != len(other) - other.count(" "):
+            unlike += 1
+        else:
+            unlike += _letters_only(a, n) != _letters_only(b, n)
         if unlike > 0.2 * len(rows):
             return False
     return bool(rows)
@@ -222,7 +242,7 @@ def _letters_only(column: Column, row: int) -> str:
 
 def containment_share(outer: Column, inner: Column) -> float:
     """Share of the rows in which one text contains the other."""
-    both = paired_texts(outer, inner)
+    both = _paired_texts(outer, inner)
     inside = sum(y.strip() in x and len(y.strip()) < len(x) for x, y in both)
     return inside / max(1, len(both))
 
@@ -236,13 +256,13 @@ def drop_copies(columns: Sequence[Column]) -> list[Column]:
 
 def _is_copy(copy: Column, column: Column) -> bool:
     """Whether the same words stand in a longer text: in tokens, or with tags around them."""
-    longer = sum(len(x) - len(y) for x, y in paired_texts(copy, column))
+    longer = sum(len(x) - len(y) for x, y in _paired_texts(copy, column))
     return column.words >= 2 and longer > 0 and have_same_words(column, copy)
 
 
 def _is_cut(preview: Column, whole: Column) -> bool:
     """Whether texts are the beginnings of others, most of them cut in the middle of a sentence."""
-    both = [(x.strip(), y.strip()) for x, y in paired_texts(preview, whole)]
+    both = [(x.strip(), y.strip()) for x, y in _paired_texts(preview, whole)]
     if not is_more_than(0.9, (_begins(x, y) for x, y in both), len(both)):
         return False
     begun = [(_DOTS.sub("", x), y) for x, y in both if _begins(x, y)]
@@ -287,7 +307,7 @@ def _number_of(path: str) -> tuple[str, int]:
 
 def _are_cut(columns: Sequence[Column]) -> bool:
     """Whether pieces that another one follows have one length, and stop inside a sentence."""
-    cuts = [first for a, b in pairwise(columns) for first, _ in paired_texts(a, b)]
+    cuts = [first for a, b in pairwise(columns) for first, _ in _paired_texts(a, b)]
     width = max(map(len, cuts), default=0)
     full = sum(len(text) == width for text in cuts)
     inside = sum(bool(_OPEN_END.search(text)) for text in cuts)

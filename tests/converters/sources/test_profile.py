@@ -1,6 +1,5 @@
 """The inventory of a sample: paths, counts, values and looks."""
 
-import json
 from typing import Any
 
 import pytest
@@ -63,9 +62,8 @@ def test_shapes_that_contain_themselves_are_cut() -> None:
     assert any("goes on" in facts.note for facts in found.paths)
 
 
-def test_a_profile_is_plain_json() -> None:
+def test_truth_values_are_spelt_as_in_json() -> None:
     found = profile_values([{"a": "x", "n": 1.5, "b": True, "l": [1, None]}])
-    assert json.loads(json.dumps(found.to_json()))["rows"] == 1
     assert found["b"].values == (("true", 1),)
 
 

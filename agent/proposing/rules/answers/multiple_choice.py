@@ -37,12 +37,14 @@ _INSIDE = re.compile(
     r"(?>.*?(?:^|\s|\\n)[(（]?[AaＡ][)）.．、:：]).*?(?:\s|\\n)[(（]?[BbＢ][)）.．、:：]",
     re.DOTALL,
 )
+_SECOND = re.compile(r"[BbＢ][)）.．、:：]")  # what the text of options is not without
 
 
 def has_inline_options(texts: Sequence[str]) -> bool:
     """Whether most texts already hold lettered options."""
     filled = [text for text in texts if text.strip()]
-    held = sum(bool(_INSIDE.match(text[-_OPTIONS_END:])) for text in filled)
+    ends = [text[-_OPTIONS_END:] for text in filled]
+    held = sum(bool(_SECOND.search(end) and _INSIDE.match(end)) for end in ends)
     return bool(filled) and held > 0.6 * len(filled)
 
 

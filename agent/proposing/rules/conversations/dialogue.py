@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 
 from ingot.agent.proposing.columns import (
     View,
@@ -59,15 +59,18 @@ _Members = tuple[str, str, list[Field], tuple[Field, dict[str, str | None], floa
 def _hosted_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
     """Many speakers of whom one is in nearly all conversations: that one answers all others."""
     for one in fields:
-        said = [s for s in field_sequences(view, element, one.inner) if len(s) > 1]
-        if len(said) < _FEWEST_TALKS or not one.facts.types.get("string"):
+        if not one.facts.types.get("string"):
             continue
-        counts = Counter(value for s in said for value in set(s))
+        said = [s for s in field_sequences(view, element, one.inner) if len(s) > 1]
+        if len(said) < _FEWEST_TALKS:
+            continue
+        counts = Counter(chain.from_iterable(map(set, said)))
         (host, most), *others = counts.most_common()
         guests = max((count for _, count in others), default=0)
         often = sum(map(len, said)) / max(1, len(counts))
-        known = {speaker_role(value) for value in counts} & {"user", "assistant"}
-        if most < HOST_SHARE * len(said) or guests > GUEST_SHARE * len(said) or known:
+        if most < HOST_SHARE * len(said) or guests > GUEST_SHARE * len(said):
+            continue
+        if {speaker_role(value) for value in counts} & {"user", "assistant"}:
             continue
         content = find_content(view, element, fields, one.inner)
         if len(counts) < _FEWEST_TALKS or often < 1.5 or content is None:

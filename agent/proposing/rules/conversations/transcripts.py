@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingot.agent.proposing.columns import Column
+from ingot.agent.proposing.columns import Column, judged_once
 from ingot.agent.proposing.names import alias_tables, speaker_role, spell_name
 from ingot.agent.proposing.speaker_codes import MOST_CODES, find_sides
 from ingot.converters.rows import Json
@@ -41,6 +41,10 @@ _MARKERS = (
 _INLINE = re.compile(
     r"(?:^|(?<=[\s>.!?)\"]))(?P<lead>)(?P<open>)(?P<name>[A-Z][A-Za-z]{2,11})(?P<close>)"
     r"(?P<colon>:)(?= )"
+)
+# No marker of a rule is without one of these; looking for them is many times as fast.
+_SIGNS = dict(
+    zip((*_MARKERS, _INLINE), map(re.compile, ("[<\\[【]", "<", "[:：]", ":")), strict=True)
 )
 _ENDS = re.compile(
     r"<\|?(?:endoftext|s|im_end|eot_id|end|eoh|eoa|eom|eos|eor|eoc|eot|/s|e_o_s|end_of_turn"
@@ -87,7 +91,8 @@ def _named_markers(
     fresh: Counter[str] = Counter()
     for text in texts:
         begin = len(text) - len(text.lstrip())
-        for match in (m for rule in rules for m in rule.finditer(text)):
+        able = (rule for rule in rules if _SIGNS[rule].search(text))
+        for match in (m for rule in able for m in rule.finditer(text)):
             spelling, role = _marker_spelling(match), speaker_role(match["name"])
             if (
                 role in (None, "drop")
@@ -99,10 +104,9 @@ def _named_markers(
             at_start = match.start("name") - len(match["open"] or "") <= begin
             fresh[spelling] += bool(match["lead"]) or at_start
     for marker, role in alias_tables()["markers"].items():
-        places = [(t, m.start()) for t in texts for m in re.finditer(re.escape(marker), t)]
-        if places:
+        if times := sum(text.count(marker) for text in texts):
             roles[marker] = role
-            seen[marker] = len(places)
+            seen[marker] = times
     return roles, seen, fresh
 
 
@@ -253,6 +257,7 @@ def _judge_markers(
     return good / max(1, len(texts)), open_end / max(1, good)
 
 
+@judged_once
 def find_markers(column: Column) -> Markers | None:
     """The markers of a column of transcripts, None where it holds none."""
     raw = [text for text in column.present if text.strip()][:200]

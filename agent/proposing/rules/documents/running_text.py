@@ -9,6 +9,7 @@ from ingot.agent.proposing.columns import (
     View,
     has_several,
     is_path_inside,
+    judged_once,
     list_path,
     outer_names,
     text_of,
@@ -57,6 +58,7 @@ def off_text_strength(column: Column) -> float:
     return max(column.named(kind) for kind in (*NOT_TEXT_SLOTS, "label"))
 
 
+@judged_once
 def may_be_text(column: Column) -> bool:
     """Whether a column may be text to read on, by what it holds before what it is called."""
     if column.nature != "text" or column.constant or not _is_written_in_letters(column):
@@ -102,6 +104,7 @@ def running_text_share(column: Column) -> float:
     return max(column.looks("prose"), column.looks("sentence"), column.looks("code"), pieces)
 
 
+@judged_once
 def _ended_share(column: Column) -> float:
     """Share of the rows whose texts, put together, have the end of a sentence."""
     ended = sum(bool(_SENTENCE_END.search(text)) for text in column.present)
@@ -117,6 +120,7 @@ def _is_written_in_letters(column: Column) -> bool:
     return sum(map(count_letters, texts)) > _LETTERS * signs and endless < 0.6 * signs
 
 
+@judged_once
 def is_names_only(column: Column) -> bool:
     """Names of people, films, goods: a few words, each with a capital as in a name."""
     words = [word for text in column.present[:200] for word in _WORD.findall(text)]
@@ -145,6 +149,7 @@ def _text_weight(column: Column) -> float:
     return varied * column.chars * (1 + 0.5 * column.named("body")) * column.fill
 
 
+@judged_once
 def _is_varied(column: Column) -> bool:
     """Whether the texts of many rows differ: a licence, a signature, a notice come again."""
     return len(column.present) < 5 or column.distinct > 0.5 * len(column.present)
@@ -235,6 +240,7 @@ def _numbered_stem(column: Column) -> str:
     return found.group(1) if found else ""
 
 
+@judged_once
 def _is_heading_column(column: Column) -> bool:
     """Headings are words; a single one is a heading too where every row has its own, of letters."""
     if column.words >= 1.5:
@@ -280,10 +286,11 @@ def joins_documents(view: View, taken: Iterable[str]) -> str:
 
 def _in_language_of(body: Column, columns: Sequence[Column]) -> list[Column]:
     """The columns that are not the same in another language: translations, glosses."""
-    own = _language_of(body)
+    own = _language_of(body) if columns else None
     return [c for c in columns if own is None or _language_of(c) in (own, None)]
 
 
+@judged_once
 def _language_of(column: Column) -> str | None:
     """The language of nearly all longer texts of a column, None where they have none or several."""
     code, share = detect_language([text for text in column.present[:20] if len(text) >= 40])
