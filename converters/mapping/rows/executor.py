@@ -70,9 +70,10 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnifiedBatch(Outcome):
-    """What became of a batch, with the records as objects."""
+    """What became of a batch, with the records as objects and the row of each."""
 
     records: list[Record] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
 
     @property
     def written(self) -> int:
@@ -97,6 +98,7 @@ class RowExecutor:
     def batch(self, batch: Batch) -> UnifiedBatch:
         """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
         records: list[Record] = []
+        of_rows: list[int] = []
         rejects: list[Reject] = []
         rows: Counter[str] = Counter()
         weights = batch.weights
@@ -105,6 +107,7 @@ class RowExecutor:
             weight = weights[place] if weights is not None else 1
             made, failed = self.row(node)
             records += made
+            of_rows += [number] * len(made)
             if made:
                 rows["converted"] += weight
             else:
@@ -116,6 +119,7 @@ class RowExecutor:
             rejects.append(_bad_row_reject(batch.file, bad))
         return UnifiedBatch(
             records=records,
+            rows=of_rows,
             rejects=rejects,
             converted=rows["converted"],
             rejected=rows["rejected"] + len(batch.bad),
