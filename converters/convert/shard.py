@@ -1,5 +1,6 @@
 """One shard of a job: some files of a source become parts of records and rejects, with counts."""
 
+import gc
 import hashlib
 import json
 import os
@@ -7,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Lookup
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from operator import attrgetter
@@ -390,7 +392,7 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
     if task.mapping.group:
         batches = group_rows(batches, task.mapping.group, folder=draft)
     parts = PartsWriter(draft / RECORDS_FOLDER, kind=unifier.kind, format=task.format)
-    with parts, RejectWriter(draft / REJECTED_FOLDER) as rejected:
+    with _collected_by_hand(), parts, RejectWriter(draft / REJECTED_FOLDER) as rejected:
         for batch in batches:
             unified = unifier.batch(batch)
             rejects = sorted(unified.rejects, key=attrgetter("row"))
@@ -399,6 +401,8 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
             counts.add_batch(unified, rejects)
             if tick:
                 tick(reading.rows, counts.records["written"])
+            del batch, unified, rejects
+            gc.collect(1)  # errors of rows hold their frames in circles
     counts.add_paths(unifier.stats.counts)
     counts.rows["read"] = reading.rows
     counts.non_finite = reading.non_finite
@@ -412,6 +416,18 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
         "peak_rss": peak_rss(),
         "taken_over": False,
     }
+
+
+@contextmanager
+def _collected_by_hand() -> Iterator[None]:
+    """Keep the collector of cycles from looking through rows again and again: JSON has none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _write_unified(parts: PartsWriter, unified: UnifiedBatch | UnifiedTable) -> None:

@@ -6,7 +6,7 @@ at the end the turns of all entries are brought into the order in which the row 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -177,31 +177,23 @@ def _compile_split(role: RoleSplit, mask: bool | Value | None, contents: Texts) 
     if isinstance(mask, Value):
         raise NotColumnarError("a loss mask from the data for a transcript")
     split = compile_split(role.markers)
-    codes = {name: ROLES.index(name) for name in ROLES}
 
     def say(frame: frames.Frame, asked: frames.Mask) -> EntryTurns:
         texts = contents(frame, asked)
-        open_places = asked & ~frames.blank_mask(texts)
-        places = np.flatnonzero(open_places)
-        counts, spoken, pieces = [], [], []
-        unmarked = np.zeros(frame.size, np.bool_)
-        for place, text in zip(
-            places, frames.filter_array(texts, open_places).to_pylist(), strict=True
-        ):
-            cut = split(text)
-            unmarked[place] = cut is None
-            counts.append(len(cut or ()))
-            for name, piece in cut or ():
-                spoken.append(codes[name])
-                pieces.append(piece)
-        frame.fail(unmarked)
-        found = np.array(spoken, np.int8)
-        of_turns = np.repeat(places, np.array(counts, np.int64))
+        spoken = asked & ~frames.blank_mask(texts)
+        cut = list(map(split, frames.filter_array(texts, spoken).to_pylist()))
+        places = np.flatnonzero(spoken)
+        marked = np.array([one is not None for one in cut], np.bool_)
+        frame.fail(_place_mask(places[~marked], frame.size))
+        turns = [one for one in cut if one is not None]
+        of_turns = np.repeat(places[marked], [len(pieces) for _, pieces in turns])
+        names = pa.array(list(chain.from_iterable(roles for roles, _ in turns)), pa.string())
+        codes = pc.index_in(names, _ROLE_TEXTS).to_numpy().astype(np.int8)
         return EntryTurns(
-            roles=found,
-            texts=pa.array(pieces, pa.string()),
-            kept=np.ones(len(found), np.bool_),
-            masks=_state_masks(found, mask),
+            roles=codes,
+            texts=pa.array(list(chain.from_iterable(said for _, said in turns)), pa.string()),
+            kept=np.ones(len(codes), np.bool_),
+            masks=_state_masks(codes, mask),
             asked=asked,
             spoke=_place_mask(of_turns, frame.size),
             places=of_turns,

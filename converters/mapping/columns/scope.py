@@ -85,10 +85,9 @@ def locate_path(path: Path, scope: Scope) -> ColumnPath:
     for step in down:
         if here is None:
             break
-        if isinstance(step, Names):
-            here = _locate_names(step.names, here, steps)
-        elif isinstance(step, Key):
-            here = _locate_child(step.name, here, steps)
+        if isinstance(step, Names | Key):
+            names = step.names if isinstance(step, Names) else (step.name,)
+            here = _locate_names(names, here, steps)
         elif isinstance(step, Index):
             here = _locate_item(step.place, here, steps)
         else:

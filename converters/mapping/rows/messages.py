@@ -254,18 +254,20 @@ def _compile_split(
         pieces = split(text)
         if pieces is None:
             raise RowError("unmarked_text", path, found_text(text))
-        return [_compile_turn(spoken, piece, mask(node)) for spoken, piece in pieces]
+        return [
+            _compile_turn(spoken, piece, mask(node)) for spoken, piece in zip(*pieces, strict=True)
+        ]
 
     return entry
 
 
 def compile_split(
     markers: dict[str, Role | None],
-) -> Callable[[str], list[tuple[Role, str]] | None]:
+) -> Callable[[str], tuple[list[Role], list[str]] | None]:
     """A function that cuts a transcript at markers; it gives None where a text has none in front.
 
     Of markers the leftmost is taken, there the longest; at the very start its leading white space
-    may be absent. Pieces that are left out or say nothing are not given.
+    may be absent. Gives roles and what they say, but nothing that is left out or blank.
     """
     at_start = {marker.lstrip(): spoken for marker, spoken in reversed(markers.items())}
     whole = sorted(markers, key=len, reverse=True)
@@ -274,19 +276,21 @@ def compile_split(
     # By itself, so that the regular expression may look for what all markers begin with.
     pattern = re.compile(f"({'|'.join(map(re.escape, whole))})")
 
-    def split(text: str) -> list[tuple[Role, str]] | None:
+    def split(text: str) -> tuple[list[Role], list[str]] | None:
         first = start.match(text) if start else None
         before, *rest = pattern.split(text[first.end() :] if first else text)
         if first:
             rest = [first.group(), before, *rest]
         elif not rest or before.strip():
             return None
+        roles: list[Role] = []
         pieces = []
         for marker, piece in zip(rest[::2], rest[1::2], strict=True):
             spoken = markers[marker] if marker in markers else at_start[marker.lstrip()]
             if spoken and (said := piece.strip()):
-                pieces.append((spoken, said))
-        return pieces
+                roles.append(spoken)
+                pieces.append(said)
+        return roles, pieces
 
     return split
 

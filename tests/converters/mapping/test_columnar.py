@@ -130,6 +130,66 @@ def list_columns(draw: st.DrawFn, size: int) -> pa.Array:
 
 
 @st.composite
+def nested_values(draw: st.DrawFn, size: int, odd: float = 0.0) -> list[Any]:
+    """Lists of contexts with questions, each with options and an answer among them."""
+
+    def some(values: st.SearchStrategy[Any], most: int) -> list[Any] | None:
+        return draw(st.lists(values, max_size=most) | (st.none() if most else st.nothing()))
+
+    def rarely(value: Any) -> Any:
+        return draw(ODD) if odd and draw(st.floats(0, 1)) < odd else value
+
+    def question() -> Any:
+        return {
+            "q": draw(TEXTS),
+            "opts": some(TEXTS, 3),
+            "pick": rarely(draw(st.sampled_from(["A", "b", "C", "1", "", None, "A", "B"]))),
+            "place": rarely(draw(st.sampled_from([0, 1, 1, 2, None]))),
+            "said": draw(TRANSCRIPTS),
+            "trained": rarely(draw(st.sampled_from([True, False, None]))),
+        }
+
+    def context() -> Any:
+        count = draw(st.integers(0, 3))
+        asked = [rarely(question()) for _ in range(count)]
+        return {"context": draw(TEXTS), "qas": asked if count < 3 else None}
+
+    counts = draw(st.lists(st.integers(0, 2), min_size=size, max_size=size))
+    return [[rarely(context()) for _ in range(count)] for count in counts]
+
+
+QUESTION_TYPE = pa.struct(
+    [
+        ("q", pa.string()),
+        ("opts", pa.list_(pa.string())),
+        ("pick", pa.string()),
+        ("place", pa.int64()),
+        ("said", pa.string()),
+        ("trained", pa.bool_()),
+    ]
+)
+NESTED_TYPE = pa.list_(pa.struct([("context", pa.string()), ("qas", pa.list_(QUESTION_TYPE))]))
+TRANSCRIPTS = st.lists(
+    st.sampled_from(
+        [
+            "\n\nQ:",
+            "\n\nA:",
+            "Q:",
+            " A:",
+            " hi ",
+            "ho",
+            "\n",
+            "\n\nNote:",
+            "\u3000",
+            "\n\nQ: x",
+            "N",
+        ]
+    ),
+    max_size=6,
+).map(lambda pieces: "".join(["Q:", *pieces] if len(pieces) % 4 else pieces))
+
+
+@st.composite
 def tables(draw: st.DrawFn) -> pa.RecordBatch:
     size = draw(st.sampled_from([5, 8, 3, 1, 0]))
     columns = {name: draw(scalar_columns(size)) for name in NAMES[:4] if draw(st.booleans())}
@@ -139,6 +199,7 @@ def tables(draw: st.DrawFn) -> pa.RecordBatch:
         draw(st.lists(st.lists(TEXTS, max_size=3) | st.none(), min_size=size, max_size=size)),
         pa.list_(pa.string()),
     )
+    columns["nest"] = pa.array(draw(nested_values(size)), NESTED_TYPE)
     table = pa.RecordBatch.from_pydict(columns)
     return table.slice(draw(st.sampled_from([0, 0, 1, 2])), draw(st.sampled_from([9, 9, 3, 1])))
 
@@ -151,19 +212,73 @@ PATHS = st.sampled_from(
     ]
 )
 LITERALS = st.sampled_from(["lit", " ", "中", "0.5"]).map(lambda text: {"literal": text})
-TEMPLATES = st.tuples(PATHS, PATHS).map(
-    lambda paths: {"template": f"<{{{{{paths[0]}}}}}|{{{{{paths[1]}}}}}>"}
-)
-LEAVES = st.one_of(PATHS, PATHS, LITERALS, TEMPLATES)
-VALUES = st.recursive(
-    st.one_of(LEAVES, st.lists(LEAVES, min_size=2, max_size=2).map(lambda v: {"any_of": v})),
-    lambda inner: st.one_of(
-        st.lists(inner, min_size=1, max_size=3),
-        st.tuples(st.lists(inner, min_size=1, max_size=3), st.sampled_from(["", " ", "--"])).map(
-            lambda both: {"concat": both[0], "sep": both[1]}
+MODIFIERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "sep": st.sampled_from(["", " ", "; "]),
+        "label": st.sampled_from(["A. ", "(1) ", "a"]),
+        "replace": st.sampled_from([{"word": "w"}, {"a": "b", "wo": "", "word": "-"}]),
+        "as": st.just("json"),
+        "map": st.sampled_from(
+            [{"*": "x"}, {"word": "w", "*": None}, {"a": 1, "5": True, "*": ""}, {"word": "w"}]
         ),
-    ),
-    max_leaves=4,
+    },
+)
+
+
+def templates(paths: st.SearchStrategy[str]) -> st.SearchStrategy[Document]:
+    return st.tuples(paths, paths).map(
+        lambda two: {"template": f"<{{{{{two[0]}}}}}|{{{{{two[1]}}}}}>"}
+    )
+
+
+def values_at(
+    paths: st.SearchStrategy[str], lists: st.SearchStrategy[str], inner: st.SearchStrategy[str]
+) -> st.SearchStrategy[Any]:
+    """Values of paths, and of hits of paths with lists or of elements of an `each`."""
+    one = st.one_of(paths, paths, LITERALS, templates(paths))
+    several = st.one_of(
+        st.builds(lambda p, m: {"path": p, **m}, lists, MODIFIERS),
+        st.builds(lambda p, m: {"path": p, **m}, paths, MODIFIERS),
+        st.builds(
+            lambda v, m: {"concat": v, **m}, st.lists(one, min_size=1, max_size=3), MODIFIERS
+        ),
+        st.builds(
+            lambda e, v, m: {
+                "each": e,
+                **({"path": v} if isinstance(v, str) else v),
+                **m,
+            },
+            st.sampled_from(["turns[*]", "nest[*].qas[*]"]),
+            st.one_of(inner, templates(inner)),
+            MODIFIERS,
+        ),
+        st.builds(
+            lambda p, c, n, m: {"path": p, "pick": {"path": c, "from": n} if n else c, **m},
+            lists,
+            paths,
+            st.sampled_from([0, 1]),
+            MODIFIERS,
+        ),
+    )
+    leaves = st.one_of(one, one, several)
+    return st.recursive(
+        st.one_of(leaves, st.lists(leaves, min_size=2, max_size=2).map(lambda v: {"any_of": v})),
+        lambda inner: st.one_of(
+            st.lists(inner, min_size=1, max_size=3),
+            st.tuples(
+                st.lists(inner, min_size=1, max_size=3), st.sampled_from(["", " ", "--"])
+            ).map(lambda both: {"concat": both[0], "sep": both[1]}),
+        ),
+        max_leaves=4,
+    )
+
+
+TEMPLATES = templates(PATHS)
+VALUES = values_at(
+    PATHS,
+    st.sampled_from(["texts[*]", "turns[*].value", "nest[*].qas[*].q", "nest[0].qas[*].opts[*]"]),
+    st.sampled_from(["value", "q", "^.a", "^.context", "$", "missing"]),
 )
 WANTED = st.lists(
     st.sampled_from(["a", "en", "5", "", 0, 1, 1.0, 0.1, 2**53, 2.0**53, 1e300, True, False, None]),
@@ -210,7 +325,10 @@ LOSS_MASKS = st.sampled_from([None, None, True, False])
 @st.composite
 def entries(draw: st.DrawFn) -> Document:
     entry: Document
-    match draw(st.sampled_from(["row", "row", "turns", "turns", "texts"])):
+    match draw(st.sampled_from(["row", "row", "turns", "turns", "texts", "split"])):
+        case "split":
+            where = draw(st.sampled_from([("nest[0].qas[*]", "said"), ("nest[*].qas[*]", "said")]))
+            entry = {"each": where[0], "role": SPLIT, "content": where[1]}
         case "row":
             entry = {"role": draw(FIXED_ROLES), "content": draw(st.one_of(st.none(), VALUES))}
         case "turns":
@@ -226,8 +344,54 @@ def entries(draw: st.DrawFn) -> Document:
     return entry if mask is None else {**entry, "loss_mask": mask}
 
 
+# Elements that are records: the lists, what stands at an element, and what has several hits there.
+RECORDS: dict[str, tuple[list[str], list[str]]] = {
+    "turns[*]": (["value", "from", "^.a", "^.b", "^.meta.lang", "^.^.a", "@file"], ["value"]),
+    "texts[*]": (["$", "$", "^.a", "^.meta.deep.x.y"], ["$"]),
+    "nest[*]": (["context", "qas[0].q", "^.a", "^.c"], ["qas[*].q", "qas[*].opts[*]"]),
+    "nest[*].qas[*]": (
+        ["q", "q", "said", "opts[0]", "place", "^.context", "^.^.a", "^.^.meta.lang", "^.^.^.a"],
+        ["opts[*]", "opts[*]"],
+    ),
+}
+SPLIT = {"split": {"\n\nQ:": "user", "\n\nA:": "assistant", "\n\nNote:": None, "N": "system"}}
+
+
+@st.composite
+def element_documents(draw: st.DrawFn) -> Document:
+    """Mappings in which the elements of a list are records."""
+    each = draw(st.sampled_from([*RECORDS]))
+    paths, lists = map(st.sampled_from, RECORDS[each])
+    values = values_at(paths, lists, st.sampled_from(["$", "q", "^.context"]))
+    document: Document = {"version": 2, "each": each, "meta": {"original_id": draw(values)}}
+    if draw(st.sampled_from([False, False, True])):
+        document["where"] = draw(st.lists(conditions(paths), min_size=1, max_size=2))
+    if draw(st.sampled_from([False, False, True])):
+        return {**document, "text": draw(values)}
+    asked: Document = {"role": "user", "content": draw(values)}
+    answer: Document = {"role": "assistant", "content": ["^.context", {"literal": "r"}]}
+    messages = [asked, answer]
+    if each == "nest[*]":
+        turns = {"each": "qas[*]", "role": ["user", "assistant"], "content": ["^.context", "q"]}
+        messages.insert(draw(st.integers(0, 2)), turns)
+    if each == "nest[*].qas[*]":
+        chosen = draw(st.sampled_from(["pick", "place", {"path": "place", "from": 1}]))
+        picked = {"path": "opts[*]", "pick": chosen, "label": "A. "}
+        other = [
+            {"role": SPLIT, "content": "said"},
+            {"role": "assistant", "content": picked, "loss_mask": draw(TRAINED)},
+        ]
+        messages[draw(st.integers(0, 2)) : 1] = draw(st.lists(st.sampled_from(other), max_size=2))
+    return {**document, "messages": messages, "system": draw(values)}
+
+
+TRAINED = st.sampled_from(["trained", "place", "pick", True])
+
+
 @st.composite
 def documents(draw: st.DrawFn) -> Document:
+    if draw(st.sampled_from([False, True])):
+        return draw(element_documents())
     document: Document = {"version": 2, "meta": draw(META)}
     if draw(st.sampled_from([False, False, True])):
         document["where"] = draw(st.lists(CONDITIONS, min_size=1, max_size=2))
@@ -351,15 +515,22 @@ def json_rows(draw: st.DrawFn) -> list[Any]:
     turns = objects({"from": roles, "value": said}, count)
     columns["turns"] = lists([draw(ODD) if rarely(odd) else one for one in turns], lengths)
     columns["texts"] = lists(said, lengths)
+    columns["nest"] = draw(nested_values(size, odd))
     if draw(st.sampled_from([False] * 4 + [True])):
         columns["meta.lang"] = draw(json_values(size, odd))
     return [draw(ODD) if rarely(odd) else one for one in objects(columns, size)]
 
 
-def same_from_rows(rows: list[Any], document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+def same_from_rows(
+    rows: list[Any],
+    document: Document,
+    monkeypatch: pytest.MonkeyPatch,
+    weights: list[int] | None = None,
+) -> None:
     """Rows of JSON give the same through columns and without them."""
     mapping = bind(document)
-    batch = Batch(file="f.jsonl", rows=range(10, 10 + len(rows)), values=rows)
+    numbers = range(10, 10 + len(rows))
+    batch = Batch(file="f.jsonl", rows=numbers, values=rows, weights=weights)
     by_rows = MappingExecutor(mapping, source_name="set", language="xx", columns=False)
     wanted = by_rows.batch(batch)
     monkeypatch.setattr(executor, "_FEWEST_ROWS", 1)
@@ -394,6 +565,36 @@ def test_rows_of_json_mean_the_same_as_columns(rows: list[Any], document: Docume
 def test_rows_of_json_mean_the_same_in_many_more_cases(rows: list[Any], document: Document) -> None:
     with pytest.MonkeyPatch.context() as patch:
         same_from_rows(rows, document, patch)
+
+
+@st.composite
+def group_documents(draw: st.DrawFn) -> Document:
+    document: Document = {"version": 2, "group": {"by": ["a"], "sort": "b"}}
+    if draw(st.booleans()):
+        document["where"] = [draw(conditions(st.sampled_from(["[0].a", "[-1].meta.lang"])))]
+    if draw(st.sampled_from([False, False, True])):
+        document["each"] = draw(st.sampled_from(["[*]", "[*].turns[*]"]))
+        paths = ["a", "value", "meta.lang", "^.a", "^.b"]
+        return {**document, "text": draw(st.lists(st.sampled_from(paths), min_size=1, max_size=2))}
+    role = draw(st.one_of(DATA_ROLES, FIXED_ROLES, st.just(["user", "assistant"])))
+    role = {**role, "path": "c"} if isinstance(role, dict) else role
+    messages = [
+        {"role": "user", "content": {"path": "[*].a", "label": "1. "}},
+        {"each": "[*]", "role": role, "content": ["a", "meta.lang"]},
+        {"each": "[*].turns[*]", "role": ["assistant", "user"], "content": ["^.b", "value"]},
+    ]
+    return {**document, "messages": messages, "system": "[0].b"}
+
+
+@settings(max_examples=60)
+@given(json_rows(), group_documents(), st.lists(st.integers(1, 3), min_size=6, max_size=6))
+def test_groups_of_rows_mean_the_same_as_columns(
+    rows: list[Any], document: Document, sizes: list[int]
+) -> None:
+    ends = np.cumsum([0, *sizes]).tolist()
+    groups = [rows[a:b] for a, b in pairwise(ends) if rows[a:b]]
+    with pytest.MonkeyPatch.context() as patch:
+        same_from_rows(groups, document, patch, weights=sizes[: len(groups)])
 
 
 # --- single facts
@@ -437,6 +638,12 @@ SHAREGPT = {
         {"messages": [{**SHAREGPT, "role": "user"}, {**SHAREGPT, "role": "assistant"}]},
         {"messages": [{**SHAREGPT, "role": ["user", "assistant"], "loss_mask": True}]},
         {"messages": [{"each": "tags[*]", "role": ["user", "assistant"], "content": "$"}]},
+        {"text": ["^.title", "value"], "each": "turns[*]"},
+        {"text": "tags[*]"},
+        {"text": {"path": "tags[*]", "label": "A. ", "sep": "; ", "pick": "id"}},
+        {"text": {"path": "body", "replace": {"<eos>": ""}}},
+        {"messages": [{"role": {"split": {"Q:": "user"}}, "content": "body"}]},
+        {"messages": [{**PAIR[0], "loss_mask": "id"}, PAIR[1]]},
     ],
 )
 def test_what_is_carried(document: Document) -> None:
@@ -446,16 +653,15 @@ def test_what_is_carried(document: Document) -> None:
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        ({"text": "body", "group": {"by": ["id"]}}, "group"),
-        ({"text": "value", "each": "turns[*]"}, "each"),
+        ({"text": "value", "each": ["turns[*]", "tags[*]"]}, "walked in step"),
+        ({"text": {"path": "tags[*]", "pick": {"path": "id", "map": {"1": 0}}}}, "a pick"),
+        ({"text": {"any_of": ["tags[*]", "body"], "label": "A. "}}, "any_of with modifiers"),
         ({"any_of": [{"text": "body"}, {"text": "title"}]}, "any_of of layouts"),
-        ({"text": "tags[*]"}, "the mark [*]"),
         ({"text": LOOKUP}, "a lookup"),
         ({"text": ["title", {"path": LOOKUP, "sep": "; "}]}, "a lookup"),
         ({"text": "body", "where": [{"path": LOOKUP, "in": ["x"]}]}, "a lookup"),
         ({"messages": [{**SHAREGPT, "role": {"path": LOOKUP}}]}, "a lookup"),
         ({"text": "body", "meta": {"original_id": "~"}}, "the mark ~"),
-        ({"text": {"path": "body", "replace": {"<eos>": ""}}}, "modifiers"),
         ({"text": "tags"}, "tags: a value of type list"),
         ({"text": "meta"}, "meta: a value of type struct"),
         ({"text": "body", "meta": {"quality_score": "price"}}, "decimal"),
@@ -471,8 +677,6 @@ def test_what_is_carried(document: Document) -> None:
             },
             "several entries with an order of speakers",
         ),
-        ({"messages": [{"role": {"split": {"Q:": "user"}}, "content": "body"}]}, "split"),
-        ({"messages": [{**PAIR[0], "loss_mask": "id"}, PAIR[1]]}, "a loss mask from the data"),
         ({"text": None}, "maps nothing"),
     ],
 )
