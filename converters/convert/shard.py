@@ -394,11 +394,14 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
     parts = PartsWriter(draft / RECORDS_FOLDER, kind=unifier.kind, format=task.format)
     with _collected_by_hand(), parts, RejectWriter(draft / REJECTED_FOLDER) as rejected:
         for batch in batches:
-            unified = unifier.batch(batch)
-            rejects = sorted(unified.rejects, key=attrgetter("row"))
-            _write_unified(parts, unified)
+            rejects = []
+            for number, unified in enumerate(unifier.parts(batch)):
+                _write_unified(parts, unified, same_part=number > 0)
+                counts.add_outcome(unified)
+                rejects += unified.rejects
+            rejects.sort(key=attrgetter("row"))
             rejected.write(rejects)
-            counts.add_batch(unified, rejects)
+            counts.add_rejects(rejects)
             if tick:
                 tick(reading.rows, counts.records["written"])
             del batch, unified, rejects
@@ -430,11 +433,13 @@ def _collected_by_hand() -> Iterator[None]:
             gc.enable()
 
 
-def _write_unified(parts: PartsWriter, unified: UnifiedBatch | UnifiedTable) -> None:
+def _write_unified(
+    parts: PartsWriter, unified: UnifiedBatch | UnifiedTable, *, same_part: bool
+) -> None:
     if isinstance(unified, UnifiedTable):
-        parts.write_batch(unified.table)
+        parts.write_batch(unified.table, same_part=same_part)
     else:
-        parts.write(unified.records)
+        parts.write(unified.records, same_part=same_part)
 
 
 def _part_entries(draft: Path, folder: str) -> list[FileEntry]:

@@ -9,7 +9,7 @@ trees, lookups, lists walked in step, and types that have no text.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -109,21 +109,25 @@ class ColumnExecutor:
             raise ValueError(f"not carried: {reason}") from reason
         self._kind: RecordKind = _kind_of(rows.mapping)
 
-    def batch(self, batch: Batch) -> UnifiedTable:
-        """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
-        table = batch.table
-        if table is None:
-            return self._by_rows(batch)
-        try:
-            if table.nbytes > MAX_BATCH_BYTES:
-                raise TooMuchTextError
-            return self._by_columns(batch, table)
-        except TooMuchTextError:
-            halves = [self.batch(half) for half in _split_batch(batch)]
-            return _join_results(halves) if halves else self._by_rows(batch)
+    def parts(self, batch: Batch) -> Iterator[UnifiedTable]:
+        """Convert a batch, a large one in parts.
 
-    def _by_rows(self, batch: Batch) -> UnifiedTable:
-        return _to_table(self._rows.batch(batch), self._kind, batch.file)
+        Nothing is raised for bad rows: they are rejects of the result.
+        """
+        table = batch.table
+        try:
+            if table is None or table.nbytes > MAX_BATCH_BYTES:
+                raise TooMuchTextError
+            made = self._by_columns(batch, table)
+        except TooMuchTextError:
+            halves = _split_batch(batch) if table is not None else []
+            for half in halves:
+                yield from self.parts(half)
+            if not halves:
+                for part in self._rows.parts(batch):
+                    yield _to_table(part, self._kind, batch.file)
+        else:
+            yield made
 
     def _by_columns(self, batch: Batch, table: pa.RecordBatch) -> UnifiedTable:
         plan, size = self._plan, table.num_rows
@@ -387,38 +391,40 @@ class MappingExecutor:
         self._by_schema: dict[pa.Schema, ColumnExecutor | None] = {}
         self._projection = _projection_of(mapping) if columns else None
         self._tries = 0
+        self._handed = 0  # rows of a batch that had no columns
 
-    def batch(self, batch: Batch) -> UnifiedBatch | UnifiedTable:
-        """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
+    def parts(self, batch: Batch) -> Iterator[UnifiedBatch | UnifiedTable]:
+        """Convert a batch, a large one in parts.
+
+        Nothing is raised for bad rows: they are rejects of the result.
+        """
         if batch.table is not None:
             by_columns = self._executor_for(batch.table.schema)
-            return self._rows.batch(batch) if by_columns is None else by_columns.batch(batch)
-        if self._projection is None or not batch.values:
-            return self._rows.batch(batch)
-        return self._project(batch, self._projection)
+            yield from (by_columns or self._rows).parts(batch)
+        elif self._projection is None or not batch.values:
+            yield from self._rows.parts(batch)
+        else:
+            self._handed = 0
+            yield from self._project(batch, self._projection)
+            self._tries = self._tries + 1 if self._handed * 2 > len(batch.rows) else 0
+            if self._tries == _MOST_TRIES:
+                self._projection = None
 
-    def _project(self, batch: Batch, projection: Projection) -> UnifiedBatch | UnifiedTable:
-        by_rows = 0
-
-        def convert(part: Batch) -> UnifiedTable:
-            nonlocal by_rows
-            try:
-                table = projection.table(part.values)
-            except NotColumnarError:
-                if len(part.rows) > _FEWEST_ROWS:
-                    return _join_results([convert(half) for half in _split_batch(part)])
-                table = None
-            by_columns = None if table is None else self._executor_for(table.schema)
-            if by_columns is None:
-                by_rows += len(part.rows)
-                return _to_table(self._rows.batch(part), self.kind, part.file)
-            return by_columns.batch(replace(part, table=table))
-
-        made = convert(batch)
-        self._tries = self._tries + 1 if by_rows * 2 > len(batch.rows) else 0
-        if self._tries == _MOST_TRIES:
-            self._projection = None
-        return made
+    def _project(
+        self, batch: Batch, projection: Projection
+    ) -> Iterator[UnifiedBatch | UnifiedTable]:
+        try:
+            table = projection.table(batch.values)
+        except NotColumnarError:
+            if len(batch.rows) > _FEWEST_ROWS:
+                for half in _split_batch(batch):
+                    yield from self._project(half, projection)
+                return
+            table = None
+        by_columns = None if table is None else self._executor_for(table.schema)
+        if by_columns is None:
+            self._handed += len(batch.rows)
+        yield from (by_columns or self._rows).parts(replace(batch, table=table))
 
     def _executor_for(self, schema: pa.Schema) -> ColumnExecutor | None:
         if schema not in self._by_schema:
