@@ -97,12 +97,18 @@ class RowExecutor:
         self._expand_within = any(variant.each for variant in mapping.any_of)
 
     def batch(self, batch: Batch) -> UnifiedBatch:
-        """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
-        *before, last = self.parts(batch)
-        if not before:
+        """Convert some rows, for a look at them, in bounded memory.
+
+        Nothing is raised for bad rows: they are rejects of the result. Where records of one row
+        have more than `PART_CHARS`, those in the middle are left out.
+        """
+        parts = self.parts(batch)
+        first = last = next(parts)
+        for part in parts:
+            last = part
+        if last is first:
             return last
-        records = [record for part in (*before, last) for record in part.records]
-        return replace(last, records=records, rows=[row for p in (*before, last) for row in p.rows])
+        return replace(last, records=first.records + last.records, rows=first.rows + last.rows)
 
     def parts(self, batch: Batch) -> Iterator[UnifiedBatch]:
         """Convert a batch as `batch` does, in parts where a row gives more than `PART_CHARS`.
@@ -147,9 +153,15 @@ class RowExecutor:
         )
 
     def row(self, node: Node) -> RowOutcome:
-        """The records of one row, and per element (None = the row) why it gave none."""
-        parts = list(self._row_parts(node))
-        return [one for made, _ in parts for one in made], [e for _, wrong in parts for e in wrong]
+        """The records of one row, and per element (None = the row) why it gave none.
+
+        Of records with more than `PART_CHARS` only the first are given.
+        """
+        parts = self._row_parts(node)
+        records, failed = next(parts)
+        for _, wrong in parts:
+            failed += wrong
+        return records, failed
 
     def _row_parts(self, node: Node) -> Iterator[RowOutcome]:
         layout = self._alternatives[0][0]

@@ -41,7 +41,7 @@ from ingot.converters.rows import BadRow, Batch, Json, RowError
 # A batch of groups is closed by whichever comes first.
 BATCH_GROUPS = 256
 BATCH_BYTES = 4 << 20
-HELD_BYTES = 96 << 20  # of rows that wait in memory
+HELD_BYTES = 32 << 20  # of rows that wait in memory
 _KNOWN_BYTES = 32 << 20  # of keys in memory
 _ENTRY_BYTES = 300  # of an entry in memory beside its rows
 
