@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Lookup
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
@@ -328,14 +328,9 @@ def first_rows(batch: Batch, count: int) -> Batch:
         return batch
     end = numbers[count]
     kept = [place for place, row in enumerate(batch.rows) if row < end]
-    return Batch(
-        file=batch.file,
-        rows=[batch.rows[place] for place in kept],
-        values=[batch.values[place] for place in kept],
-        keys=[batch.keys[place] for place in kept] if batch.keys is not None else None,
-        bad=[bad for bad in batch.bad if bad.row < end],
-        non_finite=[one for one in batch.non_finite if one[0] < end],
-    )
+    bad = [bad for bad in batch.bad if bad.row < end]
+    found = [one for one in batch.non_finite if one[0] < end]
+    return replace(batch.take(kept, bad), non_finite=found)
 
 
 def convert_shard(task: ShardTask, tick: Tick | None = None) -> ShardDocument:

@@ -10,6 +10,7 @@ trees, lookups, lists walked in step, and types that have no text.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -50,7 +51,6 @@ from ingot.converters.records.schema import (
     to_batch,
 )
 from ingot.converters.rows import Batch, Reject
-from ingot.converters.sources.formats.arrow import ArrowRows
 from ingot.converters.sources.storage.listing import path_stem
 
 
@@ -91,22 +91,23 @@ class _Plan:
 def why_not_columnar(mapping: Mapping, schema: pa.Schema) -> str | None:
     """Why a mapping cannot be executed on columns of a schema; None where it can."""
     try:
-        _compile_plan(mapping, schema, {}, PathStats())
+        ColumnExecutor(RowExecutor(mapping, source_name=""), schema)
     except NotColumnarError as reason:
         return str(reason)
     return None
 
 
 class ColumnExecutor:
-    """Executes the mapping of a row executor on batches of one schema, on their `table`."""
+    """Executes the mapping of a row executor on batches of one schema, on their `table`.
+
+    Raises:
+        NotColumnarError: it cannot be executed so.
+    """
 
     def __init__(self, rows: RowExecutor, schema: pa.Schema) -> None:
         self._rows = rows
         self.stats = rows.stats
-        try:
-            self._plan = _compile_plan(rows.mapping, schema, rows.defaults, self.stats)
-        except NotColumnarError as reason:
-            raise ValueError(f"not carried: {reason}") from reason
+        self._plan = _compile_plan(rows.mapping, schema, rows.defaults, self.stats)
         self._kind: RecordKind = _kind_of(rows.mapping)
 
     def parts(self, batch: Batch) -> Iterator[UnifiedTable]:
@@ -165,7 +166,7 @@ class ColumnExecutor:
         doubtful = np.flatnonzero(rows.failed)
         if not len(doubtful) and not batch.bad:
             return unified
-        handed = _take_rows(batch, doubtful)
+        handed = batch.take(doubtful.tolist(), batch.bad)
         return _merge_results(
             unified,
             np.array(batch.rows)[of_rows[good]],
@@ -302,21 +303,6 @@ def _reject_place(reject: Reject) -> tuple[int, int]:
 # --- parts of batches
 
 
-def _take_rows(batch: Batch, places: Places) -> Batch:
-    """Some rows of a batch, and all that could not be read."""
-    chosen, values = places.tolist(), batch.values
-    return Batch(
-        file=batch.file,
-        rows=[batch.rows[place] for place in chosen],
-        values=values.take(chosen)
-        if isinstance(values, ArrowRows)
-        else [values[place] for place in chosen],
-        keys=None if batch.keys is None else [batch.keys[place] for place in chosen],
-        weights=None if batch.weights is None else [batch.weights[place] for place in chosen],
-        bad=batch.bad,
-    )
-
-
 def _split_batch(batch: Batch) -> list[Batch]:
     """A batch in two; none where it is a single row. What could not be read comes last."""
     size, table = len(batch.rows), batch.table
@@ -430,8 +416,10 @@ class MappingExecutor:
         if schema not in self._by_schema:
             if len(self._by_schema) >= _MOST_SCHEMAS:  # rows of JSON lack other keys in each batch
                 self._by_schema.clear()
-            carried = self._columns and why_not_columnar(self._rows.mapping, schema) is None
-            self._by_schema[schema] = ColumnExecutor(self._rows, schema) if carried else None
+            self._by_schema[schema] = None
+            if self._columns:
+                with suppress(NotColumnarError):
+                    self._by_schema[schema] = ColumnExecutor(self._rows, schema)
         return self._by_schema[schema]
 
 

@@ -21,9 +21,9 @@ from ingot.converters.mapping.columns.scope import (
     locate_each,
     locate_lists,
     locate_scalar,
-    plain_type,
 )
 from ingot.converters.mapping.language import Condition, Scalar, Value
+from ingot.converters.mapping.rows.conditions import compile_condition
 from ingot.converters.mapping.rows.values import (
     choice_index,
     compile_replace,
@@ -135,16 +135,7 @@ def _compile_form_hits(value: Value, scope: Scope) -> _HitsOf:
     if value.kind == "concat":
         parts = [compile_texts(part, scope) for part in value.parts]
 
-        def of_parts(frame: frames.Frame, active: frames.Mask) -> Hits:
-            found = [part(frame, active) for part in parts]
-            by_place = np.arange(len(found) * frame.size).reshape(len(found), frame.size).T.ravel()
-            array = pa.concat_arrays(found).take(pa.array(by_place))
-            kept = np.repeat(active, len(found))
-            owners = by_place[kept] % max(frame.size, 1)
-            numbers = by_place[kept] // max(frame.size, 1)
-            return Hits(frames.filter_array(array, kept), owners, numbers)
-
-        return of_parts
+        return lambda frame, active: _interleave([part(frame, active) for part in parts], active)
     texts = _compile_form(value, scope)
 
     def one(frame: frames.Frame, active: frames.Mask) -> Hits:
@@ -152,6 +143,14 @@ def _compile_form_hits(value: Value, scope: Scope) -> _HitsOf:
         return _present_hits(found, frames.valid_mask(found) & active)
 
     return one
+
+
+def _interleave(parts: list[pa.Array], active: frames.Mask) -> Hits:
+    """The texts of several parts as hits, part by part."""
+    size = len(active)
+    chosen = np.arange(len(parts) * size).reshape(len(parts), size).T[active].ravel()
+    array = pa.concat_arrays(parts).take(pa.array(chosen))
+    return Hits(array, chosen % max(size, 1), chosen // max(size, 1))
 
 
 def _present_hits(array: pa.Array, there: frames.Mask) -> Hits:
@@ -304,24 +303,11 @@ def _compile_concat(parts: list[Texts], sep: str) -> Texts:
 
     def texts(frame: frames.Frame, active: frames.Mask) -> pa.Array:
         found = [part(frame, active) for part in parts]
-        said = [frames.said_mask(texts) for texts in found]
-        if all(mask.all() for mask in said):
+        if all(frames.said_mask(texts).all() for texts in found):
             return _join_pieces(found, sep, frame.size)
-        return _join_present(found, said, scalar)
+        return _join_hits(_interleave(found, active), frame.size, scalar)
 
     return texts
-
-
-def _join_present(found: list[pa.Array], said: list[frames.Mask], sep: pa.Scalar) -> pa.Array:
-    """Join what is there: a separator stands before a part that has one before it."""
-    pieces: list[pa.Array] = []
-    before = np.zeros(len(said[0]), np.bool_)
-    empty = pa.scalar("", pa.string())
-    for texts, mask in zip(found, said, strict=True):
-        pieces.append(pc.if_else(pa.array(before & mask), sep, empty))
-        pieces.append(pc.fill_null(texts, empty))
-        before = before | mask
-    return frames.null_where(_join_pieces(pieces, "", len(before)), ~before)
 
 
 def _compile_any_of(value: Value, scope: Scope) -> Texts:
@@ -364,10 +350,19 @@ def compile_filter(condition: Condition, scope: Scope) -> Filter:
     """A condition as a filter. Raises NotColumnarError."""
     scalars = compile_scalars(condition.path, scope)
     if condition.op in ("in", "not_in"):
-        among = _compile_equality(condition.values, scope, condition.path)
-        if condition.op == "in":
-            return Filter(name=condition.path.text, scalars=scalars, holds=among)
-        return Filter(name=condition.path.text, scalars=scalars, holds=lambda array: ~among(array))
+        test = compile_condition(condition, scope.stats).holds
+
+        def held(array: pa.Array) -> frames.Mask:
+            if pa.types.is_null(array.type):
+                return np.full(len(array), test(None))
+            found = array.dictionary_encode()
+            by_value = np.array([*map(test, found.dictionary.to_pylist()), test(None)], np.bool_)
+            chosen: frames.Mask = by_value[
+                pc.fill_null(found.indices, len(by_value) - 1).to_numpy()
+            ]
+            return chosen
+
+        return Filter(name=condition.path.text, scalars=scalars, holds=held)
     limit, least = condition.limit, condition.op == "min_chars"
 
     def measured(array: pa.Array) -> frames.Mask:
@@ -376,38 +371,3 @@ def compile_filter(condition: Condition, scope: Scope) -> Filter:
         return held
 
     return Filter(name=condition.path.text, scalars=scalars, holds=measured)
-
-
-def _compile_equality(
-    values: tuple[Scalar, ...], scope: Scope, path: Path
-) -> Callable[[pa.Array], frames.Mask]:
-    """Where a value is one of those stated, by exact JSON equality."""
-    leaf = plain_type(locate_scalar(path, scope).leaf)
-    wanted = [
-        same for v in values if v is not None and (same := _typed_scalar(v, leaf)) is not None
-    ]
-    null = None in values
-
-    def among(array: pa.Array) -> frames.Mask:
-        held = ~frames.valid_mask(array) if null else np.zeros(len(array), np.bool_)
-        for scalar in wanted:
-            held = held | frames.as_mask(pc.fill_null(pc.equal(array, scalar), False))
-        return held
-
-    return among
-
-
-def _typed_scalar(value: Scalar, leaf: pa.DataType) -> pa.Scalar | None:
-    """The one value of a plain type that equals a JSON scalar; None where there is none."""
-    types = pa.types
-    if isinstance(value, str):
-        return text_scalar(value) if types.is_string(leaf) else None
-    if isinstance(value, bool):
-        return pa.scalar(value) if types.is_boolean(leaf) else None
-    if value is None or not (types.is_integer(leaf) or types.is_floating(leaf)):
-        return None
-    try:
-        same = float(value) if types.is_floating(leaf) else int(value)
-        return pa.scalar(same, leaf) if same == value else None
-    except (OverflowError, ValueError, pa.ArrowInvalid):  # no such number in this type
-        return None
