@@ -112,7 +112,7 @@ def check_mapping(
     by_file: Counter[str] = Counter()
     for batch in batches:
         for one in _single_rows(batch):
-            unified = unifier.batch(one)
+            unified = unifier.look(one)
             records += unified.records
             ok_rows += bool(unified.records)
             by_file[batch.file] += len(unified.records)

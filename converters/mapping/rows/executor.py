@@ -7,7 +7,7 @@ or messages, the record checks, `system`, `tools` and `meta`. docs/mapping.md is
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -97,21 +97,20 @@ class RowExecutor:
         self._expand_within = any(variant.each for variant in mapping.any_of)
 
     def batch(self, batch: Batch) -> UnifiedBatch:
-        """Convert some rows, for a look at them, in bounded memory.
+        """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
+        return _join_parts(list(self.parts(batch)))
 
-        Nothing is raised for bad rows: they are rejects of the result. Where records of one row
-        have more than `PART_CHARS`, those in the middle are left out.
+    def look(self, batch: Batch) -> UnifiedBatch:
+        """Convert some rows for a look at them, in bounded memory.
+
+        Where records of one row have more than `PART_CHARS`, those in the middle are left out.
         """
         parts = self.parts(batch)
-        first = last = next(parts)
-        for part in parts:
-            last = part
-        if last is first:
-            return last
-        return replace(last, records=first.records + last.records, rows=first.rows + last.rows)
+        first = next(parts)
+        return _join_parts([first, *deque(parts, maxlen=1)])
 
     def parts(self, batch: Batch) -> Iterator[UnifiedBatch]:
-        """Convert a batch as `batch` does, in parts where a row gives more than `PART_CHARS`.
+        """Convert a batch, in parts where records of one row have more than `PART_CHARS`.
 
         All that is counted comes with the last part.
         """
@@ -195,6 +194,12 @@ class RowExecutor:
                     return
             soft += [error for _, failed in waiting for _, error in failed]
         yield [], [(None, _first_fault(soft))]
+
+
+def _join_parts(parts: list[UnifiedBatch]) -> UnifiedBatch:
+    """The parts of a batch as one."""
+    records = [record for part in parts for record in part.records]
+    return replace(parts[-1], records=records, rows=[row for part in parts for row in part.rows])
 
 
 class _Tally:

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, event, given, settings
 
 from ingot.converters.convert.job import ConvertOptions, convert
 from ingot.converters.mapping.bind import bind
-from ingot.converters.mapping.columns import executor
+from ingot.converters.mapping.columns import executor, frame
 from ingot.converters.mapping.columns.executor import (
     ColumnExecutor,
     MappingExecutor,
@@ -27,6 +27,7 @@ from ingot.converters.mapping.columns.executor import (
     why_not_columnar,
 )
 from ingot.converters.mapping.columns.frame import blank_mask
+from ingot.converters.mapping.rows import executor as row_executor
 from ingot.converters.mapping.rows.executor import RowExecutor, UnifiedBatch
 from ingot.converters.mapping.rows.values import is_blank
 from ingot.converters.records import writers
@@ -825,6 +826,35 @@ def test_a_large_batch_is_cut_and_a_large_row_goes_by_rows(monkeypatch: pytest.M
         made = both(document, table, bad=bad, lazy=lazy)
         assert made.table["text"].to_pylist() == [t for t in texts if t and t.strip()]
         assert [reject.row for reject in made.rejects] == [11, 13, 50]
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_a_row_with_too_much_text_is_converted_in_parts(
+    columns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [{"q": f"question {n}" if n % 5 else " "} for n in range(40)]
+    rows = [{"text": f"{n} " + "long " * 20, "asked": asked[: 40 - n]} for n in (38, 0, 39, 1)]
+    rows[0]["asked"] = [{"q": "first"}]
+    document = {"version": 2, "each": "asked[*]", "text": ["^.text", {"path": "q", "sep": ""}]}
+    mapping = bind({**document, "where": [{"path": "q", "not_in": ["question 7"]}]})
+    batch = Batch(file="f", rows=range(4), values=rows)
+    whole = RowExecutor(mapping, source_name="set")
+    wanted = whole.batch(batch)
+    assert (len(wanted.records), wanted.converted) == (1 + 39 + 1 + 38, 4)
+    monkeypatch.setattr(frame, "MAX_BATCH_BYTES", 1_000)
+    monkeypatch.setattr(row_executor, "PART_CHARS", 700)
+    by_parts = MappingExecutor(mapping, source_name="set", columns=columns)
+    parts = list(by_parts.parts(batch))
+    assert max(part.written for part in parts) < 10
+    made = joined(parts, "pt")
+    assert made.table.equals(to_batch(wanted.records, "pt", where="t"))
+    assert made.rejects == wanted.rejects
+    for count in ("converted", "rejected", "filtered"):
+        assert getattr(made, count) == getattr(wanted, count), count
+    assert by_parts.stats.counts == whole.stats.counts
+    assert whole.batch(batch) == wanted
+    assert 2 < len(whole.look(batch).records) < 20
+    assert whole.look(batch).rejects == wanted.rejects
 
 
 def test_a_batch_without_an_arrow_form_goes_by_rows() -> None:
