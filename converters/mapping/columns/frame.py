@@ -22,7 +22,7 @@ Places: TypeAlias = npt.NDArray[np.int64]
 
 
 class TooMuchTextError(Exception):
-    """The text around some elements, repeated for each of them, outgrows what a column holds."""
+    """Text that is repeated at many places outgrows what a column holds."""
 
 
 # A larger batch is cut, so that no column of text outgrows the offsets that Arrow has for it.
@@ -62,6 +62,7 @@ class Frame:
         active: where values are evaluated at all (rows that a condition left out are not).
         failed: rows in which something is wrong; this and `looks` are shared by a batch's frames.
         looks: every evaluation of a path.
+        repeated: bytes of texts that were repeated at many places; shared as well.
         rows: the row of each place, None where the places are the rows.
         outer: the frame whose lists the places are elements of; `parents` are their places there.
         owners: as `parents`, in the frame from which one path led here; `numbers` count from 0
@@ -74,6 +75,7 @@ class Frame:
     active: Mask
     failed: Mask
     looks: list[Evaluation] = field(default_factory=list)
+    repeated: list[int] = field(default_factory=lambda: [0])
     rows: Places | None = None
     outer: "Frame | None" = None
     parents: Places | None = None
@@ -102,10 +104,15 @@ class Frame:
             return Column(array, found.there)
         if pa.types.is_string(array.type) and array.null_count < len(array):
             starts, ends = _text_bounds(array)
-            if int((ends - starts)[places].sum()) > MAX_BATCH_BYTES:
-                raise TooMuchTextError
+            self.count_repeated(int((ends - starts)[places].sum()))
         there = None if found.there is None else found.there[places]
         return Column(array.take(pa.array(places)), there)
+
+    def count_repeated(self, size: int) -> None:
+        """Count bytes of a text that is repeated. Raises TooMuchTextError beyond the bound."""
+        self.repeated[0] += size
+        if self.repeated[0] > MAX_BATCH_BYTES:
+            raise TooMuchTextError
 
     def fail(self, places: Mask) -> None:
         """Note that something is wrong at some places: their rows go to the row executor."""

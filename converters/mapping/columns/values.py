@@ -77,8 +77,7 @@ def _compile_form(value: Value, scope: Scope) -> Texts:
     if value.kind == "tree":
         raise NotColumnarError("a tree")
     if value.kind == "literal":
-        scalar = text_scalar(value.literal)
-        return lambda frame, _active: pa.repeat(scalar, frame.size)
+        return _compile_literal(text_scalar(value.literal))
     if value.kind == "template":
         return _compile_template(value, scope)
     if value.kind == "concat":
@@ -86,6 +85,16 @@ def _compile_form(value: Value, scope: Scope) -> Texts:
     if value.kind == "any_of":
         return _compile_any_of(value, scope)
     return _compile_path_texts(value.path, scope)
+
+
+def _compile_literal(scalar: pa.Scalar) -> Texts:
+    width = scalar.as_buffer().size
+
+    def texts(frame: frames.Frame, _active: frames.Mask) -> pa.Array:
+        frame.count_repeated(width * frame.size)
+        return pa.repeat(scalar, frame.size)
+
+    return texts
 
 
 def _compile_path_texts(path: Path | None, scope: Scope) -> Texts:
@@ -275,7 +284,10 @@ def _compile_template(value: Value, scope: Scope) -> Texts:
         for piece in value.template
     ]
 
+    width = sum(piece.as_buffer().size for piece in pieces if isinstance(piece, pa.Scalar))
+
     def texts(frame: frames.Frame, active: frames.Mask) -> pa.Array:
+        frame.count_repeated(width * frame.size)
         filled = []
         alive = active
         for piece in pieces:

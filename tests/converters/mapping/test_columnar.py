@@ -828,6 +828,19 @@ def test_a_large_batch_is_cut_and_a_large_row_goes_by_rows(monkeypatch: pytest.M
         assert [reject.row for reject in made.rejects] == [11, 13, 50]
 
 
+@pytest.mark.parametrize("text", [["q", {"literal": "x" * 99}], {"template": "x" * 99 + "{{q}}"}])
+def test_a_batch_that_repeats_a_long_text_is_cut(
+    text: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame, "MAX_BATCH_BYTES", 1_000)
+    rows = [{"asked": [{"q": "a"}] * 5} for _ in range(9)]
+    unifier = MappingExecutor(
+        bind({"version": 2, "each": "asked[*]", "text": text}), source_name="set"
+    )
+    parts = list(unifier.parts(Batch(file="f", rows=range(9), values=rows)))
+    assert [part.written for part in parts] == [10, 10, 10, 5, 10]
+
+
 @pytest.mark.parametrize("columns", [True, False])
 def test_a_row_with_too_much_text_is_converted_in_parts(
     columns: bool, monkeypatch: pytest.MonkeyPatch
