@@ -155,10 +155,11 @@ def _compile_form_hits(value: Value, scope: Scope) -> _HitsOf:
 
 
 def _interleave(parts: list[pa.Array], active: frames.Mask) -> Hits:
-    """The texts of several parts as hits, part by part."""
+    """The texts of several parts as hits, part by part; an empty one says nothing."""
     size = len(active)
     chosen = np.arange(len(parts) * size).reshape(len(parts), size).T[active].ravel()
     array = pa.concat_arrays(parts).take(pa.array(chosen))
+    array = frames.null_where(array, ~frames.said_mask(array))
     return Hits(array, chosen % max(size, 1), chosen // max(size, 1))
 
 

@@ -47,6 +47,7 @@ _ENTRY_BYTES = 300  # of an entry in memory beside its rows
 
 _NUMBER = re.compile(r"\s*[+-]?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})?\s*", re.ASCII)
 _TABLES = """
+PRAGMA page_size = 32768;
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA cache_size = -8192;

@@ -728,6 +728,8 @@ ASKED = {"role": "user", "content": {"literal": "q"}}
         {"text": "whole", "meta": {"token_count": "whole", "quality_score": "score"}},
         {"text": "whole", "meta": {"token_count": "digits", "quality_score": "digits"}},
         {"text": "whole", "meta": {"token_count": "score", "quality_score": "flag"}},
+        {"text": {"concat": ["body", "digits"], "map": {"*": "x"}}},
+        {"text": {"path": "turns[*].value", "label": "A. ", "map": {"q": 1, "*": None}}},
         {"text": "whole", "where": [{"path": "body", "in": [None, "a", 5]}]},
         {"text": "whole", "where": [{"path": "meta.missing", "in": [None]}]},
         {"text": "whole", "where": [{"path": "body", "not_in": [None, "5", True]}]},
