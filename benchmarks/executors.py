@@ -150,11 +150,11 @@ def convert(shape: str, file: Path, out: Path, columns: bool) -> None:
     unifier = MappingExecutor(mapping, source_name="benchmark", columns=columns)
     with RecordWriter(out, kind="pt" if mapping.kind == "pt" else "sft") as writer:
         for batch in open_source(str(file)).batches():
-            unified = unifier.batch(batch)
-            if isinstance(unified, UnifiedTable):
-                writer.write_batch(unified.table)
-            else:
-                writer.write(unified.records)
+            for unified in unifier.parts(batch):
+                if isinstance(unified, UnifiedTable):
+                    writer.write_batch(unified.table)
+                else:
+                    writer.write(unified.records)
 
 
 def rows(shape: str, file: Path, out: Path) -> None:

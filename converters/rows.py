@@ -64,6 +64,18 @@ class Batch:
     table: Any | None = None
     non_finite: Sequence[tuple[int, int]] = ()
 
+    def take(self, places: Sequence[int], bad: Sequence[BadRow] = ()) -> "Batch":
+        """Some of the rows, without a table, beside some that could not be read."""
+        take = getattr(self.values, "take", None)  # rows that are made on the first look
+        return Batch(
+            file=self.file,
+            rows=[self.rows[place] for place in places],
+            values=take(places) if take else [self.values[place] for place in places],
+            keys=None if self.keys is None else [self.keys[place] for place in places],
+            weights=None if self.weights is None else [self.weights[place] for place in places],
+            bad=bad,
+        )
+
 
 class NonFinite(TypedDict):
     """Numbers of JSON that are not finite and were read as null: how many, and the first row."""

@@ -90,7 +90,7 @@ def _record_hashes(trial: Trial) -> Counter[bytes]:
     return Counter(
         hashlib.sha256(json.dumps(_record_texts(record)).encode()).digest()
         for batch in sample_batches(trial.sample, trial.mapping)
-        for record in unifier.batch(batch).records
+        for record in unifier.look(batch).records
     )
 
 

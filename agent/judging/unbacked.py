@@ -88,7 +88,7 @@ class Side:
         """Run a mapping on the sample again, and keep some of its records."""
         executor = RowExecutor(trial.mapping, source_name="", language=None)
         batches = sample_batches(trial.sample, trial.mapping)
-        records = [record for batch in batches for record in executor.batch(batch).records]
+        records = [record for batch in batches for record in executor.look(batch).records]
         return cls(document=document, trial=trial, records=pick_evenly(records, _RECORDS))
 
 

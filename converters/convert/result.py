@@ -133,14 +133,17 @@ class Counts:
     first_rejects: list[str] = field(default_factory=list)
     non_finite: NonFinite | None = None
 
-    def add_batch(self, unified: UnifiedBatch | UnifiedTable, rejects: list[Reject]) -> None:
-        """Count one batch and its rejects, in the order of the file."""
+    def add_outcome(self, unified: UnifiedBatch | UnifiedTable) -> None:
+        """Count what became of some rows, but for the rejects."""
         self.rows["converted"] += unified.converted
         self.rows["rejected"] += unified.rejected
         self.rows["filtered"] += unified.filtered
         self.records["written"] += unified.written
         self.records["ragged"] += unified.ragged
         self.meta.update(unified.meta_failures)
+
+    def add_rejects(self, rejects: list[Reject]) -> None:
+        """Count rejects, in the order of the file."""
         for reject in rejects:
             if reject.reason == "filtered":
                 self.records["filtered"] += 1

@@ -1,5 +1,6 @@
 """One shard of a job: some files of a source become parts of records and rejects, with counts."""
 
+import gc
 import hashlib
 import json
 import os
@@ -7,7 +8,8 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Lookup
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
@@ -326,14 +328,9 @@ def first_rows(batch: Batch, count: int) -> Batch:
         return batch
     end = numbers[count]
     kept = [place for place, row in enumerate(batch.rows) if row < end]
-    return Batch(
-        file=batch.file,
-        rows=[batch.rows[place] for place in kept],
-        values=[batch.values[place] for place in kept],
-        keys=[batch.keys[place] for place in kept] if batch.keys is not None else None,
-        bad=[bad for bad in batch.bad if bad.row < end],
-        non_finite=[one for one in batch.non_finite if one[0] < end],
-    )
+    bad = [bad for bad in batch.bad if bad.row < end]
+    found = [one for one in batch.non_finite if one[0] < end]
+    return replace(batch.take(kept, bad), non_finite=found)
 
 
 def convert_shard(task: ShardTask, tick: Tick | None = None) -> ShardDocument:
@@ -390,15 +387,20 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
     if task.mapping.group:
         batches = group_rows(batches, task.mapping.group, folder=draft)
     parts = PartsWriter(draft / RECORDS_FOLDER, kind=unifier.kind, format=task.format)
-    with parts, RejectWriter(draft / REJECTED_FOLDER) as rejected:
+    with _collected_by_hand(), parts, RejectWriter(draft / REJECTED_FOLDER) as rejected:
         for batch in batches:
-            unified = unifier.batch(batch)
-            rejects = sorted(unified.rejects, key=attrgetter("row"))
-            _write_unified(parts, unified)
+            rejects = []
+            for number, unified in enumerate(unifier.parts(batch)):
+                _write_unified(parts, unified, same_part=number > 0)
+                counts.add_outcome(unified)
+                rejects += unified.rejects
+            rejects.sort(key=attrgetter("row"))
             rejected.write(rejects)
-            counts.add_batch(unified, rejects)
+            counts.add_rejects(rejects)
             if tick:
                 tick(reading.rows, counts.records["written"])
+            del batch, unified, rejects
+            gc.collect(1)  # errors of rows hold their frames in circles
     counts.add_paths(unifier.stats.counts)
     counts.rows["read"] = reading.rows
     counts.non_finite = reading.non_finite
@@ -414,11 +416,25 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
     }
 
 
-def _write_unified(parts: PartsWriter, unified: UnifiedBatch | UnifiedTable) -> None:
+@contextmanager
+def _collected_by_hand() -> Iterator[None]:
+    """Keep the collector of cycles from looking through rows again and again: JSON has none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _write_unified(
+    parts: PartsWriter, unified: UnifiedBatch | UnifiedTable, *, same_part: bool
+) -> None:
     if isinstance(unified, UnifiedTable):
-        parts.write_batch(unified.table)
+        parts.write_batch(unified.table, same_part=same_part)
     else:
-        parts.write(unified.records)
+        parts.write(unified.records, same_part=same_part)
 
 
 def _part_entries(draft: Path, folder: str) -> list[FileEntry]:

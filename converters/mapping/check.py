@@ -134,7 +134,7 @@ def run_sample(
     unifier, ragged = RowExecutor(mapping, source_name=source_name, language=language), 0
     for batch in run.batches:
         for one in _single_rows(batch):
-            unified = unifier.batch(one)
+            unified = unifier.look(one)
             run.records.extend(unified.records)
             run.by_file[batch.file] += len(unified.records)
             run.rejects.extend(unified.rejects)
@@ -215,15 +215,9 @@ def _batches_by_file(sample: Sample) -> Iterator[Batch]:
 
 
 def _single_rows(batch: Batch) -> Iterator[Batch]:
-    for place, row in enumerate(batch.rows):
-        yield Batch(
-            file=batch.file,
-            rows=[row],
-            values=[batch.values[place]],
-            keys=[batch.keys[place]] if batch.keys else None,
-        )
+    yield from (batch.take([place]) for place in range(len(batch.rows)))
     if batch.bad:
-        yield Batch(file=batch.file, rows=[], values=[], bad=batch.bad)
+        yield batch.take([], batch.bad)
 
 
 def _coverage(records: int, failures: Counter[str], unreadable: int) -> float:

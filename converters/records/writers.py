@@ -224,18 +224,19 @@ class PartsWriter(FinishedBlock):
     def _next(self) -> RecordWriter:
         return RecordWriter(self._folder, kind=self._kind, format=self._format, part=self._number)
 
-    def write(self, records: Sequence[schemas.Record]) -> None:
-        """Append records, in order."""
-        self._bounded().write(records)
+    def write(self, records: Sequence[schemas.Record], *, same_part: bool = False) -> None:
+        """Append records, in order; with `same_part` to the part of those before them."""
+        self._bounded(same_part).write(records)
         self.rows += len(records)
 
-    def write_batch(self, batch: pa.RecordBatch) -> None:
+    def write_batch(self, batch: pa.RecordBatch, *, same_part: bool = False) -> None:
         """Append records that are a batch of the kind's schema."""
-        self._bounded().write_batch(batch)
+        self._bounded(same_part).write_batch(batch)
         self.rows += batch.num_rows
 
-    def _bounded(self) -> RecordWriter:
-        if self._writer.rows >= PART_RECORDS or self._writer.bytes >= PART_BYTES:
+    def _bounded(self, same_part: bool) -> RecordWriter:
+        full = self._writer.rows >= PART_RECORDS or self._writer.bytes >= PART_BYTES
+        if full and not same_part:
             self._writer.close()
             self._number += 1
             self._writer = self._next()

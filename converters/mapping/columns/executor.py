@@ -4,14 +4,13 @@ The meaning is that of the row executor, record by record and count by count. Wh
 computed at once for the rows that convert and for those that a condition leaves out; any other row,
 one in which something is wrong, goes to the row executor, which alone says what is wrong.
 
-`why_not_columnar` says why a mapping on a schema cannot be executed so: where a record is not one
-row (`group`, record-level `each`, `any_of` of layouts) or a value gives several hits.
-
-Each batch goes to the Arrow executor where that can execute it.
+`why_not_columnar` says why a mapping on a schema cannot be executed so: for layouts of `any_of`,
+trees, lookups, lists walked in step, and types that have no text.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -19,24 +18,28 @@ import numpy as np
 import pyarrow as pa
 
 from ingot.converters.mapping.columns.frame import (
+    MAX_BATCH_BYTES,
     Frame,
     Mask,
-    NotColumnarError,
     Places,
+    TooMuchTextError,
     blank_mask,
     count_evaluations,
+    filter_array,
     null_where,
+    number_places,
+    spread_each,
 )
 from ingot.converters.mapping.columns.messages import compile_turns
+from ingot.converters.mapping.columns.meta import Meta, compile_meta
 from ingot.converters.mapping.columns.projection import Projection, compile_projection
-from ingot.converters.mapping.columns.values import (
-    Filter,
-    Meta,
+from ingot.converters.mapping.columns.scope import (
+    ColumnPath,
+    NotColumnarError,
     Scope,
-    compile_filter,
-    compile_meta,
-    compile_texts,
+    locate_each,
 )
+from ingot.converters.mapping.columns.values import Filter, compile_filter, compile_texts
 from ingot.converters.mapping.language import Layout, Mapping, Value
 from ingot.converters.mapping.rows.executor import Outcome, RowExecutor, UnifiedBatch
 from ingot.converters.mapping.rows.values import PathStats
@@ -48,11 +51,7 @@ from ingot.converters.records.schema import (
     to_batch,
 )
 from ingot.converters.rows import Batch, Reject
-from ingot.converters.sources.formats.arrow import ArrowRows
 from ingot.converters.sources.storage.listing import path_stem
-
-# A larger batch is cut, so that no column of text outgrows the offsets that Arrow has for it.
-MAX_BATCH_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +67,7 @@ class UnifiedTable(Outcome):
 
 
 class _Body(NamedTuple):
-    """Records without their meta: the columns, for the good rows; ragged rows."""
+    """Records without their meta: the columns, for the good ones; which are good, and ragged."""
 
     columns: Callable[[Mask], list[pa.Array]]
     good: Mask
@@ -80,8 +79,9 @@ _BodyOf = Callable[[Frame], _Body]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Plan:
-    """A mapping compiled for one schema."""
+    """A mapping compiled for one schema; `each` are the lists whose elements are records."""
 
+    each: list[ColumnPath]
     filters: list[Filter]
     body: _BodyOf
     meta: Callable[[Frame, Mask], Meta]
@@ -91,62 +91,89 @@ class _Plan:
 def why_not_columnar(mapping: Mapping, schema: pa.Schema) -> str | None:
     """Why a mapping cannot be executed on columns of a schema; None where it can."""
     try:
-        _compile_plan(mapping, schema, {}, PathStats())
+        ColumnExecutor(RowExecutor(mapping, source_name=""), schema)
     except NotColumnarError as reason:
         return str(reason)
     return None
 
 
 class ColumnExecutor:
-    """Executes the mapping of a row executor on batches of one schema, on their `table`."""
+    """Executes the mapping of a row executor on batches of one schema, on their `table`.
+
+    Raises:
+        NotColumnarError: it cannot be executed so.
+    """
 
     def __init__(self, rows: RowExecutor, schema: pa.Schema) -> None:
         self._rows = rows
         self.stats = rows.stats
-        try:
-            self._plan = _compile_plan(rows.mapping, schema, rows.defaults, self.stats)
-        except NotColumnarError as reason:
-            raise ValueError(f"not carried: {reason}") from reason
+        self._plan = _compile_plan(rows.mapping, schema, rows.defaults, self.stats)
         self._kind: RecordKind = _kind_of(rows.mapping)
 
-    def batch(self, batch: Batch) -> UnifiedTable:
-        """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
-        table = batch.table
-        if table is None or batch.weights is not None:
-            return self._by_rows(batch)
-        if table.nbytes > MAX_BATCH_BYTES:
-            halves = [self.batch(half) for half in _split_batch(batch)]
-            return _join_results(halves) if halves else self._by_rows(batch)
-        return self._by_columns(batch, table)
+    def parts(self, batch: Batch) -> Iterator[UnifiedTable]:
+        """Convert a batch, a large one in parts.
 
-    def _by_rows(self, batch: Batch) -> UnifiedTable:
-        return _to_table(self._rows.batch(batch), self._kind, batch.file)
+        Nothing is raised for bad rows: they are rejects of the result.
+        """
+        table = batch.table
+        try:
+            if table is None or table.nbytes > MAX_BATCH_BYTES:
+                raise TooMuchTextError
+            made = self._by_columns(batch, table)
+        except TooMuchTextError:
+            halves = _split_batch(batch) if table is not None else []
+            for half in halves:
+                yield from self.parts(half)
+            if not halves:
+                for part in self._rows.parts(batch):
+                    yield _to_table(part, self._kind, batch.file)
+        else:
+            yield made
 
     def _by_columns(self, batch: Batch, table: pa.RecordBatch) -> UnifiedTable:
         plan, size = self._plan, table.num_rows
-        everywhere = np.ones(size, np.bool_)
-        frame = Frame(values=table, size=size, active=everywhere, file=path_stem(batch.file))
+        rows = Frame(
+            values=table.column(0) if self._rows.mapping.group else table,
+            size=size,
+            active=np.ones(size, np.bool_),
+            failed=np.zeros(size, np.bool_),
+            file=path_stem(batch.file),
+        )
+        frame, of_rows = rows, np.arange(size)
+        if plan.each:
+            frame, of_rows = spread_each(plan.each, rows)
+            frame = replace(frame, owners=None, numbers=None)  # its places are the records
+            rows.fail(np.bincount(of_rows, minlength=size) == 0)
         left_out = _apply_filters(plan.filters, frame)
         body = plan.body(frame)
         meta = plan.meta(frame, body.good)
-        good, kept = body.good, int(body.good.sum())
-        columns = [*body.columns(good), _filter_array(meta.column, good)]
+        frame.fail(frame.active & ~body.good)
         # Rows that are handed on are counted by the executor that gets them.
-        doubtful = np.flatnonzero(frame.active & ~good)
-        count_evaluations(frame.looks, good | ~frame.active)
+        count_evaluations(rows.looks, ~rows.failed)
+        good = body.good & ~rows.failed[of_rows]
+        made = np.zeros(size, np.bool_)
+        made[of_rows[good]] = True
+        weights = np.ones(size, np.int64) if batch.weights is None else np.array(batch.weights)
+        columns = [*body.columns(good), filter_array(meta.column, good)]
         unified = UnifiedTable(
             table=pa.RecordBatch.from_arrays(columns, schema=plan.schema),
-            rejects=_filter_rejects(batch, left_out),
-            converted=kept,
-            filtered=size - int(frame.active.sum()),
+            rejects=_filter_rejects(batch, left_out, frame, made, weights),
+            converted=int(weights[made].sum()),
+            filtered=int(weights[~(made | rows.failed)].sum()),
             ragged=0 if body.ragged is None else int((body.ragged & good).sum()),
             meta_failures=meta.failed(good),
         )
+        doubtful = np.flatnonzero(rows.failed)
         if not len(doubtful) and not batch.bad:
             return unified
-        handed = _take_rows(batch, doubtful)
-        rows = [batch.rows[place] for place in np.flatnonzero(good).tolist()]
-        return _merge_results(unified, rows, handed, self._by_rows(handed))
+        handed = batch.take(doubtful.tolist(), batch.bad)
+        return _merge_results(
+            unified,
+            np.array(batch.rows)[of_rows[good]],
+            handed,
+            self._rows.batch(handed),
+            self._kind,
+        )
 
 
 def _kind_of(mapping: Mapping) -> RecordKind:
@@ -163,8 +190,10 @@ def _compile_plan(
 ) -> _Plan:
     _refuse_shapes(mapping)
     layout = mapping.outer
-    scope = Scope(kind=pa.struct(list(schema)), stats=stats)
+    kind = schema.field(0).type if mapping.group else pa.struct(list(schema))
+    each, scope = locate_each(layout.each, Scope(kind=kind, stats=stats))
     return _Plan(
+        each=each,
         filters=[compile_filter(condition, scope) for condition in layout.where],
         body=_compile_text_body(layout.text, scope)
         if layout.text
@@ -176,9 +205,7 @@ def _compile_plan(
 
 def _refuse_shapes(mapping: Mapping) -> None:
     shapes: dict[str, object] = {
-        "group": mapping.group,
         "any_of of layouts": mapping.any_of,
-        "each": mapping.outer.each,
         "a mapping that maps nothing": mapping.kind == "irrelevant",
     }
     for name, shape in shapes.items():
@@ -192,7 +219,7 @@ def _compile_text_body(text: Value, scope: Scope) -> _BodyOf:
     def body(frame: Frame) -> _Body:
         found = texts(frame, frame.active)
         good = frame.active & ~blank_mask(found)
-        return _Body(lambda kept: [_filter_array(found, kept)], good, None)
+        return _Body(lambda kept: [filter_array(found, kept)], good, None)
 
     return body
 
@@ -210,73 +237,70 @@ def _compile_chat_body(layout: Layout, scope: Scope) -> _BodyOf:
             optional.append(null_where(found, blank_mask(found) | ~active) if texts else found)
 
         def columns(kept: Mask) -> list[pa.Array]:
-            return [turns.column(kept), *(_filter_array(array, kept) for array in optional)]
+            return [turns.column(kept), *(filter_array(array, kept) for array in optional)]
 
         return _Body(columns, turns.good, turns.ragged)
 
     return body
 
 
-def _filter_array(array: pa.Array, kept: Mask) -> pa.Array:
-    return array if kept.all() else array.filter(pa.array(kept))
+class _LeftOut(NamedTuple):
+    """Places that a condition left out, and what it looked at everywhere."""
 
-
-class _FilteredRows(NamedTuple):
-    """Rows that a condition left out, and what it found there."""
-
-    name: str
+    condition: Filter
     places: Places
-    found: list[str]
+    looked_at: pa.Array
 
 
-def _apply_filters(filters: list[Filter], frame: Frame) -> list[_FilteredRows]:
-    """Apply conditions in order to `frame.active`; a row that one leaves out sees no other."""
+def _apply_filters(filters: list[Filter], frame: Frame) -> list[_LeftOut]:
+    """Apply conditions in order to `frame.active`; a place that one leaves out sees no other."""
     left_out = []
     for one in filters:
         array = one.scalars(frame, frame.active)
         places = np.flatnonzero(frame.active & ~one.holds(array))
         if len(places):
-            left_out.append(_FilteredRows(one.name, places, one.found_texts(array, places)))
+            left_out.append(_LeftOut(one, places, array))
             frame.active = frame.active.copy()
             frame.active[places] = False
     return left_out
 
 
-def _filter_rejects(batch: Batch, left_out: list[_FilteredRows]) -> list[Reject]:
-    rejects = [
-        Reject(
-            file=batch.file,
-            row=batch.rows[place],
-            element=None,
-            reason="filtered",
-            path=one.name,
-            found=found,
-        )
-        for one in left_out
-        for place, found in zip(one.places.tolist(), one.found, strict=True)
-    ]
-    return sorted(rejects, key=_reject_row) if len(left_out) > 1 else rejects
+def _filter_rejects(
+    batch: Batch, left_out: list[_LeftOut], frame: Frame, made: Mask, weights: Places
+) -> list[Reject]:
+    """The rejects of what conditions left out, but for rows that are `failed`.
+
+    The first of a row that made no record carries the input rows behind it.
+    """
+    rejects = []
+    elements = None if frame.rows is None else number_places(frame.rows)
+    for condition, places, looked_at in left_out:
+        of_rows = places if frame.rows is None else frame.rows[places]
+        kept = ~frame.failed[of_rows]
+        places, of_rows = places[kept], of_rows[kept]
+        numbers = None if elements is None else elements[places].tolist()
+        found = condition.found_texts(looked_at, places)
+        for n, (row, text) in enumerate(zip(of_rows.tolist(), found, strict=True)):
+            element = None if numbers is None else numbers[n]
+            rejects.append(
+                Reject(
+                    file=batch.file,
+                    row=batch.rows[row],
+                    element=element,
+                    reason="filtered",
+                    path=condition.name,
+                    found=text,
+                    rows=0 if element or made[row] else int(weights[row]),
+                )
+            )
+    return sorted(rejects, key=_reject_place) if len(left_out) > 1 else rejects
 
 
-def _reject_row(reject: Reject) -> int:
-    return reject.row
+def _reject_place(reject: Reject) -> tuple[int, int]:
+    return reject.row, reject.element or 0
 
 
 # --- parts of batches
-
-
-def _take_rows(batch: Batch, places: Places) -> Batch:
-    """Some rows of a batch, and all that could not be read."""
-    chosen, values = places.tolist(), batch.values
-    return Batch(
-        file=batch.file,
-        rows=[batch.rows[place] for place in chosen],
-        values=values.take(chosen)
-        if isinstance(values, ArrowRows)
-        else [values[place] for place in chosen],
-        keys=None if batch.keys is None else [batch.keys[place] for place in chosen],
-        bad=batch.bad,
-    )
 
 
 def _split_batch(batch: Batch) -> list[Batch]:
@@ -291,6 +315,7 @@ def _split_batch(batch: Batch) -> list[Batch]:
             rows=batch.rows[part],
             values=batch.values[part],
             keys=None if batch.keys is None else batch.keys[part],
+            weights=None if batch.weights is None else batch.weights[part],
             bad=batch.bad if part.stop == size else (),
             table=None if table is None else table.slice(part.start, part.stop - part.start),
         )
@@ -311,17 +336,19 @@ def _join_results(parts: Sequence[UnifiedTable]) -> UnifiedTable:
 
 
 def _merge_results(
-    by_columns: UnifiedTable, rows: Sequence[int], handed: Batch, by_rows: UnifiedTable
+    by_columns: UnifiedTable, rows: Places, handed: Batch, found: UnifiedBatch, kind: RecordKind
 ) -> UnifiedTable:
-    """Results of the same batch by both executors, in the order of its rows."""
-    both = _join_results([by_columns, by_rows])
+    """Results of the same batch by both executors, in the order of its rows.
+
+    `rows` are those of the records by columns.
+    """
+    both = _join_results([by_columns, _to_table(found, kind, handed.file)])
     bad = len(handed.bad)
     unreadable = both.rejects[len(both.rejects) - bad :]
-    rejects = sorted(both.rejects[: len(both.rejects) - bad], key=_reject_row)
+    rejects = sorted(both.rejects[: len(both.rejects) - bad], key=_reject_place)
     table = both.table
-    if by_rows.written:
-        failed = {reject.row for reject in rejects}
-        order = np.argsort([*rows, *(row for row in handed.rows if row not in failed)])
+    if found.records:
+        order = np.argsort(np.concatenate([rows, found.rows]), kind="stable")
         table = table.take(pa.array(order))
     return replace(both, table=table, rejects=[*rejects, *unreadable])
 
@@ -350,45 +377,49 @@ class MappingExecutor:
         self._by_schema: dict[pa.Schema, ColumnExecutor | None] = {}
         self._projection = _projection_of(mapping) if columns else None
         self._tries = 0
+        self._handed = 0  # rows of a batch that had no columns
 
-    def batch(self, batch: Batch) -> UnifiedBatch | UnifiedTable:
-        """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
+    def parts(self, batch: Batch) -> Iterator[UnifiedBatch | UnifiedTable]:
+        """Convert a batch, a large one in parts.
+
+        Nothing is raised for bad rows: they are rejects of the result.
+        """
         if batch.table is not None:
             by_columns = self._executor_for(batch.table.schema)
-            return self._rows.batch(batch) if by_columns is None else by_columns.batch(batch)
-        if self._projection is None or batch.weights is not None or not batch.values:
-            return self._rows.batch(batch)
-        return self._project(batch, self._projection)
+            yield from (by_columns or self._rows).parts(batch)
+        elif self._projection is None or not batch.values:
+            yield from self._rows.parts(batch)
+        else:
+            self._handed = 0
+            yield from self._project(batch, self._projection)
+            self._tries = self._tries + 1 if self._handed * 2 > len(batch.rows) else 0
+            if self._tries == _MOST_TRIES:
+                self._projection = None
 
-    def _project(self, batch: Batch, projection: Projection) -> UnifiedBatch | UnifiedTable:
-        by_rows = 0
-
-        def convert(part: Batch) -> UnifiedTable:
-            nonlocal by_rows
-            try:
-                table = projection.table(part.values)
-            except NotColumnarError:
-                if len(part.rows) > _FEWEST_ROWS:
-                    return _join_results([convert(half) for half in _split_batch(part)])
-                table = None
-            by_columns = None if table is None else self._executor_for(table.schema)
-            if by_columns is None:
-                by_rows += len(part.rows)
-                return _to_table(self._rows.batch(part), self.kind, part.file)
-            return by_columns.batch(replace(part, table=table))
-
-        made = convert(batch)
-        self._tries = self._tries + 1 if by_rows * 2 > len(batch.rows) else 0
-        if self._tries == _MOST_TRIES:
-            self._projection = None
-        return made
+    def _project(
+        self, batch: Batch, projection: Projection
+    ) -> Iterator[UnifiedBatch | UnifiedTable]:
+        try:
+            table = projection.table(batch.values)
+        except NotColumnarError:
+            if len(batch.rows) > _FEWEST_ROWS:
+                for half in _split_batch(batch):
+                    yield from self._project(half, projection)
+                return
+            table = None
+        by_columns = None if table is None else self._executor_for(table.schema)
+        if by_columns is None:
+            self._handed += len(batch.rows)
+        yield from (by_columns or self._rows).parts(replace(batch, table=table))
 
     def _executor_for(self, schema: pa.Schema) -> ColumnExecutor | None:
         if schema not in self._by_schema:
             if len(self._by_schema) >= _MOST_SCHEMAS:  # rows of JSON lack other keys in each batch
                 self._by_schema.clear()
-            carried = self._columns and why_not_columnar(self._rows.mapping, schema) is None
-            self._by_schema[schema] = ColumnExecutor(self._rows, schema) if carried else None
+            self._by_schema[schema] = None
+            if self._columns:
+                with suppress(NotColumnarError):
+                    self._by_schema[schema] = ColumnExecutor(self._rows, schema)
         return self._by_schema[schema]
 
 

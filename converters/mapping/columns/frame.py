@@ -1,58 +1,32 @@
-"""Places in Arrow columns: where a path leads in a schema, and what it finds in a batch.
+"""What the paths of a mapping find in a batch of Arrow columns.
 
 A `Frame` is what paths start at: the rows of a batch, or the elements of the lists in one of its
-columns. A path that the schema can follow is a `Way`, found once; following it gives a `Column`.
-Every look is noted, so that the counts per path are those of the row executor.
+columns. Following a `ColumnPath` from there gives a `Column`. Every look is noted, so that the
+counts per path are those of the row executor.
 """
 
 import json
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.mapping.lookup import Lookup
-from ingot.converters.paths import FILE, Index, Key, Names, Path
+from ingot.converters.mapping.columns.scope import ColumnPath, plain_type
 from ingot.converters.sources.formats.arrow import time_text_array
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Places: TypeAlias = npt.NDArray[np.int64]
 
 
-class NotColumnarError(Exception):
-    """A mapping or schema that vectors do not execute, and why; stays inside this package."""
+class TooMuchTextError(Exception):
+    """Text that is repeated at many places outgrows what a column holds."""
 
 
-PRESENT = "\0present"  # ends the name of a column of booleans: where the other exists
-
-
-class Step(NamedTuple):
-    """One step down in a schema: the child of a struct, or an element of a list.
-
-    `present` is the child that says where it exists, None where it does everywhere.
-    """
-
-    kind: Literal["field", "item"]
-    place: int
-    present: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ColumnPath:
-    """Where a path leads in a schema.
-
-    Attributes:
-        leaf: the type that is found there, None where the path finds nothing in any row.
-        is_file: it is the name of the file, wherever the path starts.
-    """
-
-    path: Path
-    steps: tuple[Step, ...]
-    leaf: pa.DataType | None
-    is_file: bool = False
+# A larger batch is cut, so that no column of text outgrows the offsets that Arrow has for it.
+MAX_BATCH_BYTES = 64 << 20
 
 
 class Column(NamedTuple):
@@ -67,12 +41,17 @@ class Column(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """One evaluation of a path: its counter, where it was evaluated, and what it found."""
+    """One evaluation of a path: its counter, and where it was evaluated.
+
+    There it found something where `there` says so, and more than null where `valid` does (None =
+    everywhere); `rows` are the rows of the places.
+    """
 
     counter: list[int]
     active: Mask
-    column: Column
-    parents: Places | None
+    there: Mask | None
+    valid: Mask | None
+    rows: Places | None
 
 
 @dataclass(kw_only=True)
@@ -81,113 +60,64 @@ class Frame:
 
     Attributes:
         active: where values are evaluated at all (rows that a condition left out are not).
-        looks: every evaluation of a path, shared by the frames of a batch.
+        failed: rows in which something is wrong; this and `looks` are shared by a batch's frames.
+        looks: every evaluation of a path.
+        repeated: bytes of texts that were repeated at many places; shared as well.
+        rows: the row of each place, None where the places are the rows.
+        outer: the frame whose lists the places are elements of; `parents` are their places there.
+        owners: as `parents`, in the frame from which one path led here; `numbers` count from 0
+            the elements of each owner.
         file: what `@file` gives.
     """
 
     values: pa.Array | pa.RecordBatch
     size: int
     active: Mask
+    failed: Mask
     looks: list[Evaluation] = field(default_factory=list)
+    repeated: list[int] = field(default_factory=lambda: [0])
+    rows: Places | None = None
+    outer: "Frame | None" = None
     parents: Places | None = None
-    positions: Places | None = None
+    owners: Places | None = None
+    numbers: Places | None = None
     file: str = ""
 
     def look(self, way: ColumnPath, counter: list[int], active: Mask) -> pa.Array:
         """The plain scalars that a way finds; noted as evaluated for the places of `active`."""
-        found = follow_path(way, self)
-        column = Column(to_plain(found.array), found.there)
-        self.looks.append(Evaluation(counter, active, column, self.parents))
-        return column.array
+        array, there = self.scalars(way)
+        valid = valid_mask(array) if array.null_count else None
+        self.looks.append(Evaluation(counter, active, there, valid, self.rows))
+        return array
 
+    def scalars(self, way: ColumnPath) -> Column:
+        """The plain scalars that a way finds."""
+        source, places = self, None
+        for _ in range(way.up):
+            if source.outer is None or source.parents is None:
+                raise ValueError("a way that leads out of the rows")
+            places = source.parents if places is None else source.parents[places]
+            source = source.outer
+        found = follow_path(way, source)
+        array = to_plain(found.array)
+        if places is None:
+            return Column(array, found.there)
+        if pa.types.is_string(array.type) and array.null_count < len(array):
+            starts, ends = _text_bounds(array)
+            self.count_repeated(int((ends - starts)[places].sum()))
+        there = None if found.there is None else found.there[places]
+        return Column(array.take(pa.array(places)), there)
 
-def locate_path(path: Path, kind: pa.DataType) -> ColumnPath:
-    """Where a path leads in values of a type."""
-    if isinstance(path, Lookup):
-        raise NotColumnarError("a lookup")
-    steps: list[Step] = []
-    here: pa.DataType | None = kind
-    if path.is_file:
-        if FILE in field_names(kind):
-            raise NotColumnarError(f"a column {FILE}")
-        return ColumnPath(path=path, steps=(), leaf=pa.string(), is_file=True)
-    for step in path.steps:
-        if here is None:
-            break
-        if isinstance(step, Names):
-            here = _locate_names(step.names, here, steps)
-        elif isinstance(step, Key):
-            here = _locate_child(step.name, here, steps)
-        elif isinstance(step, Index):
-            here = _locate_item(step.place, here, steps)
-        else:
-            raise NotColumnarError(f"{path.text}: the mark {step.mark}")
-    return ColumnPath(path=path, steps=tuple(steps), leaf=here)
+    def count_repeated(self, size: int) -> None:
+        """Count bytes of a text that is repeated. Raises TooMuchTextError beyond the bound."""
+        self.repeated[0] += size
+        if self.repeated[0] > MAX_BATCH_BYTES:
+            raise TooMuchTextError
 
-
-def _locate_names(
-    names: tuple[str, ...], kind: pa.DataType, steps: list[Step]
-) -> pa.DataType | None:
-    """A run of plain names: at each struct the longest run that is a field is taken first."""
-    here: pa.DataType | None = kind
-    position = 0
-    while position < len(names) and here is not None:
-        runs = range(len(names), position, -1)
-        keys = {".".join(names[position:end]): end for end in runs}
-        known = field_names(here)
-        name = next((key for key in keys if key in known), None)
-        if name is None:
-            return None
-        position = keys[name]
-        here = _locate_child(name, here, steps)
-    return here
-
-
-def field_names(kind: pa.DataType) -> list[str]:
-    """The keys that every value of a type has; none where it is no struct."""
-    if pa.types.is_map(kind) or pa.types.is_union(kind) or isinstance(kind, pa.BaseExtensionType):
-        raise NotColumnarError(f"a value of type {kind}")
-    if not pa.types.is_struct(kind):
-        return []
-    names = [child.name for child in kind]
-    if len(set(names)) < len(names):
-        raise NotColumnarError("two fields with one name")
-    return names
-
-
-def _locate_child(name: str, kind: pa.DataType, steps: list[Step]) -> pa.DataType | None:
-    names = field_names(kind)
-    if name not in names:
-        return None
-    present = f"{name}{PRESENT}"
-    there = names.index(present) if present in names else None
-    steps.append(Step("field", names.index(name), there))
-    return kind.field(steps[-1].place).type
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """True for the list types whose elements lie in one array."""
-    types = pa.types
-    return bool(types.is_list(kind) or types.is_large_list(kind))
-
-
-def refuse_views(kind: pa.DataType) -> None:
-    """Refuse elements with views: Arrow cannot yet take some of them. Raises NotColumnarError."""
-    types = pa.types
-    if types.is_string_view(kind) or types.is_binary_view(kind):
-        raise NotColumnarError(f"elements of type {kind}")
-    for place in range(kind.num_fields):
-        refuse_views(kind.field(place).type)
-
-
-def _locate_item(place: int, kind: pa.DataType, steps: list[Step]) -> pa.DataType | None:
-    if is_list(kind):
-        refuse_views(kind.value_type)
-        steps.append(Step("item", place))
-        return kind.value_type
-    if pa.types.is_nested(kind) and not pa.types.is_struct(kind):
-        raise NotColumnarError(f"an element of type {kind}")
-    return None
+    def fail(self, places: Mask) -> None:
+        """Note that something is wrong at some places: their rows go to the row executor."""
+        if places.any():
+            self.failed[np.flatnonzero(places) if self.rows is None else self.rows[places]] = True
 
 
 def follow_path(way: ColumnPath, frame: Frame) -> Column:
@@ -242,20 +172,37 @@ def _list_items(lists: pa.Array, place: int) -> tuple[pa.Array, Mask]:
     return lists.values.take(pa.array(wanted, mask=~within)), within
 
 
-def spread_lists(lists: pa.Array, parent: Frame) -> Frame:
-    """The elements of lists, one per row of `parent`, as a frame; null holds none."""
+def spread_each(ways: list[ColumnPath], frame: Frame) -> tuple[Frame, Places]:
+    """The elements of the lists that some ways lead to, one after the other, and their owners."""
+    owners = np.arange(frame.size)
+    for way in ways:
+        frame, parents = _spread_lists(way, frame)
+        owners = owners[parents]
+    return replace(frame, owners=owners, numbers=number_places(owners)), owners
+
+
+def number_places(owners: Places) -> Places:
+    """Count the places of each owner from 0; the owners are in order."""
+    first = np.searchsorted(owners, owners)
+    return np.arange(len(owners)) - first
+
+
+def _spread_lists(way: ColumnPath, outer: Frame) -> tuple[Frame, Places]:
+    """The elements of the lists that a way finds, and their places; null holds none."""
+    empty = pa.nulls(outer.size, pa.list_(pa.null()))
+    lists = empty if way.leaf is None else follow_path(way, outer).array
     counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
-    parents = np.repeat(np.arange(parent.size), counts)
-    starts = np.repeat(np.cumsum(counts) - counts, counts)
-    return Frame(
+    parents = np.repeat(np.arange(outer.size), counts)
+    elements = replace(
+        outer,
         values=lists.flatten(),
         size=len(parents),
-        active=parent.active[parents],
-        looks=parent.looks,
+        active=outer.active[parents],
+        rows=parents if outer.rows is None else outer.rows[parents],
+        outer=outer,
         parents=parents,
-        positions=np.arange(len(parents)) - starts,
-        file=parent.file,
     )
+    return elements, parents
 
 
 def count_evaluations(looks: list[Evaluation], kept: Mask) -> None:
@@ -264,35 +211,16 @@ def count_evaluations(looks: list[Evaluation], kept: Mask) -> None:
     for look in looks:
         active = look.active
         if not everything:
-            active = active & (kept if look.parents is None else kept[look.parents])
-        there, array = look.column.there, look.column.array
-        reached = active if there is None else active & there
+            active = active & (kept if look.rows is None else kept[look.rows])
+        reached = active if look.there is None else active & look.there
         looked, found = int(active.sum()), int(reached.sum())
         look.counter[0] += looked
         look.counter[1] += looked - found
-        if array.null_count:
-            look.counter[2] += found - int((reached & valid_mask(array)).sum())
+        if look.valid is not None:
+            look.counter[2] += found - int((reached & look.valid).sum())
 
 
 # --- scalars and their text
-
-
-def plain_type(kind: pa.DataType | None) -> pa.DataType | None:
-    """The type in which scalars of a type are looked at, None where they have no text.
-
-    Text and times of every kind are `string`, floats `double`, dictionaries their values.
-    """
-    types = pa.types
-    if kind is None:
-        return pa.string()
-    if types.is_dictionary(kind):
-        return plain_type(kind.value_type)
-    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-    if text or types.is_temporal(kind):
-        return pa.string()
-    if types.is_floating(kind):
-        return pa.float64()
-    return kind if types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind) else None
 
 
 def to_plain(array: pa.Array) -> pa.Array:
@@ -306,14 +234,6 @@ def to_plain(array: pa.Array) -> pa.Array:
         wide = array.cast(pa.float64())
         return pc.if_else(pc.is_finite(wide), wide, pa.scalar(None, pa.float64()))
     return time_text_array(array) if pa.types.is_temporal(kind) else array.cast(plain_type(kind))
-
-
-def locate_scalar(path: Path, kind: pa.DataType) -> ColumnPath:
-    """Where a path leads, which has to be a value that has a text."""
-    way = locate_path(path, kind)
-    if plain_type(way.leaf) is None:
-        raise NotColumnarError(f"{path.text}: a value of type {way.leaf}")
-    return way
 
 
 def to_text(array: pa.Array) -> pa.Array:
@@ -363,3 +283,8 @@ def null_where(array: pa.Array, gone: Mask) -> pa.Array:
     if not gone.any():
         return array
     return pc.if_else(pa.array(gone), pa.scalar(None, array.type), array)
+
+
+def filter_array(array: pa.Array, kept: Mask) -> pa.Array:
+    """The values at the places of a mask."""
+    return array if kept.all() else array.filter(pa.array(kept))

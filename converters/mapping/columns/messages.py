@@ -1,13 +1,12 @@
 """Messages of a conversation as one Arrow list column: the counterpart of rows/messages.py.
 
-Carried are entries whose role is fixed, taken in turn or read from the data, on the row itself or
-with `each` over one list. What an entry says is an array over its frame; at the end the turns of
-all entries are brought into the order in which the row executor emits them.
+What an entry says is an array over its frame, or, where transcripts are split, over their pieces;
+at the end the turns of all entries are brought into the order in which the row executor emits them.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.mapping.columns import frame as frames
+from ingot.converters.mapping.columns.scope import NotColumnarError, Scope, locate_each
 from ingot.converters.mapping.columns.values import (
-    Scope,
+    Texts,
     compile_filter,
     compile_scalars,
     compile_texts,
@@ -32,8 +32,8 @@ from ingot.converters.mapping.language import (
     RoleSplit,
     Value,
 )
-from ingot.converters.mapping.rows.messages import expand_zip
-from ingot.converters.paths import Mark, Path, compile_path, steps_text
+from ingot.converters.mapping.rows.messages import compile_split, expand_zip
+from ingot.converters.paths import Path
 from ingot.converters.records.schema import MESSAGE_TYPE, MESSAGES_TYPE
 
 Codes = npt.NDArray[np.int8]
@@ -48,37 +48,44 @@ _LEFT_OUT, _UNMAPPED = -1, -2
 
 
 class EntryTurns(NamedTuple):
-    """What an entry says at each place of its frame.
+    """The turns of an entry, in order.
 
-    `asked` is where its conditions hold, `kept` where a turn comes of it, `broken` where something
-    is said by a role that is unknown.
+    `kept` says which there are; `places` are theirs in the frame, None where there is one of each.
+    Of the places, `asked` are those where its conditions hold, `spoke` those where it says
+    something.
     """
 
     roles: Codes
     texts: pa.Array
-    asked: frames.Mask
     kept: frames.Mask
-    broken: frames.Mask | None
-    loss_mask: bool | None
+    masks: frames.Mask
+    asked: frames.Mask
+    spoke: frames.Mask
+    places: frames.Places | None = None
 
 
 Entry = Callable[[frames.Frame], EntryTurns | None]
 Roles = Callable[[frames.Frame, frames.Mask], Codes]  # at the places of a mask
+_Say = Callable[[frames.Frame, frames.Mask], EntryTurns]
+_Masks = Callable[[frames.Frame, Codes, frames.Mask], frames.Mask]
 
 
 class _Block(NamedTuple):
-    """Entries that are emitted together, and where: the row of each place, and its position."""
+    """Entries that are emitted together, and where.
 
-    frame: frames.Frame
+    `owners` are the records of the places, None where they are the places themselves.
+    """
+
+    owners: frames.Places | None
     said: list[EntryTurns]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Turns:
-    """All turns of a batch in order.
+    """All turns of a batch in order; its rows are those of the frame of records.
 
     Attributes:
-        good: rows that are a conversation: a prompt, an answer, no unknown role.
+        good: rows that are a conversation: a prompt and an answer.
     """
 
     rows: frames.Places
@@ -106,7 +113,7 @@ class Turns:
 def compile_turns(messages: Sequence[Message], scope: Scope) -> Callable[[frames.Frame], Turns]:
     """All entries of `messages` as one function of the rows. Raises NotColumnarError."""
     if sum(isinstance(m.role, RoleFromData) and bool(m.role.order) for m in messages) > 1:
-        raise frames.NotColumnarError("several entries with an order of speakers")
+        raise NotColumnarError("several entries with an order of speakers")
     blocks = [
         _compile_block(each, list(entries), scope)
         for each, entries in groupby(expand_zip(tuple(messages)), key=lambda m: m.each)
@@ -117,72 +124,115 @@ def compile_turns(messages: Sequence[Message], scope: Scope) -> Callable[[frames
 def _compile_block(
     each: tuple[Path, ...], messages: list[Message], scope: Scope
 ) -> Callable[[frames.Frame], _Block]:
-    way = _list_path(each, scope) if each else None
-    if way is not None:
-        inner = pa.null() if way.leaf is None else way.leaf.value_type
-        scope = Scope(kind=inner, stats=scope.stats)
+    ways, scope = locate_each(each, scope)
     entries = [_compile_entry(message, scope) for message in messages]
 
     def block(rows: frames.Frame) -> _Block:
-        frame = rows if way is None else _list_elements(way, rows)
+        frame = frames.spread_each(ways, rows)[0] if ways else rows
         said = [entry(frame) for entry in entries]
-        return _Block(frame, [s for s in said if s is not None])
+        return _Block(frame.owners, [s for s in said if s is not None])
 
     return block
 
 
-def _list_path(each: tuple[Path, ...], scope: Scope) -> frames.ColumnPath:
-    """Where the one list of an `each` lies. Raises NotColumnarError."""
-    if len(each) > 1:
-        raise frames.NotColumnarError("lists walked in step")
-    steps = each[0].steps
-    if not steps or steps[-1] != Mark("[*]"):
-        raise frames.NotColumnarError(f"each over {each[0].text}: no [*] at the end")
-    way = frames.locate_path(compile_path(steps_text(steps[:-1])), scope.kind)
-    if way.leaf is not None and not frames.is_list(way.leaf):
-        raise frames.NotColumnarError(f"each over {each[0].text}: a value of type {way.leaf}")
-    if way.leaf is not None:
-        frames.refuse_views(way.leaf.value_type)
-    return way
-
-
-def _list_elements(way: frames.ColumnPath, rows: frames.Frame) -> frames.Frame:
-    if way.leaf is None:
-        return frames.spread_lists(pa.nulls(rows.size, pa.list_(pa.null())), rows)
-    return frames.spread_lists(frames.follow_path(way, rows).array, rows)
-
-
 def _compile_entry(message: Message, scope: Scope) -> Entry:
-    if isinstance(message.loss_mask, Value):
-        raise frames.NotColumnarError("a loss mask from the data")
     if message.content is None:
         return lambda _frame: None
-    mask = message.loss_mask
     filters = [compile_filter(condition, scope) for condition in message.where]
     contents = compile_texts(message.content, scope)
-    by_order = _compile_order(message.role, scope)
-    roles = _compile_roles(message, scope)
+    if isinstance(message.role, RoleSplit):
+        say = _compile_split(message.role, message.loss_mask, contents)
+    else:
+        say = _compile_said(message, contents, scope)
 
     def entry(frame: frames.Frame) -> EntryTurns:
         asked = frame.active
         for one in filters:
             asked = asked & one.holds(one.scalars(frame, asked))
+        return say(frame, asked)
+
+    return entry
+
+
+def _compile_said(message: Message, contents: Texts, scope: Scope) -> _Say:
+    by_order = _compile_order(message.role, scope)
+    roles = _compile_roles(message, scope)
+    masks = _compile_masks(message.loss_mask, scope)
+
+    def say(frame: frames.Frame, asked: frames.Mask) -> EntryTurns:
         codes = roles(frame, asked)
         texts = contents(frame, asked & (codes != _LEFT_OUT))
         spoken = asked & ~frames.blank_mask(texts)
         if by_order:
             codes = by_order(frame, asked, spoken)
         kept = spoken & (codes >= 0)
-        unknown = spoken & (codes == _UNMAPPED)
-        return EntryTurns(codes, texts, asked, kept, unknown if unknown.any() else None, mask)
+        frame.fail(spoken & (codes == _UNMAPPED))
+        return EntryTurns(codes, texts, kept, masks(frame, codes, kept), asked, kept)
 
-    return entry
+    return say
+
+
+def _compile_split(role: RoleSplit, mask: bool | Value | None, contents: Texts) -> _Say:
+    """Transcripts that are cut: what each says is turns of its own."""
+    if isinstance(mask, Value):
+        raise NotColumnarError("a loss mask from the data for a transcript")
+    split = compile_split(role.markers)
+
+    def say(frame: frames.Frame, asked: frames.Mask) -> EntryTurns:
+        texts = contents(frame, asked)
+        spoken = asked & ~frames.blank_mask(texts)
+        cut = list(map(split, frames.filter_array(texts, spoken).to_pylist()))
+        places = np.flatnonzero(spoken)
+        marked = np.array([one is not None for one in cut], np.bool_)
+        frame.fail(_place_mask(places[~marked], frame.size))
+        turns = [one for one in cut if one is not None]
+        of_turns = np.repeat(places[marked], [len(pieces) for _, pieces in turns])
+        names = pa.array(list(chain.from_iterable(roles for roles, _ in turns)), pa.string())
+        codes = pc.index_in(names, _ROLE_TEXTS).to_numpy().astype(np.int8)
+        return EntryTurns(
+            roles=codes,
+            texts=pa.array(list(chain.from_iterable(said for _, said in turns)), pa.string()),
+            kept=np.ones(len(codes), np.bool_),
+            masks=_state_masks(codes, mask),
+            asked=asked,
+            spoke=_place_mask(of_turns, frame.size),
+            places=of_turns,
+        )
+
+    return say
+
+
+def _state_masks(roles: Codes, mask: bool | None) -> frames.Mask:
+    """The loss mask of each turn: as stated, else true for the assistant."""
+    if mask is None:
+        trained: frames.Mask = roles == _ASSISTANT
+        return trained
+    return np.full(len(roles), mask)
+
+
+def _compile_masks(mask: bool | Value | None, scope: Scope) -> _Masks:
+    if not isinstance(mask, Value):
+        return lambda _frame, roles, _kept: _state_masks(roles, mask)
+    if mask.path is None or not mask.is_bare:
+        raise NotColumnarError("a loss mask that is no path")
+    scalars = compile_scalars(mask.path, scope)
+
+    def masks(frame: frames.Frame, roles: Codes, kept: frames.Mask) -> frames.Mask:
+        found = scalars(frame, kept)
+        stated = _state_masks(roles, None)
+        if pa.types.is_string(found.type):
+            frame.fail(kept & frames.valid_mask(found))
+            return stated
+        trained = found.cast(pa.bool_())  # of a number whether it is not 0
+        return frames.as_mask(pc.coalesce(trained, pa.array(stated)))
+
+    return masks
 
 
 def _compile_roles(message: Message, scope: Scope) -> Roles:
     role = message.role
     if isinstance(role, RoleSplit):
-        raise frames.NotColumnarError("a transcript that is split")
+        raise ValueError("the roles of a transcript are those of its markers")
     if isinstance(role, RoleFromData) and role.order:  # settled by `_compile_order`
         return lambda frame, _asked: np.full(frame.size, _UNMAPPED, np.int8)
     if isinstance(role, RoleFromData):
@@ -191,9 +241,9 @@ def _compile_roles(message: Message, scope: Scope) -> Roles:
     cycle = np.array([ROLES.index(name) for name in names], np.int8)
 
     def codes(frame: frames.Frame, _asked: frames.Mask) -> Codes:
-        if frame.positions is None:
+        if frame.numbers is None:
             return np.full(frame.size, cycle[0])
-        taken: Codes = cycle[frame.positions % len(cycle)]
+        taken: Codes = cycle[frame.numbers % len(cycle)]
         return taken
 
     return codes
@@ -232,7 +282,7 @@ def _compile_order(
         numbers = pc.fill_null(speakers.indices, -1).to_numpy().astype(np.int64)
         found = np.full(frame.size, _UNMAPPED, np.int8)
         places = np.flatnonzero(spoken & (numbers >= 0))
-        rows = places if frame.parents is None else frame.parents[places]
+        rows = places if frame.owners is None else frame.owners[places]
         pairs = rows * (len(speakers.dictionary) + 1) + numbers[places]
         _, firsts, of_pair = np.unique(pairs, return_index=True, return_inverse=True)
         in_order = np.argsort(firsts)
@@ -251,10 +301,10 @@ def _compile_order(
 def _merge_blocks(rows: frames.Frame, blocks: list[_Block]) -> Turns:
     said = [(block, one) for block in blocks for one in block.said]
     size = rows.size
-    parents = np.concatenate([_NO_PLACES, *(_parent_rows(block) for block, _ in said)])
+    parents = np.concatenate([_NO_PLACES, *(_turn_rows(block, one) for block, one in said)])
     roles = np.concatenate([np.zeros(0, np.int8), *(one.roles for _, one in said)])
     kept = np.concatenate([_NO_ROWS, *(one.kept for _, one in said)])
-    masks = np.concatenate([_NO_ROWS, *(_loss_masks(one) for _, one in said)])
+    masks = np.concatenate([_NO_ROWS, *(one.masks for _, one in said)])
     chosen = _emission_order(size, blocks) if len(said) > 1 else np.arange(len(parents))
     chosen = chosen[kept[chosen]]
     texts = pa.concat_arrays([one.texts for _, one in said]) if said else _ROLE_TEXTS[:0]
@@ -267,65 +317,56 @@ def _merge_blocks(rows: frames.Frame, blocks: list[_Block]) -> Turns:
         texts=texts,
         masks=masks[chosen],
         good=rows.active
-        & _row_mask(in_rows[_IS_PROMPT[spoken]], size)
-        & _row_mask(in_rows[spoken == _ASSISTANT], size)
-        & ~_broken_rows(said, size),
-        system=_row_mask(in_rows[spoken == _SYSTEM], size),
+        & _place_mask(in_rows[_IS_PROMPT[spoken]], size)
+        & _place_mask(in_rows[spoken == _ASSISTANT], size),
+        system=_place_mask(in_rows[spoken == _SYSTEM], size),
         ragged=_ragged_rows(blocks, size),
     )
 
 
-def _parent_rows(block: _Block) -> frames.Places:
-    frame = block.frame
-    return np.arange(frame.size) if frame.parents is None else frame.parents
-
-
-def _loss_masks(said: EntryTurns) -> frames.Mask:
-    """The loss mask of each turn: as stated, else true for the assistant."""
-    if said.loss_mask is None:
-        trained: frames.Mask = said.roles == _ASSISTANT
-        return trained
-    return np.full(len(said.roles), said.loss_mask)
+def _turn_rows(block: _Block, said: EntryTurns) -> frames.Places:
+    places = np.arange(len(said.asked)) if said.places is None else said.places
+    return places if block.owners is None else block.owners[places]
 
 
 def _emission_order(size: int, blocks: list[_Block]) -> frames.Places:
     """The places of all entries, one after the other, in the order of emission."""
-    if all(block.frame.parents is None for block in blocks):
-        count = sum(len(block.said) for block in blocks)
-        return np.arange(count * size).reshape(count, size).T.ravel()
-    widths = [np.bincount(_parent_rows(b), minlength=size) * len(b.said) for b in blocks]
+    entries = [one for block in blocks for one in block.said]
+    if all(block.owners is None for block in blocks) and all(e.places is None for e in entries):
+        return np.arange(len(entries) * size).reshape(len(entries), size).T.ravel()
+    widths = []
+    for block in blocks:
+        places = np.ones(size, np.int64)
+        if block.owners is not None:
+            places = np.bincount(block.owners, minlength=size)
+        widths.append(places * len(block.said))
     total: frames.Places = np.sum(widths, axis=0, dtype=np.int64)
     starts = np.cumsum(total) - total
     slots = []
     for block, width in zip(blocks, widths, strict=True):
-        positions = block.frame.positions
-        first = starts[_parent_rows(block)]
-        if positions is not None:
-            first = first + positions * len(block.said)
-        slots += [first + number for number in range(len(block.said))]
+        first = starts
+        if block.owners is not None:
+            first = starts[block.owners] + frames.number_places(block.owners) * len(block.said)
+        for number, one in enumerate(block.said):
+            slots.append((first if one.places is None else first[one.places]) + number)
         starts = starts + width
     return np.argsort(np.concatenate(slots), kind="stable")
 
 
-def _row_mask(rows: frames.Places, size: int) -> frames.Mask:
+def _place_mask(places: frames.Places, size: int) -> frames.Mask:
     mask = np.zeros(size, np.bool_)
-    mask[rows] = True
+    mask[places] = True
     return mask
-
-
-def _broken_rows(said: list[tuple[_Block, EntryTurns]], size: int) -> frames.Mask:
-    rows = [_parent_rows(block)[one.broken] for block, one in said if one.broken is not None]
-    return _row_mask(np.concatenate([_NO_PLACES, *rows]), size)
 
 
 def _ragged_rows(blocks: list[_Block], size: int) -> frames.Mask:
     """Rows with an element at which one entry speaks and another does not."""
     ragged = np.zeros(size, np.bool_)
     for block in blocks:
-        if block.frame.parents is None or len(block.said) < 2:
+        if block.owners is None or len(block.said) < 2:
             continue
-        spoke = np.sum([one.kept for one in block.said], axis=0)
+        spoke = np.sum([one.spoke for one in block.said], axis=0)
         asked = np.sum([one.asked for one in block.said], axis=0)
         uneven = (spoke > 0) & (spoke < asked)
-        ragged[block.frame.parents[uneven]] = True
+        ragged[block.owners[uneven]] = True
     return ragged

@@ -12,7 +12,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from ingot.converters.mapping.columns.frame import PRESENT, NotColumnarError
+from ingot.converters.mapping.columns.scope import PRESENT, NotColumnarError
 from ingot.converters.mapping.language import Mapping
 from ingot.converters.mapping.path_uses import path_uses
 from ingot.converters.paths import Index, Key, Mark, Names, Path
@@ -34,7 +34,9 @@ class Projection:
     dotted: set[str] = field(default_factory=set)
 
     def table(self, rows: Sequence[Json]) -> pa.RecordBatch:
-        """The columns of some rows. Raises NotColumnarError where they have none."""
+        """The columns of some rows, of lists one. Raises NotColumnarError where they have none."""
+        if self.items is not None:
+            return pa.RecordBatch.from_arrays([self.array(rows)], names=["rows"])
         arrays = self._field_arrays(rows)
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
@@ -110,37 +112,47 @@ def compile_projection(mapping: Mapping) -> Projection:
     """What a mapping looks at. Raises NotColumnarError where its paths have no columns."""
     whole = Projection()
     for use in path_uses(mapping):
-        place = whole
+        if use.of_row:
+            continue
+        trail = [whole]
         for around in use.scope:
             each = around if isinstance(around, tuple) else getattr(around, "each", None)
             if each is None or len(each) > 1:
                 raise NotColumnarError(use.pointer)
             for path in each:
-                place = _place_below(place, path)
+                _walk_down(trail, path)
         if use.path.is_file:
-            place.dotted.add(use.path.text)
+            trail[-1].dotted.add(use.path.text)
         else:
-            _place_below(place, use.path)
-    if not whole.fields:
+            _walk_down(trail, use.path)
+    if not whole.fields and not whole.items:
         raise NotColumnarError("nothing is looked at")
     _refuse_several_kinds(whole)
     return whole
 
 
-def _place_below(place: Projection, path: Path) -> Projection:
+def _walk_down(trail: list[Projection], path: Path) -> None:
+    """Follow a path from the last place of a trail, whose places stand inside each other."""
     for step in path.steps:
+        place = trail[-1]
+        if step == Mark("^"):
+            del trail[-1]
+            while trail and not trail[-1].fields:
+                del trail[-1]
+            if not trail:  # around the row there is nothing
+                trail.append(Projection())
+            continue
         if isinstance(step, Index) or step == Mark("[*]"):
             place.items = place.items or Projection()
-            place = place.items
+            trail.append(place.items)
             continue
         if not isinstance(step, Names | Key):
             raise NotColumnarError(path.text)
         names = step.names if isinstance(step, Names) else (step.name,)
         for number, name in enumerate(names):
             ends = range(number + 2, len(names) + 1)
-            place.dotted |= {".".join(names[number:end]) for end in ends}
-            place = place.fields.setdefault(name, Projection())
-    return place
+            trail[-1].dotted |= {".".join(names[number:end]) for end in ends}
+            trail.append(trail[-1].fields.setdefault(name, Projection()))
 
 
 def _refuse_several_kinds(place: Projection) -> None:

@@ -1,13 +1,11 @@
 """Values and conditions of the mapping language, compiled to functions of a frame of Arrow columns.
 
-The counterpart of rows/values.py for values that give at most one hit: paths of names and numbers,
-literals, concatenations, templates, and the first of several that is not blank.
-
-The six meta values of records as one Arrow struct column.
+The counterpart of rows/values.py. What gives at most one hit at a place (paths of names and
+numbers, literals, templates, concatenations, the first of several that is not blank) is an array
+over the frame; what may give several, or takes labels and picks, is hits with their owners.
 """
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,42 +15,69 @@ import pyarrow.compute as pc
 
 from ingot.converters.json_yaml import found_text
 from ingot.converters.mapping.columns import frame as frames
-from ingot.converters.mapping.language import META_KEYS, Condition, Scalar, Value
-from ingot.converters.mapping.rows.executor import CASTS
-from ingot.converters.mapping.rows.values import PathStats
+from ingot.converters.mapping.columns.scope import (
+    NotColumnarError,
+    Scope,
+    locate_each,
+    locate_lists,
+    locate_scalar,
+)
+from ingot.converters.mapping.language import Condition, Scalar, Value
+from ingot.converters.mapping.rows.conditions import compile_condition
+from ingot.converters.mapping.rows.values import (
+    choice_index,
+    compile_replace,
+    json_text,
+    number_label,
+)
 from ingot.converters.paths import Path
-from ingot.converters.records.schema import META_TYPE
-from ingot.converters.rows import RowError
+from ingot.converters.rows import Json
 
 # A value at every place of a frame that the mask names: an array of scalars, or of text.
 Scalars = Callable[[frames.Frame, frames.Mask], pa.Array]
 Texts = Callable[[frames.Frame, frames.Mask], pa.Array]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scope:
-    """What values are compiled against: the type that their paths start at, and the counts."""
+class Hits(NamedTuple):
+    """What a value finds, hit by hit: null is a place that holds nothing.
 
-    kind: pa.DataType
-    stats: PathStats
+    `owners` are their places in the frame, in order; `numbers` count the hits of each from 0.
+    """
+
+    array: pa.Array
+    owners: frames.Places
+    numbers: frames.Places
+
+
+_HitsOf = Callable[[frames.Frame, frames.Mask], Hits]
+_Stage = Callable[[frames.Frame, Hits], Hits]
 
 
 def compile_scalars(path: Path, scope: Scope) -> Scalars:
     """A path as a function that gives scalars of one type. Raises NotColumnarError."""
-    way = frames.locate_scalar(path, scope.kind)
+    way = locate_scalar(path, scope)
     counter = scope.stats.counter(path)
     return lambda frame, active: frame.look(way, counter, active)
 
 
 def compile_texts(value: Value, scope: Scope) -> Texts:
     """A value as a function that gives its text, null for nothing. Raises NotColumnarError."""
-    if not replace(value, sep="\n").is_bare:
-        raise frames.NotColumnarError("a value with modifiers")
+    if replace(value, sep="\n", as_json=False).is_bare and not _may_be_several(value):
+        return _compile_form(value, scope)
+    hits, sep = _compile_hits(value, scope), text_scalar(value.sep)
+    return lambda frame, active: _join_hits(hits(frame, active), frame.size, sep)
+
+
+def _may_be_several(value: Value) -> bool:
+    path = value.path
+    return bool(value.each) or (path is not None and path.first_wildcard is not None)
+
+
+def _compile_form(value: Value, scope: Scope) -> Texts:
     if value.kind == "tree":
-        raise frames.NotColumnarError("a tree")
+        raise NotColumnarError("a tree")
     if value.kind == "literal":
-        scalar = text_scalar(value.literal)
-        return lambda frame, _active: pa.repeat(scalar, frame.size)
+        return _compile_literal(text_scalar(value.literal))
     if value.kind == "template":
         return _compile_template(value, scope)
     if value.kind == "concat":
@@ -62,6 +87,16 @@ def compile_texts(value: Value, scope: Scope) -> Texts:
     return _compile_path_texts(value.path, scope)
 
 
+def _compile_literal(scalar: pa.Scalar) -> Texts:
+    width = scalar.as_buffer().size
+
+    def texts(frame: frames.Frame, _active: frames.Mask) -> pa.Array:
+        frame.count_repeated(width * frame.size)
+        return pa.repeat(scalar, frame.size)
+
+    return texts
+
+
 def _compile_path_texts(path: Path | None, scope: Scope) -> Texts:
     if path is None:
         raise ValueError("a path value without a path")
@@ -69,22 +104,191 @@ def _compile_path_texts(path: Path | None, scope: Scope) -> Texts:
     return lambda frame, active: frames.to_text(scalars(frame, active))
 
 
+# --- values with several hits
+
+
+def _compile_hits(value: Value, scope: Scope) -> _HitsOf:
+    hits = _compile_each(value, scope) if value.each else _compile_form_hits(value, scope)
+    if value.pick is not None:
+        hits = _compile_pick(hits, value.pick, scope)
+    stages = list(_hit_stages(value))
+
+    def staged(frame: frames.Frame, active: frames.Mask) -> Hits:
+        found = hits(frame, active)
+        found = found._replace(array=frames.to_text(found.array))
+        for stage in stages:
+            found = stage(frame, found)
+        return found
+
+    return staged if stages else hits
+
+
+def _compile_each(value: Value, scope: Scope) -> _HitsOf:
+    ways, inner = locate_each(value.each, scope)
+    form = _compile_form_hits(value, inner)
+
+    def hits(frame: frames.Frame, active: frames.Mask) -> Hits:
+        elements, owners = frames.spread_each(ways, replace(frame, active=active))
+        found = form(elements, elements.active)
+        owners = owners[found.owners]
+        return Hits(found.array, owners, frames.number_places(owners))
+
+    return hits
+
+
+def _compile_form_hits(value: Value, scope: Scope) -> _HitsOf:
+    if value.kind == "path" and value.path:
+        return _compile_path_hits(value.path, scope)
+    if value.kind == "any_of":
+        raise NotColumnarError("any_of with modifiers")
+    if value.kind == "concat":
+        parts = [compile_texts(part, scope) for part in value.parts]
+
+        return lambda frame, active: _interleave([part(frame, active) for part in parts], active)
+    texts = _compile_form(value, scope)
+
+    def one(frame: frames.Frame, active: frames.Mask) -> Hits:
+        found = texts(frame, active)
+        return _present_hits(found, frames.valid_mask(found) & active)
+
+    return one
+
+
+def _interleave(parts: list[pa.Array], active: frames.Mask) -> Hits:
+    """The texts of several parts as hits, part by part; an empty one says nothing."""
+    size = len(active)
+    chosen = np.arange(len(parts) * size).reshape(len(parts), size).T[active].ravel()
+    array = pa.concat_arrays(parts).take(pa.array(chosen))
+    array = frames.null_where(array, ~frames.said_mask(array))
+    return Hits(array, chosen % max(size, 1), chosen // max(size, 1))
+
+
+def _present_hits(array: pa.Array, there: frames.Mask) -> Hits:
+    """The one hit of each place that has one."""
+    owners = np.flatnonzero(there)
+    return Hits(frames.filter_array(array, there), owners, np.zeros(len(owners), np.int64))
+
+
+def _compile_path_hits(path: Path, scope: Scope) -> _HitsOf:
+    ways, rest, inner = locate_lists(path, scope)
+    way, counter = locate_scalar(rest, inner), scope.stats.counter(path)
+
+    def hits(frame: frames.Frame, active: frames.Mask) -> Hits:
+        elements, owners = frames.spread_each(ways, replace(frame, active=active))
+        array, there = elements.scalars(way)
+        kept = elements.active if there is None else elements.active & there
+        owners = owners[kept]
+        found = Hits(frames.filter_array(array, kept), owners, frames.number_places(owners))
+        some, said = (np.zeros(frame.size, np.bool_) for _ in range(2))
+        some[owners] = True
+        said[owners[frames.valid_mask(found.array)]] = True
+        frame.looks.append(frames.Evaluation(counter, active, some, said, frame.rows))
+        return found
+
+    return hits
+
+
+_NOTHING, _BAD = -1, -2
+
+
+def _compile_pick(hits: _HitsOf, pick: Value, scope: Scope) -> _HitsOf:
+    """The one hit that a number or a letter names; it keeps its number."""
+    if pick.path is None or not replace(pick, count_from=0).is_bare:
+        raise NotColumnarError("a pick that is no path")
+    scalars = compile_scalars(pick.path, scope)
+
+    def place_of(choice: Json) -> int:
+        if choice is None or choice == "":
+            return _NOTHING
+        place = choice_index(choice, pick.count_from)
+        return _BAD if place is None or place > np.iinfo(np.int64).max else place
+
+    def picked(frame: frames.Frame, active: frames.Mask) -> Hits:
+        choices = scalars(frame, active).dictionary_encode()
+        places = np.array([*map(place_of, choices.dictionary.to_pylist()), _NOTHING], np.int64)
+        chosen = places[pc.fill_null(choices.indices, len(places) - 1).to_numpy()]
+        asked = active & (chosen != _NOTHING)
+        array, owners, numbers = hits(frame, asked)
+        counts = np.bincount(owners, minlength=frame.size)
+        frame.fail(asked & ((chosen == _BAD) | (chosen >= counts)))
+        kept = numbers == chosen[owners]
+        return Hits(frames.filter_array(array, kept), owners[kept], numbers[kept])
+
+    return picked
+
+
+def _hit_stages(value: Value) -> Iterator[_Stage]:
+    if value.map is not None:
+        yield _compile_map(value.map)
+    if value.replace:
+        swap = compile_replace(value.replace)
+        yield lambda _frame, hits: hits._replace(
+            array=pa.array(
+                [None if t is None else swap(t) for t in hits.array.to_pylist()], pa.string()
+            )
+        )
+    if value.label is not None:
+        label = value.label
+        yield lambda _frame, hits: hits._replace(array=_labelled(label, hits))
+
+
+def _compile_map(table: dict[str, Scalar]) -> _Stage:
+    keys = pa.array([text_scalar(key).as_py() for key in table], pa.string())
+    texts = [None if meant is None else json_text(meant) for meant in table.values()]
+    other = texts[list(table).index("*")] if "*" in table else None
+    meant = pa.array([t and text_scalar(t).as_py() for t in (*texts, other)], pa.string())
+
+    def mapped(frame: frames.Frame, hits: Hits) -> Hits:
+        there = frames.valid_mask(hits.array)
+        found = pc.fill_null(pc.index_in(hits.array, keys, skip_nulls=True), len(table))
+        if "*" not in table:
+            unknown = np.zeros(frame.size, np.bool_)
+            unknown[hits.owners[there & (found.to_numpy() == len(table))]] = True
+            frame.fail(unknown)
+        return hits._replace(array=frames.null_where(meant.take(found), ~there))
+
+    return mapped
+
+
+def _labelled(label: str, hits: Hits) -> pa.Array:
+    """Hits behind the labels of their numbers, null for those that say nothing."""
+    most = int(hits.numbers.max(initial=-1)) + 1
+    labels = pa.array([number_label(label, number) for number in range(most)], pa.string())
+    whole = pc.binary_join_element_wise(labels.take(pa.array(hits.numbers)), hits.array, "")
+    return frames.null_where(whole, ~frames.said_mask(hits.array))
+
+
+def _join_hits(hits: Hits, size: int, sep: pa.Scalar) -> pa.Array:
+    """The text of the hits of each place, null for none; those that say nothing are dropped."""
+    texts = frames.to_text(hits.array)
+    said = frames.said_mask(texts)
+    counts = np.bincount(hits.owners[said], minlength=size)
+    offsets = pa.array(np.concatenate(([0], np.cumsum(counts))), pa.int32())
+    lists = pa.ListArray.from_arrays(offsets, frames.filter_array(texts, said))
+    return frames.null_where(pc.binary_join(lists, sep), counts == 0)
+
+
 def text_scalar(text: str) -> pa.Scalar:
     """A text as an Arrow scalar. Raises NotColumnarError where it is no valid Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise frames.NotColumnarError("a text that is no valid Unicode") from None
+        raise NotColumnarError("a text that is no valid Unicode") from None
     return pa.scalar(text, pa.string())
 
 
 def _compile_template(value: Value, scope: Scope) -> Texts:
     pieces = [
-        text_scalar(piece) if isinstance(piece, str) else _compile_path_texts(piece, scope)
+        text_scalar(piece)
+        if isinstance(piece, str)
+        else compile_texts(Value(kind="path", path=piece), scope)
         for piece in value.template
     ]
 
+    width = sum(piece.as_buffer().size for piece in pieces if isinstance(piece, pa.Scalar))
+
     def texts(frame: frames.Frame, active: frames.Mask) -> pa.Array:
+        frame.count_repeated(width * frame.size)
         filled = []
         alive = active
         for piece in pieces:
@@ -112,29 +316,18 @@ def _compile_concat(parts: list[Texts], sep: str) -> Texts:
 
     def texts(frame: frames.Frame, active: frames.Mask) -> pa.Array:
         found = [part(frame, active) for part in parts]
-        said = [frames.said_mask(texts) for texts in found]
-        if all(mask.all() for mask in said):
+        if all(frames.said_mask(texts).all() for texts in found):
             return _join_pieces(found, sep, frame.size)
-        return _join_present(found, said, scalar)
+        return _join_hits(_interleave(found, active), frame.size, scalar)
 
     return texts
 
 
-def _join_present(found: list[pa.Array], said: list[frames.Mask], sep: pa.Scalar) -> pa.Array:
-    """Join what is there: a separator stands before a part that has one before it."""
-    pieces: list[pa.Array] = []
-    before = np.zeros(len(said[0]), np.bool_)
-    empty = pa.scalar("", pa.string())
-    for texts, mask in zip(found, said, strict=True):
-        pieces.append(pc.if_else(pa.array(before & mask), sep, empty))
-        pieces.append(pc.fill_null(texts, empty))
-        before = before | mask
-    return frames.null_where(_join_pieces(pieces, "", len(before)), ~before)
-
-
 def _compile_any_of(value: Value, scope: Scope) -> Texts:
     if any(part.kind not in ("path", "literal", "template") for part in value.parts):
-        raise frames.NotColumnarError("any_of over more than paths, literals and templates")
+        raise NotColumnarError("any_of over more than paths, literals and templates")
+    if value.sep != "\n" and any(_may_be_several(part) for part in value.parts):
+        raise NotColumnarError("any_of with a separator")
     parts = [compile_texts(part, scope) for part in value.parts]
 
     def texts(frame: frames.Frame, active: frames.Mask) -> pa.Array:
@@ -170,10 +363,19 @@ def compile_filter(condition: Condition, scope: Scope) -> Filter:
     """A condition as a filter. Raises NotColumnarError."""
     scalars = compile_scalars(condition.path, scope)
     if condition.op in ("in", "not_in"):
-        among = _compile_equality(condition.values, scope.kind, condition.path)
-        if condition.op == "in":
-            return Filter(name=condition.path.text, scalars=scalars, holds=among)
-        return Filter(name=condition.path.text, scalars=scalars, holds=lambda array: ~among(array))
+        test = compile_condition(condition, scope.stats).holds
+
+        def held(array: pa.Array) -> frames.Mask:
+            if pa.types.is_null(array.type):
+                return np.full(len(array), test(None))
+            found = array.dictionary_encode()
+            by_value = np.array([*map(test, found.dictionary.to_pylist()), test(None)], np.bool_)
+            chosen: frames.Mask = by_value[
+                pc.fill_null(found.indices, len(by_value) - 1).to_numpy()
+            ]
+            return chosen
+
+        return Filter(name=condition.path.text, scalars=scalars, holds=held)
     limit, least = condition.limit, condition.op == "min_chars"
 
     def measured(array: pa.Array) -> frames.Mask:
@@ -182,152 +384,3 @@ def compile_filter(condition: Condition, scope: Scope) -> Filter:
         return held
 
     return Filter(name=condition.path.text, scalars=scalars, holds=measured)
-
-
-def _compile_equality(
-    values: tuple[Scalar, ...], kind: pa.DataType, path: Path
-) -> Callable[[pa.Array], frames.Mask]:
-    """Where a value is one of those stated, by exact JSON equality."""
-    leaf = frames.plain_type(frames.locate_scalar(path, kind).leaf)
-    wanted = [
-        same for v in values if v is not None and (same := _typed_scalar(v, leaf)) is not None
-    ]
-    null = None in values
-
-    def among(array: pa.Array) -> frames.Mask:
-        held = ~frames.valid_mask(array) if null else np.zeros(len(array), np.bool_)
-        for scalar in wanted:
-            held = held | frames.as_mask(pc.fill_null(pc.equal(array, scalar), False))
-        return held
-
-    return among
-
-
-def _typed_scalar(value: Scalar, leaf: pa.DataType) -> pa.Scalar | None:
-    """The one value of a plain type that equals a JSON scalar; None where there is none."""
-    types = pa.types
-    if isinstance(value, str):
-        return text_scalar(value) if types.is_string(leaf) else None
-    if isinstance(value, bool):
-        return pa.scalar(value) if types.is_boolean(leaf) else None
-    if value is None or not (types.is_integer(leaf) or types.is_floating(leaf)):
-        return None
-    try:
-        same = float(value) if types.is_floating(leaf) else int(value)
-        return pa.scalar(same, leaf) if same == value else None
-    except (OverflowError, ValueError, pa.ArrowInvalid):  # no such number in this type
-        return None
-
-
-_META_FIELDS = list(META_TYPE)
-_NUMERIC = ("token_count", "quality_score")
-
-# A meta value for every row, and why it failed where it did: reason -> the rows.
-_Cast = tuple[pa.Array, dict[str, frames.Mask]]
-_Column = Callable[[frames.Frame, frames.Mask], _Cast]
-
-
-class Meta(NamedTuple):
-    """The meta column of a batch, and per `key: reason` the rows in which a value failed."""
-
-    column: pa.StructArray
-    failures: dict[str, frames.Mask]
-
-    def failed(self, kept: frames.Mask) -> Counter[str]:
-        """How often values failed in the kept rows."""
-        counts = {name: int((rows & kept).sum()) for name, rows in self.failures.items()}
-        return Counter({name: count for name, count in counts.items() if count})
-
-
-def compile_meta(
-    values: dict[str, Value], defaults: dict[str, str | None], scope: Scope
-) -> Callable[[frames.Frame, frames.Mask], Meta]:
-    """The meta values of a layout as one function. Raises NotColumnarError."""
-    columns: dict[str, _Column] = {
-        key: _compile_number_column(key, value, scope)
-        if key in _NUMERIC
-        else _compile_text_column(value, scope)
-        for key, value in values.items()
-    }
-    fallback = {key: text_scalar(text) for key, text in defaults.items() if text is not None}
-
-    def meta(frame: frames.Frame, active: frames.Mask) -> Meta:
-        failures: dict[str, frames.Mask] = {}
-        arrays: dict[str, pa.Array] = {}
-        for key, column in columns.items():
-            arrays[key], failed = column(frame, active)
-            failures |= {f"{key}: {reason}": rows for reason, rows in failed.items()}
-        for key in META_KEYS:
-            arrays[key] = _fill_default(arrays.get(key), key, fallback.get(key), frame.size)
-        ordered = [arrays[child.name] for child in _META_FIELDS]
-        return Meta(pa.StructArray.from_arrays(ordered, fields=_META_FIELDS), failures)
-
-    return meta
-
-
-def _fill_default(
-    array: pa.Array | None, key: str, default: pa.Scalar | None, size: int
-) -> pa.Array:
-    if array is None:
-        kind = META_TYPE.field(key).type
-        return pa.nulls(size, kind) if default is None else pa.repeat(default, size)
-    return array if default is None else pc.fill_null(array, default)
-
-
-def _compile_text_column(value: Value, scope: Scope) -> _Column:
-    texts = compile_texts(value, scope)
-
-    def column(frame: frames.Frame, active: frames.Mask) -> _Cast:
-        found = texts(frame, active)
-        return frames.null_where(found, frames.blank_mask(found)), {}
-
-    return column
-
-
-def _compile_number_column(key: str, value: Value, scope: Scope) -> _Column:
-    if value.kind == "any_of":
-        raise frames.NotColumnarError("a number from any_of")
-    kind = META_TYPE.field(key).type
-    bare = value.path is not None and value.is_bare
-    found = compile_scalars(value.path, scope) if bare and value.path else None
-    scalars = found or compile_texts(value, scope)
-    exact = {"token_count": _integer_column, "quality_score": _score_column}[key]
-
-    def column(frame: frames.Frame, active: frames.Mask) -> _Cast:
-        array = scalars(frame, active)
-        if pa.types.is_null(array.type):
-            return pa.nulls(frame.size, kind), {}
-        quick = exact(array)
-        return _cast_each(key, array, kind) if quick is None else quick
-
-    return column
-
-
-def _integer_column(array: pa.Array) -> _Cast | None:
-    signed = pa.types.is_signed_integer(array.type)
-    return (array.cast(pa.int64()), {}) if signed else None
-
-
-def _score_column(array: pa.Array) -> _Cast | None:
-    if not pa.types.is_floating(array.type):
-        return None
-    inside = pc.and_(pc.greater_equal(array, 0.0), pc.less_equal(array, 1.0))
-    outside = ~frames.as_mask(pc.fill_null(inside, True))
-    return frames.null_where(array, outside), {"not_a_number": outside}
-
-
-def _cast_each(key: str, array: pa.Array, kind: pa.DataType) -> _Cast:
-    """Texts and rarer types of numbers by the very function of the row executor."""
-    cast = CASTS[key]
-    there = frames.valid_mask(array)
-    values = array.to_pylist()
-    result = [None] * len(values)
-    failed: dict[str, frames.Mask] = {}
-    for place in np.flatnonzero(there):
-        if values[place] == "":
-            continue
-        try:
-            result[place] = cast(values[place])
-        except RowError as error:
-            failed.setdefault(error.reason, np.zeros(len(values), np.bool_))[place] = True
-    return pa.array(result, kind), failed

@@ -7,9 +7,9 @@ or messages, the record checks, `system`, `tools` and `meta`. docs/mapping.md is
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ingot.converters.json_yaml import found_text
@@ -32,6 +32,7 @@ _NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]+)?(?:[eE][+-]?[0-9
 
 Record = dict[str, Any]
 Build = Callable[[Node], Record]
+PART_CHARS = 32 << 20  # of the records of one row that are held; more are given in parts
 RowOutcome = tuple[list[Record], list[tuple[int | None, RowError]]]
 
 # An alternative that fails for one of these gives way to the next; any other rejects the record.
@@ -70,9 +71,10 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnifiedBatch(Outcome):
-    """What became of a batch, with the records as objects."""
+    """What became of a batch, with the records as objects and the row of each."""
 
     records: list[Record] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
 
     @property
     def written(self) -> int:
@@ -96,26 +98,51 @@ class RowExecutor:
 
     def batch(self, batch: Batch) -> UnifiedBatch:
         """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
+        return _join_parts(list(self.parts(batch)))
+
+    def look(self, batch: Batch) -> UnifiedBatch:
+        """Convert some rows for a look at them, in bounded memory.
+
+        Where records of one row have more than `PART_CHARS`, those in the middle are left out.
+        """
+        parts = self.parts(batch)
+        first = next(parts)
+        return _join_parts([first, *deque(parts, maxlen=1)])
+
+    def parts(self, batch: Batch) -> Iterator[UnifiedBatch]:
+        """Convert a batch, in parts where records of one row have more than `PART_CHARS`.
+
+        All that is counted comes with the last part.
+        """
         records: list[Record] = []
+        of_rows: list[int] = []
         rejects: list[Reject] = []
         rows: Counter[str] = Counter()
         weights = batch.weights
         self._tally.clear()
         for place, (number, node) in enumerate(zip(batch.rows, row_nodes(batch), strict=True)):
             weight = weights[place] if weights is not None else 1
-            made, failed = self.row(node)
-            records += made
-            if made:
+            converted, failed = False, []
+            for made, wrong in self._row_parts(node):
+                if converted:
+                    yield UnifiedBatch(records=records, rows=of_rows)
+                    records, of_rows = [], []
+                records += made
+                of_rows += [number] * len(made)
+                failed += wrong
+                converted = converted or bool(made)
+            if converted:
                 rows["converted"] += weight
             else:
                 filtered = all(error.reason == "filtered" for _, error in failed)
                 rows["filtered" if filtered else "rejected"] += weight
             if failed:
-                rejects += _row_rejects(batch.file, number, failed, 0 if made else weight)
+                rejects += _row_rejects(batch.file, number, failed, 0 if converted else weight)
         for bad in batch.bad:
             rejects.append(_bad_row_reject(batch.file, bad))
-        return UnifiedBatch(
+        yield UnifiedBatch(
             records=records,
+            rows=of_rows,
             rejects=rejects,
             converted=rows["converted"],
             rejected=rows["rejected"] + len(batch.bad),
@@ -125,16 +152,21 @@ class RowExecutor:
         )
 
     def row(self, node: Node) -> RowOutcome:
-        """The records of one row, and per element (None = the row) why it gave none."""
-        if self._expand_within:
-            return self._row_of_variants(node)
+        """The records of one row, and per element (None = the row) why it gave none.
+
+        Of records with more than `PART_CHARS` only the first are given.
+        """
+        parts = self._row_parts(node)
+        records, failed = next(parts)
+        for _, wrong in parts:
+            failed += wrong
+        return records, failed
+
+    def _row_parts(self, node: Node) -> Iterator[RowOutcome]:
         layout = self._alternatives[0][0]
-        if layout.each:
-            return _expand_layout(layout, self._record, node)
-        try:
-            return [self._record(node)], []
-        except RowError as error:
-            return [], [(None, error)]
+        if self._expand_within:
+            return self._parts_of_variants(node)
+        return _expand_layout(layout, self._record, node)
 
     def _record(self, node: Node) -> Record:
         if len(self._alternatives) == 1:
@@ -149,15 +181,25 @@ class RowExecutor:
                 soft.append(error)
         raise _first_fault(soft)
 
-    def _row_of_variants(self, node: Node) -> RowOutcome:
+    def _parts_of_variants(self, node: Node) -> Iterator[RowOutcome]:
         """Alternatives with an `each` of their own are tried for the whole row."""
         soft: list[RowError] = []
         for layout, build in self._alternatives:
-            records, failed = _expand_layout(layout, build, node)
-            if records or any(error.reason not in SOFT_REASONS for _, error in failed):
-                return records, failed
-            soft += [error for _, error in failed]
-        return [], [(None, _first_fault(soft))]
+            parts, waiting = _expand_layout(layout, build, node), []
+            for made, failed in parts:
+                waiting.append((made, failed))
+                if made or any(error.reason not in SOFT_REASONS for _, error in failed):
+                    yield from waiting
+                    yield from parts
+                    return
+            soft += [error for _, failed in waiting for _, error in failed]
+        yield [], [(None, _first_fault(soft))]
+
+
+def _join_parts(parts: list[UnifiedBatch]) -> UnifiedBatch:
+    """The parts of a batch as one."""
+    records = [record for part in parts for record in part.records]
+    return replace(parts[-1], records=records, rows=[row for part in parts for row in part.rows])
 
 
 class _Tally:
@@ -171,7 +213,7 @@ class _Tally:
         self.meta: Counter[str] = Counter()
 
 
-def _expand_layout(layout: Layout, build: Build, node: Node) -> RowOutcome:
+def _expand_layout(layout: Layout, build: Build, node: Node) -> Iterator[RowOutcome]:
     """What becomes of the elements of a layout, or of the row itself where it has no `each`."""
     records: list[Record] = []
     failed: list[tuple[int | None, RowError]] = []
@@ -180,16 +222,34 @@ def _expand_layout(layout: Layout, build: Build, node: Node) -> RowOutcome:
         if layout.each:
             elements = list(enumerate(each_nodes(layout.each, node)))
     except RowError as error:
-        return [], [(None, error)]
+        yield [], [(None, error)]
+        return
     if not elements:
         reason = "no_prompt" if layout.messages else "empty_text"
-        return [], [(None, RowError(reason, layout.each[0].text, "no element"))]
+        yield [], [(None, RowError(reason, layout.each[0].text, "no element"))]
+        return
+    chars = _text_chars if layout.text else _chat_chars
+    held = 0
     for number, element in elements:
         try:
-            records.append(build(element))
+            record = build(element)
         except RowError as error:
             failed.append((number, error))
-    return records, failed
+            continue
+        records.append(record)
+        held += chars(record) if len(elements) > 1 else 0
+        if held > PART_CHARS:
+            yield records, failed
+            records, failed, held = [], [], 0
+    yield records, failed
+
+
+def _text_chars(record: Record) -> int:
+    return len(record["text"])
+
+
+def _chat_chars(record: Record) -> int:
+    return sum([len(turn["content"]) for turn in record["messages"]])
 
 
 def _first_fault(errors: list[RowError]) -> RowError:

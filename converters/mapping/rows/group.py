@@ -14,7 +14,7 @@ the order in which their first rows were read. What the language leaves open is 
   without a value come last. Equal values keep the order of the file.
 - A row whose key path runs into a wrong type (`[*]` on a text) is a bad row.
 
-The rows wait in a temporary SQLite file; what is in memory is one page cache and one group.
+The rows wait in memory up to a bound of bytes, and beyond it in a temporary SQLite file.
 """
 
 import itertools
@@ -26,6 +26,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import blake2b
+from operator import itemgetter
 from pathlib import Path as FilePath
 from uuid import uuid4
 
@@ -34,23 +35,32 @@ import orjson
 from ingot.converters.errors import OutputError
 from ingot.converters.mapping.language import Group
 from ingot.converters.mapping.rows.values import row_nodes
-from ingot.converters.paths import Node, Path
+from ingot.converters.paths import MISSING, Node, Path
 from ingot.converters.rows import BadRow, Batch, Json, RowError
 
 # A batch of groups is closed by whichever comes first.
 BATCH_GROUPS = 256
 BATCH_BYTES = 4 << 20
-_CACHED_KEYS = 100_000
+HELD_BYTES = 32 << 20  # of rows that wait in memory
+_KNOWN_BYTES = 32 << 20  # of keys in memory
+_ENTRY_BYTES = 300  # of an entry in memory beside its rows
 
 _NUMBER = re.compile(r"\s*[+-]?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})?\s*", re.ASCII)
 _TABLES = """
+PRAGMA page_size = 32768;
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
-PRAGMA cache_size = -65536;
+PRAGMA cache_size = -8192;
 PRAGMA temp_store = FILE;
 CREATE TABLE keys (key BLOB PRIMARY KEY, number INTEGER) WITHOUT ROWID;
-CREATE TABLE entries (number INTEGER, place INTEGER, name TEXT, weight INTEGER, value ANY);
+CREATE TABLE entries (
+    number INTEGER, place INTEGER, name TEXT, weight INTEGER, size INTEGER, value ANY
+);
 """
+
+# The keys of a group; an entry of the table: some of its rows, those of one batch.
+_Key = tuple[str, ...] | str | None
+_Entry = tuple[int, int, str | None, int, int, bytes | str]
 
 
 def group_rows(
@@ -73,8 +83,7 @@ def _group_file(
                 bad = [*batch.bad, *shelf.add(batch, group.by)]
                 if bad:
                     yield Batch(file=file, rows=(), values=(), bad=bad)
-            database.execute("CREATE INDEX by_number ON entries (number)")
-            yield from _group_batches(file, _groups(database, group.sort))
+            yield from _group_batches(file, _groups(shelf.entries(), group.sort))
     except sqlite3.Error as error:
         where = str(path or "the temporary folder of SQLite")
         problem = f"cannot hold the rows that are grouped: {error}"
@@ -86,58 +95,124 @@ def _group_file(
 
 @dataclass(kw_only=True)
 class _GroupStore:
-    """Rows that wait for their group to be complete."""
+    """Rows that wait for their group to be complete: in memory, and what was put away before."""
 
     database: sqlite3.Connection
-    known: dict[bytes | None, int] = field(default_factory=dict)
+    known: dict[_Key, int] = field(default_factory=dict)
+    known_bytes: int = 0
+    keys_away: bool = False
     count: int = 0
+    held: dict[int, list[_Entry]] = field(default_factory=dict)
+    held_bytes: int = 0
+    rows_away: bool = False
 
     def add(self, batch: Batch, by: Sequence[Path]) -> list[BadRow]:
-        """Put a batch's rows away; gives those whose keys cannot be read."""
-        entries = []
+        """Take a batch's rows; gives those whose keys cannot be read."""
         bad = []
-        names = batch.keys or itertools.repeat(None)
-        weights = batch.weights or itertools.repeat(1)
-        rows = zip(batch.rows, row_nodes(batch), names, weights, strict=False)
-        self.database.execute("BEGIN")
-        for row, node, name, weight in rows:
+        groups: dict[int, list[int]] = {}  # the places of each group's rows in the batch
+        for place, node in enumerate(row_nodes(batch)):
             try:
                 number = self._number(_group_key(node, by))
             except RowError as error:
+                row = batch.rows[place]
                 bad.append(BadRow(row=row, detail=f"group: {error.reason}", found=error.found))
                 continue
-            entries.append((number, row, name, weight, _pack(node.value)))
-        self.database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", entries)
-        self.database.execute("COMMIT")
+            groups.setdefault(number, []).append(place)
+        for number, places in groups.items():
+            found = list(_pack_rows(batch, number, places))
+            self.held.setdefault(number, []).extend(found)
+            self.held_bytes += sum([_ENTRY_BYTES + len(packed) for *_, packed in found])
+        if self.held_bytes > HELD_BYTES:
+            self._put_rows_away()
         return bad
 
-    def _number(self, key: bytes | None) -> int:
+    def entries(self) -> Iterator[_Entry]:
+        """All entries by their groups, in the order in which they came."""
+        if not self.rows_away:  # groups are numbered in the order in which they are held
+            yield from itertools.chain.from_iterable(self.held.values())
+            return
+        self._put_rows_away()
+        self.database.execute("CREATE INDEX by_number ON entries (number)")
+        yield from self.database.execute("SELECT * FROM entries ORDER BY number, rowid")
+
+    def _put_rows_away(self) -> None:
+        entries = itertools.chain.from_iterable(self.held.values())
+        self._insert("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", entries)
+        self.held, self.held_bytes, self.rows_away = {}, 0, True
+
+    def _put_keys_away(self) -> None:
+        keys = ((_digest(key), number) for key, number in self.known.items())
+        self._insert("INSERT OR IGNORE INTO keys VALUES (?, ?)", keys)
+        self.known, self.known_bytes, self.keys_away = {}, 0, True
+
+    def _insert(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
+        self.database.execute("BEGIN")
+        self.database.executemany(statement, rows)
+        self.database.execute("COMMIT")
+
+    def _number(self, key: _Key) -> int:
         """The number of the group with this key, in order of first appearance; none is alone."""
-        if key in self.known:
-            return self.known[key]
-        query = "SELECT number FROM keys WHERE key = ?"
-        found = self.database.execute(query, (key,)).fetchone() if key else None
-        number = int(found[0]) if found else self.count
-        self.count += not found
+        number = self.known.get(key)
+        if number is not None:
+            return number
+        if key and self.keys_away:
+            query = "SELECT number FROM keys WHERE key = ?"
+            found = self.database.execute(query, (_digest(key),)).fetchone()
+            number = int(found[0]) if found else None
+        if number is None:
+            number = self.count
+            self.count += 1
         if key:
-            if not found:
-                self.database.execute("INSERT INTO keys VALUES (?, ?)", (key, number))
-            if len(self.known) >= _CACHED_KEYS:
-                self.known.clear()
+            if self.known_bytes > _KNOWN_BYTES:
+                self._put_keys_away()
             self.known[key] = number
+            self.known_bytes += len(repr(key)) + _ENTRY_BYTES
         return number
 
 
-def _group_key(start: Node, by: Sequence[Path]) -> bytes | None:
-    """A digest of the row's keys, equal for equal JSON; None where all are missing or null."""
+def _pack_rows(batch: Batch, number: int, places: list[int]) -> Iterator[_Entry]:
+    """The rows of a group: in one entry, or one each where orjson cannot write them."""
+    rows = _pack([batch.values[place] for place in places])
+    parts = [(places, rows)]
+    if isinstance(rows, str) and len(places) > 1:
+        parts = [([place], _pack([batch.values[place]])) for place in places]
+    for part, packed in parts:
+        first, weights = part[0], batch.weights
+        weight = sum(weights[place] for place in part) if weights else len(part)
+        name = batch.keys[first] if batch.keys else None
+        # The size of its rows: without the brackets and commas of the list.
+        size = len(packed) - len(part) - 1
+        yield number, batch.rows[first], name, weight, size, packed
+
+
+def _pack(rows: list[Json]) -> bytes | str:
+    """Rows as bytes of orjson, or as text of the slower `json` where one has a wider integer."""
+    try:
+        return orjson.dumps(rows)
+    except TypeError:
+        return json.dumps(rows)
+
+
+def _unpack(packed: bytes | str) -> list[Json]:
+    rows: list[Json] = (orjson if isinstance(packed, bytes) else json).loads(packed)
+    return rows
+
+
+def _digest(key: _Key) -> bytes:
+    return blake2b(repr(key).encode(), digest_size=16).digest()
+
+
+def _group_key(start: Node, by: Sequence[Path]) -> _Key:
+    """The row's keys, equal for equal JSON; None where all are missing or null."""
+    found = [path.single(start) if path.single else None for path in by]
+    texts = [text for text in found if isinstance(text, str)]
+    if len(texts) == len(by):
+        return tuple(texts)
     hits = [path.find(start) for path in by]
     if all(hit is None for found in hits for hit in found):
         return None
-    if all(found and all(hit.__class__ is str for hit in found) for found in hits):
-        text = repr(hits)  # sooner than JSON; what holds anything but text has another spelling
-    else:
-        text = json.dumps([_plain_numbers(found or [None]) for found in hits], sort_keys=True)
-    return blake2b(text.encode(), digest_size=16).digest()
+    # Another spelling than that of texts alone.
+    return json.dumps([_plain_numbers(found or [None]) for found in hits], sort_keys=True)
 
 
 def _plain_numbers(value: Json) -> Json:
@@ -151,18 +226,6 @@ def _plain_numbers(value: Json) -> Json:
     return value
 
 
-def _pack(value: Json) -> bytes | str:
-    """A row as bytes of orjson, or as text of the slower `json` where it holds a wider integer."""
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        return json.dumps(value)
-
-
-def _unpack(packed: bytes | str) -> Json:
-    return orjson.loads(packed) if isinstance(packed, bytes) else json.loads(packed)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _RowGroup:
     row: int
@@ -172,26 +235,25 @@ class _RowGroup:
     size: int
 
 
-def _groups(database: sqlite3.Connection, sort: Path | None) -> Iterator[_RowGroup]:
-    query = "SELECT number, place, name, weight, value FROM entries ORDER BY number, rowid"
-    for _, entries in itertools.groupby(database.execute(query), key=lambda entry: entry[0]):
-        members = list(entries)
-        values = [_unpack(packed) for *_, packed in members]
-        if sort is not None:
-            values = _sort_rows(values, sort)
-        _, row, key, _, _ = members[0]
+def _groups(entries: Iterator[_Entry], sort: Path | None) -> Iterator[_RowGroup]:
+    for _, of_group in itertools.groupby(entries, key=itemgetter(0)):
+        members = list(of_group)
+        values = [value for *_, packed in members for value in _unpack(packed)]
+        _, row, key, *_ = members[0]
         yield _RowGroup(
             row=row,
             key=key,
-            weight=sum(weight for *_, weight, _ in members),
-            values=values,
-            size=sum(len(packed) for *_, packed in members),
+            weight=sum(member[3] for member in members),
+            values=values if sort is None else _sort_rows(values, sort),
+            size=sum(member[4] for member in members),
         )
 
 
 def _sort_rows(values: list[Json], sort: Path) -> list[Json]:
     """The rows in the order of `sort`, those without a value last; a stable sort."""
     hits = [_first_hit(value, sort) for value in values]
+    if {*map(type, hits)} == {int}:
+        return [values[index] for index in sorted(range(len(values)), key=hits.__getitem__)]
     numbers = [_exact_number(hit) for hit in hits]
     numeric = all(
         one is not None for one, hit in zip(numbers, hits, strict=True) if hit is not None
@@ -208,6 +270,9 @@ def _sort_rows(values: list[Json], sort: Path) -> list[Json]:
 
 
 def _first_hit(value: Json, sort: Path) -> Json:
+    if sort.single:
+        found = sort.single(Node(value))
+        return None if found is MISSING else found
     try:
         hits = sort.find(Node(value))
     except RowError:

@@ -6,7 +6,7 @@ brought to that form here, once.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -244,41 +244,55 @@ def _compile_split(
     mask: Callable[[Node], bool | None],
     message: Message,
 ) -> Entry:
-    pattern = _marker_pattern(role.markers)
-    at_start = {marker.lstrip(): spoken for marker, spoken in reversed(role.markers.items())}
-    roles = {**at_start, **role.markers}
+    split = compile_split(role.markers)
     path = message.content.path.text if message.content and message.content.path else None
 
     def entry(node: Node, _position: int) -> list[Turn]:
         text = content(node)
         if text is None or values.is_blank(text):
             return []
-        turns = []
-        for marker, piece in _split_text(pattern, text, path):
-            spoken = roles[marker] if marker in roles else at_start[marker.lstrip()]
-            if spoken and piece:
-                turns.append(_compile_turn(spoken, piece, mask(node)))
-        return turns
+        pieces = split(text)
+        if pieces is None:
+            raise RowError("unmarked_text", path, found_text(text))
+        return [
+            _compile_turn(spoken, piece, mask(node)) for spoken, piece in zip(*pieces, strict=True)
+        ]
 
     return entry
 
 
-def _marker_pattern(markers: dict[str, Role | None]) -> re.Pattern[str]:
-    """Leftmost, longest marker first; at the very start its leading white space may be absent."""
+def compile_split(
+    markers: dict[str, Role | None],
+) -> Callable[[str], tuple[list[Role], list[str]] | None]:
+    """A function that cuts a transcript at markers; it gives None where a text has none in front.
+
+    Of markers the leftmost is taken, there the longest; at the very start its leading white space
+    may be absent. Gives roles and what they say, but nothing that is left out or blank.
+    """
+    at_start = {marker.lstrip(): spoken for marker, spoken in reversed(markers.items())}
     whole = sorted(markers, key=len, reverse=True)
-    bare = sorted({m.lstrip() for m in whole} - {""}, key=lambda m: (-len(m), m))
-    at_start = r"\A\s*(?:" + "|".join(map(re.escape, bare)) + ")" if bare else ""
-    alternatives = [at_start] if at_start else []
-    return re.compile("|".join([*alternatives, *map(re.escape, whole)]))
+    bare = sorted({*at_start} - {""}, key=lambda m: (-len(m), m))
+    start = re.compile(f"\\s*(?:{'|'.join(map(re.escape, bare))})") if bare else None
+    # By itself, so that the regular expression may look for what all markers begin with.
+    pattern = re.compile(f"({'|'.join(map(re.escape, whole))})")
 
+    def split(text: str) -> tuple[list[Role], list[str]] | None:
+        first = start.match(text) if start else None
+        before, *rest = pattern.split(text[first.end() :] if first else text)
+        if first:
+            rest = [first.group(), before, *rest]
+        elif not rest or before.strip():
+            return None
+        roles: list[Role] = []
+        pieces = []
+        for marker, piece in zip(rest[::2], rest[1::2], strict=True):
+            spoken = markers[marker] if marker in markers else at_start[marker.lstrip()]
+            if spoken and (said := piece.strip()):
+                roles.append(spoken)
+                pieces.append(said)
+        return roles, pieces
 
-def _split_text(pattern: re.Pattern[str], text: str, path: str | None) -> Iterator[tuple[str, str]]:
-    matches = list(pattern.finditer(text))
-    if not matches or text[: matches[0].start()].strip():
-        raise RowError("unmarked_text", path, found_text(text))
-    ends = [match.start() for match in matches[1:]] + [len(text)]
-    for match, end in zip(matches, ends, strict=True):
-        yield match.group(), text[match.end() : end].strip()
+    return split
 
 
 def _compile_mask(

@@ -222,7 +222,7 @@ def _pick_hits(hits: Hits, pick: Single, start: int, name: str | None) -> Hits:
         if choice is None or choice == "":
             return []
         found = hits(node)
-        place = _choice_index(choice, start)
+        place = choice_index(choice, start)
         if place is None or place >= len(found):
             raise RowError("bad_pick", name, f"{found_text(choice)} of {len(found)}")
         # The places before it stay, so that a label names the one in the full list.
@@ -231,7 +231,7 @@ def _pick_hits(hits: Hits, pick: Single, start: int, name: str | None) -> Hits:
     return picked
 
 
-def _choice_index(choice: Json, start: int) -> int | None:
+def choice_index(choice: Json, start: int) -> int | None:
     """The place that a number from `start` or a letter from A names, None if it names none."""
     if isinstance(choice, bool):
         return None
@@ -252,7 +252,8 @@ def _hit_stages(value: Value) -> Iterator[Callable[[Hits], Hits]]:
     if value.as_json:
         yield _map_hits(lambda hit: _spell_json(hit, name) if isinstance(hit, list | dict) else hit)
     if value.replace:
-        yield _map_hits(_replacer(value.replace, name))
+        swap = compile_replace(value.replace)
+        yield _map_hits(lambda hit: swap(json_text(hit, name)))
     if value.label is not None:
         yield _labeller(value.label, name)
 
@@ -276,9 +277,10 @@ def _mapper(table: dict[str, Json], name: str | None) -> Callable[[Json], Json]:
     return look_up
 
 
-def _replacer(table: dict[str, str], name: str | None) -> Callable[[Json], Json]:
+def compile_replace(table: dict[str, str]) -> Callable[[str], str]:
+    """What stands in a table replaced in a text, the leftmost first, there the longest."""
     pattern = re.compile("|".join(map(re.escape, sorted(table, key=len, reverse=True))))
-    return lambda hit: pattern.sub(lambda match: table[match.group()], json_text(hit, name))
+    return lambda text: pattern.sub(lambda match: table[match.group()], text)
 
 
 def number_label(label: str, place: int) -> str:

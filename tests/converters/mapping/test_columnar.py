@@ -5,6 +5,7 @@ import decimal
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from hypothesis import HealthCheck, event, given, settings
 
 from ingot.converters.convert.job import ConvertOptions, convert
 from ingot.converters.mapping.bind import bind
-from ingot.converters.mapping.columns import executor
+from ingot.converters.mapping.columns import executor, frame
 from ingot.converters.mapping.columns.executor import (
     ColumnExecutor,
     MappingExecutor,
@@ -26,6 +27,7 @@ from ingot.converters.mapping.columns.executor import (
     why_not_columnar,
 )
 from ingot.converters.mapping.columns.frame import blank_mask
+from ingot.converters.mapping.rows import executor as row_executor
 from ingot.converters.mapping.rows.executor import RowExecutor, UnifiedBatch
 from ingot.converters.mapping.rows.values import is_blank
 from ingot.converters.records import writers
@@ -130,6 +132,66 @@ def list_columns(draw: st.DrawFn, size: int) -> pa.Array:
 
 
 @st.composite
+def nested_values(draw: st.DrawFn, size: int, odd: float = 0.0) -> list[Any]:
+    """Lists of contexts with questions, each with options and an answer among them."""
+
+    def some(values: st.SearchStrategy[Any], most: int) -> list[Any] | None:
+        return draw(st.lists(values, max_size=most) | (st.none() if most else st.nothing()))
+
+    def rarely(value: Any) -> Any:
+        return draw(ODD) if odd and draw(st.floats(0, 1)) < odd else value
+
+    def question() -> Any:
+        return {
+            "q": draw(TEXTS),
+            "opts": some(TEXTS, 3),
+            "pick": rarely(draw(st.sampled_from(["A", "b", "C", "1", "", None, "A", "B"]))),
+            "place": rarely(draw(st.sampled_from([0, 1, 1, 2, None]))),
+            "said": draw(TRANSCRIPTS),
+            "trained": rarely(draw(st.sampled_from([True, False, None]))),
+        }
+
+    def context() -> Any:
+        count = draw(st.integers(0, 3))
+        asked = [rarely(question()) for _ in range(count)]
+        return {"context": draw(TEXTS), "qas": asked if count < 3 else None}
+
+    counts = draw(st.lists(st.integers(0, 2), min_size=size, max_size=size))
+    return [[rarely(context()) for _ in range(count)] for count in counts]
+
+
+QUESTION_TYPE = pa.struct(
+    [
+        ("q", pa.string()),
+        ("opts", pa.list_(pa.string())),
+        ("pick", pa.string()),
+        ("place", pa.int64()),
+        ("said", pa.string()),
+        ("trained", pa.bool_()),
+    ]
+)
+NESTED_TYPE = pa.list_(pa.struct([("context", pa.string()), ("qas", pa.list_(QUESTION_TYPE))]))
+TRANSCRIPTS = st.lists(
+    st.sampled_from(
+        [
+            "\n\nQ:",
+            "\n\nA:",
+            "Q:",
+            " A:",
+            " hi ",
+            "ho",
+            "\n",
+            "\n\nNote:",
+            "\u3000",
+            "\n\nQ: x",
+            "N",
+        ]
+    ),
+    max_size=6,
+).map(lambda pieces: "".join(["Q:", *pieces] if len(pieces) % 4 else pieces))
+
+
+@st.composite
 def tables(draw: st.DrawFn) -> pa.RecordBatch:
     size = draw(st.sampled_from([5, 8, 3, 1, 0]))
     columns = {name: draw(scalar_columns(size)) for name in NAMES[:4] if draw(st.booleans())}
@@ -139,6 +201,7 @@ def tables(draw: st.DrawFn) -> pa.RecordBatch:
         draw(st.lists(st.lists(TEXTS, max_size=3) | st.none(), min_size=size, max_size=size)),
         pa.list_(pa.string()),
     )
+    columns["nest"] = pa.array(draw(nested_values(size)), NESTED_TYPE)
     table = pa.RecordBatch.from_pydict(columns)
     return table.slice(draw(st.sampled_from([0, 0, 1, 2])), draw(st.sampled_from([9, 9, 3, 1])))
 
@@ -151,19 +214,73 @@ PATHS = st.sampled_from(
     ]
 )
 LITERALS = st.sampled_from(["lit", " ", "中", "0.5"]).map(lambda text: {"literal": text})
-TEMPLATES = st.tuples(PATHS, PATHS).map(
-    lambda paths: {"template": f"<{{{{{paths[0]}}}}}|{{{{{paths[1]}}}}}>"}
-)
-LEAVES = st.one_of(PATHS, PATHS, LITERALS, TEMPLATES)
-VALUES = st.recursive(
-    st.one_of(LEAVES, st.lists(LEAVES, min_size=2, max_size=2).map(lambda v: {"any_of": v})),
-    lambda inner: st.one_of(
-        st.lists(inner, min_size=1, max_size=3),
-        st.tuples(st.lists(inner, min_size=1, max_size=3), st.sampled_from(["", " ", "--"])).map(
-            lambda both: {"concat": both[0], "sep": both[1]}
+MODIFIERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "sep": st.sampled_from(["", " ", "; "]),
+        "label": st.sampled_from(["A. ", "(1) ", "a"]),
+        "replace": st.sampled_from([{"word": "w"}, {"a": "b", "wo": "", "word": "-"}]),
+        "as": st.just("json"),
+        "map": st.sampled_from(
+            [{"*": "x"}, {"word": "w", "*": None}, {"a": 1, "5": True, "*": ""}, {"word": "w"}]
         ),
-    ),
-    max_leaves=4,
+    },
+)
+
+
+def templates(paths: st.SearchStrategy[str]) -> st.SearchStrategy[Document]:
+    return st.tuples(paths, paths).map(
+        lambda two: {"template": f"<{{{{{two[0]}}}}}|{{{{{two[1]}}}}}>"}
+    )
+
+
+def values_at(
+    paths: st.SearchStrategy[str], lists: st.SearchStrategy[str], inner: st.SearchStrategy[str]
+) -> st.SearchStrategy[Any]:
+    """Values of paths, and of hits of paths with lists or of elements of an `each`."""
+    one = st.one_of(paths, paths, LITERALS, templates(paths))
+    several = st.one_of(
+        st.builds(lambda p, m: {"path": p, **m}, lists, MODIFIERS),
+        st.builds(lambda p, m: {"path": p, **m}, paths, MODIFIERS),
+        st.builds(
+            lambda v, m: {"concat": v, **m}, st.lists(one, min_size=1, max_size=3), MODIFIERS
+        ),
+        st.builds(
+            lambda e, v, m: {
+                "each": e,
+                **({"path": v} if isinstance(v, str) else v),
+                **m,
+            },
+            st.sampled_from(["turns[*]", "nest[*].qas[*]"]),
+            st.one_of(inner, templates(inner)),
+            MODIFIERS,
+        ),
+        st.builds(
+            lambda p, c, n, m: {"path": p, "pick": {"path": c, "from": n} if n else c, **m},
+            lists,
+            paths,
+            st.sampled_from([0, 1]),
+            MODIFIERS,
+        ),
+    )
+    leaves = st.one_of(one, one, several)
+    return st.recursive(
+        st.one_of(leaves, st.lists(leaves, min_size=2, max_size=2).map(lambda v: {"any_of": v})),
+        lambda inner: st.one_of(
+            st.lists(inner, min_size=1, max_size=3),
+            st.tuples(
+                st.lists(inner, min_size=1, max_size=3), st.sampled_from(["", " ", "--"])
+            ).map(lambda both: {"concat": both[0], "sep": both[1]}),
+        ),
+        max_leaves=4,
+    )
+
+
+TEMPLATES = templates(PATHS)
+VALUES = values_at(
+    PATHS,
+    st.sampled_from(["texts[*]", "turns[*].value", "nest[*].qas[*].q", "nest[0].qas[*].opts[*]"]),
+    st.sampled_from(["value", "q", "^.a", "^.context", "$", "missing"]),
 )
 WANTED = st.lists(
     st.sampled_from(["a", "en", "5", "", 0, 1, 1.0, 0.1, 2**53, 2.0**53, 1e300, True, False, None]),
@@ -210,7 +327,10 @@ LOSS_MASKS = st.sampled_from([None, None, True, False])
 @st.composite
 def entries(draw: st.DrawFn) -> Document:
     entry: Document
-    match draw(st.sampled_from(["row", "row", "turns", "turns", "texts"])):
+    match draw(st.sampled_from(["row", "row", "turns", "turns", "texts", "split"])):
+        case "split":
+            where = draw(st.sampled_from([("nest[0].qas[*]", "said"), ("nest[*].qas[*]", "said")]))
+            entry = {"each": where[0], "role": SPLIT, "content": where[1]}
         case "row":
             entry = {"role": draw(FIXED_ROLES), "content": draw(st.one_of(st.none(), VALUES))}
         case "turns":
@@ -226,8 +346,54 @@ def entries(draw: st.DrawFn) -> Document:
     return entry if mask is None else {**entry, "loss_mask": mask}
 
 
+# Elements that are records: the lists, what stands at an element, and what has several hits there.
+RECORDS: dict[str, tuple[list[str], list[str]]] = {
+    "turns[*]": (["value", "from", "^.a", "^.b", "^.meta.lang", "^.^.a", "@file"], ["value"]),
+    "texts[*]": (["$", "$", "^.a", "^.meta.deep.x.y"], ["$"]),
+    "nest[*]": (["context", "qas[0].q", "^.a", "^.c"], ["qas[*].q", "qas[*].opts[*]"]),
+    "nest[*].qas[*]": (
+        ["q", "q", "said", "opts[0]", "place", "^.context", "^.^.a", "^.^.meta.lang", "^.^.^.a"],
+        ["opts[*]", "opts[*]"],
+    ),
+}
+SPLIT = {"split": {"\n\nQ:": "user", "\n\nA:": "assistant", "\n\nNote:": None, "N": "system"}}
+
+
+@st.composite
+def element_documents(draw: st.DrawFn) -> Document:
+    """Mappings in which the elements of a list are records."""
+    each = draw(st.sampled_from([*RECORDS]))
+    paths, lists = map(st.sampled_from, RECORDS[each])
+    values = values_at(paths, lists, st.sampled_from(["$", "q", "^.context"]))
+    document: Document = {"version": 2, "each": each, "meta": {"original_id": draw(values)}}
+    if draw(st.sampled_from([False, False, True])):
+        document["where"] = draw(st.lists(conditions(paths), min_size=1, max_size=2))
+    if draw(st.sampled_from([False, False, True])):
+        return {**document, "text": draw(values)}
+    asked: Document = {"role": "user", "content": draw(values)}
+    answer: Document = {"role": "assistant", "content": ["^.context", {"literal": "r"}]}
+    messages = [asked, answer]
+    if each == "nest[*]":
+        turns = {"each": "qas[*]", "role": ["user", "assistant"], "content": ["^.context", "q"]}
+        messages.insert(draw(st.integers(0, 2)), turns)
+    if each == "nest[*].qas[*]":
+        chosen = draw(st.sampled_from(["pick", "place", {"path": "place", "from": 1}]))
+        picked = {"path": "opts[*]", "pick": chosen, "label": "A. "}
+        other = [
+            {"role": SPLIT, "content": "said"},
+            {"role": "assistant", "content": picked, "loss_mask": draw(TRAINED)},
+        ]
+        messages[draw(st.integers(0, 2)) : 1] = draw(st.lists(st.sampled_from(other), max_size=2))
+    return {**document, "messages": messages, "system": draw(values)}
+
+
+TRAINED = st.sampled_from(["trained", "place", "pick", True])
+
+
 @st.composite
 def documents(draw: st.DrawFn) -> Document:
+    if draw(st.sampled_from([False, True])):
+        return draw(element_documents())
     document: Document = {"version": 2, "meta": draw(META)}
     if draw(st.sampled_from([False, False, True])):
         document["where"] = draw(st.lists(CONDITIONS, min_size=1, max_size=2))
@@ -257,6 +423,12 @@ def batch_of(table: pa.RecordBatch, bad: tuple[BadRow, ...] = (), lazy: bool = F
     return Batch(file="f.parquet", rows=numbers, values=values, bad=bad, table=table)
 
 
+def joined(parts: Iterable[UnifiedBatch | UnifiedTable], kind: Any) -> UnifiedTable:
+    """The parts of a batch as one result with a table."""
+    made = [p if isinstance(p, UnifiedTable) else executor._to_table(p, kind, "t") for p in parts]
+    return executor._join_results(made)
+
+
 def both(document: Document, table: pa.RecordBatch, **options: Any) -> UnifiedTable:
     """Run both executors, hold them equal, and give the result."""
     mapping = bind(document)
@@ -266,8 +438,8 @@ def both(document: Document, table: pa.RecordBatch, **options: Any) -> UnifiedTa
     by_columns = ColumnExecutor(
         RowExecutor(mapping, source_name="set", language="xx"), batch.table.schema
     )
-    made = by_columns.batch(batch)
     kind = "pt" if mapping.kind == "pt" else "sft"
+    made = joined(by_columns.parts(batch), kind)
     made.table.validate(full=True)
     assert made.table.equals(to_batch(wanted.records, kind, where="test"), check_metadata=True)
     assert made.rejects == wanted.rejects
@@ -351,34 +523,35 @@ def json_rows(draw: st.DrawFn) -> list[Any]:
     turns = objects({"from": roles, "value": said}, count)
     columns["turns"] = lists([draw(ODD) if rarely(odd) else one for one in turns], lengths)
     columns["texts"] = lists(said, lengths)
+    columns["nest"] = draw(nested_values(size, odd))
     if draw(st.sampled_from([False] * 4 + [True])):
         columns["meta.lang"] = draw(json_values(size, odd))
     return [draw(ODD) if rarely(odd) else one for one in objects(columns, size)]
 
 
-def same_from_rows(rows: list[Any], document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+def same_from_rows(
+    rows: list[Any],
+    document: Document,
+    monkeypatch: pytest.MonkeyPatch,
+    weights: list[int] | None = None,
+) -> None:
     """Rows of JSON give the same through columns and without them."""
     mapping = bind(document)
-    batch = Batch(file="f.jsonl", rows=range(10, 10 + len(rows)), values=rows)
+    numbers = range(10, 10 + len(rows))
+    batch = Batch(file="f.jsonl", rows=numbers, values=rows, weights=weights)
     by_rows = MappingExecutor(mapping, source_name="set", language="xx", columns=False)
-    wanted = by_rows.batch(batch)
+    wanted = joined(by_rows.parts(batch), by_rows.kind)
     monkeypatch.setattr(executor, "_FEWEST_ROWS", 1)
     by_columns = MappingExecutor(mapping, source_name="set", language="xx")
-    made = by_columns.batch(batch)
-    event(type(made).__name__)
-    assert isinstance(wanted, UnifiedBatch)
-    assert table_of(made, mapping.kind).equals(table_of(wanted, mapping.kind))
+    parts = list(by_columns.parts(batch))
+    event(" ".join({type(part).__name__ for part in parts}))
+    made = joined(parts, by_columns.kind)
+    made.table.validate(full=True)
+    assert made.table.equals(wanted.table)
     assert made.rejects == wanted.rejects
     for count in ("converted", "rejected", "filtered", "ragged", "meta_failures", "written"):
         assert getattr(made, count) == getattr(wanted, count), count
     assert by_columns.stats.counts == by_rows.stats.counts
-
-
-def table_of(made: UnifiedBatch | UnifiedTable, kind: str) -> pa.RecordBatch:
-    if isinstance(made, UnifiedTable):
-        made.table.validate(full=True)
-        return made.table
-    return to_batch(made.records, "pt" if kind == "pt" else "sft", where="test")
 
 
 @settings(max_examples=150)
@@ -394,6 +567,36 @@ def test_rows_of_json_mean_the_same_as_columns(rows: list[Any], document: Docume
 def test_rows_of_json_mean_the_same_in_many_more_cases(rows: list[Any], document: Document) -> None:
     with pytest.MonkeyPatch.context() as patch:
         same_from_rows(rows, document, patch)
+
+
+@st.composite
+def group_documents(draw: st.DrawFn) -> Document:
+    document: Document = {"version": 2, "group": {"by": ["a"], "sort": "b"}}
+    if draw(st.booleans()):
+        document["where"] = [draw(conditions(st.sampled_from(["[0].a", "[-1].meta.lang"])))]
+    if draw(st.sampled_from([False, False, True])):
+        document["each"] = draw(st.sampled_from(["[*]", "[*].turns[*]"]))
+        paths = ["a", "value", "meta.lang", "^.a", "^.b"]
+        return {**document, "text": draw(st.lists(st.sampled_from(paths), min_size=1, max_size=2))}
+    role = draw(st.one_of(DATA_ROLES, FIXED_ROLES, st.just(["user", "assistant"])))
+    role = {**role, "path": "c"} if isinstance(role, dict) else role
+    messages = [
+        {"role": "user", "content": {"path": "[*].a", "label": "1. "}},
+        {"each": "[*]", "role": role, "content": ["a", "meta.lang"]},
+        {"each": "[*].turns[*]", "role": ["assistant", "user"], "content": ["^.b", "value"]},
+    ]
+    return {**document, "messages": messages, "system": "[0].b"}
+
+
+@settings(max_examples=60)
+@given(json_rows(), group_documents(), st.lists(st.integers(1, 3), min_size=6, max_size=6))
+def test_groups_of_rows_mean_the_same_as_columns(
+    rows: list[Any], document: Document, sizes: list[int]
+) -> None:
+    ends = np.cumsum([0, *sizes]).tolist()
+    groups = [rows[a:b] for a, b in pairwise(ends) if rows[a:b]]
+    with pytest.MonkeyPatch.context() as patch:
+        same_from_rows(groups, document, patch, weights=sizes[: len(groups)])
 
 
 # --- single facts
@@ -437,6 +640,12 @@ SHAREGPT = {
         {"messages": [{**SHAREGPT, "role": "user"}, {**SHAREGPT, "role": "assistant"}]},
         {"messages": [{**SHAREGPT, "role": ["user", "assistant"], "loss_mask": True}]},
         {"messages": [{"each": "tags[*]", "role": ["user", "assistant"], "content": "$"}]},
+        {"text": ["^.title", "value"], "each": "turns[*]"},
+        {"text": "tags[*]"},
+        {"text": {"path": "tags[*]", "label": "A. ", "sep": "; ", "pick": "id"}},
+        {"text": {"path": "body", "replace": {"<eos>": ""}}},
+        {"messages": [{"role": {"split": {"Q:": "user"}}, "content": "body"}]},
+        {"messages": [{**PAIR[0], "loss_mask": "id"}, PAIR[1]]},
     ],
 )
 def test_what_is_carried(document: Document) -> None:
@@ -446,16 +655,15 @@ def test_what_is_carried(document: Document) -> None:
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        ({"text": "body", "group": {"by": ["id"]}}, "group"),
-        ({"text": "value", "each": "turns[*]"}, "each"),
+        ({"text": "value", "each": ["turns[*]", "tags[*]"]}, "walked in step"),
+        ({"text": {"path": "tags[*]", "pick": {"path": "id", "map": {"1": 0}}}}, "a pick"),
+        ({"text": {"any_of": ["tags[*]", "body"], "label": "A. "}}, "any_of with modifiers"),
         ({"any_of": [{"text": "body"}, {"text": "title"}]}, "any_of of layouts"),
-        ({"text": "tags[*]"}, "the mark [*]"),
         ({"text": LOOKUP}, "a lookup"),
         ({"text": ["title", {"path": LOOKUP, "sep": "; "}]}, "a lookup"),
         ({"text": "body", "where": [{"path": LOOKUP, "in": ["x"]}]}, "a lookup"),
         ({"messages": [{**SHAREGPT, "role": {"path": LOOKUP}}]}, "a lookup"),
         ({"text": "body", "meta": {"original_id": "~"}}, "the mark ~"),
-        ({"text": {"path": "body", "replace": {"<eos>": ""}}}, "modifiers"),
         ({"text": "tags"}, "tags: a value of type list"),
         ({"text": "meta"}, "meta: a value of type struct"),
         ({"text": "body", "meta": {"quality_score": "price"}}, "decimal"),
@@ -471,8 +679,6 @@ def test_what_is_carried(document: Document) -> None:
             },
             "several entries with an order of speakers",
         ),
-        ({"messages": [{"role": {"split": {"Q:": "user"}}, "content": "body"}]}, "split"),
-        ({"messages": [{**PAIR[0], "loss_mask": "id"}, PAIR[1]]}, "a loss mask from the data"),
         ({"text": None}, "maps nothing"),
     ],
 )
@@ -481,8 +687,6 @@ def test_what_is_not_carried_and_why(document: Document, reason: str) -> None:
     found = why_not_columnar(mapping, COLUMNS)
     assert found is not None
     assert reason in found
-    with pytest.raises(ValueError, match="not carried"):
-        ColumnExecutor(RowExecutor(mapping, source_name="set"), COLUMNS)
 
 
 EDGES = pa.RecordBatch.from_pydict(
@@ -524,6 +728,8 @@ ASKED = {"role": "user", "content": {"literal": "q"}}
         {"text": "whole", "meta": {"token_count": "whole", "quality_score": "score"}},
         {"text": "whole", "meta": {"token_count": "digits", "quality_score": "digits"}},
         {"text": "whole", "meta": {"token_count": "score", "quality_score": "flag"}},
+        {"text": {"concat": ["body", "digits"], "map": {"*": "x"}}},
+        {"text": {"path": "turns[*].value", "label": "A. ", "map": {"q": 1, "*": None}}},
         {"text": "whole", "where": [{"path": "body", "in": [None, "a", 5]}]},
         {"text": "whole", "where": [{"path": "meta.missing", "in": [None]}]},
         {"text": "whole", "where": [{"path": "body", "not_in": [None, "5", True]}]},
@@ -624,11 +830,53 @@ def test_a_large_batch_is_cut_and_a_large_row_goes_by_rows(monkeypatch: pytest.M
         assert [reject.row for reject in made.rejects] == [11, 13, 50]
 
 
+@pytest.mark.parametrize("text", [["q", {"literal": "x" * 99}], {"template": "x" * 99 + "{{q}}"}])
+def test_a_batch_that_repeats_a_long_text_is_cut(
+    text: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame, "MAX_BATCH_BYTES", 1_000)
+    rows = [{"asked": [{"q": "a"}] * 5} for _ in range(9)]
+    unifier = MappingExecutor(
+        bind({"version": 2, "each": "asked[*]", "text": text}), source_name="set"
+    )
+    parts = list(unifier.parts(Batch(file="f", rows=range(9), values=rows)))
+    assert [part.written for part in parts] == [10, 10, 10, 5, 10]
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_a_row_with_too_much_text_is_converted_in_parts(
+    columns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [{"q": f"question {n}" if n % 5 else " "} for n in range(40)]
+    rows = [{"text": f"{n} " + "long " * 20, "asked": asked[: 40 - n]} for n in (38, 0, 39, 1)]
+    rows[0]["asked"] = [{"q": "first"}]
+    document = {"version": 2, "each": "asked[*]", "text": ["^.text", {"path": "q", "sep": ""}]}
+    mapping = bind({**document, "where": [{"path": "q", "not_in": ["question 7"]}]})
+    batch = Batch(file="f", rows=range(4), values=rows)
+    whole = RowExecutor(mapping, source_name="set")
+    wanted = whole.batch(batch)
+    assert (len(wanted.records), wanted.converted) == (1 + 39 + 1 + 38, 4)
+    monkeypatch.setattr(frame, "MAX_BATCH_BYTES", 1_000)
+    monkeypatch.setattr(row_executor, "PART_CHARS", 700)
+    by_parts = MappingExecutor(mapping, source_name="set", columns=columns)
+    parts = list(by_parts.parts(batch))
+    assert max(part.written for part in parts) < 20
+    made = joined(parts, "pt")
+    assert made.table.equals(to_batch(wanted.records, "pt", where="t"))
+    assert made.rejects == wanted.rejects
+    for count in ("converted", "rejected", "filtered"):
+        assert getattr(made, count) == getattr(wanted, count), count
+    assert by_parts.stats.counts == whole.stats.counts
+    assert whole.batch(batch) == wanted
+    assert 2 < len(whole.look(batch).records) < 20
+    assert whole.look(batch).rejects == wanted.rejects
+
+
 def test_a_batch_without_an_arrow_form_goes_by_rows() -> None:
     schema = pa.schema([("body", pa.string())])
     mapping = bind({"version": 2, "text": "body"})
     unifier = ColumnExecutor(RowExecutor(mapping, source_name="set"), schema)
-    made = unifier.batch(Batch(file="f", rows=[0, 1], values=[{"body": "a"}, {"body": 1}]))
+    (made,) = unifier.parts(Batch(file="f", rows=[0, 1], values=[{"body": "a"}, {"body": 1}]))
     assert made.table["text"].to_pylist() == ["a", "1"]
 
 
@@ -676,7 +924,7 @@ def converted(source: Path, document: Document, out: Path, columns: bool, **opti
     results = []
     with RecordWriter(out, kind=kind, **options) as writer:
         for batch in open_source(str(source)).batches():
-            unified = unifier.batch(batch)
+            (unified,) = unifier.parts(batch)
             assert isinstance(unified, UnifiedTable) == columns
             if isinstance(unified, UnifiedTable):
                 writer.write_batch(unified.table)

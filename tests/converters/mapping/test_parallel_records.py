@@ -86,10 +86,10 @@ def test_columns_are_handed_to_the_row_executor() -> None:
     rows = [{"q": ["1", "2"], "a": ["x", "y"]}, {"q": ["3"], "a": None}]
     table = pa.RecordBatch.from_pylist(rows)
     mapping = bind(DOCUMENT)
-    assert why_not_columnar(mapping, table.schema) == "each"
+    assert why_not_columnar(mapping, table.schema) == "lists walked in step"
     batch = Batch(file="f", rows=range(2), values=rows, table=table)
-    made = MappingExecutor(mapping, source_name="s").batch(batch)
-    by_rows = MappingExecutor(mapping, source_name="s", columns=False).batch(batch)
+    (made,) = MappingExecutor(mapping, source_name="s").parts(batch)
+    (by_rows,) = MappingExecutor(mapping, source_name="s", columns=False).parts(batch)
     assert isinstance(made, UnifiedBatch)
     assert isinstance(by_rows, UnifiedBatch)
     assert to_batch(made.records, "sft", where="t") == to_batch(by_rows.records, "sft", where="t")
