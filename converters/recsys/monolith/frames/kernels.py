@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import inner_kernel, kernel
 from ingot.converters.recsys.monolith.contract import DEADBEEF
 from ingot.converters.recsys.monolith.record_index import Bytes, Places
 from ingot.converters.recsys.monolith.wire.format_kernels import put_bytes, put_fixed, read_fixed
@@ -33,7 +33,7 @@ class Frames(NamedTuple):
     offset: Places
 
 
-@kernel
+@inner_kernel
 def _read_sort_id(
     data: Bytes, at: int, bits: int, most: int
 ) -> tuple[int, int, np.uint64, int, int]:
@@ -64,7 +64,7 @@ def _read_sort_id(
     return FULL, stop, size, at, stop
 
 
-@kernel
+@inner_kernel
 def _read_header(
     data: Bytes, at: int, bits: int, most: int
 ) -> tuple[int, int, np.uint64, int, int, np.uint32]:

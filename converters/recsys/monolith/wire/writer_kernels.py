@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import inner_kernel, kernel
 from ingot.converters.recsys.monolith.record_index import Bytes, Places, RowArrays
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     FIXED32,
@@ -38,7 +38,7 @@ class Lists(NamedTuple):
     shared: NDArray[np.bool_]
 
 
-@kernel
+@inner_kernel
 def _envelope_size(name_size: int, ident: int, sorted_id: int, extra_size: int) -> int:
     """Bytes of a named feature, or of a list of them, without the features."""
     size = extra_size
@@ -130,7 +130,7 @@ def write_examples(rows: RowArrays, sizes: Places, out: Bytes) -> None:
         at = put_bytes(out, at, data, rest_start[row], rest_stop[row])
 
 
-@kernel
+@inner_kernel
 def put_named(out: Bytes, at: int, number: int, data: Bytes, start: int, stop: int) -> int:
     """Write a field of bytes that is left out where it is empty; the next place."""
     if stop == start:
@@ -224,14 +224,14 @@ def write_lists(
     return to
 
 
-@kernel
+@inner_kernel
 def _put_unset(out: Bytes, to: int, count: int) -> int:
     for _ in range(count):
         to = put_head(out, to, 2, np.int64(0))
     return to
 
 
-@kernel
+@inner_kernel
 def _put_feature(out: Bytes, to: int, data: Bytes, start: int, stop: int) -> int:
     to = put_head(out, to, 2, np.int64(max(stop - start, 0)))
     return put_bytes(out, to, data, start, stop) if stop > start else to
