@@ -19,7 +19,7 @@ from ingot.converters.recsys.monolith.fid import Version
 from ingot.converters.recsys.monolith.frames.compression import compression_by_name
 from ingot.converters.recsys.monolith.frames.framing import Framing
 from ingot.converters.recsys.monolith.record_index import Bad, Rows
-from ingot.converters.recsys.monolith.streams import convert_batches, find_inputs, read_rows
+from ingot.converters.recsys.monolith.streams import convert_batches, find_inputs
 from ingot.converters.sources.recognizers.monolith import Kind
 
 if TYPE_CHECKING:
@@ -125,8 +125,7 @@ def write_arrow(
     with output_errors(path), whole_file(path) as stream:
         packed = compression or compression_by_name(path.name) or "none"
         sink = SINKS[kind](stream, settings, packed, counts)
-        records = convert_batches(table.schema, _slice_table(table), _TABLE, table_file, fid)
-        for part in read_rows(records, "example"):
+        for part in convert_batches(table.schema, _slice_table(table), _TABLE, table_file, fid):
             for bad in [part] if isinstance(part, Bad) else sink.add(part):
                 raise bad_record_error(_TABLE, bad, "mend or drop the row", of_table=True)
         sink.close()

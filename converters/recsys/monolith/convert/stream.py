@@ -40,7 +40,7 @@ from ingot.converters.recsys.monolith.record_index import (
 )
 from ingot.converters.recsys.monolith.streams import (
     read_rows,
-    read_table_records,
+    read_table_rows,
     read_until_error,
 )
 from ingot.converters.recsys.monolith.tables.rows_to_arrow import ParquetSink, decode_batches
@@ -267,7 +267,7 @@ class StreamConverter:
         with self._opened() as stream:
             if self._settings.source == "parquet":
                 how = self._settings.table, self._settings.fid
-                yield from read_rows(read_table_records(stream, self._where, *how), "example")
+                yield from read_table_rows(stream, self._where, *how)
             else:
                 kind = self._settings.source
                 yield from read_rows(self._parts(stream, kind), kind, self.counts.lost)

@@ -71,7 +71,7 @@ def example_records(rows: Rows) -> Records:
 
 
 _LIST_FIELDS: Final = (6, 3, 3)  # of a `Feature`: bytes_list, float_list
-_ROW_FIELDS: Final = tuple(name.encode() for name in (LINE_ID, LABEL, INSTANCE_WEIGHT))
+ROW_FIELDS: Final = tuple(name.encode() for name in (LINE_ID, LABEL, INSTANCE_WEIGHT))
 
 
 def add_row_fields(rows: Rows) -> Rows:
@@ -114,7 +114,7 @@ def add_row_fields(rows: Rows) -> Rows:
         for name in ENTRY_ARRAYS
     }
     counts = np.diff(rows.first) + given.sum(axis=0)
-    names, data = (*rows.names, *_ROW_FIELDS), np.concatenate([rows.data, out])
+    names, data = (*rows.names, *ROW_FIELDS), np.concatenate([rows.data, out])
     return replace(rows, data=data, names=names, first=prefix_sums(counts), **arrays)
 
 
@@ -225,7 +225,7 @@ class _GroupedRows:
 
     def _may_be_shared(self) -> NDArray[np.bool_]:
         """Lists that say something of the row itself are never shared."""
-        special = len(self._rows.names) - len(_ROW_FIELDS)
+        special = len(self._rows.names) - len(ROW_FIELDS)
         return np.full(self._lists, self._shared) & (self._names_of_lists() < special)
 
     def _record(self, lists: Bytes, count: int) -> tuple[Records, int]:

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.recsys.monolith.record_index import Records, Rows, records_of_messages
-from ingot.converters.recsys.monolith.tables.arrow_to_examples import encode_batch
 from ingot.converters.recsys.monolith.tables.column_plan import plan_columns
 from ingot.converters.recsys.monolith.tables.rows_to_arrow import (
     ParquetSink,
@@ -25,7 +24,7 @@ from ingot.converters.recsys.monolith.tables.schema import TableScan, TableSchem
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
 from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
 from ingot.schemas.monolith.example_pb2 import Example
-from tests.converters.recsys.monolith.made import ANY, examples, meaning
+from tests.converters.recsys.monolith.made import ANY, encode_records, examples, meaning
 
 
 def _rows(given_examples: list[Example]) -> Rows:
@@ -44,7 +43,7 @@ def _schema(*stretches: Rows) -> tuple[TableSchema, TableScan]:
 
 def _back(batch: pa.RecordBatch) -> list[bytes]:
     batch.validate(full=True)
-    records, bad = encode_batch(batch, plan_columns(batch.schema, None), 0)
+    records, bad = encode_records(batch, plan_columns(batch.schema, None), 0)
     assert not bad
     return _messages(records)
 
@@ -76,7 +75,7 @@ def test_through_a_file(given_examples: list[Example]) -> None:
     sink.close()
     with open_table(file, "a.parquet") as (arrow, batches):
         plan = plan_columns(arrow, None)
-        found = [one for batch in batches for one in _messages(encode_batch(batch, plan, 0)[0])]
+        found = [one for batch in batches for one in _messages(encode_records(batch, plan, 0)[0])]
     expected = [meaning(one.SerializeToString()) for one in given_examples]
     assert [meaning(one) for one in found] == expected
 
