@@ -3,12 +3,12 @@
 import dataclasses
 import operator
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
 import xxhash
@@ -43,8 +43,6 @@ from ingot.converters.recsys.monolith.streams import (
     read_table_rows,
     read_until_error,
 )
-from ingot.converters.recsys.monolith.tables.rows_to_arrow import ParquetSink, decode_batches
-from ingot.converters.recsys.monolith.tables.schema import TableScan, TableSchema
 from ingot.converters.recsys.monolith.wire.message_writer import BatchBuilder, example_records
 from ingot.converters.recsys.monolith.wire.row_index import (
     find_unfit_for_batches,
@@ -150,31 +148,16 @@ class ExampleBatchSink:
         self._writer.close()
 
 
-def scan_columns(streams: Iterable[Iterator[Rows]]) -> tuple[TableSchema, int]:
-    """The columns that the rows of all streams need, and how many rows lose their order."""
-    scan = TableScan()
-    for stream in streams:
-        for rows in stream:
-            scan.add(rows)
-    return scan.schema(), scan.reordered
+class Sink(Protocol):
+    """Takes rows."""
+
+    def add(self, rows: Rows, /) -> list[Bad]:
+        """Take rows; those that cannot be written are told."""
+
+    def close(self) -> None:
+        """Write what is held back."""
 
 
-class TableSink(ParquetSink):
-    """Rows as the rows of a Parquet file."""
-
-    def __init__(self, to: BinaryIO, schema: TableSchema, counts: Counts) -> None:
-        super().__init__(to, schema)
-        self._schema, self._counts = schema, counts
-
-    def add(self, rows: Rows) -> list[Bad]:
-        """Write rows; there is none that cannot be written."""
-        for batch in decode_batches(rows, self._schema):
-            self.write(batch)
-        self._counts.written += len(rows)
-        return []
-
-
-Sink = ExampleSink | ExampleBatchSink | TableSink
 SINKS: Final[dict[str, type[ExampleSink] | type[ExampleBatchSink]]] = {
     "example": ExampleSink,
     "examplebatch": ExampleBatchSink,
@@ -219,39 +202,36 @@ class StreamConverter:
         self.counts = Counts()
         self.first_bad: SourceError | None = None
 
-    def write(self, out: BinaryIO, compression: str) -> None:
-        """Write its rows as Examples or ExampleBatches."""
-        if self._settings.is_verbatim:
-            self._reframe(out, compression)
-            return
-        sink = SINKS[self._settings.target]
-        self.write_to(sink(out, self._settings, compression, self.counts))
-
     def write_to(self, sink: Sink) -> None:
-        """Give its rows to a sink, and close that. Raises as `write`."""
-        for rows in self.rows():
-            for bad in sink.add(rows):
-                self._reject_bad(bad)
+        """Give its rows to a sink, and close that."""
+        if self._settings.is_verbatim and isinstance(sink, ExampleSink):
+            self._reframe(sink)
+        else:
+            for rows in self.rows():
+                for bad in sink.add(rows):
+                    self._reject_bad(bad)
         sink.close()
 
-    def _reframe(self, out: BinaryIO, compression: str) -> None:
-        sink = ExampleSink(out, self._settings, compression, self.counts)
-        with self._opened() as stream:
-            for part in self._parts(stream, "example"):
+    def _reframe(self, sink: ExampleSink) -> None:
+        with self._opened() as stream, ThreadPoolExecutor(1, "read") as reader:
+            for part in read_ahead(self._verbatim(stream), reader):
                 if isinstance(part, Bad):
                     self._reject_bad(part, of_record=True)
                     continue
-                records, rows, wrong = verbatim_records(part)
+                records, rows, wrong = part
                 self._read(rows)
                 for bad in wrong:
                     self._reject_bad(bad, of_record=True)
                 self.counts.lacking += int(find_incomplete(decode_line_ids(rows)).sum())
                 for bad in sink.write(records, rows):
                     self._reject_bad(bad)
-        sink.close()
 
-    def rows(self) -> Iterator[Rows]:
-        """Its rows that are left by filters, counted. Raises as `write`."""
+    def _verbatim(self, stream: BinaryIO) -> Iterator[tuple[Records, Rows, list[Bad]] | Bad]:
+        for part in self._parts(stream, "example"):
+            yield part if isinstance(part, Bad) else verbatim_records(part)
+
+    def rows(self) -> Generator[Rows, None, None]:
+        """Its rows that are left by filters, counted."""
         with closing(self._found()) as found, ThreadPoolExecutor(1, "read") as reader:
             for part in read_ahead(found, reader):
                 if isinstance(part, Bad):

@@ -233,11 +233,10 @@ class _BatchEncoder:
         start, stop, present = start[place][:, good], stop[place][:, good], present[:, good]
         row, column = np.nonzero(present.T)
         labels, label_first = gather_spans(label.data, label.start[good], label.stop[good])
-        used = present.any(axis=1)
         names = dict[bytes, int]()
         numbers = [
-            names.setdefault(one.name, len(names)) if there else -1
-            for one, there in zip(planned, used.tolist(), strict=True)
+            names.setdefault(one.name, len(names)) if there.any() else -1
+            for one, there in zip(planned, present, strict=True)
         ]
         nothing, weight = np.zeros(len(row), np.int64), weight[good]
         zeros = np.zeros(int(good.sum()), np.int64)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -153,11 +153,6 @@ _KEYS: Final = 2 * MAX_COLUMNS  # most of them columns, or unset beside values
 _LAST: Final = 1 << 30  # the place of what goes into the rest, behind all columns
 
 
-def find_uncolumned_features(rows: Rows, features: Features) -> NDArray[np.bool_]:
-    """bool[E], which features no column can hold: they go into the rest, serialized."""
-    return features.strange | (rows.start < 0)
-
-
 PARTS: Final = 5
 """Of a key: number of the name, occurrence, id, sorted_id, kind."""
 
@@ -256,6 +251,28 @@ def _too_many_columns(most: int) -> ConversionError:
     return ConversionError("", problem, "convert fewer features, or to Example")
 
 
+class SeenRows(NamedTuple):
+    """What is found out of rows to tell their columns, and to fill these.
+
+    Attributes:
+        strange: bool[E], which features no column can hold: they go into the rest, serialized.
+        numbers: int32[E], the number of each feature's key; -1 for strange ones.
+    """
+
+    features: Features
+    strange: NDArray[np.bool_]
+    numbers: NDArray[np.int32]
+    lines: LineIds
+
+
+def see_rows(rows: Rows, keys: FeatureKeys) -> SeenRows:
+    """Walk over features and LineIds."""
+    features = read_features(rows)
+    strange = features.strange | (rows.start < 0)
+    numbers = keys.number_features(rows, features, strange)
+    return SeenRows(features, strange, numbers, decode_line_ids(rows))
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableSchema:
     """What columns a table of rows has.
@@ -272,6 +289,11 @@ class TableSchema:
     special: frozenset[str]
     arrow: pa.Schema
 
+    def equals(self, other: "TableSchema") -> bool:
+        """Whether tables of both are the same."""
+        same_keys = np.array_equal(self.column_of, other.column_of)
+        return same_keys and self.columns == other.columns and self.arrow.equals(other.arrow)
+
 
 class TableScan:
     """Finds the columns that rows need.
@@ -283,7 +305,7 @@ class TableScan:
     def __init__(self) -> None:
         self.rows = 0
         self.reordered = 0
-        self._keys = FeatureKeys()
+        self.keys = FeatureKeys()
         self._groups: dict[tuple[int, int], list[int]] = {}  # keys by name and occurrence
         self._group_of: list[int] = []
         self._counts = np.zeros(_KEYS, np.int64)
@@ -293,25 +315,26 @@ class TableScan:
     def add(self, rows: Rows) -> None:
         """Take note of rows."""
         for part in split_rows(rows):
-            self._add(part)
+            self.see(part)
 
-    def _add(self, rows: Rows) -> None:
-        features = read_features(rows)
-        strange = find_uncolumned_features(rows, features)
-        numbers = self._keys.number_features(rows, features, strange)
+    def see(self, rows: Rows) -> SeenRows:
+        """Take note of rows of a part."""
+        seen = see_rows(rows, self.keys)
+        numbers = seen.numbers
         self._group()
         self._counts += np.bincount(numbers[numbers >= 0], minlength=_KEYS)
         self.reordered += self._count_reordered(rows, numbers)
         self.rows += len(rows)
-        if strange.any() or (rows.rest_stop > rows.rest_start).any():
+        if seen.strange.any() or (rows.rest_stop > rows.rest_start).any():
             self._special.add(REST)
         self._note_rows(rows)
-        self._note_lines(decode_line_ids(rows))
+        self._note_lines(seen.lines)
+        return seen
 
     def _group(self) -> None:
         """Put keys that are new with those of the same name and occurrence."""
-        for number in range(len(self._group_of), self._keys.count):
-            name, nth, *_ = self._keys.key(number)
+        for number in range(len(self._group_of), self.keys.count):
+            name, nth, *_ = self.keys.key(number)
             group = self._groups.setdefault((name, nth), [])
             group.append(number)
             first = group[0]
@@ -350,7 +373,7 @@ class TableScan:
         special = self._special or (set() if columns or line_fields else {LABEL})
         return TableSchema(
             columns=columns,
-            keys=self._keys,
+            keys=self.keys,
             column_of=column_of,
             line_fields=line_fields,
             special=frozenset(special),
@@ -359,8 +382,8 @@ class TableScan:
 
     def _columns(self) -> tuple[tuple[Column, ...], NDArray[np.int32]]:
         columns: list[Column] = []
-        column_of = np.zeros(self._keys.count, np.int32)
-        names = list(self._keys.names)
+        column_of = np.zeros(self.keys.count, np.int32)
+        names = list(self.keys.names)
         taken = set(SPECIAL)
         for (name, nth), keys in self._groups.items():
             for made, of_keys in self._columns_of(names[name], nth, keys, taken):
@@ -375,23 +398,23 @@ class TableScan:
         text = name.decode()
         base = text if nth == 0 else f"{text}:{nth + 1}"
         everywhere = int(self._counts[keys].sum()) == self.rows
-        values = [key for key in keys if self._keys.key(key)[-1] != UNSET]
-        unset = [key for key in keys if self._keys.key(key)[-1] == UNSET]
+        values = [key for key in keys if self.keys.key(key)[-1] != UNSET]
+        unset = [key for key in keys if self.keys.key(key)[-1] == UNSET]
         if everywhere and len(values) == len(unset) == 1 and self._alike(values[0], unset[0]):
-            label = free_name(_column_names(base, self._keys.key(values[0])), taken)
+            label = free_name(_column_names(base, self.keys.key(values[0])), taken)
             made = self._column(label, name, values[0])
             return [(replace(made, null="unset"), keys)]
         found = []
         for key in [*values, *unset]:
-            label = free_name(_column_names(base, self._keys.key(key)), taken)
+            label = free_name(_column_names(base, self.keys.key(key)), taken)
             found.append((self._column(label, name, key), [key]))
         return found
 
     def _alike(self, one: int, other: int) -> bool:
-        return self._keys.key(one)[2:4] == self._keys.key(other)[2:4]
+        return self.keys.key(one)[2:4] == self.keys.key(other)[2:4]
 
     def _column(self, label: str, name: bytes, key: int) -> Column:
-        _, _, ident, sorted_id, kind = self._keys.key(key)
+        _, _, ident, sorted_id, kind = self.keys.key(key)
         return Column(label=label, name=name, ident=ident, sorted_id=sorted_id, kind=kind)
 
 
