@@ -206,7 +206,7 @@ def _dispatcher(function: FunctionType, *, allocates: bool, inner: bool = False)
 
     if _ANNOUNCER.of_command:
         entrypoints._already_initialized = True
-    options = {"_nrt": allocates, "no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
+    options: Any = {"_nrt": allocates, "no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
     dispatcher: Any = njit(nogil=True, **options)(function)
     dispatcher.compile = partial(_compile_for_types, dispatcher.compile)
     return dispatcher

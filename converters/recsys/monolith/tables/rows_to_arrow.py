@@ -184,7 +184,8 @@ class _FeatureColumns:
     ) -> None:
         """Put the `used` entries, which are of these columns, in the order of kinds and columns."""
         kinds = np.array([one.kind for one in columns], np.int64)
-        self._ranks = np.empty(len(columns), np.int64)  # of columns by their kinds
+        # Of columns by their kinds; numbers of 16 bits are sorted by counting.
+        self._ranks = np.empty(len(columns), np.int16)
         self._ranks[np.argsort(kinds, kind="stable")] = np.arange(len(columns))
         order = np.argsort(self._ranks[column], kind="stable")
         entries, rank = used[order], self._ranks[column[order]]

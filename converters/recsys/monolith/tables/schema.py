@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.kernels.compile import allocating_kernel, kernel
+from ingot.converters.kernels.compile import allocating_kernel, inner_kernel, kernel
 from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
 from ingot.converters.recsys.monolith.features import DEPTH, VALUES, Features, read_features
 from ingot.converters.recsys.monolith.line_ids import (
@@ -20,7 +20,7 @@ from ingot.converters.recsys.monolith.line_ids import (
     LineIds,
     decode_line_ids,
 )
-from ingot.converters.recsys.monolith.record_index import Places, Rows, prefix_sums
+from ingot.converters.recsys.monolith.record_index import Places, Rows, frozen, prefix_sums
 
 Null = Literal["absent", "unset"]
 
@@ -128,7 +128,15 @@ PART_BYTES: Final = 32 << 20
 
 def split_rows(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:
     """Consecutive rows that say no more than `PART_BYTES`, at least one at a time."""
-    ends = np.cumsum(_bytes_per_row(rows))
+    spans = [getattr(rows, name) for name in ("start", "stop", "extra_start", "extra_stop")]
+    start, stop, extra_start, extra_stop = (int(span.sum()) for span in spans)
+    of_features = stop - start + extra_stop - extra_start
+    of_rows = _bytes_beside_features(rows)
+    if len(rows) <= most and of_features + of_rows.sum() <= PART_BYTES:
+        yield from [rows] if len(rows) else []
+        return
+    features = prefix_sums((rows.stop - rows.start) + (rows.extra_stop - rows.extra_start))
+    ends = np.cumsum(np.diff(features[rows.first]) + of_rows)
     first, before = 0, 0
     while first < len(rows):
         fitting = int(np.searchsorted(ends, before + PART_BYTES, "right"))
@@ -137,14 +145,11 @@ def split_rows(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:
         first, before = last, int(ends[last - 1])
 
 
-def _bytes_per_row(rows: Rows) -> Places:
-    """int64[R], bytes that each row says; as columns a varint may be eight of them."""
-    of_entries = (rows.stop - rows.start) + (rows.extra_stop - rows.extra_start)
-    ends = prefix_sums(of_entries)
+def _bytes_beside_features(rows: Rows) -> Places:
+    """int64[R], bytes that each row says beside features; as columns a varint may be eight."""
     line, rest = rows.line_stop - rows.line_start, rows.rest_stop - rows.rest_start
-    labels, sort_id = np.diff(rows.label_first) * 4, rows.sort_stop - rows.sort_start
-    size: Places = np.diff(ends[rows.first]) + line + rest + labels + sort_id
-    return size
+    size: Places = line + rest + np.diff(rows.label_first) * 4
+    return size + (rows.sort_stop - rows.sort_start)
 
 
 MAX_COLUMNS: Final = 10_000
@@ -153,64 +158,101 @@ _KEYS: Final = 2 * MAX_COLUMNS  # most of them columns, or unset beside values
 _LAST: Final = 1 << 30  # the place of what goes into the rest, behind all columns
 
 
-PARTS: Final = 5
+class KeyParts(NamedTuple):
+    """What E features are told apart by, beside their occurrence in the row."""
+
+    name: NDArray[np.int32]
+    ident: NDArray[np.int32]
+    sorted_id: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+
+
+_PARTS: Final = 5
 """Of a key: number of the name, occurrence, id, sorted_id, kind."""
 
 
 @allocating_kernel
-def count_occurrences(
-    first: Places, name: NDArray[np.int32], skipped: NDArray[np.bool_], names: int
-) -> NDArray[np.int64]:
-    """int64[E], how often each entry's name came before in its row."""
-    found = np.zeros(len(name), np.int64)
-    row_of, count_of = np.full(names, -1, np.int64), np.zeros(names, np.int64)
-    for row in range(len(first) - 1):
-        for entry in range(first[row], first[row + 1]):
-            if skipped[entry]:
-                continue
-            which = name[entry]
-            if row_of[which] != row:
-                row_of[which], count_of[which] = row, 0
-            found[entry] = count_of[which]
-            count_of[which] += 1
-    return found
-
-
-@kernel
 def number_keys(
-    parts: NDArray[np.int64],
+    first: Places,
+    parts: KeyParts,
     skipped: NDArray[np.bool_],
+    known: Places,
     keys: NDArray[np.int64],
     count: int,
     table: NDArray[np.int32],
     out: NDArray[np.int32],
 ) -> int:
-    """Number keys in the order in which they are first seen."""
-    mask = np.uint64(len(table) - 1)
-    for entry in range(parts.shape[1]):
-        out[entry] = -1
-        if skipped[entry]:
-            continue
-        mixed = np.uint64(0)
-        for part in range(PARTS):
-            mixed = (mixed ^ np.uint64(parts[part, entry])) * np.uint64(0x9E3779B97F4A7C15)
-            mixed ^= mixed >> np.uint64(29)
-        slot = mixed & mask
-        while table[slot] >= 0:
-            same = True
-            for part in range(PARTS):
-                same = same and keys[table[slot], part] == parts[part, entry]
-            if same:
-                break
-            slot = (slot + np.uint64(1)) & mask
-        if table[slot] < 0:
-            if count == len(keys):
-                return count + 1
-            for part in range(PARTS):
-                keys[count, part] = parts[part, entry]
-            table[slot] = count
-            count += 1
-        out[entry] = table[slot]
+    """Number keys in the order in which they are first seen; returns how many there are.
+
+    The key after the one before is tried first: rows mostly repeat the order of the last one.
+    """
+    names, idents, sorted_ids, kinds = parts
+    row_of, count_of = np.full(len(known), -1, np.int64), np.zeros(len(known), np.int64)
+    number: int = -1
+    key = np.empty(_PARTS, np.int64)
+    for row in range(len(first) - 1):
+        for entry in range(first[row], first[row + 1]):
+            out[entry] = -1
+            if skipped[entry]:
+                continue
+            name = names[entry]
+            if row_of[name] != row:
+                row_of[name], count_of[name] = row, 0
+            key[0], key[1], key[2] = known[name], count_of[name], idents[entry]
+            key[3], key[4] = sorted_ids[entry], kinds[entry]
+            count_of[name] += 1
+            number = number + 1 if number + 1 < count else 0
+            if count == 0 or not _equals_key(keys, number, key):
+                number = _find_key(keys, count, table, key)
+                if number == len(keys):
+                    return count + 1
+                count = max(count, number + 1)
+            out[entry] = number
+    return count
+
+
+@inner_kernel
+def _equals_key(keys: NDArray[np.int64], number: int, key: Places) -> bool:
+    same = True
+    for part in range(_PARTS):
+        same = same and keys[number, part] == key[part]
+    return same
+
+
+@inner_kernel
+def _find_key(keys: NDArray[np.int64], count: int, table: NDArray[np.int32], key: Places) -> int:
+    """The number of a key; that of a new one, unless there is no room, is the next."""
+    mask, mixed = np.uint64(len(table) - 1), np.uint64(0)
+    for part in range(_PARTS):
+        mixed = (mixed ^ np.uint64(key[part])) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    slot = mixed & mask
+    while table[slot] >= 0:
+        if _equals_key(keys, np.int64(table[slot]), key):
+            found: int = table[slot]
+            return found
+        slot = (slot + np.uint64(1)) & mask
+    if count < len(keys):
+        for part in range(_PARTS):
+            keys[count, part] = key[part]
+        table[slot] = count
+    return count
+
+
+@kernel
+def count_reordered(
+    first: Places, raw: NDArray[np.bool_], numbers: NDArray[np.int32], places: Places
+) -> int:
+    """Rows with a feature that stands behind one whose place is behind its own."""
+    count = 0
+    for row in range(len(first) - 1):
+        before, falls = np.int64(-1), False
+        for entry in range(first[row], first[row + 1]):
+            if not raw[entry]:
+                place = places[numbers[entry]]
+                falls |= place < before
+                before = place
+        count += falls
     return count
 
 
@@ -223,7 +265,7 @@ class FeatureKeys:
     def __init__(self) -> None:
         self.names: dict[bytes, int] = {}
         self.count = 0
-        self._keys = np.zeros((_KEYS, PARTS), np.int64)
+        self._keys = np.zeros((_KEYS, _PARTS), np.int64)
         self._table = np.full(1 << (2 * _KEYS).bit_length(), -1, np.int32)
 
     def number_features(
@@ -231,11 +273,12 @@ class FeatureKeys:
     ) -> NDArray[np.int32]:
         """int32[E], the number of each feature's key; -1 for strange ones."""
         known = [self.names.setdefault(name, len(self.names)) for name in rows.names]
-        nth = count_occurrences(rows.first, rows.name, strange, len(rows.names))
-        names = np.array(known, np.int64)[rows.name] if known else np.zeros(0, np.int64)
-        parts = np.stack([names, nth, rows.ident, rows.sorted_id, features.kind]).astype(np.int64)
+        of_rows = frozen(rows.name), frozen(rows.ident), frozen(rows.sorted_id)
+        parts = KeyParts(*of_rows, frozen(features.kind))
         out = np.empty(len(rows.name), np.int32)
-        self.count = number_keys(parts, strange, self._keys, self.count, self._table, out)
+        names = frozen(np.array(known, np.int64))
+        at = frozen(rows.first), parts, frozen(strange), names
+        self.count = number_keys(*at, self._keys, self.count, self._table, out)
         if self.count > _KEYS:
             raise _too_many_columns(_KEYS)
         return out
@@ -323,7 +366,8 @@ class TableScan:
         numbers = seen.numbers
         self._group()
         self._counts += np.bincount(numbers[numbers >= 0], minlength=_KEYS)
-        self.reordered += self._count_reordered(rows, numbers)
+        places = np.array([*self._group_of, _LAST], np.int64)  # -1: the last
+        self.reordered += count_reordered(frozen(rows.first), frozen(rows.raw), numbers, places)
         self.rows += len(rows)
         if seen.strange.any() or (rows.rest_stop > rows.rest_start).any():
             self._special.add(REST)
@@ -340,12 +384,6 @@ class TableScan:
             first = group[0]
             of_first = len(self._groups) - 1 if first == number else self._group_of[first]
             self._group_of.append(of_first)
-
-    def _count_reordered(self, rows: Rows, numbers: NDArray[np.int32]) -> int:
-        groups = np.array([*self._group_of, _LAST], np.int64)[numbers]  # -1: the last
-        groups, row = groups[~rows.raw], rows.entry_row[~rows.raw]
-        falls = (np.diff(groups) < 0) & (np.diff(row) == 0)
-        return len(np.unique(row[1:][falls]))
 
     def _note_rows(self, rows: Rows) -> None:
         for name, values in (
