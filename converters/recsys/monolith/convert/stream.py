@@ -43,7 +43,11 @@ from ingot.converters.recsys.monolith.streams import (
     read_table_rows,
     read_until_error,
 )
-from ingot.converters.recsys.monolith.wire.message_writer import BatchBuilder, example_records
+from ingot.converters.recsys.monolith.wire.message_writer import (
+    BatchBuilder,
+    ExampleWriter,
+    example_records,
+)
 from ingot.converters.recsys.monolith.wire.row_index import (
     find_unfit_for_batches,
     index_examples_and_doubled,
@@ -67,22 +71,30 @@ class ExampleSink:
 
     def add(self, rows: Rows) -> list[Bad]:
         """Write rows; those that cannot be written are told."""
-        return self.write(example_records(rows), rows)
+        examples = ExampleWriter(rows)
+        wrong, good = self._find_wrong(rows, examples.sizes)
+        if wrong:
+            rows = rows.chosen(good)
+            examples = ExampleWriter(rows)
+        self._writer.append(examples.frames(self._framing)[0], len(rows))
+        self._counts.written += len(rows)
+        return wrong
 
     def write(self, records: Records, rows: Rows) -> list[Bad]:
         """Write the messages of rows, one for each."""
-        sizes = records.stop - records.start
+        wrong, good = self._find_wrong(rows, records.stop - records.start)
+        records = records.select(good) if wrong else records
+        self._writer.write(records)
+        self._counts.written += len(records)
+        return wrong
+
+    def _find_wrong(self, rows: Rows, sizes: Places) -> tuple[list[Bad], NDArray[np.bool_]]:
         wrong = _bad_rows(rows, sizes, self._framing)
         for at in _true_indices(sizes == 0):
             wrong[at] = rows.bad(at, "empty", "it has no fields")
         good = np.ones(len(rows), np.bool_)
         good[list(wrong)] = False
-        if wrong:
-            records = records.select(good)
-        if len(records):
-            self._writer.write(records)
-        self._counts.written += len(records)
-        return list(wrong.values())
+        return list(wrong.values()), good
 
     def close(self) -> None:
         """Write what compression still holds."""

@@ -104,11 +104,11 @@ def index_examples_and_doubled(records: Records) -> tuple[Rows, list[Bad], NDArr
     many = counts > MAX_FEATURES
     wrong = [_too_many_features(records, int(at), int(counts[at])) for at in np.flatnonzero(many)]
     records = records.select(~many) if wrong else records
-    noted = _walk_records(records)
+    noted = _walk_records(records, int(counts[~many].sum()))
     odd = np.flatnonzero(noted.status == w.ODD)
     if len(odd):
         records, complaints = _reencode_records(records, odd, "Example")
-        noted = _walk_records(records)
+        noted = _walk_records(records, int(_count_features(records).sum()))
         complaints = {
             int(at): records.bad(int(at), "message", UNSUPPORTED)
             for at in np.flatnonzero(noted.status == w.ODD)
@@ -128,8 +128,8 @@ def _too_many_features(records: Records, one: int, count: int) -> Bad:
     return records.bad(one, "features", f"{count:,} of them; at most {MAX_FEATURES:,} are read")
 
 
-def _walk_records(records: Records) -> WalkedRows:
-    count, entries_at_most = len(records), int(_count_features(records).sum())
+def _walk_records(records: Records, entries_at_most: int) -> WalkedRows:
+    count = len(records)
     noted = w.Noted(
         first=np.empty(count + 1, np.int64),
         entries=np.empty((w.ENTRY, entries_at_most), np.int64),

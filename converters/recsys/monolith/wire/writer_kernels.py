@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import inner_kernel, kernel
+from ingot.converters.recsys.monolith.frames.kernels import put_frame_head
 from ingot.converters.recsys.monolith.record_index import Bytes, Places, RowArrays
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     FIXED32,
@@ -93,8 +94,8 @@ def measure_examples(rows: RowArrays, sizes: Places, totals: Places) -> None:
 
 
 @kernel
-def write_examples(rows: RowArrays, sizes: Places, out: Bytes) -> None:
-    """Write Examples one behind the other: their fields in the order of their numbers."""
+def write_examples(rows: RowArrays, sizes: Places, totals: Places, bits: int, out: Bytes) -> None:
+    """Write Examples of these bytes, framed: their fields in the order of their numbers."""
     data, names, name_first, first = rows.data, rows.names, rows.name_first, rows.first
     name, raw, start, stop = rows.name, rows.raw, rows.start, rows.stop
     ident, sorted_id = rows.ident, rows.sorted_id
@@ -102,8 +103,11 @@ def write_examples(rows: RowArrays, sizes: Places, out: Bytes) -> None:
     line_start, line_stop = rows.line_start, rows.line_stop
     label, label_first, weight, source = rows.label, rows.label_first, rows.weight, rows.source
     rest_start, rest_stop = rows.rest_start, rows.rest_stop
+    sort_start, sort_stop = rows.sort_start, rows.sort_stop
     at = 0
     for row in range(len(first) - 1):
+        begin, end = sort_start[row], sort_stop[row]
+        at = put_frame_head(out, at, data, begin, end, source[row], totals[row], bits)
         for wanted in (False, True):
             for entry in range(first[row], first[row + 1]):
                 if raw[entry] != wanted:
