@@ -84,7 +84,7 @@ def find_unfit_for_batches(rows: Rows) -> NDArray[np.bool_]:
 
 _ENTRIES: Final = 1 << 17
 """Features of the rows of a batch that are taken at a time."""
-_REPEATED: Final = 16 << 20
+REPEATED: Final = 16 << 20
 """Bytes that a batch says once and each of its rows has, of the rows that are taken at a time."""
 _SEED: Final = secrets.randbits(63)
 
@@ -181,7 +181,7 @@ def index_batches(records: Records, most: int = _ENTRIES) -> Iterator[tuple[Rows
             held = 0.0
             continue
         for row, many, share in found.steps(most):
-            if taken and (held >= 1 or taken[0].batch.base is not found.base):
+            if taken and (held + share > 1 or taken[0].batch.base is not found.base):
                 yield from _index_steps(taken)
                 held = 0.0
             taken.append(_Step(found, row, many))
@@ -286,7 +286,7 @@ class _BatchRows:
         lengths += np.where(lists[b.SHARED] == 1, lists[w.STOP] - lists[w.START], 0)
         rest = int(said[b.BATCH_REST_STOP] - said[b.BATCH_REST_START])
         repeated = int(lengths.sum()) + rest + len(self.base.sort_id(self.one))
-        return int(max(1, min(most // max(1, lists.shape[1]), _REPEATED // max(1, repeated))))
+        return int(max(1, min(most // max(1, lists.shape[1]), REPEATED // max(1, repeated))))
 
     def _check(self) -> tuple[str, str] | None:
         """What does not fit together: reason and detail."""
