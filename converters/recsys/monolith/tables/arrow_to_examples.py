@@ -49,13 +49,14 @@ from ingot.converters.recsys.monolith.wire.format_kernels import LENGTH
 from ingot.converters.recsys.monolith.wire.message_writer import ROW_FIELDS, example_records
 from ingot.converters.recsys.monolith.wire.row_assembly import (
     Spans,
+    find_unsound,
     gather_spans,
     join_spans,
     spans_of_numbers,
     spans_of_varints,
     stack_spans,
 )
-from ingot.converters.recsys.monolith.wire.row_index import find_unsound, index_examples
+from ingot.converters.recsys.monolith.wire.row_index import index_examples
 
 _VALUE: Final = 1 << 3 | LENGTH
 """The tag of what lists, and lists of lists, hold."""

@@ -74,6 +74,21 @@ def special_number(data: Bytes, start: int, stop: int, special: Bytes, ends: Pla
 
 
 @kernel
+def find_unsound_messages(
+    data: Bytes,
+    start: Places,
+    stop: Places,
+    message: int,
+    fields: NDArray[np.int32],
+    stack: NDArray[np.int64],
+    found: NDArray[np.bool_],
+) -> None:
+    """Whether stretches are not such a message, or it is not known that they are."""
+    for at in range(len(start)):
+        found[at] = not is_sound(data, start[at], stop[at], message, fields, stack)
+
+
+@kernel
 def count_entries(data: Bytes, start: Places, stop: Places, counts: Places) -> None:
     """Fields 1 and 2 of messages; those of a message that is cut off, up to there."""
     for record in range(len(start)):

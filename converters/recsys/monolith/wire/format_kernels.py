@@ -435,21 +435,6 @@ def is_sound(
 
 
 @kernel
-def find_unsound_messages(
-    data: Bytes,
-    start: Places,
-    stop: Places,
-    message: int,
-    fields: NDArray[np.int32],
-    stack: NDArray[np.int64],
-    found: NDArray[np.bool_],
-) -> None:
-    """Whether stretches are not such a message, or it is not known that they are."""
-    for at in range(len(start)):
-        found[at] = not is_sound(data, start[at], stop[at], message, fields, stack)
-
-
-@kernel
 def find_known_fields(
     data: Bytes, start: Places, stop: Places, known: NDArray[np.int32], found: NDArray[np.bool_]
 ) -> None:

@@ -20,7 +20,6 @@ from ingot.converters.recsys.monolith.record_index import (
     Places,
     Records,
     Rows,
-    frozen,
     prefix_sums,
     records_of_messages,
 )
@@ -28,7 +27,6 @@ from ingot.converters.recsys.monolith.wire import batch_kernels as b
 from ingot.converters.recsys.monolith.wire import example_kernels as w
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     find_known_fields,
-    find_unsound_messages,
     message_shapes,
     new_grammar,
 )
@@ -45,15 +43,6 @@ def find_known(data: Bytes, start: Places, stop: Places, message: str) -> NDArra
     numbers, fields = message_shapes()
     found = np.zeros(len(start), np.bool_)
     find_known_fields(data, start, stop, fields[numbers[message]], found)
-    return found
-
-
-def find_unsound(data: Bytes, start: Places, stop: Places, message: str) -> NDArray[np.bool_]:
-    """Which stretches are not such a message, or it takes protobuf to know that they are."""
-    numbers, fields = message_shapes()
-    found = np.empty(len(start), np.bool_)
-    places = frozen(data), frozen(start), frozen(stop)
-    find_unsound_messages(*places, numbers[message], fields, new_grammar().stack, found)
     return found
 
 

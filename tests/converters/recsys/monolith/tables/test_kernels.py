@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ingot.converters.recsys.monolith.record_index import frozen
-from ingot.converters.recsys.monolith.tables.schema import KeyParts, count_reordered, number_keys
+from ingot.converters.recsys.monolith.tables.keys import KeyParts, count_reordered, number_keys
 from ingot.converters.recsys.monolith.wire.row_assembly import (
     Spans,
     join_spans,
