@@ -34,9 +34,7 @@ from ingot.converters.recsys.monolith.wire.row_assembly import (
 )
 from ingot.converters.recsys.monolith.wire.writer_kernels import (
     Lists,
-    find_shared_lists,
     measure_examples,
-    measure_features,
     measure_lists,
     write_examples,
     write_lists,
@@ -60,7 +58,6 @@ class ExampleWriter:
             np.empty(len(rows.name), np.int64),
             np.empty(len(rows), np.int64),
         )
-        measure_features(self._arrays, self._features)
         measure_examples(self._arrays, self._features, self.sizes)
 
     def frames(self, framing: Framing) -> tuple[bytearray, Places]:
@@ -228,7 +225,6 @@ class _GroupedRows:
             shared=self._may_be_shared(),
         )
         order_by_list(first, last, self._groups, lists)
-        find_shared_lists(self._arrays, lists, count)
         sizes = self._sizes()
         measure_lists(self._arrays, lists, count, sizes)
         out = np.empty(int(np.maximum(sizes, 0).sum()) + 11 * self._lists, np.uint8)

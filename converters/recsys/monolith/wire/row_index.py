@@ -42,7 +42,8 @@ def find_known(data: Bytes, start: Places, stop: Places, message: str) -> NDArra
     """Which stretches of unknown fields have one that a message knows."""
     numbers, fields = message_shapes()
     found = np.zeros(len(start), np.bool_)
-    find_known_fields(data, start, stop, fields[numbers[message]], found)
+    if (start != stop).any():
+        find_known_fields(data, start, stop, fields[numbers[message]], found)
     return found
 
 

@@ -57,30 +57,23 @@ def _envelope_size(name_size: int, ident: int, sorted_id: int, extra_size: int) 
 
 
 @kernel
-def measure_features(rows: RowArrays, sizes: Places) -> None:
-    """Fill in the bytes of named features, without tag and size."""
-    first, name, start, stop = rows.name_first, rows.name, rows.start, rows.stop
-    ident, sorted_id = rows.ident, rows.sorted_id
-    extra_start, extra_stop = rows.extra_start, rows.extra_stop
-    for entry in range(len(sizes)):
-        name_size = first[name[entry] + 1] - first[name[entry]]
-        extra_size = extra_stop[entry] - extra_start[entry]
-        size = _envelope_size(name_size, ident[entry], sorted_id[entry], extra_size)
-        if start[entry] >= 0:
-            size += size_with_head(2, stop[entry] - start[entry])
-        sizes[entry] = size
-
-
-@kernel
 def measure_examples(rows: RowArrays, sizes: Places, totals: Places) -> None:
-    """Fill in the bytes of Examples whose features have these sizes."""
+    """Fill in the bytes of named features, without tag and size, and of Examples."""
     first, line_start, line_stop = rows.first, rows.line_start, rows.line_stop
     rest_start, rest_stop, label_first = rows.rest_start, rows.rest_stop, rows.label_first
-    weight, source = rows.weight, rows.source
+    weight, source, name, name_first = rows.weight, rows.source, rows.name, rows.name_first
+    start, stop, ident, sorted_id = rows.start, rows.stop, rows.ident, rows.sorted_id
+    extra_start, extra_stop = rows.extra_start, rows.extra_stop
     for row in range(len(totals)):
         total = rest_stop[row] - rest_start[row]
         for entry in range(first[row], first[row + 1]):
-            total += size_with_head(1, sizes[entry])
+            name_size = name_first[name[entry] + 1] - name_first[name[entry]]
+            extra_size = extra_stop[entry] - extra_start[entry]
+            size = _envelope_size(name_size, ident[entry], sorted_id[entry], extra_size)
+            if start[entry] >= 0:
+                size += size_with_head(2, stop[entry] - start[entry])
+            sizes[entry] = size
+            total += size_with_head(1, size)
         if line_start[row] >= 0:
             total += size_with_head(_LINE_ID, line_stop[row] - line_start[row])
         labels = label_first[row + 1] - label_first[row]
@@ -146,37 +139,30 @@ _UNSET_SIZE: Final = 2  # bytes of a feature without content, with its tag
 
 
 @kernel
-def find_shared_lists(rows: RowArrays, lists: Lists, count: int) -> None:
-    """Take off the mark of lists whose features are not all there, in `count` rows, and equal."""
-    data, start, stop = rows.data, rows.start, rows.stop
+def measure_lists(rows: RowArrays, lists: Lists, count: int, sizes: Places) -> None:
+    """Fill in the bytes of the lists of a batch of `count` rows, without tag and size.
+
+    The mark of lists whose features are not all there and equal is taken off.
+    """
     order, first, shared = lists
-    for at in range(len(shared)):
+    data, start, stop = rows.data, rows.start, rows.stop
+    for at in range(len(sizes)):
         begin, end = first[at], first[at + 1]
-        equal = shared[at] and count > 1 and end - begin == count
         one = order[begin]
+        equal = shared[at] and count > 1 and end - begin == count
         for place in range(begin + 1, end):
             if not equal:
                 break
             other = order[place]
             equal = equal_bytes(data, start[one], stop[one], data, start[other], stop[other])
         shared[at] = equal
-
-
-@kernel
-def measure_lists(rows: RowArrays, lists: Lists, count: int, sizes: Places) -> None:
-    """Fill in the bytes of the lists of a batch of `count` rows, without tag and size."""
-    order, first, shared = lists
-    start, stop = rows.start, rows.stop
-    for at in range(len(sizes)):
         if sizes[at] < 0:
             continue
-        begin, end = first[at], first[at + 1]
-        one = order[begin]
         number = rows.name[one]
         name_size = rows.name_first[number + 1] - rows.name_first[number]
         extra_size = rows.extra_stop[one] - rows.extra_start[one]
         size = _envelope_size(name_size, rows.ident[one], rows.sorted_id[one], extra_size)
-        if shared[at]:
+        if equal:
             end = begin + 1
             size += 2
         else:
