@@ -332,13 +332,14 @@ class Grammar(NamedTuple):
 
 def new_grammar() -> Grammar:
     """Return the grammar of an Example, an ExampleBatch and a LineId."""
+    return Grammar(message_shapes()[1], np.empty((2, DEPTH), np.int64), *_special_names())
+
+
+@cache
+def _special_names() -> tuple[Bytes, Places]:
     names = [name.encode() for name in (LINE_ID, LABEL, INSTANCE_WEIGHT)]
-    return Grammar(
-        fields=message_shapes()[1],
-        stack=np.empty((2, DEPTH), np.int64),
-        special=np.frombuffer(b"".join(names), np.uint8),
-        special_ends=np.cumsum([len(name) for name in names], dtype=np.int64),
-    )
+    ends = np.cumsum([len(name) for name in names], dtype=np.int64)
+    return np.frombuffer(b"".join(names), np.uint8), ends
 
 
 @kernel
