@@ -126,8 +126,10 @@ def write_arrow(
         packed = compression or compression_by_name(path.name) or "none"
         sink = SINKS[kind](stream, settings, packed, counts)
         for part in convert_batches(table.schema, _slice_table(table), _TABLE, table_file, fid):
-            for bad in [part] if isinstance(part, Bad) else sink.add(part):
+            wrong, write = ([part], int) if isinstance(part, Bad) else sink.add(part)
+            for bad in wrong:
                 raise bad_record_error(_TABLE, bad, "mend or drop the row", of_table=True)
+            write()
         sink.close()
     return counts.written
 

@@ -4,10 +4,11 @@ import dataclasses
 import operator
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
@@ -59,6 +60,10 @@ from ingot.converters.sources.storage.listing import Entry
 _UNKNOWN: Final = "an ExampleBatch would read an unknown field as one of its own"
 
 
+Added = tuple[list[Bad], Callable[[], object]]
+"""Rows that cannot be written, and what writes the others: called once, in the order of rows."""
+
+
 class ExampleSink:
     """Rows as Examples."""
 
@@ -69,24 +74,23 @@ class ExampleSink:
         self._framing = settings.out_framing
         self._counts = counts
 
-    def add(self, rows: Rows) -> list[Bad]:
-        """Write rows; those that cannot be written are told."""
+    def add(self, rows: Rows) -> Added:
+        """Take rows."""
         examples = ExampleWriter(rows)
         wrong, good = self._find_wrong(rows, examples.sizes)
         if wrong:
             rows = rows.chosen(good)
             examples = ExampleWriter(rows)
-        self._writer.append(examples.frames(self._framing)[0], len(rows))
         self._counts.written += len(rows)
-        return wrong
+        framed, _ = examples.frames(self._framing)
+        return wrong, partial(self._writer.append, framed, len(rows))
 
-    def write(self, records: Records, rows: Rows) -> list[Bad]:
-        """Write the messages of rows, one for each."""
+    def add_records(self, records: Records, rows: Rows) -> Added:
+        """Take the messages of rows, one for each."""
         wrong, good = self._find_wrong(rows, records.stop - records.start)
         records = records.select(good) if wrong else records
-        self._writer.write(records)
         self._counts.written += len(records)
-        return wrong
+        return wrong, partial(self._writer.write, records)
 
     def _find_wrong(self, rows: Rows, sizes: Places) -> tuple[list[Bad], NDArray[np.bool_]]:
         wrong = _bad_rows(rows, sizes, self._framing)
@@ -131,8 +135,8 @@ class ExampleBatchSink:
         self._framing = settings.out_framing
         self._counts = counts
 
-    def add(self, rows: Rows) -> list[Bad]:
-        """Take rows; those that no batch can hold are told."""
+    def add(self, rows: Rows) -> Added:
+        """Take rows."""
         features = prefix_sums(rows.stop - rows.start)
         wrong = _bad_rows(rows, np.diff(features[rows.first]), self._framing)
         for at in _true_indices(find_unfit_for_batches(rows)):
@@ -141,10 +145,9 @@ class ExampleBatchSink:
             good = np.ones(len(rows), np.bool_)
             good[list(wrong)] = False
             rows = rows.chosen(good)
-        if len(rows):
-            self._write(self._batches.add(rows))
         self._counts.written += len(rows)
-        return list(wrong.values())
+        batches = self._batches.add(rows) if len(rows) else iter(())  # made as they are written
+        return list(wrong.values()), partial(self._write, batches)
 
     def _write(self, batches: Iterator[Records]) -> None:
         for records in batches:
@@ -163,8 +166,8 @@ class ExampleBatchSink:
 class Sink(Protocol):
     """Takes rows."""
 
-    def add(self, rows: Rows, /) -> list[Bad]:
-        """Take rows; those that cannot be written are told."""
+    def add(self, rows: Rows, /) -> Added:
+        """Take rows."""
 
     def close(self) -> None:
         """Write what is held back."""
@@ -215,28 +218,39 @@ class StreamConverter:
         self.first_bad: SourceError | None = None
 
     def write_to(self, sink: Sink) -> None:
-        """Give its rows to a sink, and close that."""
-        if self._settings.is_verbatim and isinstance(sink, ExampleSink):
-            self._reframe(sink)
-        else:
-            for rows in self.rows():
-                for bad in sink.add(rows):
-                    self._reject_bad(bad)
+        """Give its rows to a sink, and close that; some are written while others are read."""
+        with ThreadPoolExecutor(1, "write") as writer:
+            writing: Future[object] = writer.submit(lambda: None)
+            for write in self._added_to(sink):
+                writing.result()
+                writing = writer.submit(write)
+            writing.result()
         sink.close()
 
-    def _reframe(self, sink: ExampleSink) -> None:
+    def _added_to(self, sink: Sink) -> Iterator[Callable[[], object]]:
+        if self._settings.is_verbatim and isinstance(sink, ExampleSink):
+            yield from self._reframed(sink)
+            return
+        for rows in self.rows():
+            wrong, write = sink.add(rows)
+            for bad in wrong:
+                self._reject_bad(bad)
+            yield write
+
+    def _reframed(self, sink: ExampleSink) -> Iterator[Callable[[], object]]:
         with self._opened() as stream, ThreadPoolExecutor(1, "read") as reader:
             for part in read_ahead(self._verbatim(stream), reader):
                 if isinstance(part, Bad):
                     self._reject_bad(part, of_record=True)
                     continue
-                records, rows, wrong = part
+                records, rows, unread = part
                 self._read(rows)
-                for bad in wrong:
-                    self._reject_bad(bad, of_record=True)
                 self.counts.lacking += int(find_incomplete(decode_line_ids(rows)).sum())
-                for bad in sink.write(records, rows):
-                    self._reject_bad(bad)
+                unwritten, write = sink.add_records(records, rows)
+                for bads, of_record in ((unread, True), (unwritten, False)):
+                    for bad in bads:
+                        self._reject_bad(bad, of_record=of_record)
+                yield write
 
     def _verbatim(self, stream: BinaryIO) -> Iterator[tuple[Records, Rows, list[Bad]] | Bad]:
         for part in self._parts(stream, "example"):

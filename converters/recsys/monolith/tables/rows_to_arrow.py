@@ -1,8 +1,9 @@
 """Convert rows to Arrow a column at a time; read and write Parquet a bounded part at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -126,14 +127,16 @@ class TableSink(ParquetSink):
         super().__init__(to, schema)
         self._schema, self._counts, self._scan = schema, counts, scan
 
-    def add(self, rows: Rows) -> list[Bad]:
-        """Write rows; there is none that cannot be written."""
+    def add(self, rows: Rows) -> tuple[list[Bad], Callable[[], object]]:
+        """Take rows; there is none that cannot be written."""
+        self._counts.written += len(rows)
+        return [], partial(self._write_rows, rows)
+
+    def _write_rows(self, rows: Rows) -> None:
         for part in _split_table(rows, self._schema):
             seen = self._scan.see(part) if self._scan else see_rows(part, self._schema.keys)
             if not self._scan or self._scan.keys.count <= len(self._schema.column_of):
                 self.write(decode_batch(part, self._schema, seen))
-        self._counts.written += len(rows)
-        return []
 
 
 def _split_table(rows: Rows, schema: TableSchema) -> Iterator[Rows]:
