@@ -36,6 +36,7 @@ class _Announcer:
     def __init__(self) -> None:
         self.caches: list[_KernelCache] = []
         self.say: Callable[[str], object] | None = None
+        self.of_command = False
 
     def announce(self, codegen: Any) -> None:  # noqa: ANN401 - numba's
         """Say how long it takes to compile the kernels that are not cached."""
@@ -50,8 +51,11 @@ _ANNOUNCER: Final = _Announcer()
 
 
 def announce_compiling(say: Callable[[str], object]) -> None:
-    """Call `say` with one line when the first kernel is compiled that the cache does not hold."""
-    _ANNOUNCER.say = say
+    """Call `say` with one line when the first kernel is compiled that the cache does not hold.
+
+    A command does this: in its process, packages that extend numba (awkward) are not imported.
+    """
+    _ANNOUNCER.say, _ANNOUNCER.of_command = say, True
 
 
 def cache_folders() -> list[Path]:
@@ -195,12 +199,37 @@ def _kernel_stub(function: Callable[..., Any]) -> Callable[..., Any]:
     return missing
 
 
-def _compile_kernel(allocates: bool, function: FunctionType) -> Any:  # noqa: ANN401
-    """Compile a function at its first call with each combination of argument types."""
+def _dispatcher(function: FunctionType, *, allocates: bool, inner: bool = False) -> Any:  # noqa: ANN401
+    """Return what compiles a function at its first call with each combination of types."""
     from numba import njit
+    from numba.core import entrypoints
 
-    options: Any = {"nogil": True, "_nrt": allocates}
-    dispatcher: Any = njit(**options)(function)
+    if _ANNOUNCER.of_command:
+        entrypoints._already_initialized = True
+    options: Any = {"_nrt": allocates, "no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
+    dispatcher: Any = njit(nogil=True, **options)(function)
+    dispatcher.compile = partial(_compile_for_types, dispatcher.compile)
+    return dispatcher
+
+
+def _compile_for_types(compile_: Callable[[object], object], kinds: tuple[Any, ...]) -> object:
+    """Compile for argument types, once for all constants, without collecting garbage meanwhile.
+
+    Collecting garbage would take a seventh of the time, compiling for each constant a fifth.
+    """
+    from numba.core.types import unliteral
+
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return compile_(tuple(map(unliteral, kinds)))
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _compile_kernel(allocates: bool, function: FunctionType) -> Any:  # noqa: ANN401
+    dispatcher = _dispatcher(function, allocates=allocates)
     dispatcher._cache = _KernelCache(function, allocates)
     _ANNOUNCER.caches.append(dispatcher._cache)
     # Going through all that numba made takes the end of a process 0.2 s.
@@ -209,14 +238,28 @@ def _compile_kernel(allocates: bool, function: FunctionType) -> Any:  # noqa: AN
     return dispatcher
 
 
-def _decorator(*, allocates: bool) -> Callable[[Callable[..., Any]], Any]:
-    return partial(_compile_kernel, allocates) if find_spec("numba") else _kernel_stub
+def _compile_inner(allocates: bool, function: FunctionType) -> Any:  # noqa: ANN401
+    def refuse(*_: object) -> NoReturn:
+        raise TypeError(f"{function.__name__} can be called by kernels only")
+
+    dispatcher = _dispatcher(function, allocates=allocates, inner=True)
+    # There is no code with which Python could call it.
+    dispatcher._insert, dispatcher._compile_for_args = lambda *_: None, refuse
+    return dispatcher
 
 
-kernel: Final = _decorator(allocates=False)
+def _decorator(
+    compiler: Callable[[bool, Any], Any], *, allocates: bool = False
+) -> Callable[[Callable[..., Any]], Any]:
+    return partial(compiler, allocates) if find_spec("numba") else _kernel_stub
+
+
+kernel: Final = _decorator(_compile_kernel)
 """Compiles a function to machine code that runs without the interpreter's lock.
 
 It makes no arrays: numba then counts nobody who holds one, which took most of the time of kernels
 that are called often."""
-allocating_kernel: Final = _decorator(allocates=True)
+allocating_kernel: Final = _decorator(_compile_kernel, allocates=True)
 """The same for a function that makes arrays, or sorts them."""
+inner_kernel: Final = _decorator(_compile_inner)
+"""The same for a function that only kernels call: a third cheaper to compile, and not cached."""

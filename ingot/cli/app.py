@@ -13,8 +13,7 @@ def _announce_compiling() -> None:
     """Have the terminal say that kernels are compiled, where they are."""
     from ingot.converters.kernels import compile as kernels
 
-    if sys.stderr.isatty():
-        kernels.announce_compiling(lambda text: sys.stderr.write(f"{text}\n"))
+    kernels.announce_compiling(lambda text: sys.stderr.isatty() and sys.stderr.write(f"{text}\n"))
 
 
 CTR = {

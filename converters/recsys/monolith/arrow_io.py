@@ -9,17 +9,15 @@ import pyarrow as pa
 
 from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.recsys.monolith.convert.settings import BATCH_SIZE, Counts, Filters, Settings
-from ingot.converters.recsys.monolith.convert.stream import (
-    SINKS,
-    StreamConverter,
-    scan_columns,
-)
+from ingot.converters.recsys.monolith.convert.stream import SINKS, StreamConverter
 from ingot.converters.recsys.monolith.example_io import bad_record_error
 from ingot.converters.recsys.monolith.fid import Version
 from ingot.converters.recsys.monolith.frames.compression import compression_by_name
 from ingot.converters.recsys.monolith.frames.framing import Framing
 from ingot.converters.recsys.monolith.record_index import Bad, Rows
-from ingot.converters.recsys.monolith.streams import convert_batches, find_inputs, read_rows
+from ingot.converters.recsys.monolith.streams import convert_batches, find_inputs
+from ingot.converters.recsys.monolith.tables.rows_to_arrow import decode_batches
+from ingot.converters.recsys.monolith.tables.schema import TableScan
 from ingot.converters.sources.recognizers.monolith import Kind
 
 if TYPE_CHECKING:
@@ -69,11 +67,13 @@ def read_arrow(
         for file in files:
             yield StreamConverter(file, settings, lambda _: None, lambda _: None).rows()
 
-    schema, _ = scan_columns(rows())
+    scan = TableScan()
+    for stream in rows():
+        for some in stream:
+            scan.add(some)
+    schema = scan.schema()
 
     def batches() -> Iterator[pa.RecordBatch]:
-        from ingot.converters.recsys.monolith.tables.rows_to_arrow import decode_batches
-
         for stream in rows():
             for some in stream:
                 yield from decode_batches(some, schema)
@@ -125,10 +125,11 @@ def write_arrow(
     with output_errors(path), whole_file(path) as stream:
         packed = compression or compression_by_name(path.name) or "none"
         sink = SINKS[kind](stream, settings, packed, counts)
-        records = convert_batches(table.schema, _slice_table(table), _TABLE, table_file, fid)
-        for part in read_rows(records, "example"):
-            for bad in [part] if isinstance(part, Bad) else sink.add(part):
+        for part in convert_batches(table.schema, _slice_table(table), _TABLE, table_file, fid):
+            wrong, write = ([part], int) if isinstance(part, Bad) else sink.add(part)
+            for bad in wrong:
                 raise bad_record_error(_TABLE, bad, "mend or drop the row", of_table=True)
+            write()
         sink.close()
     return counts.written
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import inner_kernel, kernel
 from ingot.converters.recsys.monolith.record_index import (
     Bytes,
     Places,
@@ -146,7 +146,7 @@ def _measure_entries(
             kind[entry], start[entry], stop[entry], count[entry] = number, at, end, many
 
 
-@kernel
+@inner_kernel
 def _packed_start(data: Bytes, at: int, stop: int) -> int:
     """Where the packed numbers of a list message begin; -1 if it is not one field of them."""
     if at == stop:
@@ -155,7 +155,7 @@ def _packed_start(data: Bytes, at: int, stop: int) -> int:
     return at if number == 1 and wire == LENGTH and end == stop else -1
 
 
-@kernel
+@inner_kernel
 def _count_values(data: Bytes, at: int, stop: int, values: int, depth: int) -> int:
     """The count of a payload; -1 if it is not of the form that protobuf writes."""
     many: int = 1
@@ -175,7 +175,7 @@ def _count_values(data: Bytes, at: int, stop: int, values: int, depth: int) -> i
     return many
 
 
-@kernel
+@inner_kernel
 def _count_list_values(data: Bytes, at: int, stop: int, values: int) -> int:
     """Values of a list; -1 if it is not of the form that protobuf writes."""
     many: int = 0

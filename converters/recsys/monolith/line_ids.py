@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import inner_kernel, kernel
 from ingot.converters.recsys.monolith.record_index import (
     Bytes,
     Places,
@@ -171,7 +171,7 @@ def read_lines(data: Bytes, start: Places, stop: Places, found: LineArrays) -> N
         rest[row] += _drop_invalid_texts(data, texts, row)
 
 
-@kernel
+@inner_kernel
 def _field_kind(number: int, wire: int) -> int:
     """What a field is; one of another wire type than declared is unknown, as to protobuf."""
     if number >= KNOWN:
@@ -182,7 +182,7 @@ def _field_kind(number: int, wire: int) -> int:
     return UNKNOWN
 
 
-@kernel
+@inner_kernel
 def _number_bits(data: Bytes, at: int, end: int, wire: int) -> np.uint64:
     if wire == VARINT:
         value, _ = read_varint(data, at, end)
@@ -191,7 +191,7 @@ def _number_bits(data: Bytes, at: int, end: int, wire: int) -> np.uint64:
     return bits
 
 
-@kernel
+@inner_kernel
 def _count_varints(data: Bytes, at: int, end: int) -> int:
     many: int = 0
     for place in range(at, end):
@@ -199,7 +199,7 @@ def _count_varints(data: Bytes, at: int, end: int) -> int:
     return many
 
 
-@kernel
+@inner_kernel
 def _drop_invalid_texts(data: Bytes, texts: Places, row: int) -> int:
     """Take texts that are not UTF-8 for not given; returns the bytes of their fields."""
     size: int = 0

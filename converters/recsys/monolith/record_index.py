@@ -328,6 +328,8 @@ class RowArrays(NamedTuple):
     source: NDArray[np.uint32]
     rest_start: Places
     rest_stop: Places
+    sort_start: Places
+    sort_stop: Places
 
 
 def kernel_rows(rows: Rows) -> RowArrays:

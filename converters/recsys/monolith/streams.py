@@ -126,10 +126,10 @@ def read_until_error(reader: "RecordReader") -> Iterator[Records | Bad]:
         yield Bad(offset=offset, bytes=size, record=number, reason="unreadable", detail=detail)
 
 
-def read_table_records(
+def read_table_rows(
     stream: BinaryIO, where: str, table: "TableFile | None" = None, fid: "Version" = "v2"
-) -> Iterator[Records | Bad]:
-    """The rows of a Parquet file as Examples, and those that cannot be; see `tables.plan`."""
+) -> Iterator[Rows | Bad]:
+    """The rows of a Parquet file, and those that cannot be Examples; see `tables.plan`."""
     from ingot.converters.recsys.monolith.tables.rows_to_arrow import open_table
 
     with open_table(stream, where) as (schema, batches):
@@ -142,16 +142,16 @@ def convert_batches(
     where: str,
     table: "TableFile | None" = None,
     fid: "Version" = "v2",
-) -> Iterator[Records | Bad]:
+) -> Iterator[Rows | Bad]:
     """The same for the rows of record batches."""
     from ingot.converters.recsys.monolith.tables.arrow_to_examples import encode_batch
     from ingot.converters.recsys.monolith.tables.column_plan import plan_columns
 
     number, plan = 0, plan_columns(schema, table, fid, where)
     for batch in batches:
-        records, wrong = encode_batch(batch, plan, number)
-        if len(records):
-            yield records
+        rows, wrong = encode_batch(batch, plan, number)
+        if len(rows):
+            yield rows
         yield from wrong
         number += batch.num_rows
 
@@ -160,11 +160,8 @@ def _index_records(
     records: Records, kind: Kind, lost: Counter[str] | None
 ) -> Iterable[tuple[Rows, list[Bad]]]:
     # Kernels are loaded with what calls them.
-    from ingot.converters.recsys.monolith.wire.row_index import (
-        index_batches,
-        index_examples,
-        index_instances,
-    )
+    from ingot.converters.recsys.monolith.wire.instances import index_instances
+    from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
 
     if kind == "examplebatch":
         return index_batches(records)
@@ -200,7 +197,7 @@ def open_streams(location: str, said: StreamHints = _NO_HINTS) -> Iterator[Opene
 def _open_one(where: str, raw: BinaryIO, said: StreamHints) -> OpenedStream:
     head, raw = peek_bytes(raw, where, MONOLITH_HEAD)
     if said.kind == "parquet" or (said.kind is None and head.startswith(PARQUET)):
-        parts = read_rows(read_table_records(raw, where), "example")
+        parts = read_table_rows(raw, where)
         return OpenedStream(where=where, told="parquet", guessed=said.kind is None, parts=parts)
     return _open_records(where, head, raw, said)
 

@@ -167,7 +167,7 @@ def test_kernels_of_monolith_take_at_most_eight_parameters():
     for path in (ROOT / "converters" / "recsys" / "monolith").rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef):
-                kernel = any(ast.unparse(one) == "kernel" for one in node.decorator_list)
+                kernel = any("kernel" in ast.unparse(one) for one in node.decorator_list)
                 assert not kernel or len(node.args.args) <= 8, (path, node.name)
 
 

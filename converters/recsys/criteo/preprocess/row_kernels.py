@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import inner_kernel, kernel
 
 BAD_COLUMNS, BAD_LABEL, BAD_DENSE, BAD_SPARSE = range(4)
 
@@ -79,7 +79,7 @@ def find_breaks(
     return np.int64(lines)
 
 
-@kernel
+@inner_kernel
 def _zero_bytes(word: np.uint64) -> np.uint64:
     """The high bit of every byte that is 0."""
     return ~(((word & _OTHER_BITS) + _OTHER_BITS) | word | _OTHER_BITS)
@@ -123,7 +123,7 @@ def parse_lines(
     state[0], state[1], state[2] = line, row, rejected
 
 
-@kernel
+@inner_kernel
 def _parse_rows(lines: TextFields, rows: RowArrays, line: int, row: int) -> tuple[int, int, int]:
     """Parse lines up to one that is no row; gives it, the rows, and its first bad column or -1."""
     text, words, ends, breaks = lines
@@ -158,7 +158,7 @@ def _parse_rows(lines: TextFields, rows: RowArrays, line: int, row: int) -> tupl
     return line, row, -1
 
 
-@kernel
+@inner_kernel
 def _parse_slowly(
     text: NDArray[np.uint8], start: np.uint64, end: np.uint64, integer: bool, last: bool
 ) -> np.int64:
@@ -172,7 +172,7 @@ def _parse_slowly(
     return number
 
 
-@kernel
+@inner_kernel
 def _count_empty(
     text: NDArray[np.uint8], ends: NDArray[np.uint32], first: int, missing: NDArray[np.int64]
 ) -> None:
@@ -187,7 +187,7 @@ def _count_empty(
     missing[last] += start == end or (start == end - 1 and text[start] == _RETURN)
 
 
-@kernel
+@inner_kernel
 def _parse_short_integer(word: np.uint64, length: np.uint64) -> np.int64:
     """The number of up to seven decimal digits that a word begins with, or `_BAD`."""
     if length > _U(7):
@@ -203,7 +203,7 @@ def _parse_short_integer(word: np.uint64, length: np.uint64) -> np.int64:
     return np.int64((number * _U(42949672960001)) >> _U(32))
 
 
-@kernel
+@inner_kernel
 def _parse_short_hexadecimal(word: np.uint64, length: np.uint64) -> np.int64:
     """The number of up to eight hexadecimal digits that a word begins with, or `_BAD`."""
     if length > _U(8):
@@ -221,7 +221,7 @@ def _parse_short_hexadecimal(word: np.uint64, length: np.uint64) -> np.int64:
     return np.int64(((number << _U(16)) | (number >> _U(32))) & _U(0xFFFFFFFF))
 
 
-@kernel
+@inner_kernel
 def _parse_any_integer(text: NDArray[np.uint8], start: np.uint64, end: np.uint64) -> np.int64:
     negative = start < end and text[start] == _MINUS
     if negative:
@@ -237,7 +237,7 @@ def _parse_any_integer(text: NDArray[np.uint8], start: np.uint64, end: np.uint64
     return number if -2147483648 <= number <= 2147483647 else np.int64(_BAD)
 
 
-@kernel
+@inner_kernel
 def _parse_any_hexadecimal(text: NDArray[np.uint8], start: np.uint64, end: np.uint64) -> np.int64:
     number = np.int64(0)
     for place in range(start, end):
@@ -252,7 +252,7 @@ def _parse_any_hexadecimal(text: NDArray[np.uint8], start: np.uint64, end: np.ui
     return number
 
 
-@kernel
+@inner_kernel
 def _write_reject(
     ends: NDArray[np.uint32],
     first: int,
@@ -302,7 +302,7 @@ def measure_dense(
             total[column] += added
 
 
-@kernel
+@inner_kernel
 def _bucket_of(value: np.int64) -> np.int64:
     """0 for a negative value, 1 for 0, else 1 + its bits."""
     if value <= 0:
@@ -322,7 +322,7 @@ def bit_length(value: np.int64) -> int:
     return found
 
 
-@kernel
+@inner_kernel
 def _mix_bits(value: np.uint64) -> np.uint64:
     """The finalizer of MurmurHash3 (32 bit): similar values are far apart."""
     low = np.uint64(0xFFFFFFFF)

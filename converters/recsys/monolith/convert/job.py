@@ -2,9 +2,10 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
@@ -17,11 +18,12 @@ from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.monolith.convert.settings import Counts, Settings, Target
 from ingot.converters.recsys.monolith.convert.stream import (
+    SINKS,
+    Sink,
     StreamConverter,
-    TableSink,
-    scan_columns,
 )
 from ingot.converters.recsys.monolith.frames.compression import SUFFIXES, compression_by_name
+from ingot.converters.recsys.monolith.record_index import Rows
 from ingot.converters.recsys.monolith.streams import (
     REJECTS,
     STDIN,
@@ -29,7 +31,6 @@ from ingot.converters.recsys.monolith.streams import (
     find_inputs,
     standard_input,
 )
-from ingot.converters.recsys.monolith.tables.schema import TableSchema
 from ingot.converters.sources.facts import (
     absolute_location,
     input_entry,
@@ -87,7 +88,8 @@ def _input_stamps(inputs: Inputs) -> list[InputStamp]:
 
 
 OutputOpener = Callable[[Entry], BinaryIO]
-"""Opens what a stream is written to; it is complete when the next is asked for."""
+"""Opens what a stream is written to, empty; it is complete when the next is asked for."""
+SinkOpener = Callable[[Entry, Counts], Sink]
 
 
 class ConversionRun:
@@ -95,34 +97,67 @@ class ConversionRun:
 
     def __init__(self, inputs: Inputs, settings: Settings, watch: Watch) -> None:
         self.inputs, self.settings, self._watch = inputs, settings, watch
-        self._stage, self._files, self._rows = "convert", 0, 0
+        self._files = self._rows = 0
         self._done: list[tuple[Entry, StreamConverter]] = []
         self.counts, self.reordered = Counts(), 0
 
-    def write(self, out_of: OutputOpener, compression: str, rejects: BinaryIO) -> None:
-        """Write every stream; `rejects` gets a line for what is bad."""
+    def write(
+        self, out_of: OutputOpener, compression: str, rejects: BinaryIO, *, once: bool = False
+    ) -> None:
+        """Write every stream; `rejects` gets a line for what is bad.
 
+        An output that cannot be written anew is written `once`.
+        """
+        if self.settings.target == "parquet":
+            self._write_tables(out_of, rejects, once=once)
+        else:
+            sink = SINKS[self.settings.target]
+            self._write_streams(
+                lambda file, counts: sink(out_of(file), self.settings, compression, counts), rejects
+            )
+        self._check_any_usable()
+
+    def _write_streams(self, sink_of: SinkOpener, rejects: BinaryIO) -> None:
         def reject(document: dict[str, object]) -> None:
             rejects.write(json.dumps(document).encode() + b"\n")
 
-        schema = self._scan_columns() if self.settings.target == "parquet" else None
-        for file in self._files_in("convert"):
+        self._done, self.counts, self._rows = [], Counts(), 0
+        for number, file in enumerate(self.inputs.files):
+            self._files = number
             stream = StreamConverter(file, self.settings, reject, self._report)
-            if schema is None:
-                stream.write(out_of(file), compression)
-            else:
-                stream.write_to(TableSink(out_of(file), schema, stream.counts))
+            stream.write_to(sink_of(file, stream.counts))
             self._done.append((file, stream))
             self.counts.add(stream.counts)
-        self._check_any_usable()
 
-    def _scan_columns(self) -> TableSchema:
-        looked_at = (
-            StreamConverter(file, self.settings, lambda _: None, self._report).rows()
-            for file in self._files_in("look")
-        )
-        schema, self.reordered = scan_columns(looked_at)
-        return schema
+    def _write_tables(self, out_of: OutputOpener, rejects: BinaryIO, *, once: bool) -> None:
+        """Write tables with the columns that the first rows have; anew where that is not all."""
+        from ingot.converters.recsys.monolith.tables.rows_to_arrow import TableSink
+        from ingot.converters.recsys.monolith.tables.schema import TableScan
+
+        scan = TableScan()
+        if once:
+            for file in self.inputs.files:
+                for rows in self._rows_unwritten(file):
+                    scan.add(rows)
+        else:
+            first = TableScan()
+            with closing(self._rows_unwritten(self.inputs.files[0])) as parts:
+                for rows in islice(parts, 1):
+                    first.add(rows)
+            guess = first.schema()
+            self._write_streams(
+                lambda file, counts: TableSink(out_of(file), guess, counts, scan), rejects
+            )
+        self.reordered, schema = scan.reordered, scan.schema()
+        if once or not schema.equals(guess):
+            if not once:
+                emptied(rejects)
+            self._write_streams(
+                lambda file, counts: TableSink(out_of(file), schema, counts), rejects
+            )
+
+    def _rows_unwritten(self, file: Entry) -> Generator[Rows, None, None]:
+        return StreamConverter(file, self.settings, lambda _: None, lambda _: None).rows()
 
     def _check_any_usable(self) -> None:
         first = next((one.first_bad for _, one in self._done if one.first_bad), None)
@@ -146,17 +181,11 @@ class ConversionRun:
             notes=notes,
         )
 
-    def _files_in(self, stage: str) -> Iterator[Entry]:
-        self._stage, self._rows = stage, 0
-        for number, file in enumerate(self.inputs.files):
-            self._files = number
-            yield file
-
     def _report(self, rows: int) -> None:
         self._rows += rows
         self._watch(
             Progress(
-                stage=self._stage,
+                stage="convert",
                 shards_done=self._files,
                 shards=len(self.inputs.files),
                 rows=self._rows,
@@ -255,7 +284,8 @@ def _convert_to_stdout(run: ConversionRun) -> ConversionResult:
         problem = f"cannot hold {len(run.inputs.files)} Parquet files"
         raise OutputError("standard output", problem, "name a folder")
     stream = sys.stdout.buffer
-    run.write(lambda _: stream, run.settings.out_compression or "none", sys.stderr.buffer)
+    packed = run.settings.out_compression or "none"
+    run.write(lambda _: stream, packed, sys.stderr.buffer, once=True)
     stream.flush()
     return run.result(STDOUT)
 
@@ -271,11 +301,18 @@ def _convert_to_file(run: ConversionRun, path: Path, *, overwrite: bool) -> Conv
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as out, whole_file(rejects) as told:
-            run.write(lambda _: out, compression, told)
+            run.write(lambda _: emptied(out), compression, told)
         if not run.counts.rejects:
             rejects.unlink()
             return run.result(str(path))
         return run.result(str(path), rejects)
+
+
+def emptied(stream: BinaryIO) -> BinaryIO:
+    """Return a file without what was written to it."""
+    stream.seek(0)
+    stream.truncate()
+    return stream
 
 
 def _convert_to_folder(run: ConversionRun, out: Path, *, overwrite: bool) -> ConversionResult:

@@ -3,12 +3,13 @@
 import dataclasses
 import operator
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, BinaryIO, Final
+from functools import partial
+from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
 import xxhash
@@ -40,12 +41,14 @@ from ingot.converters.recsys.monolith.record_index import (
 )
 from ingot.converters.recsys.monolith.streams import (
     read_rows,
-    read_table_records,
+    read_table_rows,
     read_until_error,
 )
-from ingot.converters.recsys.monolith.tables.rows_to_arrow import ParquetSink, decode_batches
-from ingot.converters.recsys.monolith.tables.schema import TableScan, TableSchema
-from ingot.converters.recsys.monolith.wire.message_writer import BatchBuilder, example_records
+from ingot.converters.recsys.monolith.wire.message_writer import (
+    BatchBuilder,
+    ExampleWriter,
+    example_records,
+)
 from ingot.converters.recsys.monolith.wire.row_index import (
     find_unfit_for_batches,
     index_examples_and_doubled,
@@ -55,6 +58,10 @@ from ingot.converters.sources.recognizers.monolith import Kind
 from ingot.converters.sources.storage.listing import Entry
 
 _UNKNOWN: Final = "an ExampleBatch would read an unknown field as one of its own"
+
+
+Added = tuple[list[Bad], Callable[[], object]]
+"""Rows that cannot be written, and what writes the others: called once, in the order of rows."""
 
 
 class ExampleSink:
@@ -67,24 +74,31 @@ class ExampleSink:
         self._framing = settings.out_framing
         self._counts = counts
 
-    def add(self, rows: Rows) -> list[Bad]:
-        """Write rows; those that cannot be written are told."""
-        return self.write(example_records(rows), rows)
+    def add(self, rows: Rows) -> Added:
+        """Take rows."""
+        examples = ExampleWriter(rows)
+        wrong, good = self._find_wrong(rows, examples.sizes)
+        if wrong:
+            rows = rows.chosen(good)
+            examples = ExampleWriter(rows)
+        self._counts.written += len(rows)
+        framed, _ = examples.frames(self._framing)
+        return wrong, partial(self._writer.append, framed, len(rows))
 
-    def write(self, records: Records, rows: Rows) -> list[Bad]:
-        """Write the messages of rows, one for each."""
-        sizes = records.stop - records.start
+    def add_records(self, records: Records, rows: Rows) -> Added:
+        """Take the messages of rows, one for each."""
+        wrong, good = self._find_wrong(rows, records.stop - records.start)
+        records = records.select(good) if wrong else records
+        self._counts.written += len(records)
+        return wrong, partial(self._writer.write, records)
+
+    def _find_wrong(self, rows: Rows, sizes: Places) -> tuple[list[Bad], NDArray[np.bool_]]:
         wrong = _bad_rows(rows, sizes, self._framing)
         for at in _true_indices(sizes == 0):
             wrong[at] = rows.bad(at, "empty", "it has no fields")
         good = np.ones(len(rows), np.bool_)
         good[list(wrong)] = False
-        if wrong:
-            records = records.select(good)
-        if len(records):
-            self._writer.write(records)
-        self._counts.written += len(records)
-        return list(wrong.values())
+        return list(wrong.values()), good
 
     def close(self) -> None:
         """Write what compression still holds."""
@@ -121,8 +135,8 @@ class ExampleBatchSink:
         self._framing = settings.out_framing
         self._counts = counts
 
-    def add(self, rows: Rows) -> list[Bad]:
-        """Take rows; those that no batch can hold are told."""
+    def add(self, rows: Rows) -> Added:
+        """Take rows."""
         features = prefix_sums(rows.stop - rows.start)
         wrong = _bad_rows(rows, np.diff(features[rows.first]), self._framing)
         for at in _true_indices(find_unfit_for_batches(rows)):
@@ -131,10 +145,9 @@ class ExampleBatchSink:
             good = np.ones(len(rows), np.bool_)
             good[list(wrong)] = False
             rows = rows.chosen(good)
-        if len(rows):
-            self._write(self._batches.add(rows))
         self._counts.written += len(rows)
-        return list(wrong.values())
+        batches = self._batches.add(rows) if len(rows) else iter(())  # made as they are written
+        return list(wrong.values()), partial(self._write, batches)
 
     def _write(self, batches: Iterator[Records]) -> None:
         for records in batches:
@@ -150,31 +163,16 @@ class ExampleBatchSink:
         self._writer.close()
 
 
-def scan_columns(streams: Iterable[Iterator[Rows]]) -> tuple[TableSchema, int]:
-    """The columns that the rows of all streams need, and how many rows lose their order."""
-    scan = TableScan()
-    for stream in streams:
-        for rows in stream:
-            scan.add(rows)
-    return scan.schema(), scan.reordered
+class Sink(Protocol):
+    """Takes rows."""
+
+    def add(self, rows: Rows, /) -> Added:
+        """Take rows."""
+
+    def close(self) -> None:
+        """Write what is held back."""
 
 
-class TableSink(ParquetSink):
-    """Rows as the rows of a Parquet file."""
-
-    def __init__(self, to: BinaryIO, schema: TableSchema, counts: Counts) -> None:
-        super().__init__(to, schema)
-        self._schema, self._counts = schema, counts
-
-    def add(self, rows: Rows) -> list[Bad]:
-        """Write rows; there is none that cannot be written."""
-        for batch in decode_batches(rows, self._schema):
-            self.write(batch)
-        self._counts.written += len(rows)
-        return []
-
-
-Sink = ExampleSink | ExampleBatchSink | TableSink
 SINKS: Final[dict[str, type[ExampleSink] | type[ExampleBatchSink]]] = {
     "example": ExampleSink,
     "examplebatch": ExampleBatchSink,
@@ -219,39 +217,47 @@ class StreamConverter:
         self.counts = Counts()
         self.first_bad: SourceError | None = None
 
-    def write(self, out: BinaryIO, compression: str) -> None:
-        """Write its rows as Examples or ExampleBatches."""
-        if self._settings.is_verbatim:
-            self._reframe(out, compression)
-            return
-        sink = SINKS[self._settings.target]
-        self.write_to(sink(out, self._settings, compression, self.counts))
-
     def write_to(self, sink: Sink) -> None:
-        """Give its rows to a sink, and close that. Raises as `write`."""
-        for rows in self.rows():
-            for bad in sink.add(rows):
-                self._reject_bad(bad)
+        """Give its rows to a sink, and close that; some are written while others are read."""
+        with ThreadPoolExecutor(1, "write") as writer:
+            writing: Future[object] = writer.submit(lambda: None)
+            for write in self._added_to(sink):
+                writing.result()
+                writing = writer.submit(write)
+            writing.result()
         sink.close()
 
-    def _reframe(self, out: BinaryIO, compression: str) -> None:
-        sink = ExampleSink(out, self._settings, compression, self.counts)
-        with self._opened() as stream:
-            for part in self._parts(stream, "example"):
+    def _added_to(self, sink: Sink) -> Iterator[Callable[[], object]]:
+        if self._settings.is_verbatim and isinstance(sink, ExampleSink):
+            yield from self._reframed(sink)
+            return
+        for rows in self.rows():
+            wrong, write = sink.add(rows)
+            for bad in wrong:
+                self._reject_bad(bad)
+            yield write
+
+    def _reframed(self, sink: ExampleSink) -> Iterator[Callable[[], object]]:
+        with self._opened() as stream, ThreadPoolExecutor(1, "read") as reader:
+            for part in read_ahead(self._verbatim(stream), reader):
                 if isinstance(part, Bad):
                     self._reject_bad(part, of_record=True)
                     continue
-                records, rows, wrong = verbatim_records(part)
+                records, rows, unread = part
                 self._read(rows)
-                for bad in wrong:
-                    self._reject_bad(bad, of_record=True)
                 self.counts.lacking += int(find_incomplete(decode_line_ids(rows)).sum())
-                for bad in sink.write(records, rows):
-                    self._reject_bad(bad)
-        sink.close()
+                unwritten, write = sink.add_records(records, rows)
+                for bads, of_record in ((unread, True), (unwritten, False)):
+                    for bad in bads:
+                        self._reject_bad(bad, of_record=of_record)
+                yield write
 
-    def rows(self) -> Iterator[Rows]:
-        """Its rows that are left by filters, counted. Raises as `write`."""
+    def _verbatim(self, stream: BinaryIO) -> Iterator[tuple[Records, Rows, list[Bad]] | Bad]:
+        for part in self._parts(stream, "example"):
+            yield part if isinstance(part, Bad) else verbatim_records(part)
+
+    def rows(self) -> Generator[Rows, None, None]:
+        """Its rows that are left by filters, counted."""
         with closing(self._found()) as found, ThreadPoolExecutor(1, "read") as reader:
             for part in read_ahead(found, reader):
                 if isinstance(part, Bad):
@@ -267,7 +273,7 @@ class StreamConverter:
         with self._opened() as stream:
             if self._settings.source == "parquet":
                 how = self._settings.table, self._settings.fid
-                yield from read_rows(read_table_records(stream, self._where, *how), "example")
+                yield from read_table_rows(stream, self._where, *how)
             else:
                 kind = self._settings.source
                 yield from read_rows(self._parts(stream, kind), kind, self.counts.lost)

@@ -207,7 +207,7 @@ def _chunk_length(chunk: bytes) -> int:
 class Compressor(Protocol):
     """Compresses bytes some at a time."""
 
-    def compress(self, data: bytes, /) -> bytes:
+    def compress(self, data: bytes | bytearray, /) -> bytes | bytearray:
         """Take some bytes and give what is ready."""
 
     def flush(self) -> bytes:
@@ -221,7 +221,7 @@ def new_compressor(compression: str) -> Compressor:
 
 
 class _NoCompression:
-    def compress(self, data: bytes) -> bytes:
+    def compress(self, data: bytes | bytearray) -> bytes | bytearray:
         return data
 
     def flush(self) -> bytes:
@@ -237,7 +237,7 @@ class _SnappyCompressor:
         self._codec = pa.Codec("snappy")
         self._held = bytearray()
 
-    def compress(self, data: bytes) -> bytes:
+    def compress(self, data: bytes | bytearray) -> bytes:
         """Compress whole blocks, keep the rest."""
         self._held += data
         whole = len(self._held) // _BLOCK * _BLOCK

@@ -84,6 +84,12 @@ class Framing:
         """The parts as kernels take them: 1, 2, 4 and 8 in the order of the attributes."""
         return sum(getattr(self, field.name) << place for place, field in enumerate(fields(self)))
 
+    @property
+    def head_bytes(self) -> int:
+        """Bytes before a message, without a sort_id."""
+        before = self.lagrangex_header + 2 * self.kafka_dump_prefix + self.kafka_dump
+        return 8 * (before + self.sort_id + 1)
+
 
 COMPRESSIONS: Final = ("none", "snappy", "zstd", "gzip", "zlib")
 """What streams may be compressed with, as options name it."""

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import inner_kernel, kernel
 from ingot.converters.recsys.monolith.contract import DEADBEEF
 from ingot.converters.recsys.monolith.record_index import Bytes, Places
 from ingot.converters.recsys.monolith.wire.format_kernels import put_bytes, put_fixed, read_fixed
@@ -33,7 +33,7 @@ class Frames(NamedTuple):
     offset: Places
 
 
-@kernel
+@inner_kernel
 def _read_sort_id(
     data: Bytes, at: int, bits: int, most: int
 ) -> tuple[int, int, np.uint64, int, int]:
@@ -64,7 +64,7 @@ def _read_sort_id(
     return FULL, stop, size, at, stop
 
 
-@kernel
+@inner_kernel
 def _read_header(
     data: Bytes, at: int, bits: int, most: int
 ) -> tuple[int, int, np.uint64, int, int, np.uint32]:
@@ -116,25 +116,39 @@ def scan_frames(
     return count, FULL, at, at, nothing
 
 
+@inner_kernel
+def put_frame_head(
+    out: Bytes,
+    at: int,
+    data: Bytes,
+    sort_start: int,
+    sort_stop: int,
+    source: np.uint32,
+    size: int,
+    bits: int,
+) -> int:
+    """Write what Monolith's writer writes before a message of this size; the next place."""
+    nothing = np.uint64(0)
+    if bits & 8:
+        at = put_fixed(out, at, np.uint64(source), 8)
+    if bits & 4:
+        at = put_fixed(out, at, nothing, 8)
+        at = put_fixed(out, at, nothing, 8)
+    if bits & 1:
+        at = put_fixed(out, at, np.uint64(sort_stop - sort_start), 8)
+        at = put_bytes(out, at, data, sort_start, sort_stop)
+    if bits & 2:
+        at = put_fixed(out, at, nothing, 8)
+    end: int = put_fixed(out, at, np.uint64(size), 8)
+    return end
+
+
 @kernel
-def write_frames(data: Bytes, frames: Frames, bits: int, out: Bytes) -> int:
-    """Put records into frames as Monolith's writer does; returns the bytes that are used."""
+def write_frames(data: Bytes, frames: Frames, bits: int, out: Bytes) -> None:
+    """Put records into frames."""
     start, stop, sort_start, sort_stop, source, _ = frames
     at = 0
-    nothing = np.uint64(0)
-    for record in range(len(start)):
-        if bits & 8:
-            at = put_fixed(out, at, np.uint64(source[record]), 8)
-        if bits & 4:
-            at = put_fixed(out, at, nothing, 8)
-            at = put_fixed(out, at, nothing, 8)
-        if bits & 1:
-            size = sort_stop[record] - sort_start[record]
-            at = put_fixed(out, at, np.uint64(size), 8)
-            at = put_bytes(out, at, data, sort_start[record], sort_stop[record])
-        if bits & 2:
-            at = put_fixed(out, at, nothing, 8)
-        size = stop[record] - start[record]
-        at = put_fixed(out, at, np.uint64(size), 8)
-        at = put_bytes(out, at, data, start[record], stop[record])
-    return at
+    for one in range(len(start)):
+        size, key = stop[one] - start[one], source[one]
+        at = put_frame_head(out, at, data, sort_start[one], sort_stop[one], key, size, bits)
+        at = put_bytes(out, at, data, start[one], stop[one])

@@ -271,7 +271,7 @@ class RecordReader:
 class Writable(Protocol):
     """What takes bytes."""
 
-    def write(self, data: bytes, /) -> object:
+    def write(self, data: bytes | bytearray, /) -> object:
         """Take some bytes."""
 
 
@@ -298,9 +298,7 @@ def frame_records(records: Records, framing: Framing, kind: Kind) -> Bytes:
 
     sizes = records.stop - records.start
     _check_records(records, sizes, framing, kind)
-    each = 8 + 8 * framing.lagrangex_header + 16 * framing.kafka_dump_prefix
-    each += 8 * framing.kafka_dump + 8 * framing.sort_id
-    total = int(sizes.sum()) + each * len(records)
+    total = int(sizes.sum()) + framing.head_bytes * len(records)
     if framing.sort_id:
         total += int((records.sort_stop - records.sort_start).sum())
     out = np.empty(total, np.uint8)
@@ -337,15 +335,18 @@ class RecordWriter:
 
     def write(self, records: Records) -> None:
         """Append records. Raises ConversionError for what `framed` refuses."""
-        data = frame_records(records, self._framing, self._kind)
-        self._write(self._compressor.compress(data.tobytes()))
-        self.records += len(records)
+        self.append(frame_records(records, self._framing, self._kind).tobytes(), len(records))
+
+    def append(self, data: bytes | bytearray, records: int) -> None:
+        """Append so many records that are in frames."""
+        self._write(self._compressor.compress(data))
+        self.records += records
         self.bytes += len(data)
 
     def close(self) -> None:
         """Write what compression still holds; the stream below stays open."""
         self._write(self._compressor.flush())
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes | bytearray) -> None:
         if data:
             self._stream.write(data)

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import inner_kernel, kernel
 from ingot.converters.recsys.monolith.record_index import Bytes, Places
 from ingot.converters.recsys.monolith.wire.format_kernels import read_field
 
@@ -30,7 +30,7 @@ FIELDS: Final = 4096
 """Field numbers below are counted without being noted first."""
 
 
-@kernel
+@inner_kernel
 def bucket_of(length: int) -> int:
     """The bucket of a length."""
     if length < EXACT:
@@ -80,7 +80,7 @@ def count_features(
                 lengths[feature, bucket_of(length)] += 1
 
 
-@kernel
+@inner_kernel
 def _note_state(told: NDArray[np.int64], row: int, state: int) -> None:
     if told[LAST_ROW] == row:
         if state >= told[STATE]:
@@ -116,7 +116,7 @@ def count_fids(
                     _count_slots(data, begin, end, number == 16, which[entry], v1, v2, bits)
 
 
-@kernel
+@inner_kernel
 def _count_slots(
     data: Bytes,
     start: int,

@@ -8,7 +8,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
+from ingot.converters.recsys.monolith.contract import (
+    FEATURE_KINDS,
+    INSTANCE_WEIGHT,
+    LABEL,
+    MAX_FEATURES,
+)
 from ingot.converters.recsys.monolith.features import (
     BYTES,
     DEPTH,
@@ -19,7 +24,7 @@ from ingot.converters.recsys.monolith.features import (
     WIRES,
 )
 from ingot.converters.recsys.monolith.line_ids import FIELDS
-from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows, prefix_sums
+from ingot.converters.recsys.monolith.record_index import Bad, Rows, prefix_sums
 from ingot.converters.recsys.monolith.tables import schema as c
 from ingot.converters.recsys.monolith.tables.cells import (
     INT64,
@@ -41,15 +46,17 @@ from ingot.converters.recsys.monolith.tables.cells import (
 )
 from ingot.converters.recsys.monolith.tables.column_plan import FeatureColumn, Plan
 from ingot.converters.recsys.monolith.wire.format_kernels import LENGTH
-from ingot.converters.recsys.monolith.wire.message_writer import example_records
+from ingot.converters.recsys.monolith.wire.message_writer import ROW_FIELDS, example_records
 from ingot.converters.recsys.monolith.wire.row_assembly import (
     Spans,
+    find_unsound,
     gather_spans,
     join_spans,
     spans_of_numbers,
     spans_of_varints,
     stack_spans,
 )
+from ingot.converters.recsys.monolith.wire.row_index import index_examples
 
 _VALUE: Final = 1 << 3 | LENGTH
 """The tag of what lists, and lists of lists, hold."""
@@ -178,15 +185,18 @@ def _converter(column: FeatureColumn) -> Callable[[pa.Array], Numbers]:
 
 def encode_batch(
     batch: pa.RecordBatch, plan: Plan, number_of_first_row: int
-) -> tuple[Records, list[Bad]]:
-    """Rows of a table as Example messages."""
+) -> tuple[Rows, list[Bad]]:
+    """Rows of a table as the rows of Examples."""
     encoding, first = _BatchEncoder(batch, plan), number_of_first_row
-    records = example_records(encoding.rows(first))
-    wrong = [
+    rows, wrong = encoding.rows(first), list[Bad]()
+    if encoding.must_be_read:
+        rows, wrong = index_examples(example_records(rows))
+        rows = replace(rows, offset=np.zeros(len(rows), np.int64))
+    wrong += [
         Bad(offset=0, record=first + row, reason="cell", detail=said)
         for row, said in sorted(encoding.wrong.items())
     ]
-    return records, wrong
+    return rows, wrong
 
 
 _GROUP_BYTES: Final = 16 << 20
@@ -194,11 +204,18 @@ _GROUP_BYTES: Final = 16 << 20
 
 
 class _BatchEncoder:
-    """One batch on its way; `wrong` says of rows, by their places, what does not fit."""
+    """One batch on its way.
+
+    Attributes:
+        wrong: what does not fit, by the places of rows.
+        must_be_read: whether columns hold messages whose parts only a walk over Examples finds.
+    """
 
     def __init__(self, batch: pa.RecordBatch, plan: Plan) -> None:
         self._batch, self._plan, self._count = batch, plan, batch.num_rows
         self.wrong: dict[int, str] = {}
+        names = {one.name for one in plan.features}
+        self.must_be_read = not names.isdisjoint(ROW_FIELDS) or len(names) > MAX_FEATURES
 
     def rows(self, first: int) -> Rows:
         """The good rows, numbered from `first` on."""
@@ -217,14 +234,18 @@ class _BatchEncoder:
         start, stop, present = start[place][:, good], stop[place][:, good], present[:, good]
         row, column = np.nonzero(present.T)
         labels, label_first = gather_spans(label.data, label.start[good], label.stop[good])
-        names = {name: at for at, name in enumerate(dict.fromkeys(one.name for one in planned))}
+        names = dict[bytes, int]()
+        numbers = [
+            names.setdefault(one.name, len(names)) if there.any() else -1
+            for one, there in zip(planned, present, strict=True)
+        ]
         nothing, weight = np.zeros(len(row), np.int64), weight[good]
         zeros = np.zeros(int(good.sum()), np.int64)
         return Rows(
             data=data,
             names=tuple(names),
             first=prefix_sums(present.sum(axis=0, dtype=np.int64)),
-            name=np.array([names[one.name] for one in planned], np.int32)[column],
+            name=np.array(numbers, np.int32)[column],
             raw=np.zeros(len(row), np.bool_),
             start=start[3:][column, row],
             stop=stop[3:][column, row],
@@ -318,8 +339,9 @@ class _BatchEncoder:
             return Spans(data=np.zeros(0, np.uint8), start=nowhere, stop=nowhere)
         spans, _ = byte_strings(plain_array(self._column(at)))
         if message is not None:
-            bad = np.zeros(self._count, np.bool_)
-            for row in np.flatnonzero(spans.stop > spans.start):
+            bad = find_unsound(spans.data, spans.start, spans.stop, message)
+            self.must_be_read |= bool(bad.any() or (message == "Example" and len(spans.data)))
+            for row in np.flatnonzero(bad):
                 content = spans.data[spans.start[row] : spans.stop[row]].tobytes()
                 bad[row] = not _is_message(message, content)
             self._complain(at, bad, lambda _: f"its bytes cannot be read as {message}")

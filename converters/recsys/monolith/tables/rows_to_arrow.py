@@ -1,8 +1,9 @@
 """Convert rows to Arrow a column at a time; read and write Parquet a bounded part at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -15,6 +16,7 @@ from ingot.converters.columnar.parquet import ParquetFile, open_parquet
 from ingot.converters.errors import ConversionError
 from ingot.converters.kernels.compile import kernel
 from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL
+from ingot.converters.recsys.monolith.convert.settings import Counts
 from ingot.converters.recsys.monolith.features import (
     BYTES,
     DEPTH,
@@ -24,11 +26,10 @@ from ingot.converters.recsys.monolith.features import (
     VARINTS,
     Features,
     count_lists,
-    read_features,
 )
 from ingot.converters.recsys.monolith.line_ids import LISTS as LINE_LISTS
-from ingot.converters.recsys.monolith.line_ids import NUMBERS, LineIds, decode_line_ids
-from ingot.converters.recsys.monolith.record_index import Bytes, Places, Rows, prefix_sums
+from ingot.converters.recsys.monolith.line_ids import NUMBERS, LineIds
+from ingot.converters.recsys.monolith.record_index import Bad, Bytes, Places, Rows, prefix_sums
 from ingot.converters.recsys.monolith.tables.schema import (
     LINE_COLUMNS,
     LINE_REST,
@@ -38,9 +39,11 @@ from ingot.converters.recsys.monolith.tables.schema import (
     TYPES,
     UNSET,
     Column,
+    SeenRows,
+    TableScan,
     TableSchema,
-    find_uncolumned_features,
     has_line_rest,
+    see_rows,
     split_rows,
 )
 from ingot.converters.recsys.monolith.wire.format_kernels import read_field, read_varint
@@ -111,38 +114,63 @@ _CELLS: Final = 1 << 22
 """Cells of features in a batch, or those of one row: empty ones take room too."""
 
 
+class TableSink(ParquetSink):
+    """Rows as the rows of a Parquet file.
+
+    With a `scan`, which takes note of them, the schema is what the first rows tell: rows are
+    written as long as their features have a column.
+    """
+
+    def __init__(
+        self, to: BinaryIO, schema: TableSchema, counts: Counts, scan: TableScan | None = None
+    ) -> None:
+        super().__init__(to, schema)
+        self._schema, self._counts, self._scan = schema, counts, scan
+
+    def add(self, rows: Rows) -> tuple[list[Bad], Callable[[], object]]:
+        """Take rows; there is none that cannot be written."""
+        self._counts.written += len(rows)
+        return [], partial(self._write_rows, rows)
+
+    def _write_rows(self, rows: Rows) -> None:
+        for part in _split_table(rows, self._schema):
+            seen = self._scan.see(part) if self._scan else see_rows(part, self._schema.keys)
+            if not self._scan or self._scan.keys.count <= len(self._schema.column_of):
+                self.write(decode_batch(part, self._schema, seen))
+
+
+def _split_table(rows: Rows, schema: TableSchema) -> Iterator[Rows]:
+    return split_rows(rows, max(1, _CELLS // max(1, len(schema.columns))))
+
+
 def decode_batches(rows: Rows, schema: TableSchema) -> Iterator[pa.RecordBatch]:
-    """Rows as record batches of bounded size; see `to_batch`."""
-    for part in split_rows(rows, max(1, _CELLS // max(1, len(schema.columns)))):
-        yield decode_batch(part, schema)
+    """Rows as record batches of bounded size."""
+    for part in _split_table(rows, schema):
+        yield decode_batch(part, schema, see_rows(part, schema.keys))
 
 
-def decode_batch(rows: Rows, schema: TableSchema) -> pa.RecordBatch:
+def decode_batch(rows: Rows, schema: TableSchema, seen: SeenRows) -> pa.RecordBatch:
     """Rows as a record batch."""
-    arrays = _feature_arrays(rows, schema)
-    lines = decode_line_ids(rows)
+    arrays = _feature_arrays(rows, schema, seen)
     for field in schema.line_fields:
-        arrays[LINE_COLUMNS[field]] = _line_array(lines, field)
+        arrays[LINE_COLUMNS[field]] = _line_array(seen.lines, field)
     for name in schema.special:
-        arrays[name] = _special_array(rows, lines, schema, name)
+        arrays[name] = _special_array(rows, seen, name)
     return pa.RecordBatch.from_arrays(
         [arrays[field.name] for field in schema.arrow], schema=schema.arrow
     )
 
 
-def _feature_arrays(rows: Rows, schema: TableSchema) -> dict[str, pa.Array]:
-    features = read_features(rows)
-    strange = find_uncolumned_features(rows, features)
-    numbers = schema.keys.number_features(rows, features, strange)
+def _feature_arrays(rows: Rows, schema: TableSchema, seen: SeenRows) -> dict[str, pa.Array]:
     if schema.keys.count > len(schema.column_of):
         raise ConversionError("", "a row has a feature that was not there at first", "start again")
-    column = np.append(schema.column_of, np.int32(-1))[numbers]
+    column = np.append(schema.column_of, np.int32(-1))[seen.numbers]
     # A key of unset features that shares its column with values is what null says there.
-    unset = features.kind == UNSET
+    unset = seen.features.kind == UNSET
     shared = np.array([one.kind != UNSET for one in schema.columns] + [False])[column]
     column = np.where(unset & shared, -1, column)
     used = np.flatnonzero(column >= 0)
-    entries = _FeatureColumns(rows, features, schema.columns, used, column[used])
+    entries = _FeatureColumns(rows, seen.features, schema.columns, used, column[used])
     return {one.label: entries.array(at) for at, one in enumerate(schema.columns)}
 
 
@@ -159,7 +187,8 @@ class _FeatureColumns:
     ) -> None:
         """Put the `used` entries, which are of these columns, in the order of kinds and columns."""
         kinds = np.array([one.kind for one in columns], np.int64)
-        self._ranks = np.empty(len(columns), np.int64)  # of columns by their kinds
+        # Of columns by their kinds; numbers of 16 bits are sorted by counting.
+        self._ranks = np.empty(len(columns), np.int16)
         self._ranks[np.argsort(kinds, kind="stable")] = np.arange(len(columns))
         order = np.argsort(self._ranks[column], kind="stable")
         entries, rank = used[order], self._ranks[column[order]]
@@ -323,7 +352,7 @@ def _line_array(lines: LineIds, field: str) -> pa.Array:
     return _binary_array(Spans(data=lines.data, start=start, stop=stop), pa.string(), null)
 
 
-def _special_array(rows: Rows, lines: LineIds, schema: TableSchema, name: str) -> pa.Array:
+def _special_array(rows: Rows, seen: SeenRows, name: str) -> pa.Array:
     if name == LABEL:
         flat = pa.array(rows.label)
         return pa.ListArray.from_arrays(_list_offsets(np.diff(rows.label_first)), flat)
@@ -335,17 +364,16 @@ def _special_array(rows: Rows, lines: LineIds, schema: TableSchema, name: str) -
         spans = Spans(data=rows.data, start=rows.sort_start, stop=rows.sort_stop)
         return _binary_array(spans, pa.binary(), rows.sort_stop == rows.sort_start)
     if name == LINE_REST:
+        lines = seen.lines
         first = lines.rest_first
         spans = Spans(data=lines.rest, start=first[:-1], stop=first[1:])
         return _binary_array(spans, pa.binary(), ~has_line_rest(lines))
     assert name == REST
-    return _rest_array(rows)
+    return _rest_array(rows, seen.strange)
 
 
-def _rest_array(rows: Rows) -> pa.Array:
+def _rest_array(rows: Rows, strange: NDArray[np.bool_]) -> pa.Array:
     """Features that no column can hold and unknown fields of records, as Examples of just them."""
-    features = read_features(rows)
-    strange = find_uncolumned_features(rows, features)
     nothing, nowhere = np.zeros(len(rows), np.int64), np.full(len(rows), -1, np.int64)
     only = replace(
         rows.chosen(np.ones(len(rows), np.bool_), strange),

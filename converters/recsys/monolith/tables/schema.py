@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingot.converters.errors import ConversionError
-from ingot.converters.kernels.compile import allocating_kernel, kernel
 from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
 from ingot.converters.recsys.monolith.features import DEPTH, VALUES, Features, read_features
 from ingot.converters.recsys.monolith.line_ids import (
@@ -20,7 +18,14 @@ from ingot.converters.recsys.monolith.line_ids import (
     LineIds,
     decode_line_ids,
 )
-from ingot.converters.recsys.monolith.record_index import Places, Rows, prefix_sums
+from ingot.converters.recsys.monolith.record_index import Places, Rows, frozen, prefix_sums
+from ingot.converters.recsys.monolith.tables.keys import (
+    MAX_COLUMNS,
+    MAX_KEYS,
+    FeatureKeys,
+    count_reordered,
+    too_many_columns,
+)
 
 Null = Literal["absent", "unset"]
 
@@ -128,7 +133,15 @@ PART_BYTES: Final = 32 << 20
 
 def split_rows(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:
     """Consecutive rows that say no more than `PART_BYTES`, at least one at a time."""
-    ends = np.cumsum(_bytes_per_row(rows))
+    spans = [getattr(rows, name) for name in ("start", "stop", "extra_start", "extra_stop")]
+    start, stop, extra_start, extra_stop = (int(span.sum()) for span in spans)
+    of_features = stop - start + extra_stop - extra_start
+    of_rows = _bytes_beside_features(rows)
+    if len(rows) <= most and of_features + of_rows.sum() <= PART_BYTES:
+        yield from [rows] if len(rows) else []
+        return
+    features = prefix_sums((rows.stop - rows.start) + (rows.extra_stop - rows.extra_start))
+    ends = np.cumsum(np.diff(features[rows.first]) + of_rows)
     first, before = 0, 0
     while first < len(rows):
         fitting = int(np.searchsorted(ends, before + PART_BYTES, "right"))
@@ -137,123 +150,36 @@ def split_rows(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:
         first, before = last, int(ends[last - 1])
 
 
-def _bytes_per_row(rows: Rows) -> Places:
-    """int64[R], bytes that each row says; as columns a varint may be eight of them."""
-    of_entries = (rows.stop - rows.start) + (rows.extra_stop - rows.extra_start)
-    ends = prefix_sums(of_entries)
+def _bytes_beside_features(rows: Rows) -> Places:
+    """int64[R], bytes that each row says beside features; as columns a varint may be eight."""
     line, rest = rows.line_stop - rows.line_start, rows.rest_stop - rows.rest_start
-    labels, sort_id = np.diff(rows.label_first) * 4, rows.sort_stop - rows.sort_start
-    size: Places = np.diff(ends[rows.first]) + line + rest + labels + sort_id
-    return size
+    size: Places = line + rest + np.diff(rows.label_first) * 4
+    return size + (rows.sort_stop - rows.sort_start)
 
 
-MAX_COLUMNS: Final = 10_000
-"""Columns of features that a table may have."""
-_KEYS: Final = 2 * MAX_COLUMNS  # most of them columns, or unset beside values
 _LAST: Final = 1 << 30  # the place of what goes into the rest, behind all columns
 
 
-def find_uncolumned_features(rows: Rows, features: Features) -> NDArray[np.bool_]:
-    """bool[E], which features no column can hold: they go into the rest, serialized."""
-    return features.strange | (rows.start < 0)
+class SeenRows(NamedTuple):
+    """What is found out of rows to tell their columns, and to fill these.
 
-
-PARTS: Final = 5
-"""Of a key: number of the name, occurrence, id, sorted_id, kind."""
-
-
-@allocating_kernel
-def count_occurrences(
-    first: Places, name: NDArray[np.int32], skipped: NDArray[np.bool_], names: int
-) -> NDArray[np.int64]:
-    """int64[E], how often each entry's name came before in its row."""
-    found = np.zeros(len(name), np.int64)
-    row_of, count_of = np.full(names, -1, np.int64), np.zeros(names, np.int64)
-    for row in range(len(first) - 1):
-        for entry in range(first[row], first[row + 1]):
-            if skipped[entry]:
-                continue
-            which = name[entry]
-            if row_of[which] != row:
-                row_of[which], count_of[which] = row, 0
-            found[entry] = count_of[which]
-            count_of[which] += 1
-    return found
-
-
-@kernel
-def number_keys(
-    parts: NDArray[np.int64],
-    skipped: NDArray[np.bool_],
-    keys: NDArray[np.int64],
-    count: int,
-    table: NDArray[np.int32],
-    out: NDArray[np.int32],
-) -> int:
-    """Number keys in the order in which they are first seen."""
-    mask = np.uint64(len(table) - 1)
-    for entry in range(parts.shape[1]):
-        out[entry] = -1
-        if skipped[entry]:
-            continue
-        mixed = np.uint64(0)
-        for part in range(PARTS):
-            mixed = (mixed ^ np.uint64(parts[part, entry])) * np.uint64(0x9E3779B97F4A7C15)
-            mixed ^= mixed >> np.uint64(29)
-        slot = mixed & mask
-        while table[slot] >= 0:
-            same = True
-            for part in range(PARTS):
-                same = same and keys[table[slot], part] == parts[part, entry]
-            if same:
-                break
-            slot = (slot + np.uint64(1)) & mask
-        if table[slot] < 0:
-            if count == len(keys):
-                return count + 1
-            for part in range(PARTS):
-                keys[count, part] = parts[part, entry]
-            table[slot] = count
-            count += 1
-        out[entry] = table[slot]
-    return count
-
-
-class FeatureKeys:
-    """Numbers of what features are told apart by, in the order in which it was first seen.
-
-    That is their name, how often it came before in the row, `id`, `sorted_id` and kind.
+    Attributes:
+        strange: bool[E], which features no column can hold: they go into the rest, serialized.
+        numbers: int32[E], the number of each feature's key; -1 for strange ones.
     """
 
-    def __init__(self) -> None:
-        self.names: dict[bytes, int] = {}
-        self.count = 0
-        self._keys = np.zeros((_KEYS, PARTS), np.int64)
-        self._table = np.full(1 << (2 * _KEYS).bit_length(), -1, np.int32)
-
-    def number_features(
-        self, rows: Rows, features: Features, strange: NDArray[np.bool_]
-    ) -> NDArray[np.int32]:
-        """int32[E], the number of each feature's key; -1 for strange ones."""
-        known = [self.names.setdefault(name, len(self.names)) for name in rows.names]
-        nth = count_occurrences(rows.first, rows.name, strange, len(rows.names))
-        names = np.array(known, np.int64)[rows.name] if known else np.zeros(0, np.int64)
-        parts = np.stack([names, nth, rows.ident, rows.sorted_id, features.kind]).astype(np.int64)
-        out = np.empty(len(rows.name), np.int32)
-        self.count = number_keys(parts, strange, self._keys, self.count, self._table, out)
-        if self.count > _KEYS:
-            raise _too_many_columns(_KEYS)
-        return out
-
-    def key(self, number: int) -> tuple[int, int, int, int, int]:
-        """Number of the name, occurrence, `id`, `sorted_id`, kind."""
-        name, nth, ident, sorted_id, kind = map(int, self._keys[number])
-        return name, nth, ident, sorted_id, kind
+    features: Features
+    strange: NDArray[np.bool_]
+    numbers: NDArray[np.int32]
+    lines: LineIds
 
 
-def _too_many_columns(most: int) -> ConversionError:
-    problem = f"more than {most:,} columns: features of so many names, ids and kinds"
-    return ConversionError("", problem, "convert fewer features, or to Example")
+def see_rows(rows: Rows, keys: FeatureKeys) -> SeenRows:
+    """Walk over features and LineIds."""
+    features = read_features(rows)
+    strange = features.strange | (rows.start < 0)
+    numbers = keys.number_features(rows, features, strange)
+    return SeenRows(features, strange, numbers, decode_line_ids(rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,6 +198,11 @@ class TableSchema:
     special: frozenset[str]
     arrow: pa.Schema
 
+    def equals(self, other: "TableSchema") -> bool:
+        """Whether tables of both are the same."""
+        same_keys = np.array_equal(self.column_of, other.column_of)
+        return same_keys and self.columns == other.columns and self.arrow.equals(other.arrow)
+
 
 class TableScan:
     """Finds the columns that rows need.
@@ -283,46 +214,42 @@ class TableScan:
     def __init__(self) -> None:
         self.rows = 0
         self.reordered = 0
-        self._keys = FeatureKeys()
+        self.keys = FeatureKeys()
         self._groups: dict[tuple[int, int], list[int]] = {}  # keys by name and occurrence
         self._group_of: list[int] = []
-        self._counts = np.zeros(_KEYS, np.int64)
+        self._counts = np.zeros(MAX_KEYS, np.int64)
         self._special: set[str] = set()
         self._line_fields: set[str] = set()
 
     def add(self, rows: Rows) -> None:
         """Take note of rows."""
         for part in split_rows(rows):
-            self._add(part)
+            self.see(part)
 
-    def _add(self, rows: Rows) -> None:
-        features = read_features(rows)
-        strange = find_uncolumned_features(rows, features)
-        numbers = self._keys.number_features(rows, features, strange)
+    def see(self, rows: Rows) -> SeenRows:
+        """Take note of rows of a part."""
+        seen = see_rows(rows, self.keys)
+        numbers = seen.numbers
         self._group()
-        self._counts += np.bincount(numbers[numbers >= 0], minlength=_KEYS)
-        self.reordered += self._count_reordered(rows, numbers)
+        self._counts += np.bincount(numbers[numbers >= 0], minlength=MAX_KEYS)
+        places = np.array([*self._group_of, _LAST], np.int64)  # -1: the last
+        self.reordered += count_reordered(frozen(rows.first), frozen(rows.raw), numbers, places)
         self.rows += len(rows)
-        if strange.any() or (rows.rest_stop > rows.rest_start).any():
+        if seen.strange.any() or (rows.rest_stop > rows.rest_start).any():
             self._special.add(REST)
         self._note_rows(rows)
-        self._note_lines(decode_line_ids(rows))
+        self._note_lines(seen.lines)
+        return seen
 
     def _group(self) -> None:
         """Put keys that are new with those of the same name and occurrence."""
-        for number in range(len(self._group_of), self._keys.count):
-            name, nth, *_ = self._keys.key(number)
+        for number in range(len(self._group_of), self.keys.count):
+            name, nth, *_ = self.keys.key(number)
             group = self._groups.setdefault((name, nth), [])
             group.append(number)
             first = group[0]
             of_first = len(self._groups) - 1 if first == number else self._group_of[first]
             self._group_of.append(of_first)
-
-    def _count_reordered(self, rows: Rows, numbers: NDArray[np.int32]) -> int:
-        groups = np.array([*self._group_of, _LAST], np.int64)[numbers]  # -1: the last
-        groups, row = groups[~rows.raw], rows.entry_row[~rows.raw]
-        falls = (np.diff(groups) < 0) & (np.diff(row) == 0)
-        return len(np.unique(row[1:][falls]))
 
     def _note_rows(self, rows: Rows) -> None:
         for name, values in (
@@ -344,13 +271,13 @@ class TableScan:
         """The columns of the rows that were added."""
         columns, column_of = self._columns()
         if len(columns) > MAX_COLUMNS:
-            raise _too_many_columns(MAX_COLUMNS)
+            raise too_many_columns(MAX_COLUMNS)
         line_fields = tuple(field for field in FIELDS if field in self._line_fields)
         # A table without columns has no rows, so rows that say nothing have a column of no labels.
         special = self._special or (set() if columns or line_fields else {LABEL})
         return TableSchema(
             columns=columns,
-            keys=self._keys,
+            keys=self.keys,
             column_of=column_of,
             line_fields=line_fields,
             special=frozenset(special),
@@ -359,8 +286,8 @@ class TableScan:
 
     def _columns(self) -> tuple[tuple[Column, ...], NDArray[np.int32]]:
         columns: list[Column] = []
-        column_of = np.zeros(self._keys.count, np.int32)
-        names = list(self._keys.names)
+        column_of = np.zeros(self.keys.count, np.int32)
+        names = list(self.keys.names)
         taken = set(SPECIAL)
         for (name, nth), keys in self._groups.items():
             for made, of_keys in self._columns_of(names[name], nth, keys, taken):
@@ -375,23 +302,23 @@ class TableScan:
         text = name.decode()
         base = text if nth == 0 else f"{text}:{nth + 1}"
         everywhere = int(self._counts[keys].sum()) == self.rows
-        values = [key for key in keys if self._keys.key(key)[-1] != UNSET]
-        unset = [key for key in keys if self._keys.key(key)[-1] == UNSET]
+        values = [key for key in keys if self.keys.key(key)[-1] != UNSET]
+        unset = [key for key in keys if self.keys.key(key)[-1] == UNSET]
         if everywhere and len(values) == len(unset) == 1 and self._alike(values[0], unset[0]):
-            label = free_name(_column_names(base, self._keys.key(values[0])), taken)
+            label = free_name(_column_names(base, self.keys.key(values[0])), taken)
             made = self._column(label, name, values[0])
             return [(replace(made, null="unset"), keys)]
         found = []
         for key in [*values, *unset]:
-            label = free_name(_column_names(base, self._keys.key(key)), taken)
+            label = free_name(_column_names(base, self.keys.key(key)), taken)
             found.append((self._column(label, name, key), [key]))
         return found
 
     def _alike(self, one: int, other: int) -> bool:
-        return self._keys.key(one)[2:4] == self._keys.key(other)[2:4]
+        return self.keys.key(one)[2:4] == self.keys.key(other)[2:4]
 
     def _column(self, label: str, name: bytes, key: int) -> Column:
-        _, _, ident, sorted_id, kind = self._keys.key(key)
+        _, _, ident, sorted_id, kind = self.keys.key(key)
         return Column(label=label, name=name, ident=ident, sorted_id=sorted_id, kind=kind)
 
 

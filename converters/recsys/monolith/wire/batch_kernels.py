@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import allocating_kernel, kernel
+from ingot.converters.kernels.compile import allocating_kernel, inner_kernel, kernel
 from ingot.converters.recsys.monolith.record_index import Bytes, Places, RowArrays
 from ingot.converters.recsys.monolith.wire.example_kernels import (
     EXTRA_START,
@@ -89,7 +89,7 @@ def walk_lists(
     return SOUND
 
 
-@kernel
+@inner_kernel
 def _walk_list(
     data: Bytes,
     at: int,
@@ -131,7 +131,7 @@ def _walk_list(
     return is_text(data, lists[NAME_START, one], lists[NAME_STOP, one])
 
 
-@kernel
+@inner_kernel
 def _next_feature(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """Where the next feature of a list begins and ends; the list has one."""
     while True:
@@ -269,14 +269,14 @@ def _group_row(
     return end, lists, lists
 
 
-@kernel
+@inner_kernel
 def _forget_row(list_of: NDArray[np.int32], filled: Places, begin: int, end: int) -> None:
     """Take the features of a row that goes elsewhere out of the lists again."""
     for entry in range(begin, end):
         filled[list_of[entry]] -= 1
 
 
-@kernel
+@inner_kernel
 def _fits_batch(rows: RowArrays, row: int, other: int) -> bool:
     """Whether two rows say the same of what a batch says once."""
     has_line, other_has_line = rows.line_start[row] >= 0, rows.line_start[other] >= 0

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import inner_kernel, kernel
 from ingot.converters.recsys.monolith.record_index import Bytes, Places
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     FIXED32,
@@ -56,13 +56,13 @@ class Noted(NamedTuple):
     table: NDArray[np.int32]
 
 
-@kernel
+@inner_kernel
 def inner_message(fields: NDArray[np.int32], message: int, number: int) -> int:
     """The number of the message that a field is."""
     return fields[message, number] >> MESSAGE_SHIFT
 
 
-@kernel
+@inner_kernel
 def special_number(data: Bytes, start: int, stop: int, special: Bytes, ends: Places) -> int:
     """The number of a name among the special ones, from 1; 0 for others."""
     begin = 0
@@ -71,6 +71,21 @@ def special_number(data: Bytes, start: int, stop: int, special: Bytes, ends: Pla
             return at + 1
         begin = end
     return 0
+
+
+@kernel
+def find_unsound_messages(
+    data: Bytes,
+    start: Places,
+    stop: Places,
+    message: int,
+    fields: NDArray[np.int32],
+    stack: NDArray[np.int64],
+    found: NDArray[np.bool_],
+) -> None:
+    """Whether stretches are not such a message, or it is not known that they are."""
+    for at in range(len(start)):
+        found[at] = not is_sound(data, start[at], stop[at], message, fields, stack)
 
 
 @kernel
@@ -84,7 +99,7 @@ def count_entries(data: Bytes, start: Places, stop: Places, counts: Places) -> N
             counts[record] += at >= 0 and number <= _NAMED_RAW
 
 
-@kernel
+@inner_kernel
 def extend_extra(places: NDArray[np.int64], at: int, row: int, start: int, stop: int) -> bool:
     """Add a stretch of bytes to the one before it; False where it is not adjacent to that."""
     if places[row, at] == places[row + 1, at]:
@@ -95,7 +110,7 @@ def extend_extra(places: NDArray[np.int64], at: int, row: int, start: int, stop:
     return True
 
 
-@kernel
+@inner_kernel
 def _walk_named(
     data: Bytes, at: int, stop: int, entries: NDArray[np.int64], entry: int, raw: bool
 ) -> tuple[bool, int, int]:
@@ -126,7 +141,7 @@ def _walk_named(
     return True, name_start, name_stop
 
 
-@kernel
+@inner_kernel
 def _note_special(
     rows: NDArray[np.int64], row: int, which: int, entries: NDArray[np.int64], entry: int
 ) -> int:
@@ -141,7 +156,7 @@ def _note_special(
     return SOUND
 
 
-@kernel
+@inner_kernel
 def _note_field(
     data: Bytes, rows: NDArray[np.int64], row: int, at: int, field: tuple[int, int, int, int]
 ) -> int:
@@ -219,7 +234,7 @@ def walk_examples(
     return names
 
 
-@kernel
+@inner_kernel
 def _find_name_number(
     data: Bytes,
     start: int,
@@ -266,7 +281,7 @@ _ONE: Final = 0x3F800000  # the bits of 1.0
 _BYTES_LIST, _FLOAT_LIST = 6, 3  # fields of Feature
 
 
-@kernel
+@inner_kernel
 def _read_only_field(data: Bytes, start: int, stop: int, number: int) -> tuple[int, int]:
     """Where the content of the one field of a message lies; -1 where it is not that one field."""
     found, wire, value_at, end = read_field(data, start, stop)
@@ -275,7 +290,7 @@ def _read_only_field(data: Bytes, start: int, stop: int, number: int) -> tuple[i
     return value_at, end
 
 
-@kernel
+@inner_kernel
 def _read_values(data: Bytes, start: int, stop: int, number: int) -> tuple[int, int, bool]:
     """Where the value of a feature with one list lies (-1: something else), and if it has any."""
     if start == stop:
@@ -287,7 +302,7 @@ def _read_values(data: Bytes, start: int, stop: int, number: int) -> tuple[int, 
     return begin, end, begin >= 0
 
 
-@kernel
+@inner_kernel
 def _take_payload(
     data: Bytes, rows: NDArray[np.int64], row: int, place: int, start: int, stop: int
 ) -> bool:
@@ -316,7 +331,7 @@ def read_special(
             status[row] = _read_weight(data, rows, row)
 
 
-@kernel
+@inner_kernel
 def _read_line(
     data: Bytes,
     rows: NDArray[np.int64],
@@ -332,7 +347,7 @@ def _read_line(
     return SOUND if _take_payload(data, rows, row, LINE, begin, end) else LINES_DIFFER
 
 
-@kernel
+@inner_kernel
 def _read_labels(data: Bytes, rows: NDArray[np.int64], row: int) -> int:
     begin, end = rows[LABEL_FEATURE, row], rows[LABEL_FEATURE + 1, row]
     begin, end, _ = _read_values(data, begin, end, _FLOAT_LIST)
@@ -341,7 +356,7 @@ def _read_labels(data: Bytes, rows: NDArray[np.int64], row: int) -> int:
     return SOUND if _take_payload(data, rows, row, LABELS, begin, end) else TWICE
 
 
-@kernel
+@inner_kernel
 def _read_weight(data: Bytes, rows: NDArray[np.int64], row: int) -> int:
     """A list without values stands for 1, as Monolith has it."""
     begin, end = rows[WEIGHT_FEATURE, row], rows[WEIGHT_FEATURE + 1, row]

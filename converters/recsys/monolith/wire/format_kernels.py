@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import allocating_kernel, kernel
+from ingot.converters.kernels.compile import allocating_kernel, inner_kernel, kernel
 from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL, LINE_ID
 from ingot.converters.recsys.monolith.record_index import Bytes, Places
 
@@ -24,7 +24,7 @@ _MAX_SMALL_BYTES: Final = 5
 """Bytes of a tag at most."""
 
 
-@kernel
+@inner_kernel
 def read_small_varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """A tag, or a size of at most five bytes: its value and the next place."""
     if at < stop and data[np.uint64(at)] < 0x80:
@@ -43,7 +43,7 @@ def read_small_varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     return value, np.int64(-1)
 
 
-@kernel
+@inner_kernel
 def read_varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """A number of at most ten bytes, as the bits of an int64, and the next place."""
     value = np.uint64(0)
@@ -60,7 +60,7 @@ def read_varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     return np.int64(0), np.int64(-1)
 
 
-@kernel
+@inner_kernel
 def _find_value_end(data: Bytes, at: int, stop: int, wire: int) -> int:
     """Where a value of one number ends; -1 where it is cut off, or no number."""
     end = np.int64(-1)
@@ -73,7 +73,7 @@ def _find_value_end(data: Bytes, at: int, stop: int, wire: int) -> int:
     return end if end <= stop else np.int64(-1)
 
 
-@kernel
+@inner_kernel
 def _read_sized(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """Where a value begins whose size is read first, and where it ends; -1 where it is cut off."""
     size, begin = read_small_varint(data, at, stop)
@@ -115,7 +115,7 @@ def _find_group_end(data: Bytes, at: int, stop: int, number: int) -> int:
     return np.int64(at)
 
 
-@kernel
+@inner_kernel
 def read_field(data: Bytes, at: int, stop: int) -> tuple[int, int, int, int]:
     """A field: its number, wire type, where its value begins, where it ends.
 
@@ -130,7 +130,7 @@ def read_field(data: Bytes, at: int, stop: int) -> tuple[int, int, int, int]:
     return _read_any_field(data, at, stop)
 
 
-@kernel
+@inner_kernel
 def _read_any_field(data: Bytes, at: int, stop: int) -> tuple[int, int, int, int]:
     tag, value_at = read_small_varint(data, at, stop)
     number, wire = tag >> 3, tag & 7
@@ -145,7 +145,7 @@ def _read_any_field(data: Bytes, at: int, stop: int) -> tuple[int, int, int, int
     return number, wire, value_at, end
 
 
-@kernel
+@inner_kernel
 def read_fixed(data: Bytes, at: int, size: int) -> np.uint64:
     """The bits of a number of four or eight bytes."""
     bits = np.uint64(0)
@@ -154,7 +154,7 @@ def read_fixed(data: Bytes, at: int, size: int) -> np.uint64:
     return bits
 
 
-@kernel
+@inner_kernel
 def varint_size(value: int) -> int:
     """Bytes of a number that is not negative, as a varint."""
     size = 1
@@ -164,13 +164,13 @@ def varint_size(value: int) -> int:
     return size
 
 
-@kernel
+@inner_kernel
 def signed_size(value: int) -> int:
     """Bytes of a number as a varint: ten where it is negative."""
     return 10 if value < 0 else varint_size(np.int64(value))
 
 
-@kernel
+@inner_kernel
 def put_varint(out: Bytes, at: int, value: int) -> int:
     """Write a number that is not negative; the next place."""
     while value >= 0x80:
@@ -181,7 +181,7 @@ def put_varint(out: Bytes, at: int, value: int) -> int:
     return at + 1
 
 
-@kernel
+@inner_kernel
 def put_signed(out: Bytes, at: int, value: int) -> int:
     """Write a number, sign-extended to 64 bits; the next place."""
     if value >= 0:
@@ -195,7 +195,7 @@ def put_signed(out: Bytes, at: int, value: int) -> int:
     return at + 1
 
 
-@kernel
+@inner_kernel
 def put_bytes(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
     """Copy bytes; the next place."""
     to, origin = np.uint64(at), np.uint64(start)
@@ -204,7 +204,7 @@ def put_bytes(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
     return at + stop - start
 
 
-@kernel
+@inner_kernel
 def put_fixed(out: Bytes, at: int, bits: np.uint64, size: int) -> int:
     """Write a number of four or eight bytes; the next place."""
     for byte in range(size):
@@ -212,7 +212,7 @@ def put_fixed(out: Bytes, at: int, bits: np.uint64, size: int) -> int:
     return at + size
 
 
-@kernel
+@inner_kernel
 def put_number(out: Bytes, at: int, number: int, value: int) -> int:
     """Write a field of an int32 that is not 0; the next place."""
     if value == 0:
@@ -220,19 +220,19 @@ def put_number(out: Bytes, at: int, number: int, value: int) -> int:
     return put_signed(out, put_varint(out, at, np.int64(number << 3 | VARINT)), value)
 
 
-@kernel
+@inner_kernel
 def put_head(out: Bytes, at: int, number: int, size: int) -> int:
     """Write tag and size of a field with a length; the next place."""
     return put_varint(out, put_varint(out, at, np.int64((number << 3) | LENGTH)), size)
 
 
-@kernel
+@inner_kernel
 def size_with_head(number: int, size: int) -> int:
     """Bytes of a field with a length, tag and size included."""
     return varint_size(np.int64(number << 3)) + varint_size(size) + size
 
 
-@kernel
+@inner_kernel
 def equal_bytes(
     data: Bytes, start: int, stop: int, other: Bytes, other_start: int, other_stop: int
 ) -> bool:
@@ -332,13 +332,14 @@ class Grammar(NamedTuple):
 
 def new_grammar() -> Grammar:
     """Return the grammar of an Example, an ExampleBatch and a LineId."""
+    return Grammar(message_shapes()[1], np.empty((2, DEPTH), np.int64), *_special_names())
+
+
+@cache
+def _special_names() -> tuple[Bytes, Places]:
     names = [name.encode() for name in (LINE_ID, LABEL, INSTANCE_WEIGHT)]
-    return Grammar(
-        fields=message_shapes()[1],
-        stack=np.empty((2, DEPTH), np.int64),
-        special=np.frombuffer(b"".join(names), np.uint8),
-        special_ends=np.cumsum([len(name) for name in names], dtype=np.int64),
-    )
+    ends = np.cumsum([len(name) for name in names], dtype=np.int64)
+    return np.frombuffer(b"".join(names), np.uint8), ends
 
 
 @kernel
@@ -363,7 +364,7 @@ def is_text(data: Bytes, at: int, stop: int) -> bool:
     return True
 
 
-@kernel
+@inner_kernel
 def _utf8_sequence(byte: int) -> tuple[int, int, int]:
     """Bytes that follow the first of a character, the least such character, the first's bits."""
     if byte & 0xE0 == 0xC0:
@@ -375,7 +376,7 @@ def _utf8_sequence(byte: int) -> tuple[int, int, int]:
     return 0, 0, np.int64(0)
 
 
-@kernel
+@inner_kernel
 def count_packed_numbers(data: Bytes, at: int, stop: int, wire: int) -> int:
     """How many packed numbers of a wire type lie there; -1 where the last one is cut off."""
     if wire == FIXED64:
@@ -391,7 +392,7 @@ def count_packed_numbers(data: Bytes, at: int, stop: int, wire: int) -> int:
     return many
 
 
-@kernel
+@inner_kernel
 def _holds_value(data: Bytes, start: int, stop: int, wire: int, field: int) -> bool:
     """Whether the value of a known field that is no message is in order."""
     kind, declared = field & 0xFF, (field >> WIRE_SHIFT) & 0xFF
@@ -402,7 +403,7 @@ def _holds_value(data: Bytes, start: int, stop: int, wire: int, field: int) -> b
     return True
 
 
-@kernel
+@inner_kernel
 def is_sound(
     data: Bytes,
     start: int,

@@ -13,6 +13,7 @@ from ingot.converters.recsys.monolith.contract import (
     LINE_ID,
     MAX_BATCH_FEATURES,
 )
+from ingot.converters.recsys.monolith.frames.framing import Framing
 from ingot.converters.recsys.monolith.record_index import (
     ENTRY_ARRAYS,
     Bytes,
@@ -27,16 +28,13 @@ from ingot.converters.recsys.monolith.wire.format_kernels import LENGTH
 from ingot.converters.recsys.monolith.wire.row_assembly import (
     Spans,
     compact_rows,
-    gather_spans,
     join_rows,
     spans_of_numbers,
     stack_spans,
 )
 from ingot.converters.recsys.monolith.wire.writer_kernels import (
     Lists,
-    find_shared_lists,
     measure_examples,
-    measure_features,
     measure_lists,
     write_examples,
     write_lists,
@@ -44,34 +42,56 @@ from ingot.converters.recsys.monolith.wire.writer_kernels import (
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD
 
 
-def example_records(rows: Rows) -> Records:
-    """Rows as Example messages, with the sort_ids and data_source_keys of their frames.
+class ExampleWriter:
+    """Writes rows as Examples.
 
     What is written is what protobuf writes of an equal message, but for the order of unknown
     fields of LineIds and for values inside of features, which are copied as they came.
+
+    Attributes:
+        sizes: int64[R], bytes of each Example.
     """
-    arrays = kernel_rows(rows)
-    sizes, totals = np.empty(len(rows.name), np.int64), np.empty(len(rows), np.int64)
-    measure_features(arrays, sizes)
-    measure_examples(arrays, sizes, totals)
-    out = np.empty(int(totals.sum()), np.uint8)
-    write_examples(arrays, sizes, out)
-    stop = np.cumsum(totals)
-    sort_ids, first = gather_spans(rows.data, rows.sort_start, rows.sort_stop)
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows, self._arrays = rows, kernel_rows(rows)
+        self._features, self.sizes = (
+            np.empty(len(rows.name), np.int64),
+            np.empty(len(rows), np.int64),
+        )
+        measure_examples(self._arrays, self._features, self.sizes)
+
+    def frames(self, framing: Framing) -> tuple[bytearray, Places]:
+        """The Examples as a stream has them, and where each ends: int64[R]."""
+        lengths = self.sizes + framing.head_bytes
+        if framing.sort_id:
+            lengths += self._rows.sort_stop - self._rows.sort_start
+        ends = np.cumsum(lengths)
+        out = bytearray(int(ends[-1]) if len(ends) else 0)
+        arguments = self._arrays, self._features, self.sizes, framing.bits
+        write_examples(*arguments, np.frombuffer(out, np.uint8))
+        return out, ends
+
+
+def example_records(rows: Rows) -> Records:
+    """Rows as Example messages, with the sort_ids and data_source_keys of their frames."""
+    writer = ExampleWriter(rows)
+    out, stop = writer.frames(Framing())
+    start = stop - writer.sizes
+    sort_stop = start - 8  # a size is between them
     return Records(
-        data=np.concatenate([out, sort_ids]) if len(sort_ids) else out,
-        start=stop - totals,
+        data=np.frombuffer(out, np.uint8),
+        start=start,
         stop=stop,
-        sort_start=len(out) + first[:-1],
-        sort_stop=len(out) + first[1:],
+        sort_start=sort_stop - (rows.sort_stop - rows.sort_start),
+        sort_stop=sort_stop,
         source=rows.source,
-        offset=stop - totals,
+        offset=start,
         record=rows.record,
     )
 
 
 _LIST_FIELDS: Final = (6, 3, 3)  # of a `Feature`: bytes_list, float_list
-_ROW_FIELDS: Final = tuple(name.encode() for name in (LINE_ID, LABEL, INSTANCE_WEIGHT))
+ROW_FIELDS: Final = tuple(name.encode() for name in (LINE_ID, LABEL, INSTANCE_WEIGHT))
 
 
 def add_row_fields(rows: Rows) -> Rows:
@@ -114,7 +134,7 @@ def add_row_fields(rows: Rows) -> Rows:
         for name in ENTRY_ARRAYS
     }
     counts = np.diff(rows.first) + given.sum(axis=0)
-    names, data = (*rows.names, *_ROW_FIELDS), np.concatenate([rows.data, out])
+    names, data = (*rows.names, *ROW_FIELDS), np.concatenate([rows.data, out])
     return replace(rows, data=data, names=names, first=prefix_sums(counts), **arrays)
 
 
@@ -205,7 +225,6 @@ class _GroupedRows:
             shared=self._may_be_shared(),
         )
         order_by_list(first, last, self._groups, lists)
-        find_shared_lists(self._arrays, lists, count)
         sizes = self._sizes()
         measure_lists(self._arrays, lists, count, sizes)
         out = np.empty(int(np.maximum(sizes, 0).sum()) + 11 * self._lists, np.uint8)
@@ -225,7 +244,7 @@ class _GroupedRows:
 
     def _may_be_shared(self) -> NDArray[np.bool_]:
         """Lists that say something of the row itself are never shared."""
-        special = len(self._rows.names) - len(_ROW_FIELDS)
+        special = len(self._rows.names) - len(ROW_FIELDS)
         return np.full(self._lists, self._shared) & (self._names_of_lists() < special)
 
     def _record(self, lists: Bytes, count: int) -> tuple[Records, int]:

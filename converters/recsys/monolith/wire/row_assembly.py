@@ -206,6 +206,15 @@ def join_spans(parts: list[Spans]) -> Spans:
     return Spans(data=out, start=places[:-1], stop=places[1:])
 
 
+def find_unsound(data: Bytes, start: Places, stop: Places, message: str) -> NDArray[np.bool_]:
+    """Which stretches are not such a message, or it takes protobuf to know that they are."""
+    numbers, fields = message_shapes()
+    found = np.empty(len(start), np.bool_)
+    places = frozen(data), frozen(start), frozen(stop)
+    w.find_unsound_messages(*places, numbers[message], fields, new_grammar().stack, found)
+    return found
+
+
 def assemble_rows(noted: WalkedRows) -> tuple[Rows, list[Bad], NDArray[np.bool_]]:
     """The rows that can be used, what is wrong with the others, which rows say something twice.
 

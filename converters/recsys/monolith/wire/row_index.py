@@ -1,14 +1,11 @@
-"""Index records of any kind as rows: where in their bytes the parts of each row lie.
-
-Instances, the older message, become Examples first, by protobuf objects.
-"""
+"""Index records of any kind as rows: where in their bytes the parts of each row lie."""
 
 import secrets
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from functools import lru_cache
 from itertools import groupby, pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +39,8 @@ def find_known(data: Bytes, start: Places, stop: Places, message: str) -> NDArra
     """Which stretches of unknown fields have one that a message knows."""
     numbers, fields = message_shapes()
     found = np.zeros(len(start), np.bool_)
-    find_known_fields(data, start, stop, fields[numbers[message]], found)
+    if (start != stop).any():
+        find_known_fields(data, start, stop, fields[numbers[message]], found)
     return found
 
 
@@ -73,7 +71,7 @@ def find_unfit_for_batches(rows: Rows) -> NDArray[np.bool_]:
 
 _ENTRIES: Final = 1 << 17
 """Features of the rows of a batch that are taken at a time."""
-_REPEATED: Final = 16 << 20
+REPEATED: Final = 16 << 20
 """Bytes that a batch says once and each of its rows has, of the rows that are taken at a time."""
 _SEED: Final = secrets.randbits(63)
 
@@ -93,11 +91,11 @@ def index_examples_and_doubled(records: Records) -> tuple[Rows, list[Bad], NDArr
     many = counts > MAX_FEATURES
     wrong = [_too_many_features(records, int(at), int(counts[at])) for at in np.flatnonzero(many)]
     records = records.select(~many) if wrong else records
-    noted = _walk_records(records)
+    noted = _walk_records(records, int(counts[~many].sum()))
     odd = np.flatnonzero(noted.status == w.ODD)
     if len(odd):
         records, complaints = _reencode_records(records, odd, "Example")
-        noted = _walk_records(records)
+        noted = _walk_records(records, int(_count_features(records).sum()))
         complaints = {
             int(at): records.bad(int(at), "message", UNSUPPORTED)
             for at in np.flatnonzero(noted.status == w.ODD)
@@ -117,8 +115,8 @@ def _too_many_features(records: Records, one: int, count: int) -> Bad:
     return records.bad(one, "features", f"{count:,} of them; at most {MAX_FEATURES:,} are read")
 
 
-def _walk_records(records: Records) -> WalkedRows:
-    count, entries_at_most = len(records), int(_count_features(records).sum())
+def _walk_records(records: Records, entries_at_most: int) -> WalkedRows:
+    count = len(records)
     noted = w.Noted(
         first=np.empty(count + 1, np.int64),
         entries=np.empty((w.ENTRY, entries_at_most), np.int64),
@@ -170,7 +168,7 @@ def index_batches(records: Records, most: int = _ENTRIES) -> Iterator[tuple[Rows
             held = 0.0
             continue
         for row, many, share in found.steps(most):
-            if taken and (held >= 1 or taken[0].batch.base is not found.base):
+            if taken and (held + share > 1 or taken[0].batch.base is not found.base):
                 yield from _index_steps(taken)
                 held = 0.0
             taken.append(_Step(found, row, many))
@@ -186,9 +184,12 @@ def _index_steps(taken: "list[_Step]") -> Iterator[tuple[Rows, list[Bad]]]:
     first = prefix_sums(np.repeat(each, counts))
     entries = np.empty((w.ENTRY, int(first[-1])), np.int64)
     said = np.full((w.ROW, len(first) - 1), -1, np.int64)
-    begin, names = 0, dict[bytes, int]()
+    begin, names, numbers = 0, dict[bytes, int](), dict[tuple[bytes, ...], list[int]]()
     for step in taken:
-        step.batch.take(names, step.many, entries, int(first[begin]), said, begin)
+        found = step.batch.names
+        if found not in numbers:
+            numbers[found] = [names.setdefault(name, len(names)) for name in found]
+        step.batch.take(numbers[found], step.many, entries, int(first[begin]), said, begin)
         begin += step.many
     batch = taken[0].batch
     noted = WalkedRows(
@@ -250,8 +251,8 @@ class _BatchRows:
         self.base, self.one = base, one
         self._lists, self._said = lists, said
         gathered, first = gather_spans(base.data, lists[b.NAME_START], lists[b.NAME_STOP])
-        text = gathered.tobytes()
-        self._names = [text[start:stop] for start, stop in pairwise(first.tolist())]
+        split = _split_names if len(gathered) <= _FEW_NAMES else _split_names.__wrapped__
+        self.names = split(gathered.tobytes(), first.tobytes())
         self.each = int((lists[b.SPECIAL] == 0).sum())  # features of a row
         self._size = int(said[b.BATCH_SIZE])
 
@@ -275,11 +276,11 @@ class _BatchRows:
         lengths += np.where(lists[b.SHARED] == 1, lists[w.STOP] - lists[w.START], 0)
         rest = int(said[b.BATCH_REST_STOP] - said[b.BATCH_REST_START])
         repeated = int(lengths.sum()) + rest + len(self.base.sort_id(self.one))
-        return int(max(1, min(most // max(1, lists.shape[1]), _REPEATED // max(1, repeated))))
+        return int(max(1, min(most // max(1, lists.shape[1]), REPEATED // max(1, repeated))))
 
     def _check(self) -> tuple[str, str] | None:
         """What does not fit together: reason and detail."""
-        lists, names, size = self._lists, self._names, self._size
+        lists, names, size = self._lists, self.names, self._size
         if not 0 <= size <= MAX_BATCH_ROWS:
             return "batch_size", f"batch_size is {size:,}; it must be 0 to {MAX_BATCH_ROWS:,}"
         shared, counts = lists[b.SHARED] == 1, lists[b.COUNT]
@@ -309,22 +310,33 @@ class _BatchRows:
 
     def take(
         self,
-        names: dict[bytes, int],
+        numbers: list[int],
         count: int,
         entries: NDArray[np.int64],
         at: int,
         rows: NDArray[np.int64],
         begin: int,
     ) -> None:
-        """Note the next rows, from an entry and a row on; names get numbers."""
+        """Note the next rows, from an entry and a row on; lists have names of these numbers."""
         said, where = self._said, slice(begin, begin + count)
-        self._lists[w.NAME] = [names.setdefault(name, len(names)) for name in self._names]
+        self._lists[w.NAME] = numbers
         rows[w.WEIGHT, where] = 0
         rows[w.SOURCE, where] = self.base.source[self.one] or said[b.BATCH_SOURCE]
         rest = said[b.BATCH_REST_START : b.BATCH_REST_STOP + 1, None]
         rows[w.REST : w.REST + 2, where] = rest
         cursors = self._cursors
         b.take_batch_rows(self.base.data, self._lists, cursors, count, entries, at, rows, begin)
+
+
+_FEW_NAMES: Final = 1 << 16  # bytes
+
+
+@lru_cache(maxsize=8)
+def _split_names(text: bytes, ends: bytes) -> tuple[bytes, ...]:
+    """The names of lists: most batches have those of the batch before."""
+    return tuple(
+        text[start:stop] for start, stop in pairwise(np.frombuffer(ends, np.int64).tolist())
+    )
 
 
 class _Step(NamedTuple):
@@ -337,106 +349,3 @@ class _Step(NamedTuple):
 
 def _quote_name(name: bytes) -> str:
     return repr(name.decode())[:80]
-
-
-_NO_PLACE: Final = ("dense", "label_tag", "next_fid")
-_KINDS: Final = {
-    "fid": "fid_v2_list",
-    "float_value": "float_list",
-    "int64_value": "int64_list",
-    "bytes_value": "bytes_list",
-    "fid_list": "fid_v2_lists",
-    "float_list": "float_lists",
-    "int64_list": "int64_lists",
-    "bytes_list": "bytes_lists",
-}
-"""The fields of an Instance's feature, in the order in which Monolith looks for one that is set,
-and the kinds of Feature that they become."""
-_SLOT_BITS: Final = 54  # below the slot of a fid of version 1
-
-
-def index_instances(records: Records, lost: Counter[str]) -> tuple[Rows, list[Bad]]:
-    """The rows of records that are Instances, as Monolith makes Examples of them.
-
-    `value` becomes a float_list, fids go into `fc_slot_<slot>` by their slots (version 1), each
-    feature becomes the kind of value that it has, an instance_weight that is not there 1; ids of
-    features count from 0. `lost` counts the Instances by fields that an Example has no place for.
-    """
-    found = [_convert_instance(records, at, lost) for at in range(len(records))]
-    messages = {at: message for at, message in enumerate(found) if message is not None}
-    wrong = [
-        records.bad(at, "message", "it is not an Instance")
-        for at in range(len(records))
-        if at not in messages
-    ]
-    sort_ids, first = gather_spans(records.data, records.sort_start, records.sort_stop)
-    bare = replace(records, data=sort_ids, sort_start=first[:-1], sort_stop=first[1:])
-    examples = bare.with_messages(messages).select(np.array(list(messages), np.int64))
-    rows, more = index_examples(examples)
-    return rows, sorted(wrong + more, key=lambda bad: bad.record)
-
-
-def _convert_instance(records: Records, at: int, lost: Counter[str]) -> bytes | None:
-    """An Instance as an Example, serialized; None where it is none."""
-    from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2, instance_pb2
-
-    try:
-        instance = instance_pb2.Instance.FromString(records.message(at))
-        lost.update(_find_lost_fields(instance))
-        example = example_pb2.Example(
-            label=instance.label,
-            instance_weight=instance.instance_weight if instance.HasField("instance_weight") else 1,
-            data_source_key=instance.data_source_key,
-        )
-        if instance.HasField("line_id"):
-            example.line_id.MergeFromString(instance.line_id.SerializeToString())
-        _add_features(instance, example)
-        return bytes(example.SerializeToString())
-    except (DecodeError, UnicodeDecodeError, ValueError):  # a name that is no text
-        return None
-
-
-def _add_features(instance: Any, example: Any) -> None:  # noqa: ANN401 - messages
-    for number, (name, kind, values) in enumerate(_instance_features(instance)):
-        feature = example.named_feature.add(name=name, id=number).feature
-        if kind is None:
-            feature.SetInParent()
-        elif kind.endswith("lists"):
-            for value in values:
-                getattr(feature, kind).list.add().value.extend(value.value)
-        else:
-            getattr(feature, kind).value.extend(values)
-
-
-def _instance_features(instance: Any) -> Iterator[tuple[str, str | None, Any]]:  # noqa: ANN401
-    """Name, kind and values of each feature; a kind of None is an unset one."""
-    if instance.value:
-        yield "value", "float_list", instance.value
-    slots: dict[int, list[int]] = {}
-    for fid in instance.fid:
-        slots.setdefault(fid >> _SLOT_BITS, []).append(fid)
-    for slot, fids in slots.items():
-        yield f"fc_slot_{slot}", "fid_v1_list", fids
-    for feature in instance.feature:
-        given = next((name for name in _KINDS if len(getattr(feature, name))), None)
-        yield feature.name, _KINDS[given] if given else None, getattr(feature, given or "fid")
-
-
-def _find_lost_fields(instance: Any) -> set[str]:  # noqa: ANN401
-    """What an Instance has that an Example of it has not."""
-    found = {name for name in _NO_PLACE if len(getattr(instance, name))}
-    if any(sum(len(getattr(one, name)) > 0 for name in _KINDS) > 1 for one in instance.feature):
-        found.add("feature of several kinds")
-    if _has_unknown(instance):
-        found.add("unknown fields")
-    return found
-
-
-def _has_unknown(instance: Any) -> bool:  # noqa: ANN401
-    """Whether an Instance has unknown fields outside its LineId, which is copied whole."""
-    copy = type(instance)()
-    copy.CopyFrom(instance)
-    copy.ClearField("line_id")
-    before = copy.ByteSize()
-    copy.DiscardUnknownFields()
-    return bool(copy.ByteSize() != before)

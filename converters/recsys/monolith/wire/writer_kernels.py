@@ -5,7 +5,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.kernels.compile import kernel
+from ingot.converters.kernels.compile import inner_kernel, kernel
+from ingot.converters.recsys.monolith.frames.kernels import put_frame_head
 from ingot.converters.recsys.monolith.record_index import Bytes, Places, RowArrays
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     FIXED32,
@@ -38,7 +39,7 @@ class Lists(NamedTuple):
     shared: NDArray[np.bool_]
 
 
-@kernel
+@inner_kernel
 def _envelope_size(name_size: int, ident: int, sorted_id: int, extra_size: int) -> int:
     """Bytes of a named feature, or of a list of them, without the features."""
     size = extra_size
@@ -56,30 +57,23 @@ def _envelope_size(name_size: int, ident: int, sorted_id: int, extra_size: int) 
 
 
 @kernel
-def measure_features(rows: RowArrays, sizes: Places) -> None:
-    """Fill in the bytes of named features, without tag and size."""
-    first, name, start, stop = rows.name_first, rows.name, rows.start, rows.stop
-    ident, sorted_id = rows.ident, rows.sorted_id
-    extra_start, extra_stop = rows.extra_start, rows.extra_stop
-    for entry in range(len(sizes)):
-        name_size = first[name[entry] + 1] - first[name[entry]]
-        extra_size = extra_stop[entry] - extra_start[entry]
-        size = _envelope_size(name_size, ident[entry], sorted_id[entry], extra_size)
-        if start[entry] >= 0:
-            size += size_with_head(2, stop[entry] - start[entry])
-        sizes[entry] = size
-
-
-@kernel
 def measure_examples(rows: RowArrays, sizes: Places, totals: Places) -> None:
-    """Fill in the bytes of Examples whose features have these sizes."""
+    """Fill in the bytes of named features, without tag and size, and of Examples."""
     first, line_start, line_stop = rows.first, rows.line_start, rows.line_stop
     rest_start, rest_stop, label_first = rows.rest_start, rows.rest_stop, rows.label_first
-    weight, source = rows.weight, rows.source
+    weight, source, name, name_first = rows.weight, rows.source, rows.name, rows.name_first
+    start, stop, ident, sorted_id = rows.start, rows.stop, rows.ident, rows.sorted_id
+    extra_start, extra_stop = rows.extra_start, rows.extra_stop
     for row in range(len(totals)):
         total = rest_stop[row] - rest_start[row]
         for entry in range(first[row], first[row + 1]):
-            total += size_with_head(1, sizes[entry])
+            name_size = name_first[name[entry] + 1] - name_first[name[entry]]
+            extra_size = extra_stop[entry] - extra_start[entry]
+            size = _envelope_size(name_size, ident[entry], sorted_id[entry], extra_size)
+            if start[entry] >= 0:
+                size += size_with_head(2, stop[entry] - start[entry])
+            sizes[entry] = size
+            total += size_with_head(1, size)
         if line_start[row] >= 0:
             total += size_with_head(_LINE_ID, line_stop[row] - line_start[row])
         labels = label_first[row + 1] - label_first[row]
@@ -93,8 +87,8 @@ def measure_examples(rows: RowArrays, sizes: Places, totals: Places) -> None:
 
 
 @kernel
-def write_examples(rows: RowArrays, sizes: Places, out: Bytes) -> None:
-    """Write Examples one behind the other: their fields in the order of their numbers."""
+def write_examples(rows: RowArrays, sizes: Places, totals: Places, bits: int, out: Bytes) -> None:
+    """Write Examples of these bytes, framed: their fields in the order of their numbers."""
     data, names, name_first, first = rows.data, rows.names, rows.name_first, rows.first
     name, raw, start, stop = rows.name, rows.raw, rows.start, rows.stop
     ident, sorted_id = rows.ident, rows.sorted_id
@@ -102,8 +96,11 @@ def write_examples(rows: RowArrays, sizes: Places, out: Bytes) -> None:
     line_start, line_stop = rows.line_start, rows.line_stop
     label, label_first, weight, source = rows.label, rows.label_first, rows.weight, rows.source
     rest_start, rest_stop = rows.rest_start, rows.rest_stop
+    sort_start, sort_stop = rows.sort_start, rows.sort_stop
     at = 0
     for row in range(len(first) - 1):
+        begin, end = sort_start[row], sort_stop[row]
+        at = put_frame_head(out, at, data, begin, end, source[row], totals[row], bits)
         for wanted in (False, True):
             for entry in range(first[row], first[row + 1]):
                 if raw[entry] != wanted:
@@ -130,7 +127,7 @@ def write_examples(rows: RowArrays, sizes: Places, out: Bytes) -> None:
         at = put_bytes(out, at, data, rest_start[row], rest_stop[row])
 
 
-@kernel
+@inner_kernel
 def put_named(out: Bytes, at: int, number: int, data: Bytes, start: int, stop: int) -> int:
     """Write a field of bytes that is left out where it is empty; the next place."""
     if stop == start:
@@ -142,37 +139,30 @@ _UNSET_SIZE: Final = 2  # bytes of a feature without content, with its tag
 
 
 @kernel
-def find_shared_lists(rows: RowArrays, lists: Lists, count: int) -> None:
-    """Take off the mark of lists whose features are not all there, in `count` rows, and equal."""
-    data, start, stop = rows.data, rows.start, rows.stop
+def measure_lists(rows: RowArrays, lists: Lists, count: int, sizes: Places) -> None:
+    """Fill in the bytes of the lists of a batch of `count` rows, without tag and size.
+
+    The mark of lists whose features are not all there and equal is taken off.
+    """
     order, first, shared = lists
-    for at in range(len(shared)):
+    data, start, stop = rows.data, rows.start, rows.stop
+    for at in range(len(sizes)):
         begin, end = first[at], first[at + 1]
-        equal = shared[at] and count > 1 and end - begin == count
         one = order[begin]
+        equal = shared[at] and count > 1 and end - begin == count
         for place in range(begin + 1, end):
             if not equal:
                 break
             other = order[place]
             equal = equal_bytes(data, start[one], stop[one], data, start[other], stop[other])
         shared[at] = equal
-
-
-@kernel
-def measure_lists(rows: RowArrays, lists: Lists, count: int, sizes: Places) -> None:
-    """Fill in the bytes of the lists of a batch of `count` rows, without tag and size."""
-    order, first, shared = lists
-    start, stop = rows.start, rows.stop
-    for at in range(len(sizes)):
         if sizes[at] < 0:
             continue
-        begin, end = first[at], first[at + 1]
-        one = order[begin]
         number = rows.name[one]
         name_size = rows.name_first[number + 1] - rows.name_first[number]
         extra_size = rows.extra_stop[one] - rows.extra_start[one]
         size = _envelope_size(name_size, rows.ident[one], rows.sorted_id[one], extra_size)
-        if shared[at]:
+        if equal:
             end = begin + 1
             size += 2
         else:
@@ -224,14 +214,14 @@ def write_lists(
     return to
 
 
-@kernel
+@inner_kernel
 def _put_unset(out: Bytes, to: int, count: int) -> int:
     for _ in range(count):
         to = put_head(out, to, 2, np.int64(0))
     return to
 
 
-@kernel
+@inner_kernel
 def _put_feature(out: Bytes, to: int, data: Bytes, start: int, stop: int) -> int:
     to = put_head(out, to, 2, np.int64(max(stop - start, 0)))
     return put_bytes(out, to, data, start, stop) if stop > start else to

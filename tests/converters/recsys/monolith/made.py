@@ -2,9 +2,16 @@
 
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import strategies as st
 
 from ingot.converters.recsys.monolith.contract import FEATURE_KINDS
+from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows
+from ingot.converters.recsys.monolith.tables.arrow_to_examples import encode_batch
+from ingot.converters.recsys.monolith.tables.column_plan import Plan
+from ingot.converters.recsys.monolith.tables.rows_to_arrow import decode_batch
+from ingot.converters.recsys.monolith.tables.schema import TableSchema, see_rows
+from ingot.converters.recsys.monolith.wire.message_writer import example_records
 from ingot.schemas.monolith.example_pb2 import (
     Example,
     Feature,
@@ -31,6 +38,17 @@ _VALUES = {"fid_v1": UINT64, "fid_v2": FID2, "float": FLOAT, "double": DOUBLE, "
 def values_of(kind: str) -> st.SearchStrategy[Any]:
     """The values that a kind takes."""
     return next((each for name, each in _VALUES.items() if kind.startswith(name)), BYTES)
+
+
+def encode_records(batch: pa.RecordBatch, plan: Plan, first: int) -> tuple[Records, list[Bad]]:
+    """Rows of a table as Example messages."""
+    rows, bad = encode_batch(batch, plan, first)
+    return example_records(rows), bad
+
+
+def decode_rows(rows: Rows, schema: TableSchema) -> pa.RecordBatch:
+    """Rows as one record batch."""
+    return decode_batch(rows, schema, see_rows(rows, schema.keys))
 
 
 def unknown() -> st.SearchStrategy[bytes]:

@@ -467,6 +467,28 @@ def test_what_a_killed_conversion_left_is_taken_over(tmp_path):
     assert not any(path.exists() for path in left)
 
 
+def test_tables_whose_columns_the_first_rows_do_not_tell(tmp_path):
+    """What was written with their columns, and what was rejected, is written anew."""
+    raw, out, alone = tmp_path / "raw", tmp_path / "out", tmp_path / "alone"
+    raw.mkdir()
+    first = Example(named_feature=[{"name": "a", "feature": {"fid_v2_list": {"value": [7]}}}])
+    other = Example(named_feature=[{"name": "b", "feature": {"float_list": {"value": [0.5]}}}])
+    many = [first] * 100_000  # more than is read at a time
+    (raw / "1.pb").write_bytes(stream([one.SerializeToString() for one in [*many, other]]))
+    (raw / "2.pb").write_bytes(stream([b"\xff", *[other.SerializeToString()] * 3]))
+    done = run(raw, out, "example", "parquet", skip_bad=True)
+    assert (done.counts.rows, done.counts.written, done.counts.rejected_records) == (
+        100_004,
+    ) * 2 + (1,)
+    assert len((out / "rejects.jsonl").read_text().splitlines()) == 1
+    tables = [pq.read_table(out / name) for name in ("1.parquet", "2.parquet")]
+    assert [table.column_names for table in tables] == [["a", "b"]] * 2
+    assert [table.num_rows for table in tables] == [100_001, 3]
+    assert tables[0]["a"].null_count == tables[0]["b"].null_count - 99_999 == 1
+    run(raw / "1.pb", alone, "example", "parquet")
+    assert alone.read_bytes() == (out / "1.parquet").read_bytes()
+
+
 def test_what_is_no_parquet(tmp_path):
     with pytest.raises(SourceError, match="is not a Parquet file"):
         run(SORT_ID, tmp_path / "o.pb", "parquet", "example")

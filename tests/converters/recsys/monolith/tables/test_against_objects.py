@@ -6,7 +6,6 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.recsys.monolith.tables.arrow_to_examples import encode_batch
 from ingot.converters.recsys.monolith.tables.column_plan import plan_columns
 from ingot.converters.recsys.monolith.tables.schema import (
     KIND_NUMBERS,
@@ -23,6 +22,7 @@ from tests.converters.recsys.monolith.made import (
     LIST_FIELDS,
     TEXT_FIELDS,
     UINT64,
+    encode_records,
     values_of,
 )
 
@@ -81,7 +81,7 @@ def test_features(made: tuple[int, list[tuple[str, bool, list[Any]]]]) -> None:
         for example, cell in zip(expected, cells, strict=True):
             _add(example, f"f{at}", kind, unset, cell)
     batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-    records, bad = encode_batch(batch, plan_columns(batch.schema, None), 0)
+    records, bad = encode_records(batch, plan_columns(batch.schema, None), 0)
     assert not bad
     found = [records.message(at) for at in range(len(records))]
     assert found == [one.SerializeToString() for one in expected]
@@ -107,7 +107,7 @@ def test_line_ids(lines: list[dict[str, Any]], data: st.DataObject) -> None:
     arrays.append(pa.array(labels, pa.list_(pa.float32())))
     columns = [*(LINE_COLUMNS[name] for name in names), "__LABEL__"]
     batch = pa.RecordBatch.from_arrays(arrays, names=columns)
-    records, bad = encode_batch(batch, plan_columns(batch.schema, None), 0)
+    records, bad = encode_records(batch, plan_columns(batch.schema, None), 0)
     assert not bad
     for at, (line, label) in enumerate(zip(lines, labels, strict=True)):
         example = Example(label=label)

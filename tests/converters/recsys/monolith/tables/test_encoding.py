@@ -13,11 +13,11 @@ import pytest
 
 from ingot.converters.recsys.monolith import fid
 from ingot.converters.recsys.monolith.record_index import Bad
-from ingot.converters.recsys.monolith.tables.arrow_to_examples import encode_batch
 from ingot.converters.recsys.monolith.tables.column_plan import plan_columns
 from ingot.converters.recsys.monolith.tables.rows_to_arrow import open_table
 from ingot.converters.recsys.monolith.tables.table_file import parse_table_file
 from ingot.schemas.monolith.example_pb2 import Example
+from tests.converters.recsys.monolith.made import encode_records
 
 
 def _convert(
@@ -26,7 +26,7 @@ def _convert(
     plan = plan_columns(
         table.schema, None if said is None else parse_table_file(said, "table.yaml"), version
     )
-    records, bad = encode_batch(table, plan, first)
+    records, bad = encode_records(table, plan, first)
     return [Example.FromString(records.message(at)) for at in range(len(records))], bad
 
 
@@ -139,7 +139,7 @@ def test_a_reviewed_file() -> None:
     )
     plan = plan_columns(table.schema, parse_table_file(REVIEWED, "t.yaml"))
     assert plan.dropped == ("other",)
-    records, bad = encode_batch(table, plan, 0)
+    records, bad = encode_records(table, plan, 0)
     assert not bad
     first, second = (Example.FromString(records.message(at)) for at in range(2))
     assert _features(first) == {
@@ -269,7 +269,7 @@ def test_a_table_of_pandas() -> None:
     frame.to_parquet(file)
     with open_table(file, "frame.parquet") as (schema, batches):
         plan = plan_columns(schema, None)
-        records, bad = encode_batch(next(batches), plan, 0)
+        records, bad = encode_records(next(batches), plan, 0)
     assert not bad
     assert [_features(Example.FromString(records.message(at))) for at in range(2)] == [
         {
@@ -296,7 +296,7 @@ def test_a_table_of_datasets() -> None:
     file = io.BytesIO()
     datasets.Dataset.from_dict(rows, features=features).to_parquet(file)
     with open_table(file, "set.parquet") as (schema, batches):
-        records, bad = encode_batch(next(batches), plan_columns(schema, None), 0)
+        records, bad = encode_records(next(batches), plan_columns(schema, None), 0)
     assert not bad
     assert _features(Example.FromString(records.message(1))) == {
         "user": ("fid_v2_list", [2]),
@@ -311,7 +311,7 @@ def test_a_table_of_spark() -> None:
     file = io.BytesIO()
     pq.write_table(table, file, use_compliant_nested_type=False, store_schema=False)
     with open_table(file, "spark.parquet") as (schema, batches):
-        records, bad = encode_batch(next(batches), plan_columns(schema, None), 0)
+        records, bad = encode_records(next(batches), plan_columns(schema, None), 0)
     assert not bad
     assert _features(Example.FromString(records.message(0))) == {
         "fids": ("fid_v2_list", [(1 << 63) - 1])

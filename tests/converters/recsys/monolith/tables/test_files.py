@@ -13,12 +13,12 @@ from ingot.converters.recsys.monolith.record_index import records_of_messages
 from ingot.converters.recsys.monolith.tables import rows_to_arrow
 from ingot.converters.recsys.monolith.tables.rows_to_arrow import (
     ParquetSink,
-    decode_batch,
     open_table,
 )
 from ingot.converters.recsys.monolith.tables.schema import TableScan
 from ingot.converters.recsys.monolith.wire.row_index import index_examples
 from ingot.schemas.monolith.example_pb2 import Example
+from tests.converters.recsys.monolith.made import decode_rows
 
 
 def _written(to: Path, count: int) -> pa.RecordBatch:
@@ -27,7 +27,7 @@ def _written(to: Path, count: int) -> pa.RecordBatch:
     scan = TableScan()
     scan.add(rows)
     schema = scan.schema()
-    batch = decode_batch(rows, schema)
+    batch = decode_rows(rows, schema)
     sink = ParquetSink(to, schema)
     sink.write(batch)
     sink.write(batch.slice(0, 0))
@@ -57,7 +57,7 @@ def test_row_groups_by_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     scan.add(rows)
     sink = ParquetSink(tmp_path / "a.parquet", scan.schema())
     for at in range(3):
-        sink.write(decode_batch(rows, scan.schema()).slice(at, 1))
+        sink.write(decode_rows(rows, scan.schema()).slice(at, 1))
     sink.close()
     assert pq.ParquetFile(tmp_path / "a.parquet").metadata.num_row_groups == 3
 

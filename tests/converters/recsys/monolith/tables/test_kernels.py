@@ -3,8 +3,10 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from ingot.converters.recsys.monolith.tables.schema import PARTS, count_occurrences, number_keys
+from ingot.converters.recsys.monolith.record_index import frozen
+from ingot.converters.recsys.monolith.tables.keys import KeyParts, count_reordered, number_keys
 from ingot.converters.recsys.monolith.wire.row_assembly import (
     Spans,
     join_spans,
@@ -35,43 +37,62 @@ def _varint(value: int) -> bytes:
     return out + bytes([value])
 
 
-@given(st.lists(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=5), max_size=4))
-def test_occurrences(rows: list[list[tuple[int, bool]]]) -> None:
-    first = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+ROWS = st.lists(
+    st.lists(st.tuples(*[st.integers(0, 2)] * 4, st.booleans()), max_size=6), max_size=8
+)
+ROOM = 1000  # keys
+
+
+def _number_keys(
+    rows: list[list[tuple[int, ...]]], keys: NDArray[np.int64], count: int, table: NDArray[np.int32]
+) -> tuple[int, list[int]]:
     entries = [entry for row in rows for entry in row]
-    names = np.array([name for name, _ in entries], np.int32)
-    skipped = np.array([skip for _, skip in entries], np.bool_)
-    expected = []
-    for row in rows:
-        seen: list[int] = []
-        for name, skip in row:
-            expected.append(0 if skip else seen.count(name))
-            seen += [] if skip else [name]
-    assert count_occurrences(first, names, skipped, 5).tolist() == expected
+    first = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    columns = np.array(entries, np.int32).reshape(-1, 5).T.copy()
+    parts = KeyParts(*map(frozen, columns[:3]), frozen(columns[3].astype(np.uint8)))
+    out, names = np.empty(len(entries), np.int32), frozen(10 + np.arange(3, dtype=np.int64))
+    skipped = frozen(columns[4].astype(np.bool_))
+    count = number_keys(frozen(first), parts, skipped, names, keys, count, table, out)
+    return count, out.tolist()
 
 
-@given(st.lists(st.tuples(*[st.integers(-2, 3)] * PARTS), max_size=40), st.integers(0, 40))
+@given(ROWS, ROWS)
 def test_keys_are_numbered_as_they_are_first_seen(
-    given_keys: list[tuple[int, ...]], cut: int
+    one: list[list[tuple[int, ...]]], other: list[list[tuple[int, ...]]]
 ) -> None:
-    parts = np.array(given_keys, np.int64).reshape(-1, PARTS)
-    keys, table = np.zeros((64, PARTS), np.int64), np.full(256, -1, np.int32)
-    count, found = 0, []
-    for stretch in (parts[:cut], parts[cut:]):
-        out = np.empty(len(stretch), np.int32)
-        skipped = np.zeros(len(stretch), np.bool_)
-        count = number_keys(stretch.T.copy(), skipped, keys, count, table, out)
-        found += out.tolist()
-    order = list(dict.fromkeys(given_keys))
-    assert found == [order.index(one) for one in given_keys]
-    assert [tuple(one) for one in keys[:count].tolist()] == order
+    keys, table = np.zeros((ROOM, 5), np.int64), np.full(4 * ROOM, -1, np.int32)
+    count, found, order = 0, [], {}
+    expected = []
+    for rows in (one, other):
+        count, numbers = _number_keys(rows, keys, count, table)
+        found += numbers
+        for row in rows:
+            seen: list[int] = []
+            for name, ident, sorted_id, kind, skipped in row:
+                if skipped:
+                    expected.append(-1)
+                    continue
+                key = 10 + name, seen.count(name), ident, sorted_id, kind
+                expected.append(order.setdefault(key, len(order)))
+                seen.append(name)
+    assert found == expected
+    assert [tuple(key) for key in keys[:count].tolist()] == list(order)
 
 
 def test_more_keys_than_there_is_room_for() -> None:
-    keys, table = np.zeros((2, PARTS), np.int64), np.full(8, -1, np.int32)
-    parts = np.arange(3 * PARTS, dtype=np.int64).reshape(PARTS, 3)
-    out = np.empty(3, np.int32)
-    assert number_keys(parts, np.zeros(3, np.bool_), keys, 0, table, out) == 3
+    keys, table = np.zeros((2, 5), np.int64), np.full(8, -1, np.int32)
+    assert _number_keys([[(0, 0, 0, kind, False) for kind in range(3)]], keys, 0, table)[0] == 3
+
+
+@given(ROWS)
+def test_rows_whose_features_stand_in_another_order(rows: list[list[tuple[int, ...]]]) -> None:
+    places = np.array([4, 2, 7], np.int64)
+    first = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    numbers = np.array([entry[0] for row in rows for entry in row], np.int32)
+    raw = np.array([entry[4] for row in rows for entry in row], np.bool_)
+    orders = [[places[entry[0]] for entry in row if not entry[4]] for row in rows]
+    expected = sum(order != sorted(order) for order in orders)
+    assert count_reordered(frozen(first), frozen(raw), numbers, places) == expected
 
 
 @given(PIECES, st.integers(8, 1000), st.booleans(), st.booleans(), st.data())

@@ -13,11 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.recsys.monolith.record_index import Records, Rows, records_of_messages
-from ingot.converters.recsys.monolith.tables.arrow_to_examples import encode_batch
 from ingot.converters.recsys.monolith.tables.column_plan import plan_columns
 from ingot.converters.recsys.monolith.tables.rows_to_arrow import (
     ParquetSink,
-    decode_batch,
     decode_batches,
     open_table,
 )
@@ -25,7 +23,13 @@ from ingot.converters.recsys.monolith.tables.schema import TableScan, TableSchem
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
 from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
 from ingot.schemas.monolith.example_pb2 import Example
-from tests.converters.recsys.monolith.made import ANY, examples, meaning
+from tests.converters.recsys.monolith.made import (
+    ANY,
+    decode_rows,
+    encode_records,
+    examples,
+    meaning,
+)
 
 
 def _rows(given_examples: list[Example]) -> Rows:
@@ -44,7 +48,7 @@ def _schema(*stretches: Rows) -> tuple[TableSchema, TableScan]:
 
 def _back(batch: pa.RecordBatch) -> list[bytes]:
     batch.validate(full=True)
-    records, bad = encode_batch(batch, plan_columns(batch.schema, None), 0)
+    records, bad = encode_records(batch, plan_columns(batch.schema, None), 0)
     assert not bad
     return _messages(records)
 
@@ -58,7 +62,7 @@ def _messages(records: Records) -> list[bytes]:
 def test_anything(given_examples: list[Example]) -> None:
     rows = _rows(given_examples)
     schema, _ = _schema(rows)
-    found = _back(decode_batch(rows, schema))
+    found = _back(decode_rows(rows, schema))
     assert [meaning(one) for one in found] == [
         meaning(one.SerializeToString()) for one in given_examples
     ]
@@ -72,11 +76,11 @@ def test_through_a_file(given_examples: list[Example]) -> None:
     file = io.BytesIO()
     sink = ParquetSink(file, schema)
     for rows in stretches:
-        sink.write(decode_batch(rows, schema))
+        sink.write(decode_rows(rows, schema))
     sink.close()
     with open_table(file, "a.parquet") as (arrow, batches):
         plan = plan_columns(arrow, None)
-        found = [one for batch in batches for one in _messages(encode_batch(batch, plan, 0)[0])]
+        found = [one for batch in batches for one in _messages(encode_records(batch, plan, 0)[0])]
     expected = [meaning(one.SerializeToString()) for one in given_examples]
     assert [meaning(one) for one in found] == expected
 
@@ -92,7 +96,7 @@ def test_equal_bytes_where_the_order_is_kept(given_examples: list[Example]) -> N
     rows = _rows(given_examples)
     schema, scan = _schema(rows)
     expected = _messages(example_records(rows))
-    found = _back(decode_batch(rows, schema))
+    found = _back(decode_rows(rows, schema))
     different = sum(one != other for one, other in zip(found, expected, strict=True))
     assert different <= scan.reordered
 
@@ -106,8 +110,8 @@ def test_how_rows_are_stretched_does_not_matter() -> None:
     schema, _ = _schema(rows)
     again, _ = _schema(_rows(many[:4]), _rows(many[4:]))
     assert again.arrow.equals(schema.arrow, check_metadata=True)
-    whole = decode_batch(rows, schema)
-    parts = [decode_batch(_rows([one]), again) for one in many]
+    whole = decode_rows(rows, schema)
+    parts = [decode_rows(_rows([one]), again) for one in many]
     assert pa.Table.from_batches(parts).combine_chunks().equals(pa.Table.from_batches([whole]))
 
 
@@ -137,7 +141,7 @@ def test_the_public_sample(repository: Path) -> None:
     assert scan.reordered == 0
     file = io.BytesIO()
     sink = ParquetSink(file, schema)
-    sink.write(decode_batch(rows, schema))
+    sink.write(decode_rows(rows, schema))
     sink.close()
     with open_table(file, "sample.parquet") as (_, batches):
         [batch] = batches
@@ -159,7 +163,7 @@ def test_others_read_the_sample(repository: Path, tmp_path: Path) -> None:
     rows = _golden(repository)
     schema, _ = _schema(rows)
     sink = ParquetSink(tmp_path / "sample.parquet", schema)
-    sink.write(decode_batch(rows, schema))
+    sink.write(decode_rows(rows, schema))
     sink.close()
     frame = pd.read_parquet(tmp_path / "sample.parquet")
     assert frame["__REQ_TIME__"][0] == 1617194181
@@ -186,4 +190,4 @@ def test_a_kind_alone(kind: str) -> None:
     rows = _rows([example, Example()])
     schema, _ = _schema(rows)
     assert schema.arrow.names == ["x"]
-    assert _back(decode_batch(rows, schema)) == [example.SerializeToString(), b""]
+    assert _back(decode_rows(rows, schema)) == [example.SerializeToString(), b""]

@@ -6,11 +6,11 @@ import pytest
 from ingot.converters.errors import ConversionError
 from ingot.converters.recsys.monolith.record_index import Rows, records_of_messages
 from ingot.converters.recsys.monolith.tables import schema as module
-from ingot.converters.recsys.monolith.tables.rows_to_arrow import decode_batch
 from ingot.converters.recsys.monolith.tables.schema import TableScan
 from ingot.converters.recsys.monolith.wire.row_index import index_examples
 from ingot.schemas.monolith.example_pb2 import Example, Feature, FidList, FloatList, NamedFeature
 from ingot.schemas.monolith.line_id_pb2 import LineId
+from tests.converters.recsys.monolith.made import decode_rows
 
 FIDS = Feature(fid_v2_list=FidList(value=[7]))
 FLOATS = Feature(float_list=FloatList(value=[0.5]))
@@ -31,7 +31,7 @@ def _rows(given: list[Example]) -> Rows:
 def _table(*given: Example) -> tuple[pa.RecordBatch, TableScan]:
     rows, scan = _rows(list(given)), TableScan()
     scan.add(rows)
-    return decode_batch(rows, scan.schema()), scan
+    return decode_rows(rows, scan.schema()), scan
 
 
 def _metadata(batch: pa.RecordBatch, name: str) -> dict[str, str]:
@@ -137,7 +137,7 @@ def test_rows_that_were_not_looked_over() -> None:
     scan = TableScan()
     scan.add(_rows([_row(("a", FIDS))]))
     with pytest.raises(ConversionError, match="was not there at first"):
-        decode_batch(_rows([_row(("b", FIDS))]), scan.schema())
+        decode_rows(_rows([_row(("b", FIDS))]), scan.schema())
 
 
 def test_rows_that_say_nothing_are_rows() -> None:

@@ -10,7 +10,7 @@ import pytest
 from ingot.converters.recsys.monolith.contract import MAX_BATCH_ROWS, MAX_FEATURES
 from ingot.converters.recsys.monolith.record_index import Bad, records_of_messages
 from ingot.converters.recsys.monolith.wire.message_writer import BatchBuilder, example_records
-from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
+from ingot.converters.recsys.monolith.wire.row_index import REPEATED, index_batches, index_examples
 from ingot.schemas.monolith.example_pb2 import Example
 from ingot.schemas.monolith.line_id_pb2 import LineId
 from tests.converters.recsys.monolith.reference import size_bytes
@@ -92,6 +92,30 @@ def test_rows_that_close_each_batch_early_among_many_names():
     batches = BatchBuilder(1000)
     assert len([*batches.add(rows), *batches.finish()]) == 20_000
     assert batches.early == 19_999
+
+
+@pytest.mark.parametrize("what", ["feature", "name", "unknown", "batch"])
+def test_what_many_batches_say_once_is_within_the_bound_for_all_rows_at_a_time(what):
+    """Batches of 1 to 40 rows, which say 40 KB once: as many go together as there is room for."""
+    filler = b"x" * 40_000
+    parts = {
+        "feature": sized(1, b"a") + sized(2, sized(1, sized(1, filler))),
+        "name": sized(1, filler) + sized(2, b""),
+        "unknown": sized(1, b"a") + sized(2, b"") + sized(99, filler),
+        "batch": sized(1, b"a") + sized(2, b""),
+    }
+    shared = sized(1, parts[what] + b"\x18\x01") + (sized(999, filler) if what == "batch" else b"")
+    sizes = [1 + at * 7 % 40 for at in range(200)]
+    messages = [shared + b"\x18" + size_bytes(size) for size in sizes]
+    records, most = [], 0
+    for rows, wrong in index_batches(records_of_messages(messages)):
+        assert not wrong
+        assert 40_000 * len(rows) <= REPEATED
+        records += [set(rows.record.tolist())]
+        most = max(most, len(rows))
+    assert 2 * 40_000 * (most + 40) > REPEATED  # a name counts twice
+    assert max(map(len, records)) > 10
+    assert set.union(*records) == set(range(200))
 
 
 def deep(depth: int) -> bytes:
