@@ -190,6 +190,11 @@ class _TableFiles:
                 self._deleted[file.file_path] = found
             numbers += self._deleted[file.file_path].get(task.file.file_path, [])
         places = np.concatenate(numbers)
+        if len(places) and not 0 <= places.min() <= places.max() < task.file.record_count:
+            problem = (
+                f"rows are deleted that a file of the Iceberg table does not have: {places.max()}"
+            )
+            raise SourceError(str(self.find(task.file)), problem, "write the table anew")
         deleted = np.zeros(int(places.max(initial=-1)) + 1, np.bool_)
         deleted[places] = True
         return deleted
@@ -197,26 +202,28 @@ class _TableFiles:
     def _read_deletes(self, file: "DataFile") -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
         """The data files that a file of deletes names, and the numbers of rows."""
         where = self.find(file)
-        if file.file_format.name == "PUFFIN":
-            yield from _read_vectors(where)
-            return
-        with where.open("rb") as stream, open_parquet(stream, str(where)) as opened:
-            for batch, _ in opened.batches(_ROWS, columns=["file_path", "pos"]):
-                places = batch["pos"].to_numpy()
-                names, numbers = np.unique(batch["file_path"].to_pylist(), return_inverse=True)
-                for number, name in enumerate(names.tolist()):
-                    yield name, places[numbers == number]
+        read = _read_vectors if file.file_format.name == "PUFFIN" else _read_positions
+        try:
+            with translate_native_errors(_MetadataError):
+                yield from read(where)
+        except _MetadataError as error:
+            problem = f"cannot read which rows it deletes: {error_text(error)}"
+            raise SourceError(str(where), problem, "restore it, or write the table anew") from error
+
+
+def _read_positions(file: Path) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+    with file.open("rb") as stream, open_parquet(stream, str(file)) as opened:
+        for batch, _ in opened.batches(_ROWS, columns=["file_path", "pos"]):
+            places = batch["pos"].cast(pa.int64()).to_numpy()
+            names, numbers = np.unique(batch["file_path"].to_pylist(), return_inverse=True)
+            for number, name in enumerate(names.tolist()):
+                yield name, places[numbers == number]
 
 
 def _read_vectors(file: Path) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
-    """The deletion vectors of a Puffin file. Raises SourceError."""
+    """The deletion vectors of a Puffin file."""
     from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
     from pyiceberg.table.puffin import PuffinFile
 
-    try:
-        with translate_native_errors(_MetadataError):
-            for vector in deletion_vectors_from_puffin_file(PuffinFile(file.read_bytes())):
-                yield vector.referenced_data_file, vector.to_vector().to_numpy()
-    except _MetadataError as error:
-        problem = f"cannot read its deletion vectors: {error_text(error)}"
-        raise SourceError(str(file), problem, "restore the table, or write it anew") from error
+    for vector in deletion_vectors_from_puffin_file(PuffinFile(file.read_bytes())):
+        yield vector.referenced_data_file, vector.to_vector().to_numpy()

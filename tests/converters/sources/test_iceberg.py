@@ -121,6 +121,13 @@ def test_rows_in_files_of_deletes_are_gone(table: Table) -> None:
     assert sorted(file.facts.rows or 0 for file in source.files) == [10, 16]
 
 
+def test_deletes_of_rows_that_are_not_there_are_an_error(table: Table) -> None:
+    (task, *_) = table.scan().plan_files()
+    delete_rows(table, task.file.file_path, [1 << 60])
+    with pytest.raises(SourceError, match="rows are deleted that it does not have"):
+        open_source(str(folder_of(table)))
+
+
 def test_deletes_by_equality_are_refused_by_name(table: Table) -> None:
     delete_rows(table, "id", [1], DataFileContent.EQUALITY_DELETES)
     with pytest.raises(SourceError, match="equality deletes"):
