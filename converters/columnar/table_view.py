@@ -6,16 +6,18 @@ renamed or added, a partition's value stands in the log only, rows are marked as
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-# In the metadata of a field, also within others: its name in the file. The key is Delta's.
+# What tells a field of a file, also within others, by the metadata of the table's: Delta's name in
+# the file, or Iceberg's number, which the field of the file has too.
 PHYSICAL: Final = b"delta.columnMapping.physicalName"
+FIELD_ID: Final = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,14 +25,16 @@ class TableView:
     """What a table says of one of its files.
 
     Attributes:
-        schema: of the table; a field has its name in the file as `PHYSICAL` where that differs.
-        constants: values of all rows, by name: those of partitions.
+        schema: of the table; a field tells by its metadata which of the file it is, else by name.
+        constants: values of all rows, by name, for columns that the file does not have.
+        numbered: whether fields of the file must have numbers.
         deleted: which rows of the file are deleted, as far as the last that is.
     """
 
     schema: pa.Schema
     constants: Mapping[str, pa.Scalar] = field(default_factory=dict)
     deleted: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    numbered: bool = False
 
     def digest(self) -> str:
         """What tells the view from another one of the same file."""
@@ -53,35 +57,57 @@ class TableView:
             kept = np.ones(batch.num_rows, np.bool_)
             kept[: len(gone)] = ~gone
             batch = batch.filter(pa.array(kept))
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        own = list(zip(batch.schema, batch.columns, strict=True))
+        if self.numbered and not any(map(_field_number, batch.schema)):
+            raise pa.ArrowInvalid("its fields have no numbers, and the table maps no names")
         arrays = [
-            pa.repeat(self.constants[one.name], batch.num_rows)
-            if one.name in self.constants
-            else _seen_array(columns.get(_physical_name(one)), one.type, batch.num_rows)
+            _seen_array(own, one, batch.num_rows, self.constants.get(one.name))
             for one in self.schema
         ]
         return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
 
 
-def _physical_name(one: pa.Field) -> str:
-    name: bytes = (one.metadata or {}).get(PHYSICAL, one.name.encode())
-    return name.decode()
+_Fields: TypeAlias = Sequence[tuple[pa.Field, pa.Array]]
 
 
-def _seen_array(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
-    """An array of a file as one of the type that the table tells; nulls where it has none."""
+def _field_number(one: pa.Field) -> bytes | None:
+    number: bytes | None = (one.metadata or {}).get(FIELD_ID)
+    return number
+
+
+def _seen_array(
+    own: _Fields, wanted: pa.Field, rows: int, constant: pa.Scalar | None = None
+) -> pa.Array:
+    """The array of a file that a field of the table is; where it has none the constant or nulls."""
+    number, name = _field_number(wanted), (wanted.metadata or {}).get(PHYSICAL)
+    if number is not None and any(_field_number(one) for one, _ in own):
+        found = (array for one, array in own if _field_number(one) == number)
+    else:
+        physical = name.decode() if name else wanted.name
+        found = (array for one, array in own if one.name == physical)
+    array = next(found, None)
     if array is None:
-        return pa.nulls(rows, kind)
+        return pa.nulls(rows, wanted.type) if constant is None else pa.repeat(constant, rows)
+    return _conform(array, wanted.type)
+
+
+def _conform(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """An array of a file as one of the type that the table tells."""
+    mask = array.is_null() if array.null_count else None
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
-        own = {one.name: array.field(number) for number, one in enumerate(array.type)}
-        inner = [_seen_array(own.get(_physical_name(one)), one.type, rows) for one in kind]
-        mask = array.is_null() if array.null_count else None
+        own = [(one, array.field(number)) for number, one in enumerate(array.type)]
+        inner = [_seen_array(own, one, len(array)) for one in kind]
         return pa.StructArray.from_arrays(inner, fields=list(kind), mask=mask)
-    if pa.types.is_list(kind) and pa.types.is_list(array.type):
-        inner = _seen_array(array.values, kind.value_type, len(array.values))
-        mask = array.is_null() if array.null_count else None
-        return pa.ListArray.from_arrays(array.offsets, inner, type=kind, mask=mask)
+    if _is_list(kind) and _is_list(array.type):
+        inner, large = _conform(array.values, kind.value_type), pa.types.is_large_list(kind)
+        offsets = array.offsets.cast(pa.int64() if large else pa.int32())
+        made = pa.LargeListArray if large else pa.ListArray
+        return made.from_arrays(offsets, inner, type=kind, mask=mask)
     return array if array.type == kind else array.cast(kind)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 class TableStream(io.BufferedReader):

@@ -1,7 +1,7 @@
 """Delta tables: the files of one version, and how the table sees each of them."""
 
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 from ingot.converters.columnar.table_view import TableView
 from ingot.converters.errors import SourceError, error_text, translate_native_errors
 from ingot.converters.sources.storage.listing import Entry
-from ingot.converters.sources.storage.table_folders import TableFile, TableVersion
+from ingot.converters.sources.storage.table_folders import TableVersion, data_file, table_entry
 
 
 class _LogError(Exception):
@@ -50,10 +50,10 @@ def read_delta_table(
     told = TableVersion(folder=name or ".", kind="delta", version=number, id=made)
     entries = []
     for row, path in enumerate(added["path"].to_pylist()):
-        file = _data_file(folder, unquote(path))
+        file = data_file(folder, unquote(path), "Delta table")
         gone = deleted.pop(file.resolve(), _NONE)
         view = TableView(schema=schema, constants=_constants(added, row), deleted=gone)
-        entries.append(_entry(folder, file, told, view))
+        entries.append(table_entry(folder, file, told, view))
     if deleted:  # a row that was deleted must not come back
         problem = f"the Delta table deletes rows of files that it does not have: {min(deleted)}"
         raise SourceError(where, problem, "restore the log, or write the table anew")
@@ -76,29 +76,3 @@ def _constants(added: pa.Table, row: int) -> dict[str, pa.Scalar]:
         return {}
     parts = added["partition"].chunk(0)
     return {one.name: parts.field(number)[row] for number, one in enumerate(parts.type)}
-
-
-def _data_file(folder: Path, path: str) -> Path:
-    """Where a file of the log lies. Raises SourceError where that is outside of the table."""
-    inner = PurePosixPath(path)
-    if inner.is_absolute() or ".." in inner.parts or "://" in path:
-        problem = f"a file of the Delta table lies elsewhere: {path[:200]}"
-        raise SourceError(str(folder), problem, "copy the table as a whole, not as a shallow clone")
-    return folder.absolute() / inner
-
-
-def _entry(folder: Path, file: Path, table: TableVersion, view: TableView) -> Entry:
-    """A data file of a table; its mark of content is what the table says of it."""
-    try:
-        facts = file.stat()
-    except OSError as error:
-        problem = f"a file of this version of the Delta table is gone: {error_text(error)}"
-        raise SourceError(str(file), problem, "read a later version, or restore it") from error
-    inner = file.relative_to(folder.absolute()).as_posix()
-    return Entry(
-        name=inner if table.folder == "." else f"{table.folder}/{inner}",
-        place=TableFile(str(file), table, view),
-        bytes=facts.st_size,
-        mtime_ns=facts.st_mtime_ns,
-        etag=view.digest(),
-    )

@@ -5,13 +5,13 @@ were deleted: only the log says which are which. Reading the files would bring d
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.errors import SourceError, error_text, translate_read_errors
 from ingot.converters.sources.storage.listing import Entry, Listing, LocalFile, enclosing_folders
 
 if TYPE_CHECKING:
@@ -54,6 +54,39 @@ class TableFile(LocalFile):
 
         with translate_read_errors(self.path):
             return TableStream(self.path, self.view)
+
+
+# Reads the table of a folder, under a name, at a version or the current one.
+TableReader = Callable[[Path, str, str | None], tuple[TableVersion, list[Entry]]]
+
+
+def data_file(folder: Path, path: str, kind: str) -> Path:
+    """Where a file of a log lies, whose path there is told relative to the folder of the table.
+
+    Raises SourceError where that is outside of the table.
+    """
+    inner = PurePosixPath(path)
+    if inner.is_absolute() or ".." in inner.parts or "://" in path:
+        problem = f"a file of the {kind} lies elsewhere: {path[:200]}"
+        raise SourceError(str(folder), problem, "copy the table as a whole, not as a shallow clone")
+    return folder.absolute() / inner
+
+
+def table_entry(folder: Path, file: Path, table: TableVersion, view: "TableView") -> Entry:
+    """A data file of a table; its mark of content is what the table says of it."""
+    try:
+        facts = file.stat()
+    except OSError as error:
+        problem = f"a file of this version of the table is gone: {error_text(error)}"
+        raise SourceError(str(file), problem, "read a later version, or restore it") from error
+    inner = file.relative_to(folder.absolute()).as_posix()
+    return Entry(
+        name=inner if table.folder == "." else f"{table.folder}/{inner}",
+        place=TableFile(str(file), table, view),
+        bytes=facts.st_size,
+        mtime_ns=facts.st_mtime_ns,
+        etag=view.digest(),
+    )
 
 
 def table_folders(entries: Iterable[Entry]) -> dict[str, str]:
@@ -102,27 +135,38 @@ def split_version(location: str) -> tuple[str, str | None]:
 
 
 def read_tables(listing: Listing, version: str | None = None) -> Listing:
-    """The listing with the files of one version in the place of all that lie below a Delta table.
+    """The listing with the files of one version in the place of all that lie below a table.
 
     The others are in `unreadable`; tables that cannot be read are in `closed`. Raises SourceError
-    where the location itself is a Delta table that cannot be read, or is to be read at a version.
+    where the location itself is a table that cannot be read, or is to be read at a version.
     """
     found = _find_tables(listing)
-    if version is not None and found.get("") != "Delta table":
-        problem = f"no Delta table: it has no version {version}"
+    if version is not None and found.get("") not in _readers():
+        problem = f"no Delta or Iceberg table: it has no version {version}"
         raise SourceError(listing.base, problem, "leave @VERSION out")
     for folder, kind in sorted(found.items()):
         why = unread_reason(kind)
-        if kind == "Delta table" and _is_local_folder(listing, folder):
+        root = _local_root(listing, folder, kind)
+        if root is not None and kind in _readers():
             try:
-                listing = _with_current_files(listing, folder, version if not folder else None)
-                continue
+                read = _readers()[kind](root, folder, None if folder else version)
             except SourceError as error:
                 if not folder:
                     raise
                 why += f": {error.problem}"
+            else:
+                listing = _with_current_files(listing, folder, kind, *read)
+                continue
         listing = replace(listing, closed={**listing.closed, folder: why})
     return listing
+
+
+def _readers() -> dict[str, TableReader]:
+    """What reads the tables of a kind; loaded when there is one."""
+    from ingot.converters.sources.storage.delta import read_delta_table
+    from ingot.converters.sources.storage.iceberg import read_iceberg_table
+
+    return {"Delta table": read_delta_table, "Iceberg table": read_iceberg_table}
 
 
 def unread_reason(kind: str) -> str:
@@ -130,30 +174,27 @@ def unread_reason(kind: str) -> str:
     return f"part of {'an' if kind.startswith('I') else 'a'} {kind}, which is not read"
 
 
-def _is_local_folder(listing: Listing, folder: str) -> bool:
-    """Whether a whole table is listed, of this machine."""
-    log = "/".join(filter(None, (folder, "_delta_log/")))
-    of_log = (one.place for one in listing.entries if one.name.startswith(log))
-    return isinstance(next(of_log, None), LocalFile)
-
-
-def _with_current_files(listing: Listing, folder: str, version: str | None) -> Listing:
-    from ingot.converters.sources.storage.delta import read_delta_table
-
+def _local_root(listing: Listing, folder: str, kind: str) -> Path | None:
+    """The folder of a table that is listed as a whole, if it lies on this machine."""
     inner = f"{folder}/" if folder else ""
-    below = [one for one in listing.entries if one.name.startswith(inner)]
-    place = below[0].place
-    assert isinstance(place, LocalFile)
-    root = Path(place.path.removesuffix(below[0].name.removeprefix(inner)))
-    table, files = read_delta_table(root, folder, version)
-    current = {one.name for one in files}
-    why = f"not in version {table.version} of its Delta table"
-    others = [(one.name, why) for one in below if one.name not in current]
+    log = f"{inner}{_LOGS[kind][0]}/"
+    first = next((one for one in listing.entries if one.name.startswith(log)), None)
+    if first is None or not isinstance(first.place, LocalFile):
+        return None
+    return Path(first.place.path.removesuffix(first.name.removeprefix(inner)))
+
+
+def _with_current_files(
+    listing: Listing, folder: str, kind: str, table: TableVersion, files: Sequence[Entry]
+) -> Listing:
+    inner, current = f"{folder}/" if folder else "", {one.name for one in files}
+    why = f"not in version {table.version} of its {kind}"
+    below = (one.name for one in listing.entries if one.name.startswith(inner))
     kept = [one for one in listing.entries if not one.name.startswith(inner)]
     return replace(
         listing,
         entries=tuple(sorted([*kept, *files], key=lambda one: one.name)),
-        unreadable=(*listing.unreadable, *others),
+        unreadable=(*listing.unreadable, *((name, why) for name in below if name not in current)),
     )
 
 

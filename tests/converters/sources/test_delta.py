@@ -222,7 +222,7 @@ def damage_log(table: Path) -> None:
         (remove_log, "cannot read the log of the Delta table"),
         (remove_middle, "cannot read the log of the Delta table"),
         (damage_log, "cannot read the log of the Delta table"),
-        (remove_file, "a file of this version of the Delta table is gone"),
+        (remove_file, "a file of this version of the table is gone"),
     ],
 )
 def test_a_damaged_table_is_an_error_that_says_what(table: Path, spoil: Any, message: str) -> None:
@@ -236,7 +236,7 @@ def test_a_version_that_is_not_there_is_an_error(table: Path, tmp_path: Path) ->
         open_source(f"{table}@9")
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain/a.jsonl").write_text('{"text": "x"}\n')
-    with pytest.raises(SourceError, match="no Delta table: it has no version 9"):
+    with pytest.raises(SourceError, match="it has no version 9"):
         open_source(f"{tmp_path / 'plain'}@9")
 
 

@@ -19,7 +19,7 @@ LOGS = {
     "Lance table": ("_versions/18446744073709551614.manifest", "data/part.lance"),
 }
 
-OTHERS = sorted(LOGS.keys() - {"Delta table"})
+OTHERS = ("Hudi table", "Lance table")
 
 
 def reason(kind: str) -> str:

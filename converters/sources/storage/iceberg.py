@@ -1,0 +1,229 @@
+"""Iceberg tables: the files of one snapshot, and how the table sees each of them.
+
+The newest metadata file of the folder tells it, without a catalog. Paths in the metadata begin with
+the table's location: they are looked up in the folder, wherever that has been moved to, and nothing
+outside of it is opened.
+"""
+
+import datetime as dt
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ingot.converters.columnar.parquet import open_parquet
+from ingot.converters.columnar.table_view import TableView
+from ingot.converters.errors import SourceError, error_text, translate_native_errors
+from ingot.converters.sources.storage.listing import Entry
+from ingot.converters.sources.storage.table_folders import TableVersion, data_file, table_entry
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import FileScanTask, StaticTable
+
+_KIND = "Iceberg table"
+_METADATA = re.compile(r"v?(\d{1,9})(-[0-9a-f-]{36})?(\.gz)?\.metadata\.json")
+_NAME_MAPPING = "schema.name-mapping.default"
+_ROWS = 65_536  # of a file of deleted rows that are read at a time
+
+
+class _MetadataError(Exception):
+    """The package cannot read a table; it raises nothing more precise."""
+
+
+def read_iceberg_table(
+    folder: Path, name: str, version: str | None = None
+) -> tuple[TableVersion, list[Entry]]:
+    """The current snapshot of a table (or that of an id or time), and its files by name.
+
+    Raises SourceError: the package is not installed, the metadata is damaged or not clear, there is
+    no such snapshot, rows are deleted in a way that the package cannot read, a file is gone.
+    """
+    where = str(folder)
+    if find_spec("pyiceberg") is None:
+        hint = 'pip install "ingot[iceberg]"'
+        raise SourceError(where, "an Iceberg table needs the package pyiceberg", hint)
+    try:
+        with translate_native_errors(_MetadataError):
+            table = _open_table(folder)
+            snapshot = _snapshot_id(table, version)
+            # Of the current one the current schema, which may be newer than the rows.
+            scan = table.scan(snapshot_id=None if version is None else snapshot)
+            tasks = [] if snapshot is None else list(scan.plan_files())
+            schema = _table_schema(scan.projection())
+            identity = str(table.metadata.table_uuid)
+    except _MetadataError as error:
+        problem = f"cannot read the metadata of the Iceberg table: {error_text(error)}"
+        raise SourceError(where, problem, "check the version, or restore the table") from error
+    told = TableVersion(folder=name or ".", kind="iceberg", version=snapshot or 0, id=identity)
+    files = _TableFiles(folder, table.metadata.location)
+    numbered = _NAME_MAPPING not in table.metadata.properties
+    entries = []
+    for task in tasks:
+        view = TableView(
+            schema=schema,
+            constants=_partition(table, task, schema),
+            deleted=files.deleted_rows(task),
+            numbered=numbered,
+        )
+        entries.append(table_entry(folder, files.find(task.file), told, view))
+    return told, sorted(entries, key=lambda one: one.name)
+
+
+def _open_table(folder: Path) -> "StaticTable":
+    """The table of the newest metadata file. Raises _MetadataError where two are newest."""
+    from pyiceberg.catalog.noop import NoopCatalog
+    from pyiceberg.io import FileIO
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+    from pyiceberg.serializers import FromInputFile
+    from pyiceberg.table import StaticTable
+
+    numbers: dict[int, list[Path]] = defaultdict(list)
+    for file in (folder / "metadata").iterdir():
+        if found := _METADATA.fullmatch(file.name):
+            numbers[int(found[1])].append(file)
+    newest = numbers[max(numbers)]
+    if len(newest) > 1:
+        names = " and ".join(sorted(file.name for file in newest))
+        raise _MetadataError(f"more than one metadata file is the newest: {names}")
+    metadata = FromInputFile.table_metadata(PyArrowFileIO().new_input(str(newest[0])))
+
+    class FolderIO(FileIO):
+        """Opens what the metadata tells in the folder, and nothing else."""
+
+        def new_input(self, location: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+            file = data_file(folder, _inner_path(location, metadata.location), _KIND)
+            return PyArrowFileIO().new_input(str(file))
+
+        def new_output(self, location: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+            raise NotImplementedError
+
+        def delete(self, location: object) -> None:
+            raise NotImplementedError
+
+    return StaticTable(
+        identifier=("table", folder.name),
+        metadata=metadata,
+        metadata_location=str(newest[0]),
+        io=FolderIO(),
+        catalog=NoopCatalog("none"),
+    )
+
+
+def _inner_path(location: str, table: str) -> str:
+    """A location of the metadata relative to the table's; as it is where it lies elsewhere."""
+    return location.removeprefix(f"{table.rstrip('/')}/")
+
+
+def _snapshot_id(table: "StaticTable", version: str | None) -> int | None:
+    """The snapshot that is read; None of a table that has none yet. Raises _MetadataError."""
+    if version is None:
+        return table.metadata.current_snapshot_id
+    if version.isdecimal():
+        found = table.snapshot_by_id(int(version))
+    else:
+        when = dt.datetime.fromisoformat(version)
+        when = when if when.tzinfo else when.replace(tzinfo=dt.UTC)
+        found = table.snapshot_as_of_timestamp(int(when.timestamp() * 1000))
+    if found is None:
+        raise _MetadataError(f"there is no snapshot {version}")
+    return found.snapshot_id
+
+
+def _table_schema(schema: object) -> pa.Schema:
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    found: pa.Schema = schema_to_pyarrow(schema)  # type: ignore[arg-type]
+    return found
+
+
+def _partition(
+    table: "StaticTable", task: "FileScanTask", schema: pa.Schema
+) -> dict[str, pa.Scalar]:
+    """The values of columns that all rows of a file share, and that it may leave out."""
+    from pyiceberg.transforms import IdentityTransform
+
+    names = {one.metadata[b"PARQUET:field_id"]: one for one in schema}
+    spec, found = table.specs()[task.file.spec_id], {}
+    for place, part in enumerate(spec.fields):
+        one = names.get(str(part.source_id).encode())
+        if one is not None and isinstance(part.transform, IdentityTransform):
+            found[one.name] = _scalar(task.file.partition[place], one.type)
+    return found
+
+
+def _scalar(value: object, kind: pa.DataType) -> pa.Scalar:
+    """A value of a partition, in which times are numbers."""
+    if pa.types.is_temporal(kind) and isinstance(value, int):
+        return pa.scalar(value, pa.int32() if pa.types.is_date(kind) else pa.int64()).cast(kind)
+    return pa.scalar(value, kind)
+
+
+class _TableFiles:
+    """The files of a table: where they lie, and which rows files of deletes take out of them."""
+
+    def __init__(self, folder: Path, location: str) -> None:
+        self._folder, self._location = folder, location
+        self._deleted: dict[str, dict[str, list[npt.NDArray[np.int64]]]] = {}
+
+    def find(self, file: "DataFile") -> Path:
+        """Where a file lies. Raises SourceError where that is elsewhere, or for another format."""
+        if file.file_format.name not in ("PARQUET", "PUFFIN"):
+            problem = f"files of the Iceberg table are {file.file_format.name}, not Parquet"
+            raise SourceError(str(self._folder), problem, "write the table anew as Parquet")
+        return data_file(self._folder, _inner_path(file.file_path, self._location), _KIND)
+
+    def deleted_rows(self, task: "FileScanTask") -> npt.NDArray[np.bool_]:
+        """Which rows of a data file are deleted. Raises SourceError."""
+        numbers = [np.zeros(0, np.int64)]
+        for file in task.delete_files:
+            if file.file_path not in self._deleted:
+                found: dict[str, list[npt.NDArray[np.int64]]] = defaultdict(list)
+                for path, places in self._read_deletes(file):
+                    found[path].append(places)
+                self._deleted[file.file_path] = found
+            numbers += self._deleted[file.file_path].get(task.file.file_path, [])
+        places = np.concatenate(numbers)
+        if len(places) and not 0 <= places.min() <= places.max() < task.file.record_count:
+            problem = (
+                f"rows are deleted that a file of the Iceberg table does not have: {places.max()}"
+            )
+            raise SourceError(str(self.find(task.file)), problem, "write the table anew")
+        deleted = np.zeros(int(places.max(initial=-1)) + 1, np.bool_)
+        deleted[places] = True
+        return deleted
+
+    def _read_deletes(self, file: "DataFile") -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+        """The data files that a file of deletes names, and the numbers of rows."""
+        where = self.find(file)
+        read = _read_vectors if file.file_format.name == "PUFFIN" else _read_positions
+        try:
+            with translate_native_errors(_MetadataError):
+                yield from read(where)
+        except _MetadataError as error:
+            problem = f"cannot read which rows it deletes: {error_text(error)}"
+            raise SourceError(str(where), problem, "restore it, or write the table anew") from error
+
+
+def _read_positions(file: Path) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+    with file.open("rb") as stream, open_parquet(stream, str(file)) as opened:
+        for batch, _ in opened.batches(_ROWS, columns=["file_path", "pos"]):
+            places = batch["pos"].cast(pa.int64()).to_numpy()
+            names, numbers = np.unique(batch["file_path"].to_pylist(), return_inverse=True)
+            for number, name in enumerate(names.tolist()):
+                yield name, places[numbers == number]
+
+
+def _read_vectors(file: Path) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+    """The deletion vectors of a Puffin file."""
+    from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
+    from pyiceberg.table.puffin import PuffinFile
+
+    for vector in deletion_vectors_from_puffin_file(PuffinFile(file.read_bytes())):
+        yield vector.referenced_data_file, vector.to_vector().to_numpy()
