@@ -191,9 +191,7 @@ class _TableFiles:
             numbers += self._deleted[file.file_path].get(task.file.file_path, [])
         places = np.concatenate(numbers)
         if len(places) and not 0 <= places.min() <= places.max() < task.file.record_count:
-            problem = (
-                f"rows are deleted that a file of the Iceberg table does not have: {places.max()}"
-            )
+            problem = f"rows are deleted that it does not have, up to row {places.max()}"
             raise SourceError(str(self.find(task.file)), problem, "write the table anew")
         deleted = np.zeros(int(places.max(initial=-1)) + 1, np.bool_)
         deleted[places] = True
