@@ -34,6 +34,7 @@ from ingot.converters.recsys.ctr.contract import (
     SPLITS,
     ids_of,
     index_type,
+    length_figures,
     value_type,
 )
 from ingot.converters.recsys.ctr.featuremap import HASH, HYBRID, VOCAB, Feature, FeatureMap
@@ -79,25 +80,13 @@ class FeatureSums:
         multi = self._feature.is_multi_hot
         if not multi:
             entry["distinct_before"] = None
-        entry["lengths"] = _percentiles(self._lengths[split]) if multi else None
+        entry["lengths"] = lengths = length_figures(self._lengths[split]) if multi else None
+        if lengths is not None:
+            lengths["mean"] = round(lengths["mean"], 4)
         before, kept = self.values[split].tolist()
         shown = multi and self._feature.use_value and before > 0
         entry["value_kept"] = round(kept / before, 6) if shown else None
         return entry
-
-
-def _percentiles(histogram: NDArray[np.int64]) -> dict[str, object] | None:
-    """Lengths by how many lists have them, as a few numbers; None where there is no list."""
-    total = int(histogram.sum())
-    if not total:
-        return None
-    reached = np.cumsum(histogram)
-    there = np.flatnonzero(histogram)
-    places = {
-        f"p{share}": int(np.searchsorted(reached, total * share / 100)) for share in (50, 90, 99)
-    }
-    mean = float(histogram @ np.arange(len(histogram))) / total
-    return {"min": int(there[0]), "mean": round(mean, 4), **places, "max": int(there[-1])}
 
 
 def vocabulary_entry(feature: Feature, vocabulary: Vocabulary) -> dict[str, object]:
