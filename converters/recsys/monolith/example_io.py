@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-import numpy as np
-
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.recsys.monolith.contract import REASONS
@@ -277,10 +275,10 @@ def _pack_examples(
         held.append((message, sort_id, example.data_source_key))
         size += len(message) + len(sort_id)
         if size >= _BUFFER_BYTES:
-            yield _join_messages(held, number)
+            yield records_of_messages(*zip(*held, strict=True), first=number)
             number, size, held = number + len(held), 0, []
     if held:
-        yield _join_messages(held, number)
+        yield records_of_messages(*zip(*held, strict=True), first=number)
 
 
 def _pair_sort_ids(
@@ -296,21 +294,6 @@ def _pair_sort_ids(
         yield example, cast(bytes, sort_id)
     if next(others, none) is not none:
         raise ConversionError("sort_ids", "they are more than the Examples", "give one for each")
-
-
-def _join_messages(held: list[tuple[bytes, bytes, int]], number: int) -> Records:
-    pieces = [piece for message, sort_id, _ in held for piece in (sort_id, message)]
-    both = records_of_messages(pieces)
-    return replace(
-        both,
-        start=both.start[1::2],
-        stop=both.stop[1::2],
-        sort_start=both.start[0::2],
-        sort_stop=both.stop[0::2],
-        source=np.array([key for _, _, key in held], np.uint32),
-        offset=both.start[0::2],
-        record=np.arange(number, number + len(held)),
-    )
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Records and rows as places in the bytes that hold them, and what is wrong with records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.recsys.monolith.contract import REASONS
 
+Buffer = bytes | NDArray[np.uint8]
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 
@@ -74,28 +75,35 @@ class Records:
         return Bad(offset=offset, record=record, reason=reason, detail=detail)
 
 
-def records_of_messages(messages: list[bytes]) -> Records:
-    """Messages that come from no stream, one behind the other, without sort_ids."""
-    data, start, stop = append_pieces(np.zeros(0, np.uint8), messages)
-    nothing = np.zeros(len(messages), np.int64)
+def records_of_messages(
+    messages: Sequence[Buffer],
+    sort_ids: Sequence[Buffer] | None = None,
+    sources: Sequence[int] | None = None,
+    first: int = 0,
+) -> Records:
+    """Messages that come from no stream, each behind its sort_id, numbered from `first`."""
+    pairs = zip(sort_ids or [b""] * len(messages), messages, strict=True)
+    data, start, stop = append_pieces(
+        np.zeros(0, np.uint8), [one for pair in pairs for one in pair]
+    )
     return Records(
         data=data,
-        start=start,
-        stop=stop,
-        sort_start=nothing,
-        sort_stop=nothing,
-        source=np.zeros(len(messages), np.uint32),
-        offset=start,
-        record=np.arange(len(messages)),
+        start=start[1::2].copy(),
+        stop=stop[1::2].copy(),
+        sort_start=start[::2].copy(),
+        sort_stop=stop[::2].copy(),
+        source=np.array(sources or [0] * len(messages), np.uint32),
+        offset=start[::2].copy(),
+        record=np.arange(first, first + len(messages)),
     )
 
 
-def append_pieces(data: Bytes, pieces: list[bytes]) -> tuple[Bytes, Places, Places]:
+def append_pieces(data: Bytes, pieces: Sequence[Buffer]) -> tuple[Bytes, Places, Places]:
     """Bytes with others behind them, and where each of these begins and ends."""
     sizes = np.array([len(piece) for piece in pieces], np.int64)
     stop = len(data) + np.cumsum(sizes)
     more = np.frombuffer(b"".join(pieces), np.uint8)
-    return frozen(np.concatenate([data, more])), stop - sizes, stop
+    return frozen(np.concatenate([data, more]) if len(data) else more), stop - sizes, stop
 
 
 def append_rewritten(

@@ -22,6 +22,7 @@ from ingot.converters.recsys.monolith.record_index import (
     Rows,
     kernel_rows,
     prefix_sums,
+    records_of_messages,
 )
 from ingot.converters.recsys.monolith.wire.batch_kernels import Groups, group_rows, order_by_list
 from ingot.converters.recsys.monolith.wire.format_kernels import LENGTH
@@ -257,18 +258,7 @@ class _GroupedRows:
         ).SerializeToString()
         message = np.concatenate([lists, np.frombuffer(numbers, np.uint8), rest])
         sort_id, lost = self._sort_id()
-        size, whole = len(message), len(message) + len(sort_id)
-        records = Records(
-            data=np.concatenate([message, sort_id]),
-            start=np.zeros(1, np.int64),
-            stop=np.full(1, size, np.int64),
-            sort_start=np.full(1, size, np.int64),
-            sort_stop=np.full(1, whole, np.int64),
-            source=rows.source[begin : begin + 1],
-            offset=np.zeros(1, np.int64),
-            record=np.zeros(1, np.int64),
-        )
-        return records, lost
+        return records_of_messages([message], [sort_id], [int(rows.source[begin])]), lost
 
     def _sort_id(self) -> tuple[Bytes, int]:
         """The sort_id of the batch, and how many rows have another: then it has none."""
