@@ -280,11 +280,6 @@ class LineIds:
     rest_sizes: Places
     _text_places: Places
 
-    def text(self, name: str, at: int) -> str:
-        """A text field of row `at`; empty where it is not given."""
-        start, stop = self.texts[name]
-        return self.data[start[at] : stop[at]].tobytes().decode()
-
     @property
     def lists(self) -> dict[str, tuple[Places, NDArray[np.int32]]]:
         """By field of `LISTS`, int64[R + 1] values before each row, and int32 values."""

@@ -208,7 +208,11 @@ class StreamConverter:
     """One stream that is converted."""
 
     def __init__(
-        self, file: Entry, settings: Settings, reject: Reject, watch: Callable[[int], object]
+        self,
+        file: Entry,
+        settings: Settings,
+        reject: Reject = lambda _: None,
+        watch: Callable[[int], object] = lambda _: None,
     ) -> None:
         """Convert `file`; `reject` takes what is bad, `watch` how many rows were read."""
         self._file, self._settings = file, settings

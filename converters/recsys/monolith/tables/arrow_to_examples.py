@@ -49,6 +49,7 @@ from ingot.converters.recsys.monolith.wire.format_kernels import LENGTH
 from ingot.converters.recsys.monolith.wire.message_writer import ROW_FIELDS, example_records
 from ingot.converters.recsys.monolith.wire.row_assembly import (
     Spans,
+    empty_spans,
     find_unsound,
     gather_spans,
     join_spans,
@@ -103,14 +104,14 @@ def encode_features(column: FeatureColumn, array: pa.Array) -> FeatureCells:
 
 
 def _encode_unset(array: pa.Array) -> FeatureCells:
-    nothing = np.zeros(len(array), np.int64)
+    nothing, no = empty_spans(len(array)), np.zeros(len(array), np.bool_)
     present = array.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False)
     return FeatureCells(
         kind=FEATURE_KINDS[c.UNSET],
-        spans=Spans(data=np.zeros(0, np.uint8), start=nothing, stop=nothing),
-        lists=Lists(valid=present, start=nothing, stop=nothing, values=array),
-        bad=np.zeros(len(array), np.bool_),
-        bad_values=np.zeros(len(array), np.bool_),
+        spans=nothing,
+        lists=Lists(valid=present, start=nothing.start, stop=nothing.stop, values=array),
+        bad=no,
+        bad_values=no,
     )
 
 
@@ -335,8 +336,7 @@ class _BatchEncoder:
         """A column of byte strings; those that are not such a message are bad."""
         at = self._plan.special.get(name)
         if at is None or pa.types.is_null(self._column(at).type):
-            nowhere = np.zeros(self._count, np.int64)
-            return Spans(data=np.zeros(0, np.uint8), start=nowhere, stop=nowhere)
+            return empty_spans(self._count)
         spans, _ = byte_strings(plain_array(self._column(at)))
         if message is not None:
             bad = find_unsound(spans.data, spans.start, spans.stop, message)

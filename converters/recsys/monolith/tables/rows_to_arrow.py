@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -59,16 +58,32 @@ _READ_CELLS: Final = 1 << 18
 """What is read at a time: by the sizes that the file's footer gives."""
 
 
-class ParquetSink:
-    """A Parquet file that is written in row groups, compressed by zstd.
+class TableSink:
+    """Rows as the rows of a Parquet file in row groups, compressed by zstd.
 
-    What it raises where the file cannot be written is `OSError`.
+    What it raises where the file cannot be written is `OSError`. With a `scan`, which takes note of
+    rows, the schema is what the first rows tell: rows are written as long as their features have a
+    column.
     """
 
-    def __init__(self, to: Path | BinaryIO, schema: TableSchema) -> None:
+    def __init__(
+        self, to: BinaryIO, schema: TableSchema, counts: Counts, scan: TableScan | None = None
+    ) -> None:
         self._writer = pq.ParquetWriter(to, schema.arrow, compression="zstd")
+        self._schema, self._counts, self._scan = schema, counts, scan
         self._batches: list[pa.RecordBatch] = []
         self._rows, self._bytes = 0, 0
+
+    def add(self, rows: Rows) -> tuple[list[Bad], Callable[[], object]]:
+        """Take rows; there is none that cannot be written."""
+        self._counts.written += len(rows)
+        return [], partial(self._write_rows, rows)
+
+    def _write_rows(self, rows: Rows) -> None:
+        for part in _split_table(rows, self._schema):
+            seen = self._scan.see(part) if self._scan else see_rows(part, self._schema.keys)
+            if not self._scan or self._scan.keys.count <= len(self._schema.column_of):
+                self.write(decode_batch(part, self._schema, seen))
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append the rows of a batch of the table."""
@@ -112,31 +127,6 @@ def _batch_rows(file: ParquetFile) -> int:
 
 _CELLS: Final = 1 << 22
 """Cells of features in a batch, or those of one row: empty ones take room too."""
-
-
-class TableSink(ParquetSink):
-    """Rows as the rows of a Parquet file.
-
-    With a `scan`, which takes note of them, the schema is what the first rows tell: rows are
-    written as long as their features have a column.
-    """
-
-    def __init__(
-        self, to: BinaryIO, schema: TableSchema, counts: Counts, scan: TableScan | None = None
-    ) -> None:
-        super().__init__(to, schema)
-        self._schema, self._counts, self._scan = schema, counts, scan
-
-    def add(self, rows: Rows) -> tuple[list[Bad], Callable[[], object]]:
-        """Take rows; there is none that cannot be written."""
-        self._counts.written += len(rows)
-        return [], partial(self._write_rows, rows)
-
-    def _write_rows(self, rows: Rows) -> None:
-        for part in _split_table(rows, self._schema):
-            seen = self._scan.see(part) if self._scan else see_rows(part, self._schema.keys)
-            if not self._scan or self._scan.keys.count <= len(self._schema.column_of):
-                self.write(decode_batch(part, self._schema, seen))
 
 
 def _split_table(rows: Rows, schema: TableSchema) -> Iterator[Rows]:
@@ -277,13 +267,10 @@ def _flat_values(spans: Spans, counts: Places, kind: int) -> pa.Array:
     values, arrow = int(VALUES[kind]), TYPES[kind]
     if DEPTH[kind] == LISTS:
         return _inner_lists(spans, counts, values, arrow.value_type)
-    if DEPTH[kind] == SCALAR:
-        return (
-            _binary_array(spans, arrow)
-            if values == BYTES
-            else _value_array(spans, counts, values, arrow)
-        )
-    return _value_array(spans, counts, values, arrow.value_type)
+    if DEPTH[kind] == SCALAR and values == BYTES:
+        return _binary_array(spans, arrow)
+    own = arrow if DEPTH[kind] == SCALAR else arrow.value_type
+    return _value_array(spans, counts, values, own)
 
 
 def _inner_lists(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
