@@ -55,9 +55,9 @@ def encode_block(block: RawBlock, interner: Interner, entities: Interner) -> Row
         Tokens(offsets=one.offsets, codes=interner.add_array(one.tokens, at), values=one.values)
         for at, one in enumerate(block.tokens)
     )
-    counts = Counter(block.malformed)
-    counts["not_finite"] = block.not_finite
-    counts["read"] = sum(len(one.codes) for one in tokens) + sum(block.malformed.values())
+    counts = block.counts
+    dropped = counts.total() - counts["not_finite"]
+    counts["read"] = sum(len(one.codes) for one in tokens) + dropped
     return Rows(
         rows=block.rows,
         clicks=block.clicks,
