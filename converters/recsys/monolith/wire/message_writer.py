@@ -55,10 +55,8 @@ class ExampleWriter:
 
     def __init__(self, rows: Rows) -> None:
         self._rows, self._arrays = rows, kernel_rows(rows)
-        self._features, self.sizes = (
-            np.empty(len(rows.name), np.int64),
-            np.empty(len(rows), np.int64),
-        )
+        self._features = np.empty(len(rows.name), np.int64)
+        self.sizes = np.empty(len(rows), np.int64)
         measure_examples(self._arrays, self._features, self.sizes)
 
     def frames(self, framing: Framing) -> tuple[bytearray, Places]:
