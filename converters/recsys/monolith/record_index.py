@@ -12,6 +12,7 @@ from ingot.converters.recsys.monolith.contract import REASONS
 Buffer = bytes | NDArray[np.uint8]
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
+_Which = slice | NDArray[np.bool_] | Places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class Records:
         """Records first..last-1."""
         return self.select(slice(first, last))
 
-    def select(self, which: slice | NDArray[np.bool_] | Places) -> "Records":
+    def select(self, which: _Which) -> "Records":
         """Some of the records."""
         arrays = {name: array[which] for name, array in vars(self).items() if name != "data"}
         return replace(self, **arrays)
@@ -270,16 +271,9 @@ class Rows:
         """Rows begin..end-1, in the same bytes."""
         first, last = int(self.first[begin]), int(self.first[end])
         labels = slice(int(self.label_first[begin]), int(self.label_first[end]))
-        of_entries = {name: getattr(self, name)[first:last] for name in ENTRY_ARRAYS}
-        of_rows = {name: getattr(self, name)[begin:end] for name in ROW_ARRAYS}
-        return replace(
-            self,
-            first=self.first[begin : end + 1] - first,
-            label_first=self.label_first[begin : end + 1] - labels.start,
-            label=self.label[labels],
-            **of_entries,
-            **of_rows,
-        )
+        entries, ends = self.first[begin : end + 1], self.label_first[begin : end + 1]
+        before = entries - first, ends - labels.start
+        return self._some(slice(first, last), slice(begin, end), labels, before)
 
     def chosen(self, keep: NDArray[np.bool_], features: NDArray[np.bool_] | None = None) -> "Rows":
         """Some of the rows, in the same bytes."""
@@ -289,13 +283,20 @@ class Rows:
             entries &= features
             counts = np.bincount(self.entry_row[entries], minlength=len(self))
         labels = np.diff(self.label_first)
+        before = prefix_sums(counts[keep]), prefix_sums(labels[keep])
+        return self._some(entries, keep, np.repeat(keep, labels), before)
+
+    def _some(
+        self, entries: _Which, rows: _Which, labels: _Which, before: tuple[Places, Places]
+    ) -> "Rows":
+        """Some entries, rows and labels; `before`: entries, and labels, before each row."""
         return replace(
             self,
-            first=prefix_sums(counts[keep]),
-            label_first=prefix_sums(labels[keep]),
-            label=self.label[np.repeat(keep, labels)],
+            first=before[0],
+            label_first=before[1],
+            label=self.label[labels],
             **{name: getattr(self, name)[entries] for name in ENTRY_ARRAYS},
-            **{name: getattr(self, name)[keep] for name in ROW_ARRAYS},
+            **{name: getattr(self, name)[rows] for name in ROW_ARRAYS},
         )
 
 

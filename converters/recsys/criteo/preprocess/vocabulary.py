@@ -73,13 +73,13 @@ class Ids:
         ids = np.empty(len(values), np.int32)
         if self._grows:
             return ids, self._assign(values, ids)
-        self.unseen += look_up_ids(values, self._slots, FIRST_ID, RARE_ID, self._counts, ids)
+        self.unseen += look_up_ids(values, self._slots, self._counts, ids)
         return ids, values[:0]
 
     def recount(self, ids: NDArray[np.int32]) -> None:
         """Count ids that were given before, by a run that was broken off."""
         self._settle(len(ids))
-        self.unseen += tally_ids(ids, FIRST_ID, self._counts)
+        self.unseen += tally_ids(ids, self._counts)
 
     def seal(self) -> None:
         """Free the table: only counts are asked for from now on."""
@@ -98,15 +98,9 @@ class Ids:
         fresh = np.empty(len(values), np.uint32)
         while place < len(values):
             known = self.count
+            new = fresh[known - before :]
             place, self.count = assign_ids(
-                values,
-                place,
-                self._slots,
-                self.count,
-                FIRST_ID,
-                self._counts,
-                ids,
-                fresh[known - before :],
+                values, place, self._slots, self.count, self._counts, ids, new
             )
             if place < len(values):
                 self._grow()
