@@ -14,9 +14,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from ingot.converters import json_yaml
 from ingot.converters.errors import FeaturemapError, Problem
-from ingot.converters.json_yaml import decode, dump_yaml_line, violations
+from ingot.converters.json_yaml import decode, dump_yaml_line, read_yaml, violations
 
 BUNDLED: Final = ("aliccp",)
 VOCAB, HASH, HYBRID = "vocab", "hash", "hybrid"
@@ -146,7 +145,7 @@ def load(name: str | Path) -> FeatureMap:
 def parse(text: str, where: str) -> FeatureMap:
     """A featuremap from its YAML."""
     try:
-        document = json_yaml.read_yaml(text)
+        document = read_yaml(text)
     except ValueError as error:
         said = " ".join(str(error).split())[:300]
         raise _unreadable_error(where, f"no YAML: {said}") from error

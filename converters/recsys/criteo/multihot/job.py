@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ingot import __version__
 from ingot.converters import json_yaml
 from ingot.converters.errors import OutputError, ParametersError, Problem, SourceError
-from ingot.converters.json_yaml import violations
 from ingot.converters.output.commit import StagedResult, find_finished
 from ingot.converters.output.files import (
     FileEntry,
@@ -75,7 +74,7 @@ def load_config(path: Path) -> Config:
         raise ParametersError(str(path), (problem,))
     if problems := tuple(
         Problem(pointer, "schema", "what docs/criteo.md says", message[:300])
-        for pointer, message in violations("multihot", document)
+        for pointer, message in json_yaml.violations("multihot", document)
     ):
         raise ParametersError(str(path), problems)
     collect = document.pop("collect_multi_hot_freqs_stats", False)
