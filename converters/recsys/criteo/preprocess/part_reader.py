@@ -341,10 +341,7 @@ class ReadPhase:
             self._finish(columns.pop(at))
 
     def _read(
-        self,
-        kind: str,
-        encode: EncodeColumn,
-        logged: Callable[[], list[int] | None],
+        self, kind: str, encode: EncodeColumn, logged: Callable[[], list[int] | None]
     ) -> None:
         taken_up = self.resumed_parts()
         for number, (part, stamp) in enumerate(self._stamp_parts()):

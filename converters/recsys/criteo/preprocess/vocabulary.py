@@ -346,11 +346,7 @@ def finish_column(
             sums.add(piece)
             piece.ids.tofile(ids)
             writer.write_table(pa.table([piece.values, piece.ids, piece.total], schema=SCHEMA))
-        told = {
-            "column": column.key,
-            "frequency_threshold": settings.threshold,
-            "next_id": next_id,
-        }
+        told = {"column": column.key, "frequency_threshold": settings.threshold, "next_id": next_id}
         writer.add_key_value_metadata({METADATA_KEY: json.dumps(told)})
     if sums.remapped:
         sync_path(remap)

@@ -92,9 +92,7 @@ def _find_roles(path: str, sample: Sample, chosen: ChosenColumns) -> tuple[_Role
         doubts += _label_problem(path, label) if label else []
     decisions = [
         roles.Decision(
-            column=one.name,
-            role=role,
-            why=f"{100 * one.labels[1] / max(1, one.rows):.3g} % are 1",
+            column=one.name, role=role, why=f"{100 * one.labels[1] / max(1, one.rows):.3g} % are 1"
         )
         for role, one in (("click", click), ("conversion", conversion))
         if one

@@ -17,11 +17,7 @@ from ingot.converters.output.files import InputStamp, check_unchanged, output_er
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.monolith.convert.settings import Counts, Settings, Target
-from ingot.converters.recsys.monolith.convert.stream import (
-    SINKS,
-    Sink,
-    StreamConverter,
-)
+from ingot.converters.recsys.monolith.convert.stream import SINKS, Sink, StreamConverter
 from ingot.converters.recsys.monolith.frames.compression import SUFFIXES, compression_by_name
 from ingot.converters.recsys.monolith.streams import (
     REJECTS,

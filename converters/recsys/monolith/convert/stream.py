@@ -32,18 +32,8 @@ from ingot.converters.recsys.monolith.line_ids import (
     find_incomplete,
     with_sample_rate,
 )
-from ingot.converters.recsys.monolith.record_index import (
-    Bad,
-    Places,
-    Records,
-    Rows,
-    prefix_sums,
-)
-from ingot.converters.recsys.monolith.streams import (
-    read_rows,
-    read_table_rows,
-    read_until_error,
-)
+from ingot.converters.recsys.monolith.record_index import Bad, Places, Records, Rows, prefix_sums
+from ingot.converters.recsys.monolith.streams import read_rows, read_table_rows, read_until_error
 from ingot.converters.recsys.monolith.wire.message_writer import (
     BatchBuilder,
     ExampleWriter,

@@ -101,11 +101,7 @@ def add_row_fields(rows: Rows) -> Rows:
     labels = 4 * rows.label_first
     weight = np.where(rows.weighted, rows.weight, np.float32(0))
     given = np.stack(
-        [
-            rows.line_start >= 0,
-            labels[1:] > labels[:-1],
-            np.full(len(rows), rows.weighted.any()),
-        ]
+        [rows.line_start >= 0, labels[1:] > labels[:-1], np.full(len(rows), rows.weighted.any())]
     )
     contents = (
         Spans(data=rows.data, start=rows.line_start, stop=rows.line_stop),
