@@ -179,13 +179,11 @@ def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
     """
     rows, wrong, doubled = index_examples_and_doubled(records)
     good = np.searchsorted(records.record, rows.record)
-    anew = np.flatnonzero(doubled | (records.source[good] > 0))
+    anew = doubled | (records.source[good] > 0)
     records = replace(records.select(good), source=rows.source)
-    if len(anew):
-        which = np.zeros(len(rows), np.bool_)
-        which[anew] = True
-        made = example_records(rows.chosen(which))
-        records = records.with_messages({int(at): made.message(n) for n, at in enumerate(anew)})
+    if anew.any():
+        made, places = example_records(rows.chosen(anew)), _true_indices(anew)
+        records = records.with_messages({at: made.message(n) for n, at in enumerate(places)})
     return records, rows, wrong
 
 
