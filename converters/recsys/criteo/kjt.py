@@ -382,11 +382,11 @@ class CriteoBatch(NamedTuple):
 
     def to(self, device: "torch.device | str | int", non_blocking: bool = False) -> "CriteoBatch":
         """The same on a device."""
-        return self._make(one.to(device, non_blocking=non_blocking) for one in self)
+        return CriteoBatch._make(one.to(device, non_blocking=non_blocking) for one in self)
 
     def pin_memory(self) -> "CriteoBatch":
         """A copy in page-locked memory."""
-        return self._make(one.pin_memory() for one in self)
+        return CriteoBatch._make(one.pin_memory() for one in self)
 
     def record_stream(self, stream: Any) -> None:  # noqa: ANN401 - of any accelerator
         """Tell the allocator that a stream uses the tensors."""

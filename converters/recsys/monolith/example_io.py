@@ -275,10 +275,15 @@ def _pack_examples(
         held.append((message, sort_id, example.data_source_key))
         size += len(message) + len(sort_id)
         if size >= _BUFFER_BYTES:
-            yield records_of_messages(*zip(*held, strict=True), first=number)
+            yield _join_messages(held, number)
             number, size, held = number + len(held), 0, []
     if held:
-        yield records_of_messages(*zip(*held, strict=True), first=number)
+        yield _join_messages(held, number)
+
+
+def _join_messages(held: list[tuple[bytes, bytes, int]], number: int) -> Records:
+    messages, sort_ids, sources = zip(*held, strict=True)
+    return records_of_messages(messages, sort_ids, sources, number)
 
 
 def _pair_sort_ids(

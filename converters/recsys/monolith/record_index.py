@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.recsys.monolith.contract import REASONS
 
-Buffer = bytes | NDArray[np.uint8]
+Buffer = bytes | memoryview
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 _Which = slice | NDArray[np.bool_] | Places

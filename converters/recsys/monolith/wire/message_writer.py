@@ -252,7 +252,7 @@ class _GroupedRows:
         ).SerializeToString()
         message = np.concatenate([lists, np.frombuffer(numbers, np.uint8), rest])
         sort_id, lost = self._sort_id()
-        return records_of_messages([message], [sort_id], [int(rows.source[begin])]), lost
+        return records_of_messages([message.data], [sort_id.data], [int(rows.source[begin])]), lost
 
     def _sort_id(self) -> tuple[Bytes, int]:
         """The sort_id of the batch, and how many rows have another: then it has none."""
