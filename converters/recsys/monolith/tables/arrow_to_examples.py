@@ -8,20 +8,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ingot.converters.recsys.monolith import features
 from ingot.converters.recsys.monolith.contract import (
     FEATURE_KINDS,
     INSTANCE_WEIGHT,
     LABEL,
     MAX_FEATURES,
-)
-from ingot.converters.recsys.monolith.features import (
-    BYTES,
-    DEPTH,
-    LISTS,
-    SCALAR,
-    VALUES,
-    VARINTS,
-    WIRES,
 )
 from ingot.converters.recsys.monolith.line_ids import FIELDS
 from ingot.converters.recsys.monolith.record_index import Bad, Rows, prefix_sums
@@ -99,18 +91,18 @@ def _encode_unset(array: pa.Array) -> FeatureCells:
 
 
 def _encode_cells(column: FeatureColumn, array: pa.Array) -> FeatureCells:
-    depth = DEPTH[column.kind]
+    depth = features.DEPTH[column.kind]
     lists = read.value_lists(array)
-    if depth == LISTS:
+    if depth == features.LISTS:
         inner = lists.values
         if pa.types.is_null(inner.type):
             inner = inner.cast(c.TYPES[column.kind].value_type)
         return _encode_nested_lists(column, lists, read.column_lists(inner))
     values, bad_values = _encode_values(column, lists.values)
     bad = lists.any(bad_values)
-    if depth == SCALAR:
-        tag = column.kind << 3 | int(WIRES[VALUES[column.kind]])
-        given, sized = lists.valid & ~bad, VALUES[column.kind] == BYTES
+    if depth == features.SCALAR:
+        tag = column.kind << 3 | int(features.WIRES[features.VALUES[column.kind]])
+        given, sized = lists.valid & ~bad, features.VALUES[column.kind] == features.BYTES
         spans = values.frame_fields(tag, given, sized=sized)
     else:
         content = _list_contents(column.kind, values, lists)
@@ -139,20 +131,20 @@ def _encode_nested_lists(
 
 
 def _list_contents(kind: int, values: Spans, lists: read.Lists) -> Spans:
-    if VALUES[kind] == BYTES:
+    if features.VALUES[kind] == features.BYTES:
         return values.frame_fields(_VALUE).join_between(lists.start, lists.stop)
     return values.join_between(lists.start, lists.stop).frame_fields(_VALUE, empty=False)
 
 
 def _encode_values(column: FeatureColumn, values: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
     """Values as messages hold them, without tags, and which do not fit."""
-    what = VALUES[column.kind]
+    what = features.VALUES[column.kind]
     if pa.types.is_null(values.type):
-        values = values.cast(pa.binary() if what == BYTES else pa.int64())
-    if what == BYTES:
+        values = values.cast(pa.binary() if what == features.BYTES else pa.int64())
+    if what == features.BYTES:
         return read.byte_strings(values)
     numbers, bad = _converter(column)(values)
-    return spans_of_varints(numbers) if what == VARINTS else spans_of_numbers(numbers), bad
+    return spans_of_varints(numbers) if what == features.VARINTS else spans_of_numbers(numbers), bad
 
 
 def _converter(column: FeatureColumn) -> Callable[[pa.Array], read.Numbers]:
