@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ingot.converters.recsys.monolith.contract import REASONS
 
-Buffer = bytes | memoryview
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 _Which = slice | NDArray[np.bool_] | Places
@@ -77,8 +76,8 @@ class Records:
 
 
 def records_of_messages(
-    messages: Sequence[Buffer],
-    sort_ids: Sequence[Buffer] | None = None,
+    messages: Sequence[bytes],
+    sort_ids: Sequence[bytes] | None = None,
     sources: Sequence[int] | None = None,
     first: int = 0,
 ) -> Records:
@@ -99,12 +98,12 @@ def records_of_messages(
     )
 
 
-def append_pieces(data: Bytes, pieces: Sequence[Buffer]) -> tuple[Bytes, Places, Places]:
+def append_pieces(data: Bytes, pieces: Sequence[bytes]) -> tuple[Bytes, Places, Places]:
     """Bytes with others behind them, and where each of these begins and ends."""
     sizes = np.array([len(piece) for piece in pieces], np.int64)
     stop = len(data) + np.cumsum(sizes)
     more = np.frombuffer(b"".join(pieces), np.uint8)
-    return frozen(np.concatenate([data, more]) if len(data) else more), stop - sizes, stop
+    return frozen(np.concatenate([data, more])), stop - sizes, stop
 
 
 def append_rewritten(

@@ -22,7 +22,6 @@ from ingot.converters.recsys.monolith.record_index import (
     Rows,
     kernel_rows,
     prefix_sums,
-    records_of_messages,
 )
 from ingot.converters.recsys.monolith.wire.batch_kernels import Groups, group_rows, order_by_list
 from ingot.converters.recsys.monolith.wire.format_kernels import LENGTH
@@ -250,9 +249,20 @@ class _GroupedRows:
         numbers = example_pb2.ExampleBatch(
             batch_size=count, data_source_key=int(rows.source[begin])
         ).SerializeToString()
-        message = np.concatenate([lists, np.frombuffer(numbers, np.uint8), rest])
         sort_id, lost = self._sort_id()
-        return records_of_messages([message.data], [sort_id.data], [int(rows.source[begin])]), lost
+        data = np.concatenate([lists, np.frombuffer(numbers, np.uint8), rest, sort_id])
+        nothing, ends = np.zeros(1, np.int64), np.array([len(data) - len(sort_id), len(data)])
+        records = Records(
+            data=data,
+            start=nothing,
+            stop=ends[:1],
+            sort_start=ends[:1],
+            sort_stop=ends[1:],
+            source=rows.source[begin : begin + 1],
+            offset=nothing,
+            record=nothing,
+        )
+        return records, lost
 
     def _sort_id(self) -> tuple[Bytes, int]:
         """The sort_id of the batch, and how many rows have another: then it has none."""
