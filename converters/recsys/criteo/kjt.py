@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy.typing as npt
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.recsys.criteo.kjt_fields import (
-    check_cells,
-    check_keys,
-    check_lengths,
-    check_matrix,
-    check_offsets,
-    check_one_dimension,
-    check_sizes,
-    default_keys,
-    lengths_to_offsets,
-    single_id_fields,
-    take_tensor_modulo,
-    transpose_ids,
-)
+from ingot.converters.recsys.criteo import kjt_fields
 from ingot.converters.recsys.training.environment import check_integer, import_torch
 
 if TYPE_CHECKING:
@@ -109,18 +96,18 @@ class KeyedJaggedTensor:
         offsets: "torch.Tensor | None" = None,
         stride: int | None = None,
     ) -> None:
-        names = check_keys(keys)
-        check_one_dimension("values", values)
-        cells = check_cells(lengths, offsets)
+        names = kjt_fields.check_keys(keys)
+        kjt_fields.check_one_dimension("values", values)
+        cells = kjt_fields.check_cells(lengths, offsets)
         if stride is None:
             stride = cells // len(names)
         if check_integer("stride", stride, 0) * len(names) != cells:
             said = f"{len(names)} keys of {stride} examples are not {cells} cells"
             raise ValueError(f"stride: {said}: lengths has one for each, offsets one more")
         if lengths is not None:
-            check_lengths(lengths, len(values))
+            kjt_fields.check_lengths(lengths, len(values))
         if offsets is not None:
-            check_offsets(offsets, len(values), lengths)
+            kjt_fields.check_offsets(offsets, len(values), lengths)
         self._keys, self._values, self._stride = names, values, int(stride)
         self._lengths, self._offsets = lengths, offsets
         self._single = False  # known to hold one value a cell
@@ -167,7 +154,7 @@ class KeyedJaggedTensor:
             ValueError: another shape or type, sizes that do not fit.
             ConversionError: torch is not installed.
         """
-        return cls.from_columns(transpose_ids(sparse), num_embeddings, keys=keys)
+        return cls.from_columns(kjt_fields.transpose_ids(sparse), num_embeddings, keys=keys)
 
     @classmethod
     def from_columns(
@@ -188,14 +175,16 @@ class KeyedJaggedTensor:
             ValueError: another shape or type, sizes that do not fit.
         """
         torch = import_torch()
-        check_matrix(columns.shape[::-1], columns.dtype, (torch.int32, torch.int64))
+        kjt_fields.check_matrix(columns.shape[::-1], columns.dtype, (torch.int32, torch.int64))
         if num_embeddings is not None:
-            sizes = check_sizes(num_embeddings, len(columns))
-            take_tensor_modulo(columns, sizes)
-        names = default_keys(len(columns)) if keys is None else check_keys(keys)
+            sizes = kjt_fields.check_sizes(num_embeddings, len(columns))
+            kjt_fields.take_tensor_modulo(columns, sizes)
+        names = (
+            kjt_fields.default_keys(len(columns)) if keys is None else kjt_fields.check_keys(keys)
+        )
         if len(names) != len(columns):
             raise ValueError(f"keys: {len(names)} names of {len(columns)} columns")
-        return cls.from_checked(*single_id_fields(names, columns), single=True)
+        return cls.from_checked(*kjt_fields.single_id_fields(names, columns), single=True)
 
     @property
     def value(self) -> "torch.Tensor":
@@ -235,7 +224,7 @@ class KeyedJaggedTensor:
     def offsets(self) -> "torch.Tensor":
         """[F * B + 1]: where each cell's values begin, and V."""
         if self._offsets is None:
-            self._offsets = lengths_to_offsets(self.lengths())
+            self._offsets = kjt_fields.lengths_to_offsets(self.lengths())
         return self._offsets
 
     def stride(self) -> int:
@@ -306,7 +295,7 @@ class KeyedJaggedTensor:
             return self
         if self._single:  # made there: a third of the bytes has to be moved
             columns = values.view(len(self._keys), -1)
-            return self.from_checked(*single_id_fields(self._keys, columns), single=True)
+            return self.from_checked(*kjt_fields.single_id_fields(self._keys, columns), single=True)
         lengths, offsets = (
             None if one is None else one.to(device, non_blocking=non_blocking)
             for one in (self._lengths, self._offsets)
@@ -368,7 +357,9 @@ class KeyedJaggedTensor:
 def _unpickle_single(
     cls: type[KeyedJaggedTensor], keys: list[str], values: "torch.Tensor"
 ) -> KeyedJaggedTensor:
-    return cls.from_checked(*single_id_fields(keys, values.view(len(keys), -1)), single=True)
+    return cls.from_checked(
+        *kjt_fields.single_id_fields(keys, values.view(len(keys), -1)), single=True
+    )
 
 
 # By this name pickles of earlier versions know `from_checked`.
@@ -391,16 +382,11 @@ class CriteoBatch(NamedTuple):
 
     def to(self, device: "torch.device | str | int", non_blocking: bool = False) -> "CriteoBatch":
         """The same on a device."""
-        return CriteoBatch(
-            self.dense_features.to(device, non_blocking=non_blocking),
-            self.sparse_features.to(device, non_blocking=non_blocking),
-            self.labels.to(device, non_blocking=non_blocking),
-        )
+        return CriteoBatch._make(one.to(device, non_blocking=non_blocking) for one in self)
 
     def pin_memory(self) -> "CriteoBatch":
         """A copy in page-locked memory."""
-        dense, sparse, labels = self
-        return CriteoBatch(dense.pin_memory(), sparse.pin_memory(), labels.pin_memory())
+        return CriteoBatch._make(one.pin_memory() for one in self)
 
     def record_stream(self, stream: Any) -> None:  # noqa: ANN401 - of any accelerator
         """Tell the allocator that a stream uses the tensors."""

@@ -99,6 +99,19 @@ def processed_schema(featuremap: FeatureMap) -> pa.Schema:
     return pa.schema(fields, metadata={METADATA_KEY: profile.encode()})
 
 
+def length_figures(histogram: NDArray[np.int64]) -> dict[str, float] | None:
+    """Lengths by how many lists have them, as a few numbers; None where there is no list."""
+    total, there = int(histogram.sum()), np.flatnonzero(histogram)
+    if not total:
+        return None
+    reached = np.cumsum(histogram)
+    places = {
+        f"p{share}": int(np.searchsorted(reached, total * share / 100)) for share in (50, 90, 99)
+    }
+    mean = float(histogram @ np.arange(len(histogram))) / total
+    return {"min": int(there[0]), "mean": mean, **places, "max": int(there[-1])}
+
+
 _SIZE = 16
 _STEP = 1 << 16
 
@@ -142,12 +155,13 @@ TRAIN, VALID = 0, 1
 _RANGE = 2.0**64
 
 
-def split_of(entity: bytes, seed: int, train_fraction: float) -> int:
-    """TRAIN where xxh64("seed:entity") / 2^64 is below the fraction, else VALID."""
-    digest = xxhash.xxh64_intdigest(b"%d:%s" % (seed, entity))
-    return TRAIN if digest / _RANGE < train_fraction else VALID
+def entity_hashes(entities: Iterable[bytes | None], seed: int) -> NDArray[np.uint64]:
+    """xxh64 of "seed:entity", uint64; of null that of the empty text."""
+    prefix, digest = b"%d:" % seed, xxhash.xxh64_intdigest
+    return np.fromiter((digest(prefix + (one or b"")) for one in entities), np.uint64)
 
 
-def splits_of(entities: Iterable[bytes], seed: int, train_fraction: float) -> NDArray[np.uint8]:
-    """The split of each entity, uint8."""
-    return np.fromiter((split_of(one, seed, train_fraction) for one in entities), np.uint8)
+def splits_of(hashes: NDArray[np.uint64], train_fraction: float) -> NDArray[np.uint8]:
+    """uint8: TRAIN where the hash of an entity / 2^64 is below the fraction, else VALID."""
+    in_train = hashes.astype(np.float64) / _RANGE < train_fraction
+    return np.where(in_train, np.uint8(TRAIN), np.uint8(VALID))

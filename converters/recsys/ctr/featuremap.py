@@ -8,15 +8,14 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from ingot.converters import json_yaml
 from ingot.converters.errors import FeaturemapError, Problem
-from ingot.converters.json_yaml import dump_yaml_line, violations
+from ingot.converters.json_yaml import decode, dump_yaml_line, read_yaml, violations
 
 BUNDLED: Final = ("aliccp",)
 VOCAB, HASH, HYBRID = "vocab", "hash", "hybrid"
@@ -146,7 +145,7 @@ def load(name: str | Path) -> FeatureMap:
 def parse(text: str, where: str) -> FeatureMap:
     """A featuremap from its YAML."""
     try:
-        document = json_yaml.read_yaml(text)
+        document = read_yaml(text)
     except ValueError as error:
         said = " ".join(str(error).split())[:300]
         raise _unreadable_error(where, f"no YAML: {said}") from error
@@ -155,7 +154,7 @@ def parse(text: str, where: str) -> FeatureMap:
         problems = list(_contradictions(document))
     if problems:
         raise FeaturemapError(where, tuple(problems))
-    return replace(_build_featuremap(document), text=text)
+    return _build_featuremap(document, text)
 
 
 def to_document(featuremap: FeatureMap) -> dict[str, Any]:
@@ -334,21 +333,10 @@ def _feature_contradictions(
         yield Problem(f"{at}/{key}", "contradiction", "nothing, as there is no table", one[key])
 
 
-_CONSTANT = ("featuremap_version", "vocab_first_id", "hash_first_id")
-
-
-def _build_featuremap(document: Mapping[str, Any]) -> FeatureMap:
-    rest = {key: value for key, value in document.items() if key not in _CONSTANT}
-    general = rest.pop("token_select", {})
-    table = rest.pop("table", None)
-    features = []
-    for one in rest.pop("features"):
-        given = {key: value for key, value in one.items() if key != "is_multi_hot"}
-        select = TokenSelect(**{**general, **given.pop("token_select", {})})
-        features.append(Feature(**{"src": 0, **given, "token_select": select}))
-    if table is not None:
-        missing = tuple(table.get("missing", ("",)))
-        table = Table(**{**table, "missing": missing})
-    return FeatureMap(
-        features=tuple(features), token_select=TokenSelect(**general), table=table, **rest
-    )
+def _build_featuremap(document: Mapping[str, Any], text: str) -> FeatureMap:
+    general = document.get("token_select", {})
+    features = [
+        {"src": 0, **one, "token_select": {**general, **one.get("token_select", {})}}
+        for one in document["features"]
+    ]
+    return decode(FeatureMap, {**document, "features": features, "text": text})

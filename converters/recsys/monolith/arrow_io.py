@@ -65,7 +65,7 @@ def read_arrow(
 
     def rows() -> Iterator[Iterator[Rows]]:
         for file in files:
-            yield StreamConverter(file, settings, lambda _: None, lambda _: None).rows()
+            yield StreamConverter(file, settings).rows()
 
     scan = TableScan()
     for stream in rows():

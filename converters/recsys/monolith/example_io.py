@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-import numpy as np
-
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.recsys.monolith.contract import REASONS
@@ -283,6 +281,11 @@ def _pack_examples(
         yield _join_messages(held, number)
 
 
+def _join_messages(held: list[tuple[bytes, bytes, int]], number: int) -> Records:
+    messages, sort_ids, sources = zip(*held, strict=True)
+    return records_of_messages(messages, sort_ids, sources, number)
+
+
 def _pair_sort_ids(
     examples: Iterable["Example"], sort_ids: Iterable[bytes] | None
 ) -> Iterator[tuple["Example", bytes]]:
@@ -296,21 +299,6 @@ def _pair_sort_ids(
         yield example, cast(bytes, sort_id)
     if next(others, none) is not none:
         raise ConversionError("sort_ids", "they are more than the Examples", "give one for each")
-
-
-def _join_messages(held: list[tuple[bytes, bytes, int]], number: int) -> Records:
-    pieces = [piece for message, sort_id, _ in held for piece in (sort_id, message)]
-    both = records_of_messages(pieces)
-    return replace(
-        both,
-        start=both.start[1::2],
-        stop=both.stop[1::2],
-        sort_start=both.start[0::2],
-        sort_stop=both.stop[0::2],
-        source=np.array([key for _, _, key in held], np.uint32),
-        offset=both.start[0::2],
-        record=np.arange(number, number + len(held)),
-    )
 
 
 @contextmanager

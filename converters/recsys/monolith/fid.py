@@ -89,9 +89,7 @@ def unpack_v2(fids: Integers) -> tuple[int, int] | tuple[Fids, Fids]:
 @overload
 def v1_to_v2(fids: int) -> tuple[int, bool]: ...
 @overload
-def v1_to_v2(
-    fids: IntegerArray,
-) -> tuple[Fids, NDArray[np.bool_]]: ...
+def v1_to_v2(fids: IntegerArray) -> tuple[Fids, NDArray[np.bool_]]: ...
 def v1_to_v2(fids: Integers) -> tuple[int, bool] | tuple[Fids, NDArray[np.bool_]]:
     """Fids of version 2 with the slots of version 1 and the low 48 bits of their signatures.
 

@@ -22,6 +22,7 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
     LENGTH,
     VARINT,
     is_text,
+    put_bytes,
     put_fixed,
     read_field,
     read_fixed,
@@ -132,9 +133,7 @@ def put_sample_rates(
             elif number == _SAMPLE_RATE and wire == FIXED32:
                 at = end
                 continue
-            for place in range(at, end):
-                out[to] = data[place]
-                to += 1
+            to = put_bytes(out, to, data, at, end)
             at = end
         tag = (_SAMPLE_RATE << 3) | FIXED32
         out[to], out[to + 1] = (tag & 0x7F) | 0x80, tag >> 7
@@ -245,9 +244,7 @@ def fill_lines(
                 and texts[0, COLUMN[number], row] == at
                 and texts[1, COLUMN[number], row] < 0
             ):
-                for place in range(at, end):
-                    rest[to] = data[place]
-                    to += 1
+                to = put_bytes(rest, to, data, at, end)
             at = end
 
 
@@ -279,11 +276,6 @@ class LineIds:
     counts: dict[str, Places]
     rest_sizes: Places
     _text_places: Places
-
-    def text(self, name: str, at: int) -> str:
-        """A text field of row `at`; empty where it is not given."""
-        start, stop = self.texts[name]
-        return self.data[start[at] : stop[at]].tobytes().decode()
 
     @property
     def lists(self) -> dict[str, tuple[Places, NDArray[np.int32]]]:
@@ -363,9 +355,8 @@ def _typed_numbers(bits: NDArray[np.uint64]) -> dict[str, NDArray[np.generic]]:
 
 def find_incomplete(lines: LineIds) -> NDArray[np.bool_]:
     """bool[R], which rows lack one of `MANDATORY`, or the LineId."""
-    lacks = ~lines.present
-    for name in MANDATORY:
-        lacks = lacks | ~lines.given[name]
+    complete = [lines.present, *(lines.given[name] for name in MANDATORY)]
+    lacks: NDArray[np.bool_] = ~np.all(complete, axis=0)
     return lacks
 
 

@@ -1,6 +1,6 @@
 """Records and rows as places in the bytes that hold them, and what is wrong with records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +11,7 @@ from ingot.converters.recsys.monolith.contract import REASONS
 
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
+_Which = slice | NDArray[np.bool_] | Places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,7 @@ class Records:
         """Records first..last-1."""
         return self.select(slice(first, last))
 
-    def select(self, which: slice | NDArray[np.bool_] | Places) -> "Records":
+    def select(self, which: _Which) -> "Records":
         """Some of the records."""
         arrays = {name: array[which] for name, array in vars(self).items() if name != "data"}
         return replace(self, **arrays)
@@ -74,23 +75,30 @@ class Records:
         return Bad(offset=offset, record=record, reason=reason, detail=detail)
 
 
-def records_of_messages(messages: list[bytes]) -> Records:
-    """Messages that come from no stream, one behind the other, without sort_ids."""
-    data, start, stop = append_pieces(np.zeros(0, np.uint8), messages)
-    nothing = np.zeros(len(messages), np.int64)
+def records_of_messages(
+    messages: Sequence[bytes],
+    sort_ids: Sequence[bytes] | None = None,
+    sources: Sequence[int] | None = None,
+    first: int = 0,
+) -> Records:
+    """Messages that come from no stream, each behind its sort_id, numbered from `first`."""
+    pairs = zip(sort_ids or [b""] * len(messages), messages, strict=True)
+    data, start, stop = append_pieces(
+        np.zeros(0, np.uint8), [one for pair in pairs for one in pair]
+    )
     return Records(
         data=data,
-        start=start,
-        stop=stop,
-        sort_start=nothing,
-        sort_stop=nothing,
-        source=np.zeros(len(messages), np.uint32),
-        offset=start,
-        record=np.arange(len(messages)),
+        start=start[1::2].copy(),
+        stop=stop[1::2].copy(),
+        sort_start=start[::2].copy(),
+        sort_stop=stop[::2].copy(),
+        source=np.array(sources or [0] * len(messages), np.uint32),
+        offset=start[::2].copy(),
+        record=np.arange(first, first + len(messages)),
     )
 
 
-def append_pieces(data: Bytes, pieces: list[bytes]) -> tuple[Bytes, Places, Places]:
+def append_pieces(data: Bytes, pieces: Sequence[bytes]) -> tuple[Bytes, Places, Places]:
     """Bytes with others behind them, and where each of these begins and ends."""
     sizes = np.array([len(piece) for piece in pieces], np.int64)
     stop = len(data) + np.cumsum(sizes)
@@ -262,16 +270,9 @@ class Rows:
         """Rows begin..end-1, in the same bytes."""
         first, last = int(self.first[begin]), int(self.first[end])
         labels = slice(int(self.label_first[begin]), int(self.label_first[end]))
-        of_entries = {name: getattr(self, name)[first:last] for name in ENTRY_ARRAYS}
-        of_rows = {name: getattr(self, name)[begin:end] for name in ROW_ARRAYS}
-        return replace(
-            self,
-            first=self.first[begin : end + 1] - first,
-            label_first=self.label_first[begin : end + 1] - labels.start,
-            label=self.label[labels],
-            **of_entries,
-            **of_rows,
-        )
+        entries, ends = self.first[begin : end + 1], self.label_first[begin : end + 1]
+        before = entries - first, ends - labels.start
+        return self._some(slice(first, last), slice(begin, end), labels, before)
 
     def chosen(self, keep: NDArray[np.bool_], features: NDArray[np.bool_] | None = None) -> "Rows":
         """Some of the rows, in the same bytes."""
@@ -281,13 +282,20 @@ class Rows:
             entries &= features
             counts = np.bincount(self.entry_row[entries], minlength=len(self))
         labels = np.diff(self.label_first)
+        before = prefix_sums(counts[keep]), prefix_sums(labels[keep])
+        return self._some(entries, keep, np.repeat(keep, labels), before)
+
+    def _some(
+        self, entries: _Which, rows: _Which, labels: _Which, before: tuple[Places, Places]
+    ) -> "Rows":
+        """Some entries, rows and labels; `before`: entries, and labels, before each row."""
         return replace(
             self,
-            first=prefix_sums(counts[keep]),
-            label_first=prefix_sums(labels[keep]),
-            label=self.label[np.repeat(keep, labels)],
+            first=before[0],
+            label_first=before[1],
+            label=self.label[labels],
             **{name: getattr(self, name)[entries] for name in ENTRY_ARRAYS},
-            **{name: getattr(self, name)[keep] for name in ROW_ARRAYS},
+            **{name: getattr(self, name)[rows] for name in ROW_ARRAYS},
         )
 
 

@@ -10,14 +10,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from ingot.converters.errors import IngotError
-from ingot.converters.recsys.training.batch_order import (
-    EpochPlan,
-    EpochProgress,
-    progress_state,
-    restore_progress,
-    start_epoch,
-    worker_order,
-)
+from ingot.converters.recsys.training import batch_order
 from ingot.converters.recsys.training.environment import check_integer, import_torch
 
 BatchT = TypeVar("BatchT")
@@ -133,7 +126,7 @@ class TrainingLoader(Generic[BatchT]):
         self,
         plan: BatchPlan,
         maker: BatchMaker,
-        epoch_plan: EpochPlan,
+        epoch_plan: batch_order.EpochPlan,
         workers: WorkerOptions,
         *,
         epoch: int,
@@ -143,7 +136,7 @@ class TrainingLoader(Generic[BatchT]):
         self._request = request or _number_request
         self._plan, self._maker, self._epoch_plan = plan, maker, epoch_plan
         self._workers = workers
-        self._progress = start_epoch(epoch, epoch_plan)
+        self._progress = batch_order.start_epoch(epoch, epoch_plan)
         self._connect()
 
     def _connect(self) -> None:
@@ -217,10 +210,10 @@ class TrainingLoader(Generic[BatchT]):
         """
         runs = self._progress.runs
         if self._progress.delivered:
-            runs = start_epoch(self.epoch, self._epoch_plan).runs
-        progress = self._progress = EpochProgress(epoch=self.epoch, runs=runs)
+            runs = batch_order.start_epoch(self.epoch, self._epoch_plan).runs
+        progress = self._progress = batch_order.EpochProgress(epoch=self.epoch, runs=runs)
         stretch_of = partial(self._maker.stretch, progress.epoch)
-        order = worker_order(progress.numbers, stretch_of, max(self.num_workers, 1))
+        order = batch_order.worker_order(progress.numbers, stretch_of, max(self.num_workers, 1))
         self._sampler.epoch, self._sampler.order = progress.epoch, order
         return self._pass(progress, _in_order(order, self._arriving_batches()))
 
@@ -229,14 +222,16 @@ class TrainingLoader(Generic[BatchT]):
             return (self._maker[request] for request in self._sampler)
         return iter(self._loader)
 
-    def _pass(self, progress: EpochProgress, batches: Iterator[Any]) -> Iterator[BatchT]:
+    def _pass(
+        self, progress: batch_order.EpochProgress, batches: Iterator[Any]
+    ) -> Iterator[BatchT]:
         for batch in batches:
             if isinstance(batch, WorkerFailure):
                 raise batch.error
             progress.delivered += 1
             yield self._finish(batch)
         if self._progress is progress:
-            self._progress = start_epoch(progress.epoch + 1, self._epoch_plan)
+            self._progress = batch_order.start_epoch(progress.epoch + 1, self._epoch_plan)
 
     def set_epoch(self, epoch: int) -> None:
         """Go to an epoch: the next pass begins with it.
@@ -246,7 +241,7 @@ class TrainingLoader(Generic[BatchT]):
         """
         epoch = check_integer("epoch", epoch, 0)
         if epoch != self.epoch:
-            self._progress = start_epoch(epoch, self._epoch_plan)
+            self._progress = batch_order.start_epoch(epoch, self._epoch_plan)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of this rank as plain JSON: batches the caller has not received.
@@ -254,14 +249,14 @@ class TrainingLoader(Generic[BatchT]):
         What workers read ahead does not count. Take it in the process that iterates, one of each
         rank. After a whole pass it is the beginning of the next epoch.
         """
-        return progress_state(self._progress, self._epoch_plan)
+        return batch_order.progress_state(self._progress, self._epoch_plan)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume where a state was taken: the next pass delivers what remained of its epoch.
 
         Data in another folder are the same data if their files are.
         """
-        self._progress = restore_progress(state, self._epoch_plan)
+        self._progress = batch_order.restore_progress(state, self._epoch_plan)
 
     def __getstate__(self) -> dict[str, Any]:
         connected = ("_loader", "_sampler", "_progress")
@@ -271,5 +266,5 @@ class TrainingLoader(Generic[BatchT]):
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         state = attributes.pop("state")
         vars(self).update(attributes)
-        self._progress = restore_progress(state, self._epoch_plan)
+        self._progress = batch_order.restore_progress(state, self._epoch_plan)
         self._connect()

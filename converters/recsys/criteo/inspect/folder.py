@@ -16,18 +16,7 @@ from numpy.typing import NDArray
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import MANIFEST
-from ingot.converters.recsys.criteo.contract import (
-    DENSE_NAMES,
-    KEYS,
-    KINDS,
-    RARE_ID,
-    STATS,
-    MappedRows,
-    PartRange,
-    add_counts,
-    locate_arrays,
-    vocabulary_path,
-)
+from ingot.converters.recsys.criteo import contract
 from ingot.converters.recsys.criteo.inspect.figures import (
     DenseFigures,
     Figures,
@@ -55,18 +44,20 @@ def inspect(root: Path, top: int = 10) -> Figures:
 
     Those of stats.json and of the vocabularies; where these are not there, the arrays are counted.
     """
-    stored = (root / STATS).is_file() and vocabulary_path(root, KEYS[0]).is_file()
+    stored = (root / contract.STATS).is_file() and contract.vocabulary_path(
+        root, contract.KEYS[0]
+    ).is_file()
     return _read_stored_figures(root, top) if stored else count_figures(root, top)
 
 
 def count_figures(root: Path, top: int, *, counters: int = _COUNTERS) -> Figures:
     """The figures that the arrays of a folder show."""
-    parts = [_Part(stretch) for stretch in locate_arrays(root, "all").stretches]
+    parts = [_Part(stretch) for stretch in contract.locate_arrays(root, "all").stretches]
     least = np.min([one.least for one in parts], axis=0)
     most = np.max([one.most for one in parts], axis=0)
     spans = [(int(a), int(b)) for a, b in zip(least, most, strict=True)]
     found = _count_ids(parts, spans, top, counters)
-    sparse = tuple(map(_counted_sparse, KEYS, spans, found))
+    sparse = tuple(map(_counted_sparse, contract.KEYS, spans, found))
     odd = ", ".join(one.name for one in sparse if one.distinct is None and one.max_id is not None)
     said = f"no ids that start at 0 or 2, so not counted: {odd}; values of the raw files?"
     return Figures(
@@ -82,9 +73,11 @@ def count_figures(root: Path, top: int, *, counters: int = _COUNTERS) -> Figures
 class _Part:
     """The arrays of a part, and what one pass shows: labels, dense values, the span of the ids."""
 
-    def __init__(self, stretch: PartRange) -> None:
+    def __init__(self, stretch: contract.PartRange) -> None:
         self.name, self.rows = stretch.part, stretch.stop
-        self._arrays = dict(zip(KINDS, map(MappedRows, stretch.arrays), strict=True))
+        self._arrays = dict(
+            zip(contract.KINDS, map(contract.MappedRows, stretch.arrays), strict=True)
+        )
         self._zeros = self._ones = 0
         self.least = np.full(SPARSE, np.iinfo(np.int64).max)
         self.most = np.full(SPARSE, np.iinfo(np.int64).min)
@@ -160,7 +153,7 @@ def _count_ids(
             for (rows,) in part.blocks("sparse"):
                 for column, first, counts in held:
                     ids = rows[:, column].astype(np.int64) - first
-                    add_counts(counts, ids[(ids >= 0) & (ids < len(counts))])
+                    contract.add_counts(counts, ids[(ids >= 0) & (ids < len(counts))])
         for column, first, counts in held:
             found[column].add(np.arange(first, first + len(counts)), counts)
     return found
@@ -171,7 +164,7 @@ def _counted_dense(at: int, parts: Sequence[_Part]) -> DenseFigures:
     histogram = np.sum([one.histogram[at] for one in parts], axis=0).tolist()
     bounds = ["negative", *map(str, range(_BUCKETS - 1))]
     return DenseFigures(
-        name=DENSE_NAMES[at],
+        name=contract.DENSE_NAMES[at],
         nonfinite=sum(int(one.nonfinite[at]) for one in parts),
         least=min(float(one.lowest[at]) for one in parts) if finite else None,
         most=max(float(one.highest[at]) for one in parts) if finite else None,
@@ -205,10 +198,10 @@ _UNSEEN: Final = "values that the vocabularies do not have, id 1, are in no shar
 
 def _read_frequencies(folder: Path, key: str, top: int) -> Frequencies:
     """How often the ids of a column occur; all values with id 1 are one id."""
-    path, found, rare = vocabulary_path(folder, key), Frequencies(top), 0
+    path, found, rare = contract.vocabulary_path(folder, key), Frequencies(top), 0
     try:
         for values, ids, counts in _read_pieces(path):
-            own = ids != RARE_ID
+            own = ids != contract.RARE_ID
             found.add(ids[own], counts[own], values[own])
             rare += int(counts[~own].sum())
     except FileNotFoundError as error:
@@ -217,7 +210,7 @@ def _read_frequencies(folder: Path, key: str, top: int) -> Frequencies:
         said = f"is not a vocabulary of ingot: {error}"
         raise SourceError(str(path), said, _VOCABULARY_HINT) from error
     if rare:
-        found.add(np.array([RARE_ID]), np.array([rare]))
+        found.add(np.array([contract.RARE_ID]), np.array([rare]))
     return found
 
 
@@ -242,23 +235,24 @@ def _column_cells(column: pa.Array, name: str) -> NDArray[np.int64]:
 
 def _read_stored_figures(root: Path, top: int) -> Figures:
     """The figures of stats.json and of the vocabularies."""
-    stats = _read_document(root / STATS)
+    stats = _read_document(root / contract.STATS)
     how = _read_document(root / MANIFEST) if (root / MANIFEST).is_file() else {}
-    found = [_read_frequencies(root, key, top) for key in KEYS]
+    found = [_read_frequencies(root, key, top) for key in contract.KEYS]
     try:
         parts = tuple(_part_figures(told) for told in stats["parts"])
         rows = sum(one.rows for one in parts)
         dense = tuple(
-            _dense_figures(told, rows) for told in _check_names(stats["dense"], DENSE_NAMES)
+            _dense_figures(told, rows)
+            for told in _check_names(stats["dense"], contract.DENSE_NAMES)
         )
         rounded = how.get("compat") == "torchrec_f32"
         sparse = tuple(
             _sparse_figures(told, one, rounded=rounded)
-            for told, one in zip(_check_names(stats["sparse"], KEYS), found, strict=True)
+            for told, one in zip(_check_names(stats["sparse"], contract.KEYS), found, strict=True)
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         problem = f"is not as a run writes it: {error!r}"
-        raise SourceError(str(root / STATS), problem, _STATS_HINT) from error
+        raise SourceError(str(root / contract.STATS), problem, _STATS_HINT) from error
     notes = [_EARLIER] if how.get("vocab_sha256") else []
     notes += [_UNSEEN] if how.get("unseen") == "1" else []
     notes += [note for part in parts if (note := _part_difference(root, part))]
@@ -355,7 +349,7 @@ def _part_difference(root: Path, part: PartFigures) -> str | None:
     if not part.rows:
         return None
     try:
-        written = locate_arrays(root, "all", [part.name]).rows
+        written = contract.locate_arrays(root, "all", [part.name]).rows
     except (SourceError, ValueError) as error:
         return f"the arrays are not those of stats.json: {error}"
     told = f"{array_name(part.name, 'sparse')} has {written:,} rows"

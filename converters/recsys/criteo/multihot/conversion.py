@@ -12,14 +12,7 @@ from ingot.converters.errors import ConversionError
 from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.criteo.contract import add_counts
 from ingot.converters.recsys.criteo.kjt import KeyedJaggedTensor
-from ingot.converters.recsys.criteo.multihot.id_tables import (
-    FEATURE,
-    GLOBAL0,
-    UNIFORM,
-    Parameters,
-    draw_tables,
-    open_tables,
-)
+from ingot.converters.recsys.criteo.multihot import id_tables
 from ingot.converters.recsys.training.environment import import_torch
 
 if TYPE_CHECKING:
@@ -93,14 +86,14 @@ class MultiHot:
         num_embeddings: Sequence[int],
         multi_hot_size: int | None = None,
         multi_hot_min_table_size: int | None = None,
-        multi_hot_distribution_type: str = UNIFORM,
+        multi_hot_distribution_type: str = id_tables.UNIFORM,
         *,
         collect_multi_hot_freqs_stats: bool = False,
         multi_hot_sizes: Sequence[int] | None = None,
-        seeding: str = FEATURE,
+        seeding: str = id_tables.FEATURE,
         folder: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.parameters = Parameters.of(
+        self.parameters = id_tables.Parameters.of(
             num_embeddings,
             multi_hot_size,
             multi_hot_min_table_size,
@@ -117,9 +110,9 @@ class MultiHot:
     def _open(self) -> None:
         from_numpy = import_torch().from_numpy  # before time goes into tables
         if self._folder is None:
-            made = draw_tables(self.parameters)
+            made = id_tables.draw_tables(self.parameters)
         else:
-            made = open_tables(self.parameters, self._folder)
+            made = id_tables.open_tables(self.parameters, self._folder)
         self._weight = [None if table is None else from_numpy(table) for table in made]
 
     @property
@@ -172,7 +165,7 @@ class MultiHot:
     def _values_type(self, ids: "torch.Tensor") -> "torch.dtype":
         """4a9d018 joins ids and rows of tables as they are; since then all go through a table."""
         narrow: torch.dtype = import_torch().int32
-        joined = self.parameters.seeding != GLOBAL0 and 1 in self.parameters.sizes
+        joined = self.parameters.seeding != id_tables.GLOBAL0 and 1 in self.parameters.sizes
         return ids.dtype if joined else narrow
 
     def _ids(self, features: KeyedJaggedTensor) -> "torch.Tensor":

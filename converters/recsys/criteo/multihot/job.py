@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ingot import __version__
 from ingot.converters import json_yaml
 from ingot.converters.errors import OutputError, ParametersError, Problem, SourceError
-from ingot.converters.json_yaml import violations
 from ingot.converters.output.commit import StagedResult, find_finished
 from ingot.converters.output.files import (
     FileEntry,
@@ -49,6 +48,7 @@ from ingot.converters.recsys.criteo.multihot.id_tables import (
 )
 
 _LARGEST: Final = 1 << 20  # bytes of such a file
+_DOCUMENT: Final = "what docs/criteo.md says"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,21 +70,19 @@ def load_config(path: Path) -> Config:
         said = "not UTF-8" if isinstance(error, UnicodeDecodeError) else said
         problem = Problem("", "unreadable", "parameters", f"cannot be read: {said}")
         raise ParametersError(str(path), (problem,)) from error
-    if not isinstance(document, dict):
-        problem = Problem("", "schema", "names and values", type(document).__name__)
-        raise ParametersError(str(path), (problem,))
-    if problems := tuple(
-        Problem(pointer, "schema", "what docs/criteo.md says", message[:300])
-        for pointer, message in violations("multihot", document)
-    ):
-        raise ParametersError(str(path), problems)
+    problems = [Problem("", "schema", "names and values", type(document).__name__)]
+    if isinstance(document, dict):
+        found = json_yaml.violations("multihot", document)
+        problems = [Problem(at, "schema", _DOCUMENT, message[:300]) for at, message in found]
+    if problems:
+        raise ParametersError(str(path), tuple(problems))
     collect = document.pop("collect_multi_hot_freqs_stats", False)
     try:
         return Config(parameters=Parameters.of(**document), collect=collect)
     except ValueError as error:
         name, _, said = str(error).partition(": ")
         pointer = "/" + name.replace("[", "/").removesuffix("]")
-        problem = Problem(pointer, "contradiction", "what docs/criteo.md says", said)
+        problem = Problem(pointer, "contradiction", _DOCUMENT, said)
         raise ParametersError(str(path), (problem,)) from error
 
 

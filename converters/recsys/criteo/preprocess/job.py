@@ -12,17 +12,8 @@ import numpy as np
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import json_digest
 from ingot.converters.output.commit import StagedResult, stage
-from ingot.converters.output.files import (
-    check_unchanged,
-    encode_json,
-    file_entry,
-    output_errors,
-)
-from ingot.converters.output.identity import (
-    CommittedResult,
-    RunIdentity,
-    existing_result,
-)
+from ingot.converters.output.files import check_unchanged, encode_json, file_entry, output_errors
+from ingot.converters.output.identity import CommittedResult, RunIdentity, existing_result
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, run_identity
@@ -225,15 +216,9 @@ class _Run:
 
     def _shuffle(self, sources: list[PartRows]) -> None:
         self._tell("shuffle", 0, 0)
-        seed = self._settings.shuffle_seed or 0
-        shuffle = Shuffle(
-            [(source.name, source.rows) for source in sources],
-            self._work,
-            self._staged.result,
-            seed,
-            self._settings.workers,
-            self._settings.bucket_rows,
-        )
+        settings, parts = self._settings, [(source.name, source.rows) for source in sources]
+        how = settings.shuffle_seed or 0, settings.workers, settings.bucket_rows
+        shuffle = Shuffle(parts, self._work, self._staged.result, *how)
         for source in sources:
             if self._work.facts(f"scattered-{source.name}") is None:
                 shuffle.scatter(source, lambda rows: self._tell("shuffle", 0, rows))

@@ -13,18 +13,8 @@ from numpy.typing import NDArray
 from ingot.converters.errors import ConversionError
 from ingot.converters.output.files import InputStamp
 from ingot.converters.recsys.criteo.contract import DENSE_NAMES, HEADER, KEYS
+from ingot.converters.recsys.criteo.preprocess import raw_lines
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, Part, open_part
-from ingot.converters.recsys.criteo.preprocess.raw_lines import (
-    LONGEST,
-    PROBLEMS,
-    Block,
-    count_nonfinite,
-    ln3,
-    min2_in_place,
-    parse_block,
-    read_blocks,
-    too_long_error,
-)
 from ingot.converters.recsys.criteo.preprocess.row_kernels import BUCKETS, measure_dense
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Column, finish_column
@@ -181,7 +171,9 @@ class PartReader:
         part, counts = self._part, self._counts
         try:
             with open_part(part) as source, ThreadPoolExecutor(1, "read") as reader:
-                pieces = read_blocks(source.stream, self._settings.block_bytes, part.entry.name)
+                pieces = raw_lines.read_blocks(
+                    source.stream, self._settings.block_bytes, part.entry.name
+                )
                 self._pump(read_ahead(pieces, reader))
                 sha256 = source.sha256()
             self._files.finish(counts.rows)
@@ -191,7 +183,7 @@ class PartReader:
             raise
         if self._settings.dense == "min2" and counts.rows:
             least = int(counts.least.min())
-            bad = min2_in_place(self._folder / "dense.npy", counts.rows, HEADER, least)
+            bad = raw_lines.min2_in_place(self._folder / "dense.npy", counts.rows, HEADER, least)
             counts.nonfinite += bad
         facts: PartFacts = {**counts.facts(), "sha256": sha256}
         return facts
@@ -200,10 +192,12 @@ class PartReader:
         """Parse blocks in several threads, take them in order."""
         workers = self._settings.workers
         with ThreadPoolExecutor(workers, "parse") as pool:
-            waiting: deque[Future[Block]] = deque()
+            waiting: deque[Future[raw_lines.Block]] = deque()
             try:
                 for text in texts:
-                    waiting.append(pool.submit(parse_block, text, labelled=self._part.labelled))
+                    waiting.append(
+                        pool.submit(raw_lines.parse_block, text, labelled=self._part.labelled)
+                    )
                     if len(waiting) > workers:
                         self._take(waiting.popleft().result(), pool)
                 while waiting:
@@ -212,7 +206,7 @@ class PartReader:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _take(self, block: Block, pool: ThreadPoolExecutor) -> None:
+    def _take(self, block: raw_lines.Block, pool: ThreadPoolExecutor) -> None:
         self._check(block)
         counts = self._counts
         groups = min(_GROUPS * self._settings.workers, len(KEYS))
@@ -227,11 +221,11 @@ class PartReader:
             task.result()
         self._tell(len(block.labels))
 
-    def _write_columns(self, first: int, step: int, block: Block) -> None:
+    def _write_columns(self, first: int, step: int, block: raw_lines.Block) -> None:
         for at in _LONG_FIRST[first::step]:
             append_values(self._files.columns[at], self._encode(at, block.sparse[at]))
 
-    def _write_dense(self, block: Block) -> None:
+    def _write_dense(self, block: raw_lines.Block) -> None:
         counts, files = self._counts, self._files
         counts.add_labels(block.labels)
         append_values(files.labels, block.labels)
@@ -239,18 +233,19 @@ class PartReader:
         if self._settings.dense == "min2":
             append_values(files.dense, block.dense)
             return
-        values = ln3(block.dense)
-        counts.nonfinite += count_nonfinite(values)
+        values = raw_lines.ln3(block.dense)
+        counts.nonfinite += raw_lines.count_nonfinite(values)
         append_values(files.dense, values)
 
-    def _check(self, block: Block) -> None:
+    def _check(self, block: raw_lines.Block) -> None:
         where, counts = self._part.entry.name, self._counts
-        if block.longest > LONGEST:
-            raise too_long_error(where)
+        if block.longest > raw_lines.LONGEST:
+            raise raw_lines.too_long_error(where)
         if not len(block.rejects):
             return
         first = block.rejects[0]
-        said = f"line {counts.lines + first.line + 1}: {PROBLEMS[first.reason]}: {first.found}"
+        line, problem = counts.lines + first.line + 1, raw_lines.PROBLEMS[first.reason]
+        said = f"line {line}: {problem}: {first.found}"
         if self._settings.strict:
             raise ConversionError(where, said, "without `strict` it becomes a reject")
         if not counts.rows and counts.lines + block.rejects.leading() >= _ENOUGH:
@@ -346,10 +341,7 @@ class ReadPhase:
             self._finish(columns.pop(at))
 
     def _read(
-        self,
-        kind: str,
-        encode: EncodeColumn,
-        logged: Callable[[], list[int] | None],
+        self, kind: str, encode: EncodeColumn, logged: Callable[[], list[int] | None]
     ) -> None:
         taken_up = self.resumed_parts()
         for number, (part, stamp) in enumerate(self._stamp_parts()):

@@ -10,17 +10,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.criteo.contract import DENSE_NAMES, KEYS
-from ingot.converters.recsys.criteo.preprocess.row_kernels import (
-    BAD_COLUMNS,
-    LINE,
-    REJECTS,
-    ROWS,
-    RowArrays,
-    TextFields,
-    find_breaks,
-    parse_lines,
-    words_of,
-)
+from ingot.converters.recsys.criteo.preprocess import row_kernels
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 _PIECE: Final = 1 << 20
@@ -106,7 +96,7 @@ class Rejects:
         field = self.text[begin:end][: _SHOWN + 1].tobytes()
         shown = field[:_SHOWN].decode("utf-8", "backslashreplace") + "..." * (len(field) > _SHOWN)
         names = ("label", *DENSE_NAMES, *KEYS)[not self.labelled :]
-        what = f"{column} columns" if reason == BAD_COLUMNS else names[column]
+        what = f"{column} columns" if reason == row_kernels.BAD_COLUMNS else names[column]
         return Reject(line=line, reason=REASONS[reason], found=f"{what}: {shown}")
 
     def __iter__(self) -> Iterator[Reject]:
@@ -139,13 +129,13 @@ class Block:
 def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
     """Parse whole lines."""
     columns = int(labelled) + DENSE + SPARSE
-    words = words_of(text)
+    words = row_kernels.words_of(text)
     ends, breaks = np.empty(len(text) + 1, np.uint32), np.empty(len(text) + 1, np.uint32)
-    breaks = breaks[: find_breaks(text, words, ends, breaks)]
-    fields = TextFields(text, words, ends, breaks)
+    breaks = breaks[: row_kernels.find_breaks(text, words, ends, breaks)]
+    fields = row_kernels.TextFields(text, words, ends, breaks)
     # A row has at least a tab or an end a column. Pages that no row is written to cost nothing.
     room = min(len(breaks), len(text) // columns + 1)
-    arrays = RowArrays(
+    arrays = row_kernels.RowArrays(
         labels=np.empty(room if labelled else 0, np.int32),
         dense=np.empty((room, DENSE), np.int32),
         sparse=np.empty((SPARSE, room), np.uint32),
@@ -153,12 +143,12 @@ def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
     )
     found = [np.empty((0, 5), np.uint32)]
     state = np.zeros(4, np.int64)
-    while state[LINE] < len(breaks):
-        state[REJECTS] = 0
+    while state[row_kernels.LINE] < len(breaks):
+        state[row_kernels.REJECTS] = 0
         rejects = np.empty((_ROOM, 5), np.uint32)
-        parse_lines(fields, arrays, rejects, state)
-        found.append(rejects[: state[REJECTS]])
-    rows = int(state[ROWS])
+        row_kernels.parse_lines(fields, arrays, rejects, state)
+        found.append(rejects[: state[row_kernels.REJECTS]])
+    rows = int(state[row_kernels.ROWS])
     newlines = ends[breaks - 1].astype(np.int64)
     return Block(
         lines=len(breaks),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import inner_kernel, kernel
+from ingot.converters.recsys.criteo.contract import FIRST_ID, RARE_ID
 
 BAD_COLUMNS, BAD_LABEL, BAD_DENSE, BAD_SPARSE = range(4)
 
@@ -337,12 +338,11 @@ def assign_ids(
     begin: int,
     slots: NDArray[np.uint64],
     count: int,
-    first: int,
     counts: NDArray[np.uint32],
     ids: NDArray[np.int32],
     fresh: NDArray[np.uint32],
 ) -> tuple[int, int]:
-    """Give each value `first` + its number, a new one the next; stops where `counts` is full."""
+    """Give each value `FIRST_ID` + its number, a new one the next; stops where `counts` is full."""
     mask = np.uint64(len(slots) - 1)
     low = np.uint64(0xFFFFFFFF)
     shift = np.uint64(32)
@@ -358,13 +358,13 @@ def assign_ids(
                 slots[at] = (value << shift) | np.uint64(count + 1)
                 counts[count] = 1
                 fresh[count - known] = values[place]
-                ids[place] = first + count
+                ids[place] = FIRST_ID + count
                 count += 1
                 break
             if slot >> shift == value:
                 number = np.int64(slot & low) - 1
                 counts[number] += np.uint32(1)
-                ids[place] = first + number
+                ids[place] = FIRST_ID + number
                 break
             at = (at + np.uint64(1)) & mask
     return len(values), count
@@ -374,12 +374,10 @@ def assign_ids(
 def look_up_ids(
     values: NDArray[np.uint32],
     slots: NDArray[np.uint64],
-    first: int,
-    otherwise: int,
     counts: NDArray[np.uint32],
     ids: NDArray[np.int32],
 ) -> int:
-    """Give each value `first` + its number, `otherwise` if it has none; gives how many had none."""
+    """Give each value `FIRST_ID` + its number, `RARE_ID` if unseen; gives how many were unseen."""
     mask = np.uint64(len(slots) - 1)
     low = np.uint64(0xFFFFFFFF)
     shift = np.uint64(32)
@@ -390,12 +388,12 @@ def look_up_ids(
         while slots[at] != 0 and slots[at] >> shift != value:
             at = (at + np.uint64(1)) & mask
         if slots[at] == 0:
-            ids[place] = otherwise
+            ids[place] = RARE_ID
             unseen += 1
         else:
             number = np.int64(slots[at] & low) - 1
             counts[number] += np.uint32(1)
-            ids[place] = first + number
+            ids[place] = FIRST_ID + number
     return unseen
 
 
@@ -412,12 +410,12 @@ def rehash_slots(old: NDArray[np.uint64], new: NDArray[np.uint64]) -> None:
 
 
 @kernel
-def tally_ids(ids: NDArray[np.int32], first: int, counts: NDArray[np.uint32]) -> int:
-    """Count ids from `first` on; gives how many were smaller."""
+def tally_ids(ids: NDArray[np.int32], counts: NDArray[np.uint32]) -> int:
+    """Count ids from `FIRST_ID` on; gives how many were smaller."""
     smaller = 0
     for one in ids:
-        if one < first:
+        if one < FIRST_ID:
             smaller += 1
         else:
-            counts[one - first] += np.uint32(1)
+            counts[one - FIRST_ID] += np.uint32(1)
     return smaller

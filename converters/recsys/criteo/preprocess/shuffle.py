@@ -12,16 +12,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.kernels.compile import kernel
-from ingot.converters.recsys.criteo.contract import (
-    FIRST_ID,
-    HEADER,
-    KEYS,
-    KINDS,
-    create_array,
-    open_in_place,
-    row_bytes,
-    write_all,
-)
+from ingot.converters.recsys.criteo import contract
 from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder, map_values
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_name
 
@@ -110,8 +101,8 @@ class PartRows:
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
         """Rows start..stop-1, as bits."""
         folder = self.work.part(self.name)
-        labels = _read_slice(folder / "labels.npy", HEADER, start, stop)
-        dense = _read_slice(folder / "dense.npy", HEADER, start * DENSE, stop * DENSE)
+        labels = _read_slice(folder / "labels.npy", contract.HEADER, start, stop)
+        dense = _read_slice(folder / "dense.npy", contract.HEADER, start * DENSE, stop * DENSE)
         if self.rounded:
             labels = _round_to_float32(labels)
         return labels, dense.reshape(-1, DENSE), self.sparse(start, stop)
@@ -119,7 +110,7 @@ class PartRows:
     def sparse(self, start: int, stop: int) -> NDArray[np.uint32]:
         """uint32[26, R], the ids of rows start..stop-1."""
         sparse = np.empty((SPARSE, stop - start), np.uint32)
-        for at, key in enumerate(KEYS):
+        for at, key in enumerate(contract.KEYS):
             ids = _read_slice(self.work.column(self.name, key, "ids"), 0, start, stop)
             if key in self.remapped:
                 ids = self._final(key, ids)
@@ -129,9 +120,9 @@ class PartRows:
     def _final(self, key: str, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Ids by number; those below the first one stay, they are of unseen values."""
         remap = map_values(self.work.remap(key), np.uint32)
-        own = ids >= FIRST_ID
+        own = ids >= contract.FIRST_ID
         final = ids.copy()
-        final[own] = remap[ids[own] - FIRST_ID]
+        final[own] = remap[ids[own] - contract.FIRST_ID]
         return final
 
 
@@ -152,11 +143,15 @@ _ROWS: Final = 1 << 16
 def write_part(source: PartRows, work: WorkFolder, result: Path, threads: int) -> None:
     """Write the arrays of a part; they are on the disk afterwards. May be done again."""
     path = result / array_name(source.name, "sparse")
-    create_array(path, "sparse", source.rows)
+    contract.create_array(path, "sparse", source.rows)
 
     def write_rows(start: int) -> None:
         columns = source.sparse(start, min(start + _ROWS, source.rows))
-        _write_at(path, np.ascontiguousarray(columns.T), HEADER + start * row_bytes("sparse"))
+        _write_at(
+            path,
+            np.ascontiguousarray(columns.T),
+            contract.HEADER + start * contract.row_bytes("sparse"),
+        )
 
     with ThreadPoolExecutor(threads, "write") as pool:
         deque(pool.map(write_rows, range(0, source.rows, _ROWS)), maxlen=0)
@@ -256,10 +251,10 @@ class Shuffle:
 
     def gather(self, tell: Callable[[int], None]) -> None:
         """Write the arrays of the shuffled parts, and delete each bucket that is in them."""
-        arrays = [(name, kind) for name, _ in self._parts for kind in KINDS]
+        arrays = [(name, kind) for name, _ in self._parts for kind in contract.KINDS]
         for name, rows in self._parts:
-            for kind in KINDS:
-                create_array(self._result / array_name(name, kind), kind, rows)
+            for kind in contract.KINDS:
+                contract.create_array(self._result / array_name(name, kind), kind, rows)
         # A bucket that is not there was written by a run that was broken off.
         numbers = [at for at in range(self.buckets) if self._work.bucket(at).exists()]
         with ThreadPoolExecutor(self._threads, "shuffle") as pool:
@@ -298,11 +293,11 @@ class Shuffle:
             start, stop = max(first, begin), min(first + len(values), begin + rows)
             if start < stop:
                 own = values[start - first : stop - first]
-                offset = HEADER + (start - begin) * row_bytes(kind)
+                offset = contract.HEADER + (start - begin) * contract.row_bytes(kind)
                 _write_at(self._result / array_name(name, kind), own, offset)
             begin += rows
 
 
 def _write_at(path: Path, values: NDArray[np.uint32], offset: int) -> None:
-    with open_in_place(path) as file:
-        write_all(file.fileno(), values, offset)
+    with contract.open_in_place(path) as file:
+        contract.write_all(file.fileno(), values, offset)

@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import MANIFEST, output_errors, sync_path
-from ingot.converters.recsys.criteo.contract import (
-    FIRST_ID,
-    KEYS,
-    METADATA_KEY,
-    RARE_ID,
-    vocabulary_path,
-)
+from ingot.converters.recsys.criteo import contract
 from ingot.converters.recsys.criteo.preprocess.row_kernels import (
     assign_ids,
     look_up_ids,
@@ -39,7 +33,7 @@ from ingot.converters.recsys.criteo.preprocess.work_folder import (
 
 _SLOTS: Final = 1 << 10
 _LOAD: Final = 0.7
-_MOST: Final = (1 << 31) - 1 - FIRST_ID
+_MOST: Final = (1 << 31) - 1 - contract.FIRST_ID
 _SETTLED: Final = 1 << 31
 
 
@@ -73,13 +67,13 @@ class Ids:
         ids = np.empty(len(values), np.int32)
         if self._grows:
             return ids, self._assign(values, ids)
-        self.unseen += look_up_ids(values, self._slots, FIRST_ID, RARE_ID, self._counts, ids)
+        self.unseen += look_up_ids(values, self._slots, self._counts, ids)
         return ids, values[:0]
 
     def recount(self, ids: NDArray[np.int32]) -> None:
         """Count ids that were given before, by a run that was broken off."""
         self._settle(len(ids))
-        self.unseen += tally_ids(ids, FIRST_ID, self._counts)
+        self.unseen += tally_ids(ids, self._counts)
 
     def seal(self) -> None:
         """Free the table: only counts are asked for from now on."""
@@ -98,15 +92,9 @@ class Ids:
         fresh = np.empty(len(values), np.uint32)
         while place < len(values):
             known = self.count
+            new = fresh[known - before :]
             place, self.count = assign_ids(
-                values,
-                place,
-                self._slots,
-                self.count,
-                FIRST_ID,
-                self._counts,
-                ids,
-                fresh[known - before :],
+                values, place, self._slots, self.count, self._counts, ids, new
             )
             if place < len(values):
                 self._grow()
@@ -157,17 +145,17 @@ _NOTHING: Final = Vocabulary(
     values=np.empty(0, np.uint32),
     ids=np.empty(0, np.int32),
     counts=np.empty(0, np.int64),
-    next_id=FIRST_ID,
+    next_id=contract.FIRST_ID,
 )
 
 
 def load_vocabulary(folder: Path, key: str) -> Vocabulary:
     """The vocabulary of a column in the folder of a run."""
-    path = vocabulary_path(folder, key)
+    path = contract.vocabulary_path(folder, key)
     try:
         with pq.ParquetFile(path) as file:
             table = file.read()
-            told = json.loads((file.metadata.metadata or {}).get(METADATA_KEY, b"null"))
+            told = json.loads((file.metadata.metadata or {}).get(contract.METADATA_KEY, b"null"))
         if not isinstance(told, dict) or told.get("column") != key:
             raise ValueError(f"its metadata are not those of {key}")
         next_id = int(told["next_id"])
@@ -186,11 +174,11 @@ def load_vocabulary(folder: Path, key: str) -> Vocabulary:
 
 
 def _check_vocabulary(path: Path, found: Vocabulary) -> None:
-    own = found.ids[found.ids != RARE_ID]
-    least, most = own.min(initial=FIRST_ID), own.max(initial=FIRST_ID - 1)
+    own = found.ids[found.ids != contract.RARE_ID]
+    least, most = own.min(initial=contract.FIRST_ID), own.max(initial=contract.FIRST_ID - 1)
     once = len(np.unique(found.values)) == len(found.values)
-    whole = len(own) == found.next_id - FIRST_ID == len(np.unique(own))
-    if least < FIRST_ID or most >= found.next_id or not whole or not once:
+    whole = len(own) == found.next_id - contract.FIRST_ID == len(np.unique(own))
+    if least < contract.FIRST_ID or most >= found.next_id or not whole or not once:
         raise SourceError(str(path), "is damaged: ids are missing, or stand in it twice", _HINT)
 
 
@@ -202,8 +190,8 @@ def vocabulary_digest(folder: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         listed = {}
     whole = hashlib.sha256()
-    for key in KEYS:
-        path = vocabulary_path(folder, key)
+    for key in contract.KEYS:
+        path = contract.vocabulary_path(folder, key)
         try:
             with path.open("rb") as file:
                 found = hashlib.file_digest(file, "sha256")
@@ -222,7 +210,7 @@ class Column:
     """The map of a column, its log, and the vocabulary that it began with."""
 
     def __init__(self, work: WorkFolder, at: int, settings: Settings) -> None:
-        self.key = KEYS[at]
+        self.key = contract.KEYS[at]
         self._work = work
         self.prior = load_vocabulary(settings.vocab, self.key) if settings.vocab else _NOTHING
         self._map = Ids(self.key, grows=settings.unseen == "new")
@@ -297,14 +285,14 @@ def _final_pieces(column: Column, settings: Settings) -> Iterator[_Piece]:
     prior, first, next_id = column.prior, 0, column.prior.next_id
     for values, counts in column.pieces():
         part = slice(first, first + len(values))
-        ids = np.full(len(values), RARE_ID, np.int32)
+        ids = np.full(len(values), contract.RARE_ID, np.int32)
         total = counts.copy()
         known = prior.ids[part]
         ids[: len(known)] = known
         total[: len(known)] += prior.counts[part]
         # A rare value gets an id once it was seen again and often enough.
         if settings.unseen == "new":
-            new = (ids == RARE_ID) & (counts > 0) & (total >= settings.threshold)
+            new = (ids == contract.RARE_ID) & (counts > 0) & (total >= settings.threshold)
             after = next_id + int(np.count_nonzero(new))
             ids[new] = np.arange(next_id, after, dtype=np.int32)
             next_id = after
@@ -324,8 +312,8 @@ class _Sums:
     remapped: bool = False
 
     def add(self, piece: _Piece) -> None:
-        seen, rare = piece.counts > 0, piece.ids == RARE_ID
-        expected = FIRST_ID + self.vocabulary + np.arange(len(piece.ids), dtype=np.int64)
+        seen, rare = piece.counts > 0, piece.ids == contract.RARE_ID
+        expected = contract.FIRST_ID + self.vocabulary + np.arange(len(piece.ids), dtype=np.int64)
         self.remapped |= not np.array_equal(piece.ids, expected)
         self.distinct += int(np.count_nonzero(seen))
         self.vocabulary += len(piece.values)
@@ -340,7 +328,7 @@ def finish_column(
     """Save the vocabulary of a column, and a remap where numbers are not the ids yet."""
     unseen = column.seal()
     sums, next_id = _Sums(), column.prior.next_id
-    path, remap = vocabulary_path(result, column.key), work.remap(column.key)
+    path, remap = contract.vocabulary_path(result, column.key), work.remap(column.key)
     with output_errors(path), ExitStack() as files:
         for file in (path, remap):
             file.parent.mkdir(exist_ok=True)
@@ -352,17 +340,13 @@ def finish_column(
             sums.add(piece)
             piece.ids.tofile(ids)
             writer.write_table(pa.table([piece.values, piece.ids, piece.total], schema=SCHEMA))
-        told = {
-            "column": column.key,
-            "frequency_threshold": settings.threshold,
-            "next_id": next_id,
-        }
-        writer.add_key_value_metadata({METADATA_KEY: json.dumps(told)})
+        told = {"column": column.key, "frequency_threshold": settings.threshold, "next_id": next_id}
+        writer.add_key_value_metadata({contract.METADATA_KEY: json.dumps(told)})
     if sums.remapped:
         sync_path(remap)
     else:
         remap.unlink()
     sync_path(path)
     sums.rare_rows += unseen
-    sums.max_id = max(sums.max_id, RARE_ID if unseen else 0)
+    sums.max_id = max(sums.max_id, contract.RARE_ID if unseen else 0)
     return vars(sums)

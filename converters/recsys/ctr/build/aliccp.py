@@ -17,15 +17,8 @@ from numpy.typing import NDArray
 
 from ingot.converters.columnar.batch_checks import is_utf8
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.ctr.build import token_kernels
 from ingot.converters.recsys.ctr.build.row_collector import Rows, Tokens
-from ingot.converters.recsys.ctr.build.token_kernels import (
-    FieldNames,
-    TokenArrays,
-    group_tokens,
-    hash_spans,
-    parse_tokens,
-    scan_lines,
-)
 from ingot.converters.recsys.ctr.build.vocabulary import Interner
 from ingot.converters.recsys.ctr.table.table_cells import Reject, round_to_finite
 from ingot.converters.rows import read_ahead
@@ -60,11 +53,11 @@ class Fields:
     names: tuple[str, ...]
     numbers: NDArray[np.int16]  # int16, the place of each in `FeatureMap.sources`
 
-    def flat(self) -> FieldNames:
+    def flat(self) -> token_kernels.FieldNames:
         """Join all names."""
         encoded = [name.encode() for name in self.names]
         ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
-        return FieldNames(np.frombuffer(b"".join(encoded) or b"\0", np.uint8), ends)
+        return token_kernels.FieldNames(np.frombuffer(b"".join(encoded) or b"\0", np.uint8), ends)
 
 
 def read_rows(
@@ -111,7 +104,9 @@ class _Block:
         room = int(np.count_nonzero(block == _NEWLINE)) + 1
         starts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
         cuts, plain = np.empty((room, layout.commas), np.int64), np.empty(room, np.bool_)
-        count = scan_lines(block, len(block), layout.commas, starts, ends, cuts, plain)
+        count = token_kernels.scan_lines(
+            block, len(block), layout.commas, starts, ends, cuts, plain
+        )
         self.starts, self._ends = starts[:count], ends[:count]
         self._cuts, self._plain = cuts[:count], plain[:count]
         self._problems: dict[int, tuple[str, bytes]] = {}
@@ -132,7 +127,7 @@ class _Block:
             entities=entities.add(self._block, *self._column(self._layout.entity, good)),
             samples=None
             if samples is None
-            else hash_spans(self._block, *self._column(samples, good)),
+            else token_kernels.hash_spans(self._block, *self._column(samples, good)),
             tokens=self._tokens(interner),
             counts=self._parsed.counts,
             rejects=self._rejects(name, first),
@@ -201,7 +196,7 @@ class _Block:
     def _tokens(self, interner: Interner) -> tuple[Tokens, ...]:
         tokens, fields = self._parsed.tokens, self._fields
         codes = interner.add(self._block, tokens.ids, tokens.lengths, fields.numbers[tokens.fields])
-        bounds, offsets, codes, values = group_tokens(
+        bounds, offsets, codes, values = token_kernels.group_tokens(
             tokens.rows, tokens.fields, codes, tokens.values, len(self._good), len(fields.names)
         )
         return tuple(
@@ -234,10 +229,10 @@ class _ParsedTokens:
     ) -> None:
         room = int(np.count_nonzero(block == _JOIN)) + len(starts)
         kinds = (np.int32, np.int16, np.int64, np.int32, np.float32, np.int64, np.bool_)
-        tokens = TokenArrays._make(np.empty(room, kind) for kind in kinds)
+        tokens = token_kernels.TokenArrays._make(np.empty(room, kind) for kind in kinds)
         self.block = block
         self.pieces = np.empty(len(starts), np.int32)
-        count, no_id, no_value = parse_tokens(
+        count, no_id, no_value = token_kernels.parse_tokens(
             block, starts, ends, fields.flat(), tokens, self.pieces
         )
         self.tokens = tokens.take(np.arange(count))

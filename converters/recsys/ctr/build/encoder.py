@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingot.converters.output.files import output_errors
+from ingot.converters.recsys.ctr import contract
 from ingot.converters.recsys.ctr.build.row_collector import Collector, Tokens
 from ingot.converters.recsys.ctr.build.selection_kernels import (
     AUTO,
@@ -26,16 +27,6 @@ from ingot.converters.recsys.ctr.build.selection_kernels import (
     select_single,
 )
 from ingot.converters.recsys.ctr.build.vocabulary import Vocabulary
-from ingot.converters.recsys.ctr.contract import (
-    LABELS,
-    MISSING,
-    MISSING_VALUE,
-    OOV,
-    SPLITS,
-    ids_of,
-    index_type,
-    value_type,
-)
 from ingot.converters.recsys.ctr.featuremap import HASH, HYBRID, VOCAB, Feature, FeatureMap
 from ingot.converters.recsys.ctr.table.table_cells import MALFORMED
 
@@ -58,9 +49,9 @@ class FeatureSums:
 
     def __init__(self, feature: Feature) -> None:
         self._feature = feature
-        self.counts = np.zeros((len(SPLITS), len(_NAMES)), np.int64)
-        self.values = np.zeros((len(SPLITS), 2), np.float64)
-        self._lengths = np.zeros((len(SPLITS), 1), np.int64)
+        self.counts = np.zeros((len(contract.SPLITS), len(_NAMES)), np.int64)
+        self.values = np.zeros((len(contract.SPLITS), 2), np.float64)
+        self._lengths = np.zeros((len(contract.SPLITS), 1), np.int64)
 
     def add_lengths(
         self, lengths: NDArray[np.int32], splits: NDArray[np.uint8], weights: NDArray[np.int64]
@@ -68,7 +59,7 @@ class FeatureSums:
         """Count lists by length: int32[n] lengths of rows that count `weights` times."""
         longest = int(lengths.max(initial=0))
         if longest >= self._lengths.shape[1]:
-            larger = np.zeros((len(SPLITS), longest + 1), np.int64)
+            larger = np.zeros((len(contract.SPLITS), longest + 1), np.int64)
             larger[:, : self._lengths.shape[1]] = self._lengths
             self._lengths = larger
         np.add.at(self._lengths, (splits, lengths), weights)
@@ -79,25 +70,15 @@ class FeatureSums:
         multi = self._feature.is_multi_hot
         if not multi:
             entry["distinct_before"] = None
-        entry["lengths"] = _percentiles(self._lengths[split]) if multi else None
+        entry["lengths"] = lengths = (
+            contract.length_figures(self._lengths[split]) if multi else None
+        )
+        if lengths is not None:
+            lengths["mean"] = round(lengths["mean"], 4)
         before, kept = self.values[split].tolist()
         shown = multi and self._feature.use_value and before > 0
         entry["value_kept"] = round(kept / before, 6) if shown else None
         return entry
-
-
-def _percentiles(histogram: NDArray[np.int64]) -> dict[str, object] | None:
-    """Lengths by how many lists have them, as a few numbers; None where there is no list."""
-    total = int(histogram.sum())
-    if not total:
-        return None
-    reached = np.cumsum(histogram)
-    there = np.flatnonzero(histogram)
-    places = {
-        f"p{share}": int(np.searchsorted(reached, total * share / 100)) for share in (50, 90, 99)
-    }
-    mean = float(histogram @ np.arange(len(histogram))) / total
-    return {"min": int(there[0]), "mean": round(mean, 4), **places, "max": int(there[-1])}
 
 
 def vocabulary_entry(feature: Feature, vocabulary: Vocabulary) -> dict[str, object]:
@@ -117,13 +98,13 @@ class LabelSums:
 
     def __init__(self) -> None:
         self.rows = 0
-        self._sums = dict.fromkeys(LABELS, 0)
+        self._sums = dict.fromkeys(contract.LABELS, 0)
         self._anomalies = 0
 
     def add(self, labels: Mapping[str, NDArray[np.float32]]) -> None:
         """Count rows; every label is 0.0 or 1.0."""
         self.rows += len(labels["y_ctr"])
-        for name in LABELS:
+        for name in contract.LABELS:
             self._sums[name] += int(np.count_nonzero(labels[name]))
         self._anomalies += int(np.count_nonzero(labels["y_cvr"] > labels["y_ctr"]))
 
@@ -145,9 +126,9 @@ class Encoded:
 
     def columns(self, feature: Feature) -> list[pa.Array]:
         """The contract's columns of the feature."""
-        columns = [(pa.array(self.ids), index_type(feature))]
+        columns = [(pa.array(self.ids), contract.index_type(feature))]
         if feature.use_value:
-            columns.append((pa.array(self.values), value_type(feature)))
+            columns.append((pa.array(self.values), contract.value_type(feature)))
         if self.offsets is None:
             return [elements for elements, _ in columns]
         offsets = pa.array(self.offsets)
@@ -163,7 +144,7 @@ class Encoder:
 
     def __init__(self, feature: Feature, featuremap: FeatureMap, vocabulary: Vocabulary) -> None:
         self.feature = feature
-        self.ids = ids_of(feature, featuremap, vocabulary.texts, vocabulary.ranks)
+        self.ids = contract.ids_of(feature, featuremap, vocabulary.texts, vocabulary.ranks)
         self.sums = FeatureSums(feature)
         # By rank: the contract's tail has the numbers of the head.
         tails = vocabulary.ranks >= (feature.vocab_num_tokens or 0)
@@ -171,9 +152,9 @@ class Encoder:
             ids=self.ids,
             priorities=vocabulary.priorities,
             tails=tails if feature.encoding == HYBRID else np.zeros_like(tails),
-            oov=OOV if feature.encoding == VOCAB else -1,
-            missing_id=MISSING,
-            missing_value=MISSING_VALUE,
+            oov=contract.OOV if feature.encoding == VOCAB else -1,
+            missing_id=contract.MISSING,
+            missing_value=contract.MISSING_VALUE,
         )
         select, longest = feature.token_select, feature.max_len or 0
         strategy = _STRATEGIES[select.strategy]
@@ -209,7 +190,7 @@ class Encoder:
         return Encoded(offsets=out, ids=ids, values=values)
 
 
-_UNKNOWN: Final = len(SPLITS)
+_UNKNOWN: Final = len(contract.SPLITS)
 """Lines before those of the file: what an entity without common features has, for each split."""
 
 

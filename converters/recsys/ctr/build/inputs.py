@@ -16,14 +16,7 @@ from ingot import __version__
 from ingot.converters.errors import FeaturemapError, IngotError, Problem, SourceError
 from ingot.converters.output.files import InputEntry, InputStamp
 from ingot.converters.output.identity import RunIdentity, describe_difference
-from ingot.converters.recsys.ctr.build.aliccp import (
-    BLOCK,
-    COMMON,
-    SKELETON,
-    Fields,
-    Layout,
-    read_rows,
-)
+from ingot.converters.recsys.ctr.build import aliccp
 from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, encode_block
 from ingot.converters.recsys.ctr.contract import Profile
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, load, to_document
@@ -39,7 +32,9 @@ class Aliccp:
 
     skeleton: str
     common: str
-    block_bytes: int = BLOCK  # about how much is read at a time; the result does not depend on it
+    block_bytes: int = (
+        aliccp.BLOCK
+    )  # about how much is read at a time; the result does not depend on it
 
     def places(self) -> dict[str, str]:
         """Where each role's file is."""
@@ -54,16 +49,16 @@ class Aliccp:
     def feed(self, collector: Collector, featuremap: FeatureMap) -> Iterator[tuple[str, Rows]]:
         """Read everything into a collector; gives a stage and the rows after each block."""
         shared = _fields(featuremap, 1)
-        for rows in self._rows(self.common, COMMON, shared, collector):
+        for rows in self._rows(self.common, aliccp.COMMON, shared, collector):
             collector.add_common(rows)
             yield "common features", rows
         own = _fields(featuremap, 0)
-        for rows in self._rows(self.skeleton, SKELETON, own, collector):
+        for rows in self._rows(self.skeleton, aliccp.SKELETON, own, collector):
             collector.add_rows(rows)
             yield "rows", rows
 
     def _rows(
-        self, place: str, layout: Layout, fields: Fields, collector: Collector
+        self, place: str, layout: aliccp.Layout, fields: aliccp.Fields, collector: Collector
     ) -> Iterator[Rows]:
         entries = list_location(place).entries
         if len(entries) != 1:
@@ -71,7 +66,7 @@ class Aliccp:
             raise SourceError(place, problem, "name the file itself")
         codes, size = (collector.tokens, collector.entities.names), self.block_bytes
         with entries[0].place.open() as raw, open_decompressed(raw, place) as stream:
-            yield from read_rows(stream, entries[0].name, layout, fields, *codes, size)
+            yield from aliccp.read_rows(stream, entries[0].name, layout, fields, *codes, size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,10 +100,10 @@ def _contradiction_error(pointer: str, expected: str, got: str) -> FeaturemapErr
     return FeaturemapError("featuremap", (Problem(pointer, "contradiction", expected, got),))
 
 
-def _fields(featuremap: FeatureMap, src: int) -> Fields:
+def _fields(featuremap: FeatureMap, src: int) -> aliccp.Fields:
     places = [at for at, (of, _) in enumerate(featuremap.sources) if of == src]
     names = tuple(featuremap.sources[at][1] for at in places)
-    return Fields(names=names, numbers=np.array(places, np.int16))
+    return aliccp.Fields(names=names, numbers=np.array(places, np.int16))
 
 
 def file_stamps(inputs: Inputs) -> list[InputStamp]:

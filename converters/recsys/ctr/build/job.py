@@ -23,14 +23,7 @@ from ingot.converters.output.files import (
 )
 from ingot.converters.output.identity import STATS, CommittedResult, RunIdentity, existing_result
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
-from ingot.converters.recsys.ctr.build.encoder import (
-    TOKENS,
-    Encoded,
-    Encoder,
-    EntityStore,
-    LabelSums,
-    vocabulary_entry,
-)
+from ingot.converters.recsys.ctr.build import encoder
 from ingot.converters.recsys.ctr.build.inputs import (
     Inputs,
     build_identity,
@@ -185,7 +178,7 @@ class _Build:
         self._identity, self._staged, self._watch = identity, staged, watch
         self._schema = processed_schema(featuremap)
         self._collector = Collector(staged.work, staged.result, featuremap)
-        self._labels = [LabelSums() for _ in SPLITS]
+        self._labels = [encoder.LabelSums() for _ in SPLITS]
         self._clock = Clock()
         self._files = ExitStack()
         self._files.callback(self._collector.close)
@@ -262,7 +255,8 @@ class _Build:
         by_source = dict(zip(featuremap.sources, vocabularies, strict=True))
         collector.tokens = Interner()  # its texts are in the vocabularies now
         self._encoders = {
-            one.name: Encoder(one, featuremap, by_source[one.source]) for one in featuremap.features
+            one.name: encoder.Encoder(one, featuremap, by_source[one.source])
+            for one in featuremap.features
         }
         self._save_vocabularies(by_source)
         self._clock.start("encode common features")
@@ -284,14 +278,14 @@ class _Build:
             else:
                 table = self._known[feature.name]
             save_vocabulary(path, table)
-            self._vocab_stats[feature.name] = vocabulary_entry(feature, vocabulary)
+            self._vocab_stats[feature.name] = encoder.vocabulary_entry(feature, vocabulary)
 
-    def _fill_store(self, places: NDArray[np.uint32]) -> EntityStore:
+    def _fill_store(self, places: NDArray[np.uint32]) -> encoder.EntityStore:
         features = self._featuremap.of_src(1)
         sources = [source for source in self._featuremap.sources if source[0] == 1]
         encoders = [self._encoders[feature.name] for feature in features]
         fields = [sources.index(feature.source) for feature in features]
-        store = EntityStore(self._staged.work / "entities", encoders, fields)
+        store = encoder.EntityStore(self._staged.work / "entities", encoders, fields)
         self._files.callback(store.close)
         store.fill(self._collector, places)
         return store
@@ -319,7 +313,7 @@ class _Build:
 
     def _cells(
         self, feature: Feature, split: int, rows: Rows, places: NDArray[np.uint32]
-    ) -> Encoded:
+    ) -> encoder.Encoded:
         if feature.src == 1:
             return self._store.take(feature, rows.entities)
         own = [source for source in self._featuremap.sources if source[0] == 0]
@@ -359,7 +353,7 @@ class _Build:
             "rejects": dict(sorted(collector.rejects.items())),
             "common_rejects": dict(sorted(collector.common_rejects.items())),
             "entities": collector.entity_counts(),
-            "tokens": {name: collector.counts[name] for name in TOKENS},
+            "tokens": {name: collector.counts[name] for name in encoder.TOKENS},
             "samples": {"repeated": collector.repeats.count()},
             "splits": splits,
             "vocab": self._vocab_stats,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.ctr.build.token_kernels import count_codes, count_weighted
 from ingot.converters.recsys.ctr.build.vocabulary import Interner, grow_array
-from ingot.converters.recsys.ctr.contract import SPLITS, TRAIN, splits_of
+from ingot.converters.recsys.ctr.contract import SPLITS, TRAIN, entity_hashes, splits_of
 from ingot.converters.recsys.ctr.featuremap import FeatureMap
 from ingot.converters.recsys.ctr.table.table_cells import RawBlock, Reject
 
@@ -55,9 +55,9 @@ def encode_block(block: RawBlock, interner: Interner, entities: Interner) -> Row
         Tokens(offsets=one.offsets, codes=interner.add_array(one.tokens, at), values=one.values)
         for at, one in enumerate(block.tokens)
     )
-    counts = Counter(block.malformed)
-    counts["not_finite"] = block.not_finite
-    counts["read"] = sum(len(one.codes) for one in tokens) + sum(block.malformed.values())
+    counts = block.counts
+    dropped = counts.total() - counts["not_finite"]
+    counts["read"] = sum(len(one.codes) for one in tokens) + dropped
     return Rows(
         rows=block.rows,
         clicks=block.clicks,
@@ -224,7 +224,8 @@ class Entities:
         new = self.names.texts().slice(known)
         steps = range(0, len(new), _STEP)
         texts = (text for at in steps for text in new.slice(at, _STEP).to_pylist())
-        self._splits[known:count] = splits_of(texts, self._seed, self._fraction)
+        hashes = entity_hashes(texts, self._seed)
+        self._splits[known:count] = splits_of(hashes, self._fraction)
         self._lines[known:count] = -1
         self._settled = count
 

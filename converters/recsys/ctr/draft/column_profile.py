@@ -295,7 +295,7 @@ class Profile:
             rest = len(texts) - zeros - ones
             self.labels = (before[0] + zeros, before[1] + ones, before[2] + rest)
         found = read.read_tokens(column, self.cell_format(), where)
-        self.odd += sum(found.malformed.values())
+        self.odd += found.counts.total() - found.counts["not_finite"]
         lengths = np.diff(found.offsets)
         self.missing += int((lengths == 0).sum())
         self.lengths += np.bincount(np.minimum(lengths, _LONGEST), minlength=_LONGEST + 1)

@@ -9,14 +9,6 @@ from typing import Any, Final
 from ingot.converters.errors import ReviewNeeded, SourceError
 from ingot.converters.recsys.ctr.draft import feature_choice as roles
 from ingot.converters.recsys.ctr.draft.column_profile import Profile, Sample, take_sample
-from ingot.converters.recsys.ctr.draft.feature_choice import (
-    Decision,
-    Separators,
-    cardinality,
-    choose_features,
-    draft_yaml,
-    separators_of,
-)
 from ingot.converters.recsys.ctr.draft.label_leaks import find_leaks
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, parse
 from ingot.converters.recsys.ctr.settings import ChosenColumns
@@ -31,7 +23,7 @@ class Draft:
 
     text: str
     featuremap: FeatureMap
-    decisions: tuple[Decision, ...]
+    decisions: tuple[roles.Decision, ...]
     doubts: tuple[str, ...]
     rows: int
     whole: bool
@@ -50,18 +42,18 @@ def draft(path: str, *, rows: int | None = ROWS, chosen: ChosenColumns = _NO_COL
     """Propose a featuremap."""
     sample = take_sample(path, rows)
     found, doubts = _find_roles(path, sample, chosen)
-    separators = separators_of(sample.profiles)
+    separators = roles.separators_of(sample.profiles)
     taken = {one.column: one.role for one in found.decisions}
     for name in chosen.features:
         _named_profile(path, sample.profiles, name)
     labels = [one.name for one in (found.click, found.conversion) if one]
     leaks = find_leaks(path, sample.profiles, labels, rows)
-    features = choose_features(sample, taken, separators, leaks, chosen.features, doubts)
+    features = roles.choose_features(sample, taken, separators, leaks, chosen.features, doubts)
     decisions = [*found.decisions, *features]
     if not any(one.feature for one in decisions):
         raise ReviewNeeded(path, "no column is left that could be a feature", "is it a CTR log?")
     table = _table_lines(sample, found, separators)
-    text = draft_yaml(path, sample, table, decisions)
+    text = roles.draft_yaml(path, sample, table, decisions)
     return Draft(
         text=text,
         featuremap=parse(text, path),
@@ -78,7 +70,7 @@ class _Roles:
     conversion: Profile | None
     entity: Profile
     sample: Profile | None
-    decisions: tuple[Decision, ...]
+    decisions: tuple[roles.Decision, ...]
 
 
 def _find_roles(path: str, sample: Sample, chosen: ChosenColumns) -> tuple[_Roles, list[str]]:
@@ -99,18 +91,18 @@ def _find_roles(path: str, sample: Sample, chosen: ChosenColumns) -> tuple[_Role
     for label in (click, conversion):
         doubts += _label_problem(path, label) if label else []
     decisions = [
-        Decision(
-            column=one.name,
-            role=role,
-            why=f"{100 * one.labels[1] / max(1, one.rows):.3g} % are 1",
+        roles.Decision(
+            column=one.name, role=role, why=f"{100 * one.labels[1] / max(1, one.rows):.3g} % are 1"
         )
         for role, one in (("click", click), ("conversion", conversion))
         if one
     ]
-    decisions.append(Decision(column=entity.name, role="entity", why=cardinality(entity)))
+    decisions.append(
+        roles.Decision(column=entity.name, role="entity", why=roles.cardinality(entity))
+    )
     if unique:
-        why = f"{cardinality(unique)}, none of them twice" if not given else "as it was said"
-        decisions.append(Decision(column=unique.name, role="sample", why=why))
+        why = f"{roles.cardinality(unique)}, none of them twice" if not given else "as it was said"
+        decisions.append(roles.Decision(column=unique.name, role="sample", why=why))
     found = _Roles(click, conversion, entity, unique, tuple(decisions))
     return found, [one for one in doubts if one]
 
@@ -158,7 +150,7 @@ def _label_problem(path: str, label: Profile) -> list[str]:
 
 
 def _table_lines(
-    sample: Sample, found: _Roles, separators: Separators
+    sample: Sample, found: _Roles, separators: roles.Separators
 ) -> list[tuple[str, Any, str]]:
     """The keys of `table` with their values, and why."""
     why = {one.role: one.why for one in found.decisions}

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingot.converters.recsys.ctr.loader import stored_rows
 from ingot.converters.recsys.ctr.loader.collation import (
     Batch,
     Form,
@@ -26,16 +27,6 @@ from ingot.converters.recsys.ctr.loader.collation import (
     load_kernels,
 )
 from ingot.converters.recsys.ctr.loader.split_files import Split, locate_split
-from ingot.converters.recsys.ctr.loader.stored_rows import (
-    CachedRows,
-    ParquetRows,
-    Part,
-    RowBuffer,
-    RowReader,
-    Taken,
-    ensure_cache,
-    join_batches,
-)
 from ingot.converters.recsys.training.batch_order import (
     BatchRun,
     EpochPlan,
@@ -171,10 +162,12 @@ class Batches(BatchMaker):
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._reader: tuple[int, RowReader] | None = None  # of an epoch
+        self._reader: tuple[int, stored_rows.RowReader] | None = None  # of an epoch
         self._order: tuple[int, RowSequence] | None = None
         # The shuffled window at hand: its epoch and batches, rows, and the order to take them in.
-        self._window: tuple[tuple[int, BatchRun], RowBuffer, npt.NDArray[np.int64]] | None = None
+        self._window: (
+            tuple[tuple[int, BatchRun], stored_rows.RowBuffer, npt.NDArray[np.int64]] | None
+        ) = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Batches, (self._source,)
@@ -185,7 +178,7 @@ class Batches(BatchMaker):
         if collate is None:
             return self._source.form.collate(taken)
         rows = [piece.rows.take(pa.array(numbers)) for piece, numbers in taken]
-        return collate(join_batches(rows).to_pylist())
+        return collate(stored_rows.join_batches(rows).to_pylist())
 
     def stretch(self, epoch: int, number: int) -> object:
         """Return the row group, or the shuffled window, of a batch: a worker decodes it whole."""
@@ -198,36 +191,36 @@ class Batches(BatchMaker):
         (span,) = self._sequence(epoch).spans(first, first + 1)
         return span.group, span.start // plan.shuffle_buffer
 
-    def _take(self, epoch: int, batch: int) -> list[Taken]:
+    def _take(self, epoch: int, batch: int) -> list[stored_rows.Taken]:
         plan = self._source.plan
         start, stop = plan.first(batch), plan.first(batch + 1)
         if not plan.shuffle:
-            rows = RowBuffer(self._parts(epoch, start, stop))
+            rows = stored_rows.RowBuffer(self._parts(epoch, start, stop))
             return rows.take(np.arange(stop - start))
         batches = plan.window_of(batch)
         before = plan.first(batches[0])
         if self._window is None or self._window[0] != (epoch, batches):
             self._window = None  # before the next one is read: one is in memory
-            rows = RowBuffer(self._parts(epoch, before, plan.first(batches[1])))
+            rows = stored_rows.RowBuffer(self._parts(epoch, before, plan.first(batches[1])))
             order = plan.window_order(len(rows), epoch, batches)
             self._window = (epoch, batches), rows, order
         _, rows, order = self._window
         return rows.take(order[start - before : stop - before])
 
-    def _parts(self, epoch: int, start: int, stop: int) -> Iterator[Part]:
+    def _parts(self, epoch: int, start: int, stop: int) -> Iterator[stored_rows.Part]:
         source = self._source
         if self._reader is None or self._reader[0] != epoch:
             ahead = source.cache is None and not in_worker()
-            reader = RowReader(self._rows, self._sequence(epoch), ahead=ahead)
+            reader = stored_rows.RowReader(self._rows, self._sequence(epoch), ahead=ahead)
             self._reader = epoch, reader
         return self._reader[1].parts(start, stop)
 
     @cached_property
-    def _rows(self) -> ParquetRows | CachedRows:
+    def _rows(self) -> stored_rows.ParquetRows | stored_rows.CachedRows:
         source = self._source
         if source.cache is not None:
-            return CachedRows(source.split, source.cache, source.form.features)
-        return ParquetRows(source.split, source.form.features, threads=not in_worker())
+            return stored_rows.CachedRows(source.split, source.cache, source.form.features)
+        return stored_rows.ParquetRows(source.split, source.form.features, threads=not in_worker())
 
     def _sequence(self, epoch: int) -> RowSequence:
         if self._order is None or self._order[0] != epoch:
@@ -298,8 +291,8 @@ class ProcessedIterDataset(_Rows):  # type: ignore[misc]
 
     def _rows(self, start: int, stop: int) -> Iterator[dict[str, Any]]:
         sizes = np.array([group.rows for group in self._split.groups], np.int64)
-        source = ParquetRows(self._split, self._features)
-        reader = RowReader(source, RowSequence(sizes, np.arange(len(sizes))))
+        source = stored_rows.ParquetRows(self._split, self._features)
+        reader = stored_rows.RowReader(source, RowSequence(sizes, np.arange(len(sizes))))
         for piece, first, end in reader.parts(start, stop):
             for at in range(first, end, _ROWS):
                 yield from piece.rows.slice(at, min(_ROWS, end - at)).to_pylist()
@@ -400,7 +393,7 @@ def build_dataloader(
         split=found,
         plan=plan,
         form=Form(features=chosen, jagged=jagged),
-        cache=ensure_cache(found, Path(cache)) if cache is not None else None,
+        cache=stored_rows.ensure_cache(found, Path(cache)) if cache is not None else None,
         collate=collate_fn,
     )
     workers = WorkerOptions(

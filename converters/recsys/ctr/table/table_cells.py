@@ -36,8 +36,8 @@ class RawTokens:
     offsets: NDArray[np.int32]  # int32[n + 1]; row i has tokens offsets[i]:offsets[i + 1]
     tokens: pa.LargeBinaryArray  # Arrow large_binary[m], the token texts in UTF-8
     values: NDArray[np.float32]  # float32[m], finite; what was NaN or infinite is 0.0
-    malformed: dict[str, int] = field(default_factory=dict)  # tokens that were dropped, by reason
-    not_finite: int = 0
+    # tokens that were dropped by reason, and values that were `not_finite`
+    counts: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +51,12 @@ class RawBlock:
     # uint64[n], a hash of each sample's id, or None where there is none
     samples: NDArray[np.uint64] | None
     tokens: tuple[RawTokens, ...]
-    malformed: dict[str, int] = field(default_factory=dict)
-    not_finite: int = 0
     rejects: tuple[Reject, ...] = ()
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Those of all tokens."""
+        return sum((one.counts for one in self.tokens), Counter[str]())
 
 
 FALSE: Final = (b"0", b"0.0", b"false", b"False", b"FALSE")
@@ -212,17 +215,10 @@ def read_tokens(column: pa.Array, how: CellFormat, where: str) -> RawTokens:
 def _finish_tokens(found: _FoundTokens, rows: int, dropped: Counter[str]) -> RawTokens:
     offsets = np.zeros(rows + 1, dtype=np.int32)
     np.cumsum(np.bincount(found.parents, minlength=rows), out=offsets[1:])
-    if found.numbers is None:
-        values, odd = np.ones(len(found.parents), dtype=np.float32), 0
-    else:
-        values, odd = round_to_finite(found.numbers)
-    return RawTokens(
-        offsets=offsets,
-        tokens=found.ids,
-        values=values,
-        malformed={reason: count for reason, count in dropped.items() if count},
-        not_finite=odd,
-    )
+    values = np.ones(len(found.parents), dtype=np.float32)
+    if found.numbers is not None:
+        values, dropped["not_finite"] = round_to_finite(found.numbers)
+    return RawTokens(offsets=offsets, tokens=found.ids, values=values, counts=dropped)
 
 
 def round_to_finite(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float32], int]:

@@ -51,6 +51,12 @@ class Piece:
     read: int
     rejects: tuple[Reject, ...] = ()
 
+    @classmethod
+    def of(cls, columns: pa.RecordBatch, first: int) -> "Piece":
+        """Rows that could all be read, numbered from `first`."""
+        rows = np.arange(first, first + len(columns), dtype=np.int64)
+        return cls(rows=rows, columns=columns, read=len(columns))
+
     def part(self, start: int, stop: int) -> "Piece":
         """The rows of numbers `start` to `stop`, which is not among them."""
         first, last = np.searchsorted(self.rows, [start, stop])
@@ -125,10 +131,8 @@ def read_pieces(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
             return
         first = 0
         for batch in _columnar_batches(table, wanted):
-            columns = pa.RecordBatch.from_arrays(list(batch.columns), names=list(wanted))
-            rows = np.arange(first, first + len(columns), dtype=np.int64)
-            yield Piece(rows=rows, columns=columns, read=len(columns))
-            first += len(columns)
+            yield Piece.of(pa.RecordBatch.from_arrays(batch.columns, names=list(wanted)), first)
+            first += len(batch)
 
 
 def _columnar_batches(table: TableFile, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -213,9 +217,7 @@ class _CsvReader:
         arrays = self._columns.parse(block)
         if arrays is None:
             return None
-        columns = pa.RecordBatch.from_arrays(arrays, names=self._wanted)
-        rows = np.arange(first, first + len(columns), dtype=np.int64)
-        return Piece(rows=rows, columns=columns, read=len(columns))
+        return Piece.of(pa.RecordBatch.from_arrays(arrays, names=self._wanted), first)
 
     def _carefully(self, block: bytes, first: int, *, last: bool) -> Piece | None:
         """The rows of a block by the readers' own rules, which tell broken lines from good ones.

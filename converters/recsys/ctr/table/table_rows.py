@@ -6,7 +6,7 @@ number of cells is a reject; so `rows` counts it, and the rows behind it keep th
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -158,8 +158,6 @@ def _raw_block(piece: Piece, table: TableFile, plan: _Plan, first: int) -> RawBl
         entities=held.entities.filter(pa.array(kept)),
         samples=_sample_hashes(columns, plan.table.sample_id, rows, where),
         tokens=tuple(read),
-        malformed=_sum_counts([one.malformed for one in read]),
-        not_finite=sum(one.not_finite for one in read),
         rejects=tuple(sorted(rejects, key=lambda one: one.row)),
     )
 
@@ -203,10 +201,6 @@ def _sample_hashes(
     return np.array([xxhash.xxh3_64_intdigest(text) for text in texts], dtype=np.uint64)
 
 
-def _sum_counts(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    return sum(map(Counter[str], counts), Counter[str]())
-
-
 def _join_blocks(blocks: Sequence[RawBlock]) -> RawBlock:
     if len(blocks) == 1:
         return blocks[0]
@@ -218,8 +212,6 @@ def _join_blocks(blocks: Sequence[RawBlock]) -> RawBlock:
         entities=pa.concat_arrays([one.entities for one in blocks]),
         samples=np.concatenate(samples) if samples else None,
         tokens=tuple(map(_join_tokens, zip(*[one.tokens for one in blocks], strict=True))),
-        malformed=_sum_counts([one.malformed for one in blocks]),
-        not_finite=sum(one.not_finite for one in blocks),
         rejects=tuple(reject for one in blocks for reject in one.rejects),
     )
 
@@ -232,4 +224,5 @@ def _join_tokens(parts: Sequence[RawTokens]) -> RawTokens:
         offsets=offsets,
         tokens=pa.concat_arrays([part.tokens for part in parts]),
         values=np.concatenate([part.values for part in parts]),
+        counts=sum((part.counts for part in parts), Counter[str]()),
     )

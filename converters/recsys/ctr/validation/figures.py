@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -27,7 +27,6 @@ from ingot.converters.recsys.ctr.validation.processed_folder import (
     cell_arrays,
     check_columns,
     parquet_type,
-    quantile,
 )
 from ingot.converters.rows import Json
 
@@ -196,17 +195,7 @@ def _figures_of_stats(files: Folder, used: FeatureMap | None, stats: dict[str, J
         hint = "give the `featuremap`"
         raise SourceError(str(files.root / processed_folder.FEATUREMAP), "no such file", hint)
     try:
-        splits = {
-            name: _split_figures(told, stats["entities"].get(name))
-            for name, told in stats["splits"].items()
-        }
-        by_feature = {
-            one.name: {
-                name: _feature_figures(one, told["features"][one.name], told["rows"])
-                for name, told in stats["splits"].items()
-            }
-            for one in used.features
-        }
+        known = _known_figures(used.features, stats["splits"], stats["entities"])
         odd = {
             group: _as_counts({k: stats[group][k] for k in keys}) for group, keys in _ODD.items()
         }
@@ -222,12 +211,26 @@ def _figures_of_stats(files: Folder, used: FeatureMap | None, stats: dict[str, J
         counted=False,
         profile=asdict(contract.Profile.of(used)),
         features=used.features,
-        splits=splits,
-        by_feature=by_feature,
         vocab=vocab,
         odd=odd,
         notes=(),
+        **known,
     )
+
+
+def _known_figures(
+    features: Iterable[Feature], splits: dict[str, dict[str, Json]], entities: dict[str, Json]
+) -> dict[str, Any]:
+    """The figures of splits as stats.json has them, and of the features in them."""
+    of_splits = {name: _split_figures(told, entities.get(name)) for name, told in splits.items()}
+    by_feature = {
+        one.name: {
+            name: _feature_figures(one, told["features"][one.name], told["rows"])
+            for name, told in splits.items()
+        }
+        for one in features
+    }
+    return {"splits": of_splits, "by_feature": by_feature}
 
 
 def _figures_of_rows(files: Folder, used: FeatureMap | None) -> Figures:
@@ -238,7 +241,7 @@ def _figures_of_rows(files: Folder, used: FeatureMap | None) -> Figures:
     else:
         first = processed_folder.read_schema(files.all_parts[0])
         features, tail_ids = tuple(_guess_features(first)), "contract"
-    counts = {split: _count_split(files, split, features, tail_ids) for split in files.parts}
+    counted = {split: _count_split(files, split, features, tail_ids) for split in files.parts}
     shared = used is not None and tail_ids == "contract"
     notes = [_COUNTED]
     notes += [_NO_FEATUREMAP] if used is None else []
@@ -248,22 +251,10 @@ def _figures_of_rows(files: Folder, used: FeatureMap | None) -> Figures:
         counted=True,
         profile=asdict(contract.Profile.of(used)) if used else None,
         features=features,
-        splits={
-            name: _split_figures(
-                {"rows": one.rows, **one.labels, "funnel_anomalies": one.funnel_anomalies}, None
-            )
-            for name, one in counts.items()
-        },
-        by_feature={
-            one.name: {
-                name: _feature_figures(one, _stats_entry(count.features[one.name]), count.rows)
-                for name, count in counts.items()
-            }
-            for one in features
-        },
         vocab={},
         odd={},
         notes=tuple(notes),
+        **_known_figures(features, counted, {}),
     )
 
 
@@ -278,7 +269,8 @@ def _guess_features(schema: pa.Schema) -> Iterable[Feature]:
 
 def _count_split(
     files: Folder, split: str, features: tuple[Feature, ...], tail_ids: str
-) -> SplitCounts:
+) -> dict[str, Json]:
+    """What stats.json would hold of a split, as far as rows show it."""
     counts = SplitCounts(
         features={one.name: FeatureCounts(feature=one, tail_ids=tail_ids) for one in features}
     )
@@ -294,26 +286,19 @@ def _count_split(
             columns = {name: cell_arrays(batch.column(name), kinds[name]) for name in wanted}
             known = {name: one for name, one in columns.items() if one is not None}
             counts.add(batch.num_rows, known)
-    return counts
+    entries = {name: _stats_entry(one) for name, one in counts.features.items()}
+    sums = {"rows": counts.rows, "funnel_anomalies": counts.funnel_anomalies}
+    return {**counts.labels, **sums, "features": entries}
 
 
 def _stats_entry(counts: FeatureCounts) -> dict[str, Json]:
-    """What stats.json would hold of these counts, as far as rows show it."""
-    lengths, there = counts.lengths, counts.lengths.nonzero()[0]
-    entry: dict[str, Json] = {
+    return {
         "missing": counts.missing,
         "tokens": counts.tokens,
         "oov": counts.oov,
         "tail": counts.tail if counts.has_tail else None,
+        "lengths": contract.length_figures(counts.lengths),
     }
-    if counts.feature.is_multi_hot and len(there):
-        entry["lengths"] = {
-            "min": int(there[0]),
-            "mean": float((lengths * range(len(lengths))).sum() / int(lengths.sum())),
-            **{f"p{share}": quantile(lengths, share / 100) for share in (50, 90, 99)},
-            "max": int(there[-1]),
-        }
-    return entry
 
 
 def render_stats_page(told: Figures) -> str:

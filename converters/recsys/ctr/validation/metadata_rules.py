@@ -15,7 +15,6 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.json_yaml import find_json, load_json
 from ingot.converters.output.files import MANIFEST, hash_file
 from ingot.converters.recsys.ctr import contract
-from ingot.converters.recsys.ctr.contract import ids_of
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap
 from ingot.converters.recsys.ctr.validation import processed_folder
 from ingot.converters.recsys.ctr.validation.findings import BatchStart, Findings, Mask, Place
@@ -86,7 +85,7 @@ def _check_vocabulary(
     unordered = np.zeros(len(counts), np.bool_)
     unordered[1:] = (later > earlier) | ((later == earlier) & ~rises)
     note("token", unordered, lambda i: f"{_token_text(tokens[i])} out of order")
-    wanted_ids = ids_of(feature, featuremap, tokens, ranks)
+    wanted_ids = contract.ids_of(feature, featuremap, tokens, ranks)
     said_id = "{}, not {}: {}".format
     note("id", ids != wanted_ids, lambda i: said_id(ids[i], wanted_ids[i], _token_text(tokens[i])))
     if pc.count_distinct(tokens).as_py() < len(tokens):

@@ -236,13 +236,6 @@ class SplitCounts:
                 counts.add(ids)
 
 
-def quantile(lengths: NDArray[np.int64], share: float) -> int:
-    """The smallest length that at least a share of the rows do not exceed."""
-    total = int(lengths.sum())
-    wanted = max(1, int(np.ceil(share * total)))
-    return int(np.searchsorted(np.cumsum(lengths), wanted)) if total else 0
-
-
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _LISTS = (
     pa.types.is_list,

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import xxhash
 from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
@@ -252,7 +251,6 @@ class _Column:
 _IDS_PER_PASS: Final = 1 << 22
 _ENTITIES_PER_PASS: Final = 1 << 22
 _BATCH: Final = 1 << 18  # rows: one column alone is read
-_SCALE: Final = 2.0**-64
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _Hashes = NDArray[np.uint64]
 
@@ -330,10 +328,10 @@ class Entities:
     def check(self, split: str, column: pa.Array, at: BatchStart) -> None:
         """Takes a batch of entities, and checks that each is on its side."""
         texts = column.to_pylist()
-        hashes = entity_hashes(texts, self.featuremap.split_seed)
-        trains = hashes.astype(np.float64) * _SCALE < self.featuremap.train_ratio
+        hashes = contract.entity_hashes(texts, self.featuremap.split_seed)
+        right = contract.SPLITS.index(split)
         there = _is_present(texts)
-        wrong = there & (trains if split == "valid" else ~trains)
+        wrong = there & (contract.splits_of(hashes, self.featuremap.train_ratio) != right)
         self.found.rows("R1.11", at, contract.ENTITY_ID, wrong, lambda i: _short_text(texts[i]))
         self._take(split, hashes[there], 0)
 
@@ -385,16 +383,9 @@ class Entities:
         try:
             for start, batch in processed_folder.read_batches(part, [contract.ENTITY_ID]):
                 texts = batch.column(0).cast(pa.binary()).to_pylist()
-                yield start, texts, entity_hashes(texts, self.featuremap.split_seed)
+                yield start, texts, contract.entity_hashes(texts, self.featuremap.split_seed)
         except SourceError:
             return  # R0.2 says so
-
-
-def entity_hashes(texts: Iterable[bytes | None], seed: int) -> _Hashes:
-    """xxh64 of "seed:entity", uint64; of null that of the empty text."""
-    prefix = b"%d:" % seed
-    digest = xxhash.xxh64_intdigest
-    return np.fromiter((digest(prefix + (text or b"")) for text in texts), np.uint64)
 
 
 def _is_present(texts: Sequence[bytes | None]) -> Mask:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,13 +17,8 @@ from ingot.converters.output.files import InputStamp, check_unchanged, output_er
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.monolith.convert.settings import Counts, Settings, Target
-from ingot.converters.recsys.monolith.convert.stream import (
-    SINKS,
-    Sink,
-    StreamConverter,
-)
+from ingot.converters.recsys.monolith.convert.stream import SINKS, Sink, StreamConverter
 from ingot.converters.recsys.monolith.frames.compression import SUFFIXES, compression_by_name
-from ingot.converters.recsys.monolith.record_index import Rows
 from ingot.converters.recsys.monolith.streams import (
     REJECTS,
     STDIN,
@@ -137,11 +132,11 @@ class ConversionRun:
         scan = TableScan()
         if once:
             for file in self.inputs.files:
-                for rows in self._rows_unwritten(file):
+                for rows in StreamConverter(file, self.settings).rows():
                     scan.add(rows)
         else:
             first = TableScan()
-            with closing(self._rows_unwritten(self.inputs.files[0])) as parts:
+            with closing(StreamConverter(self.inputs.files[0], self.settings).rows()) as parts:
                 for rows in islice(parts, 1):
                     first.add(rows)
             guess = first.schema()
@@ -155,9 +150,6 @@ class ConversionRun:
             self._write_streams(
                 lambda file, counts: TableSink(out_of(file), schema, counts), rejects
             )
-
-    def _rows_unwritten(self, file: Entry) -> Generator[Rows, None, None]:
-        return StreamConverter(file, self.settings, lambda _: None, lambda _: None).rows()
 
     def _check_any_usable(self) -> None:
         first = next((one.first_bad for _, one in self._done if one.first_bad), None)

@@ -32,18 +32,8 @@ from ingot.converters.recsys.monolith.line_ids import (
     find_incomplete,
     with_sample_rate,
 )
-from ingot.converters.recsys.monolith.record_index import (
-    Bad,
-    Places,
-    Records,
-    Rows,
-    prefix_sums,
-)
-from ingot.converters.recsys.monolith.streams import (
-    read_rows,
-    read_table_rows,
-    read_until_error,
-)
+from ingot.converters.recsys.monolith.record_index import Bad, Places, Records, Rows, prefix_sums
+from ingot.converters.recsys.monolith.streams import read_rows, read_table_rows, read_until_error
 from ingot.converters.recsys.monolith.wire.message_writer import (
     BatchBuilder,
     ExampleWriter,
@@ -189,13 +179,11 @@ def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
     """
     rows, wrong, doubled = index_examples_and_doubled(records)
     good = np.searchsorted(records.record, rows.record)
-    anew = np.flatnonzero(doubled | (records.source[good] > 0))
+    anew = doubled | (records.source[good] > 0)
     records = replace(records.select(good), source=rows.source)
-    if len(anew):
-        which = np.zeros(len(rows), np.bool_)
-        which[anew] = True
-        made = example_records(rows.chosen(which))
-        records = records.with_messages({int(at): made.message(n) for n, at in enumerate(anew)})
+    if anew.any():
+        made, places = example_records(rows.chosen(anew)), _true_indices(anew)
+        records = records.with_messages({at: made.message(n) for n, at in enumerate(places)})
     return records, rows, wrong
 
 
@@ -208,7 +196,11 @@ class StreamConverter:
     """One stream that is converted."""
 
     def __init__(
-        self, file: Entry, settings: Settings, reject: Reject, watch: Callable[[int], object]
+        self,
+        file: Entry,
+        settings: Settings,
+        reject: Reject = lambda _: None,
+        watch: Callable[[int], object] = lambda _: None,
     ) -> None:
         """Convert `file`; `reject` takes what is bad, `watch` how many rows were read."""
         self._file, self._settings = file, settings

@@ -8,47 +8,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ingot.converters.recsys.monolith import features
 from ingot.converters.recsys.monolith.contract import (
     FEATURE_KINDS,
     INSTANCE_WEIGHT,
     LABEL,
     MAX_FEATURES,
 )
-from ingot.converters.recsys.monolith.features import (
-    BYTES,
-    DEPTH,
-    LISTS,
-    SCALAR,
-    VALUES,
-    VARINTS,
-    WIRES,
-)
 from ingot.converters.recsys.monolith.line_ids import FIELDS
 from ingot.converters.recsys.monolith.record_index import Bad, Rows, prefix_sums
+from ingot.converters.recsys.monolith.tables import cells as read
 from ingot.converters.recsys.monolith.tables import schema as c
-from ingot.converters.recsys.monolith.tables.cells import (
-    INT64,
-    UINT32,
-    Lists,
-    Numbers,
-    byte_strings,
-    column_lists,
-    encode_line_field,
-    fid_converter,
-    fid_numbers,
-    float_numbers,
-    numbers_in_range,
-    plain_array,
-    plain_type,
-    uint64_numbers,
-    valid_mask,
-    value_lists,
-)
 from ingot.converters.recsys.monolith.tables.column_plan import FeatureColumn, Plan
 from ingot.converters.recsys.monolith.wire.format_kernels import LENGTH
 from ingot.converters.recsys.monolith.wire.message_writer import ROW_FIELDS, example_records
 from ingot.converters.recsys.monolith.wire.row_assembly import (
     Spans,
+    empty_spans,
     find_unsound,
     gather_spans,
     join_spans,
@@ -74,7 +50,7 @@ class FeatureCells:
 
     kind: str
     spans: Spans
-    lists: Lists
+    lists: read.Lists
     bad: NDArray[np.bool_]
     bad_values: NDArray[np.bool_]
 
@@ -91,7 +67,7 @@ class FeatureCells:
 
 def encode_features(column: FeatureColumn, array: pa.Array) -> FeatureCells:
     """The features of a column of R cells."""
-    array = plain_array(array)
+    array = read.plain_array(array)
     if column.kind == c.UNSET:
         return _encode_unset(array)
     if pa.types.is_null(array.type):
@@ -103,30 +79,30 @@ def encode_features(column: FeatureColumn, array: pa.Array) -> FeatureCells:
 
 
 def _encode_unset(array: pa.Array) -> FeatureCells:
-    nothing = np.zeros(len(array), np.int64)
+    nothing, no = empty_spans(len(array)), np.zeros(len(array), np.bool_)
     present = array.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False)
     return FeatureCells(
         kind=FEATURE_KINDS[c.UNSET],
-        spans=Spans(data=np.zeros(0, np.uint8), start=nothing, stop=nothing),
-        lists=Lists(valid=present, start=nothing, stop=nothing, values=array),
-        bad=np.zeros(len(array), np.bool_),
-        bad_values=np.zeros(len(array), np.bool_),
+        spans=nothing,
+        lists=read.Lists(valid=present, start=nothing.start, stop=nothing.stop, values=array),
+        bad=no,
+        bad_values=no,
     )
 
 
 def _encode_cells(column: FeatureColumn, array: pa.Array) -> FeatureCells:
-    depth = DEPTH[column.kind]
-    lists = value_lists(array)
-    if depth == LISTS:
+    depth = features.DEPTH[column.kind]
+    lists = read.value_lists(array)
+    if depth == features.LISTS:
         inner = lists.values
         if pa.types.is_null(inner.type):
             inner = inner.cast(c.TYPES[column.kind].value_type)
-        return _encode_nested_lists(column, lists, column_lists(inner))
+        return _encode_nested_lists(column, lists, read.column_lists(inner))
     values, bad_values = _encode_values(column, lists.values)
     bad = lists.any(bad_values)
-    if depth == SCALAR:
-        tag = column.kind << 3 | int(WIRES[VALUES[column.kind]])
-        given, sized = lists.valid & ~bad, VALUES[column.kind] == BYTES
+    if depth == features.SCALAR:
+        tag = column.kind << 3 | int(features.WIRES[features.VALUES[column.kind]])
+        given, sized = lists.valid & ~bad, features.VALUES[column.kind] == features.BYTES
         spans = values.frame_fields(tag, given, sized=sized)
     else:
         content = _list_contents(column.kind, values, lists)
@@ -135,7 +111,9 @@ def _encode_cells(column: FeatureColumn, array: pa.Array) -> FeatureCells:
     return FeatureCells(kind=kind, spans=spans, lists=lists, bad=bad, bad_values=bad_values)
 
 
-def _encode_nested_lists(column: FeatureColumn, outer: Lists, inner: Lists) -> FeatureCells:
+def _encode_nested_lists(
+    column: FeatureColumn, outer: read.Lists, inner: read.Lists
+) -> FeatureCells:
     values, bad_values = _encode_values(column, inner.values)
     bad_lists = inner.any(bad_values) | ~inner.valid
     messages = _list_contents(column.kind, values, inner).frame_fields(_VALUE)
@@ -146,41 +124,41 @@ def _encode_nested_lists(column: FeatureColumn, outer: Lists, inner: Lists) -> F
     return FeatureCells(
         kind=FEATURE_KINDS[column.kind],
         spans=content.frame_fields(column.kind << 3 | LENGTH, outer.valid),
-        lists=Lists(valid=outer.valid, start=start, stop=stop, values=inner.values),
+        lists=read.Lists(valid=outer.valid, start=start, stop=stop, values=inner.values),
         bad=outer.any(bad_lists),
         bad_values=bad_values,
     )
 
 
-def _list_contents(kind: int, values: Spans, lists: Lists) -> Spans:
-    if VALUES[kind] == BYTES:
+def _list_contents(kind: int, values: Spans, lists: read.Lists) -> Spans:
+    if features.VALUES[kind] == features.BYTES:
         return values.frame_fields(_VALUE).join_between(lists.start, lists.stop)
     return values.join_between(lists.start, lists.stop).frame_fields(_VALUE, empty=False)
 
 
 def _encode_values(column: FeatureColumn, values: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
     """Values as messages hold them, without tags, and which do not fit."""
-    what = VALUES[column.kind]
+    what = features.VALUES[column.kind]
     if pa.types.is_null(values.type):
-        values = values.cast(pa.binary() if what == BYTES else pa.int64())
-    if what == BYTES:
-        return byte_strings(values)
+        values = values.cast(pa.binary() if what == features.BYTES else pa.int64())
+    if what == features.BYTES:
+        return read.byte_strings(values)
     numbers, bad = _converter(column)(values)
-    return spans_of_varints(numbers) if what == VARINTS else spans_of_numbers(numbers), bad
+    return spans_of_varints(numbers) if what == features.VARINTS else spans_of_numbers(numbers), bad
 
 
-def _converter(column: FeatureColumn) -> Callable[[pa.Array], Numbers]:
+def _converter(column: FeatureColumn) -> Callable[[pa.Array], read.Numbers]:
     name = FEATURE_KINDS[column.kind]
     if column.slot is not None:
-        return fid_converter(column.slot, column.version, column.hashed)
+        return read.fid_converter(column.slot, column.version, column.hashed)
     if name.startswith("fid_v1") or (name.startswith("fid") and column.own):
-        return uint64_numbers
+        return read.uint64_numbers
     if name.startswith("fid_v2"):
-        return fid_numbers
+        return read.fid_numbers
     if name.startswith("int64"):
-        return lambda values: numbers_in_range(values, *INT64)
+        return lambda values: read.numbers_in_range(values, *read.INT64)
     dtype = np.float32 if name.startswith("float") else np.float64
-    return lambda values: float_numbers(values, dtype)
+    return lambda values: read.float_numbers(values, dtype)
 
 
 def encode_batch(
@@ -290,7 +268,7 @@ class _BatchEncoder:
         spans, order = [], []
         for numbers in self._alike():
             columns = [planned[number] for number in numbers]
-            arrays = [plain_array(self._column(column.at)) for column in columns]
+            arrays = [read.plain_array(self._column(column.at)) for column in columns]
             cells = encode_features(columns[0], pa.concat_arrays(arrays))
             shape = len(numbers), self._count
             present[numbers] = cells.lists.valid.reshape(shape)
@@ -306,7 +284,7 @@ class _BatchEncoder:
         groups: dict[tuple[object, ...], list[int]] = {}
         sizes: dict[tuple[object, ...], int] = {}
         for number, one in enumerate(self._plan.features):
-            kind = str(plain_type(self._batch.schema.field(one.at).type))
+            kind = str(read.plain_type(self._batch.schema.field(one.at).type))
             key = kind, one.kind, one.null, one.slot, one.version, one.hashed, one.own
             groups.setdefault(key, []).append(number)
             sizes[key] = sizes.get(key, 0) + self._column(one.at).nbytes
@@ -317,27 +295,23 @@ class _BatchEncoder:
 
     def _lines(self) -> tuple[Spans, NDArray[np.bool_]]:
         parts = [self._bytes(c.LINE_REST, "LineId")]
-        given = self._given(c.LINE_REST)
+        at = self._plan.special.get(c.LINE_REST)
+        given = np.zeros(self._count, np.bool_) if at is None else read.valid_mask(self._column(at))
         for name in reversed(FIELDS):
             if name in self._plan.line:
                 at = self._plan.line[name]
-                spans, bad = encode_line_field(name, self._column(at))
+                spans, bad = read.encode_line_field(name, self._column(at))
                 self._complain_value(at, bad, f"{name} of a LineId")
                 parts.append(spans)
                 given |= spans.stop > spans.start
         return join_spans(parts[::-1]), given
 
-    def _given(self, name: str) -> NDArray[np.bool_]:
-        at = self._plan.special.get(name)
-        return np.zeros(self._count, np.bool_) if at is None else valid_mask(self._column(at))
-
     def _bytes(self, name: str, message: str | None) -> Spans:
         """A column of byte strings; those that are not such a message are bad."""
         at = self._plan.special.get(name)
         if at is None or pa.types.is_null(self._column(at).type):
-            nowhere = np.zeros(self._count, np.int64)
-            return Spans(data=np.zeros(0, np.uint8), start=nowhere, stop=nowhere)
-        spans, _ = byte_strings(plain_array(self._column(at)))
+            return empty_spans(self._count)
+        spans, _ = read.byte_strings(read.plain_array(self._column(at)))
         if message is not None:
             bad = find_unsound(spans.data, spans.start, spans.stop, message)
             self.must_be_read |= bool(bad.any() or (message == "Example" and len(spans.data)))
@@ -349,13 +323,13 @@ class _BatchEncoder:
 
     def _labels(self) -> Spans:
         places = self._plan.label
-        columns = [plain_array(self._column(at)) for at in places]
+        columns = [read.plain_array(self._column(at)) for at in places]
         if len(columns) == 1:
-            return self._label_lists(places[0], value_lists(columns[0]))
+            return self._label_lists(places[0], read.value_lists(columns[0]))
         return self._label_columns(columns)
 
-    def _label_lists(self, at: int, lists: Lists) -> Spans:
-        values, bad = float_numbers(lists.values, np.float32)
+    def _label_lists(self, at: int, lists: read.Lists) -> Spans:
+        values, bad = read.float_numbers(lists.values, np.float32)
         self._complain(at, lists.any(bad), lambda _: f"null, or too large a number, in {LABEL}")
         start, stop = lists.start * 4, lists.stop * 4
         return Spans(data=values.view(np.uint8), start=start, stop=stop)
@@ -365,8 +339,8 @@ class _BatchEncoder:
         table = np.zeros((self._count, len(columns)), np.float32)
         null = np.zeros((len(columns), self._count), np.bool_)
         for number, (at, column) in enumerate(zip(self._plan.label, columns, strict=True)):
-            table[:, number], bad = float_numbers(column, np.float32)
-            null[number] = ~valid_mask(column)
+            table[:, number], bad = read.float_numbers(column, np.float32)
+            null[number] = ~read.valid_mask(column)
             self._complain_value(at, bad & ~null[number], "a label")
         none = null.all(axis=0) if columns else np.ones(self._count, np.bool_)
         for at, missing in zip(self._plan.label, null & ~none, strict=True):
@@ -380,13 +354,13 @@ class _BatchEncoder:
         at = self._plan.special.get(name)
         if at is None:
             return np.zeros(self._count, dtype)
-        column = plain_array(self._column(at))
+        column = read.plain_array(self._column(at))
         values, bad = (
-            float_numbers(column, np.float32)
+            read.float_numbers(column, np.float32)
             if dtype is np.float32
-            else numbers_in_range(column, *UINT32)
+            else read.numbers_in_range(column, *read.UINT32)
         )
-        self._complain_value(at, bad & valid_mask(column), what)
+        self._complain_value(at, bad & read.valid_mask(column), what)
         return values.astype(dtype)
 
 

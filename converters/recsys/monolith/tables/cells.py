@@ -16,6 +16,7 @@ from ingot.converters.recsys.monolith.tables.schema import line_type
 from ingot.converters.recsys.monolith.wire.format_kernels import FIXED32, FIXED64, LENGTH, VARINT
 from ingot.converters.recsys.monolith.wire.row_assembly import (
     Spans,
+    empty_spans,
     spans_of_numbers,
     spans_of_varints,
 )
@@ -197,8 +198,8 @@ def _hash_values(array: pa.Array, bits: int) -> Numbers:
         array = array.cast(pa.uint8())
     if not pa.types.is_integer(array.type) and not pa.types.is_decimal(array.type):
         array = array.cast(pa.large_binary())
-    encoded = array.fill_null(pa.scalar(b"" if _is_binary(array.type) else 0, array.type))
-    encoded = encoded.dictionary_encode()
+    nothing = b"" if pa.types.is_large_binary(array.type) else 0
+    encoded = array.fill_null(pa.scalar(nothing, array.type)).dictionary_encode()
     texts = encoded.dictionary.to_pylist()
     distinct = fid.xxh64_hashes(
         [one if isinstance(one, bytes) else str(one).encode() for one in texts]
@@ -207,18 +208,13 @@ def _hash_values(array: pa.Array, bits: int) -> Numbers:
     return signatures, null
 
 
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_large_binary(kind))
-
-
 def byte_strings(array: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
     """Texts or byte strings as stretches, and which are null."""
     null = ~valid_mask(array)
     array = array.cast(pa.large_binary())
     _, offsets, data = array.buffers()
     if data is None or offsets is None:
-        nothing = np.zeros(len(array), np.int64)
-        return Spans(data=np.zeros(0, np.uint8), start=nothing, stop=nothing), null
+        return empty_spans(len(array)), null
     places = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
     start = places[:-1]
     stop = np.where(null, start, places[1:])

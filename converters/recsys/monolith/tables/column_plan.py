@@ -193,10 +193,7 @@ class Plan:
 
 
 def plan_columns(
-    schema: pa.Schema,
-    table_file: TableFile | None,
-    fid: Version = "v2",
-    where: str = "the table",
+    schema: pa.Schema, table_file: TableFile | None, fid: Version = "v2", where: str = "the table"
 ) -> Plan:
     """What becomes of the columns of a table."""
     planning = _Planner(schema, table_file, fid)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -30,22 +29,7 @@ from ingot.converters.recsys.monolith.features import (
 from ingot.converters.recsys.monolith.line_ids import LISTS as LINE_LISTS
 from ingot.converters.recsys.monolith.line_ids import NUMBERS, LineIds
 from ingot.converters.recsys.monolith.record_index import Bad, Bytes, Places, Rows, prefix_sums
-from ingot.converters.recsys.monolith.tables.schema import (
-    LINE_COLUMNS,
-    LINE_REST,
-    REST,
-    SORT_ID,
-    SOURCE,
-    TYPES,
-    UNSET,
-    Column,
-    SeenRows,
-    TableScan,
-    TableSchema,
-    has_line_rest,
-    see_rows,
-    split_rows,
-)
+from ingot.converters.recsys.monolith.tables import schema as c
 from ingot.converters.recsys.monolith.wire.format_kernels import read_field, read_varint
 from ingot.converters.recsys.monolith.wire.message_writer import example_records
 from ingot.converters.recsys.monolith.wire.row_assembly import Spans, gather_spans
@@ -59,16 +43,32 @@ _READ_CELLS: Final = 1 << 18
 """What is read at a time: by the sizes that the file's footer gives."""
 
 
-class ParquetSink:
-    """A Parquet file that is written in row groups, compressed by zstd.
+class TableSink:
+    """Rows as the rows of a Parquet file in row groups, compressed by zstd.
 
-    What it raises where the file cannot be written is `OSError`.
+    What it raises where the file cannot be written is `OSError`. With a `scan`, which takes note of
+    rows, the schema is what the first rows tell: rows are written as long as their features have a
+    column.
     """
 
-    def __init__(self, to: Path | BinaryIO, schema: TableSchema) -> None:
+    def __init__(
+        self, to: BinaryIO, schema: c.TableSchema, counts: Counts, scan: c.TableScan | None = None
+    ) -> None:
         self._writer = pq.ParquetWriter(to, schema.arrow, compression="zstd")
+        self._schema, self._counts, self._scan = schema, counts, scan
         self._batches: list[pa.RecordBatch] = []
         self._rows, self._bytes = 0, 0
+
+    def add(self, rows: Rows) -> tuple[list[Bad], Callable[[], object]]:
+        """Take rows; there is none that cannot be written."""
+        self._counts.written += len(rows)
+        return [], partial(self._write_rows, rows)
+
+    def _write_rows(self, rows: Rows) -> None:
+        for part in _split_table(rows, self._schema):
+            seen = self._scan.see(part) if self._scan else c.see_rows(part, self._schema.keys)
+            if not self._scan or self._scan.keys.count <= len(self._schema.column_of):
+                self.write(decode_batch(part, self._schema, seen))
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append the rows of a batch of the table."""
@@ -114,46 +114,21 @@ _CELLS: Final = 1 << 22
 """Cells of features in a batch, or those of one row: empty ones take room too."""
 
 
-class TableSink(ParquetSink):
-    """Rows as the rows of a Parquet file.
-
-    With a `scan`, which takes note of them, the schema is what the first rows tell: rows are
-    written as long as their features have a column.
-    """
-
-    def __init__(
-        self, to: BinaryIO, schema: TableSchema, counts: Counts, scan: TableScan | None = None
-    ) -> None:
-        super().__init__(to, schema)
-        self._schema, self._counts, self._scan = schema, counts, scan
-
-    def add(self, rows: Rows) -> tuple[list[Bad], Callable[[], object]]:
-        """Take rows; there is none that cannot be written."""
-        self._counts.written += len(rows)
-        return [], partial(self._write_rows, rows)
-
-    def _write_rows(self, rows: Rows) -> None:
-        for part in _split_table(rows, self._schema):
-            seen = self._scan.see(part) if self._scan else see_rows(part, self._schema.keys)
-            if not self._scan or self._scan.keys.count <= len(self._schema.column_of):
-                self.write(decode_batch(part, self._schema, seen))
+def _split_table(rows: Rows, schema: c.TableSchema) -> Iterator[Rows]:
+    return c.split_rows(rows, max(1, _CELLS // max(1, len(schema.columns))))
 
 
-def _split_table(rows: Rows, schema: TableSchema) -> Iterator[Rows]:
-    return split_rows(rows, max(1, _CELLS // max(1, len(schema.columns))))
-
-
-def decode_batches(rows: Rows, schema: TableSchema) -> Iterator[pa.RecordBatch]:
+def decode_batches(rows: Rows, schema: c.TableSchema) -> Iterator[pa.RecordBatch]:
     """Rows as record batches of bounded size."""
     for part in _split_table(rows, schema):
-        yield decode_batch(part, schema, see_rows(part, schema.keys))
+        yield decode_batch(part, schema, c.see_rows(part, schema.keys))
 
 
-def decode_batch(rows: Rows, schema: TableSchema, seen: SeenRows) -> pa.RecordBatch:
+def decode_batch(rows: Rows, schema: c.TableSchema, seen: c.SeenRows) -> pa.RecordBatch:
     """Rows as a record batch."""
     arrays = _feature_arrays(rows, schema, seen)
     for field in schema.line_fields:
-        arrays[LINE_COLUMNS[field]] = _line_array(seen.lines, field)
+        arrays[c.LINE_COLUMNS[field]] = _line_array(seen.lines, field)
     for name in schema.special:
         arrays[name] = _special_array(rows, seen, name)
     return pa.RecordBatch.from_arrays(
@@ -161,13 +136,13 @@ def decode_batch(rows: Rows, schema: TableSchema, seen: SeenRows) -> pa.RecordBa
     )
 
 
-def _feature_arrays(rows: Rows, schema: TableSchema, seen: SeenRows) -> dict[str, pa.Array]:
+def _feature_arrays(rows: Rows, schema: c.TableSchema, seen: c.SeenRows) -> dict[str, pa.Array]:
     if schema.keys.count > len(schema.column_of):
         raise ConversionError("", "a row has a feature that was not there at first", "start again")
     column = np.append(schema.column_of, np.int32(-1))[seen.numbers]
     # A key of unset features that shares its column with values is what null says there.
-    unset = seen.features.kind == UNSET
-    shared = np.array([one.kind != UNSET for one in schema.columns] + [False])[column]
+    unset = seen.features.kind == c.UNSET
+    shared = np.array([one.kind != c.UNSET for one in schema.columns] + [False])[column]
     column = np.where(unset & shared, -1, column)
     used = np.flatnonzero(column >= 0)
     entries = _FeatureColumns(rows, seen.features, schema.columns, used, column[used])
@@ -181,7 +156,7 @@ class _FeatureColumns:
         self,
         rows: Rows,
         features: Features,
-        columns: tuple[Column, ...],
+        columns: tuple[c.Column, ...],
         used: Places,
         column: NDArray[np.int32],
     ) -> None:
@@ -204,7 +179,7 @@ class _FeatureColumns:
         self._bounds = np.searchsorted(rank, np.arange(len(columns) + 1))
         self._ahead = prefix_sums(counts)  # values before each entry
         self._flat: dict[int, tuple[pa.Array, int]] = {}
-        for kind in np.unique(kinds[kinds != UNSET]):
+        for kind in np.unique(kinds[kinds != c.UNSET]):
             of_kind = np.flatnonzero(features.kind[entries] == kind)  # one behind the other
             if len(of_kind):
                 first, chosen = int(of_kind[0]), entries[of_kind]
@@ -216,9 +191,9 @@ class _FeatureColumns:
     def array(self, at: int) -> pa.Array:
         """A column."""
         column, rank = self._columns[at], self._ranks[at]
-        if column.kind == UNSET:
+        if column.kind == c.UNSET:
             return pa.array(self._given[rank])
-        kind, (first, last) = TYPES[column.kind], self._bounds[rank : rank + 2]
+        kind, (first, last) = c.TYPES[column.kind], self._bounds[rank : rank + 2]
         if first == last:
             return pa.nulls(self._count, kind)
         flat, ahead = self._flat[column.kind]
@@ -274,16 +249,13 @@ def read_varints(data: Bytes, start: Places, stop: Places, out: NDArray[np.int64
 
 def _flat_values(spans: Spans, counts: Places, kind: int) -> pa.Array:
     """What the payloads of one kind hold, one behind the other: single values, or inner lists."""
-    values, arrow = int(VALUES[kind]), TYPES[kind]
+    values, arrow = int(VALUES[kind]), c.TYPES[kind]
     if DEPTH[kind] == LISTS:
         return _inner_lists(spans, counts, values, arrow.value_type)
-    if DEPTH[kind] == SCALAR:
-        return (
-            _binary_array(spans, arrow)
-            if values == BYTES
-            else _value_array(spans, counts, values, arrow)
-        )
-    return _value_array(spans, counts, values, arrow.value_type)
+    if DEPTH[kind] == SCALAR and values == BYTES:
+        return _binary_array(spans, arrow)
+    own = arrow if DEPTH[kind] == SCALAR else arrow.value_type
+    return _value_array(spans, counts, values, own)
 
 
 def _inner_lists(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
@@ -352,23 +324,23 @@ def _line_array(lines: LineIds, field: str) -> pa.Array:
     return _binary_array(Spans(data=lines.data, start=start, stop=stop), pa.string(), null)
 
 
-def _special_array(rows: Rows, seen: SeenRows, name: str) -> pa.Array:
+def _special_array(rows: Rows, seen: c.SeenRows, name: str) -> pa.Array:
     if name == LABEL:
         flat = pa.array(rows.label)
         return pa.ListArray.from_arrays(_list_offsets(np.diff(rows.label_first)), flat)
     if name == INSTANCE_WEIGHT:
         return pa.array(rows.weight, mask=~rows.weighted)
-    if name == SOURCE:
+    if name == c.SOURCE:
         return pa.array(rows.source, mask=rows.source == 0)
-    if name == SORT_ID:
+    if name == c.SORT_ID:
         spans = Spans(data=rows.data, start=rows.sort_start, stop=rows.sort_stop)
         return _binary_array(spans, pa.binary(), rows.sort_stop == rows.sort_start)
-    if name == LINE_REST:
+    if name == c.LINE_REST:
         lines = seen.lines
         first = lines.rest_first
         spans = Spans(data=lines.rest, start=first[:-1], stop=first[1:])
-        return _binary_array(spans, pa.binary(), ~has_line_rest(lines))
-    assert name == REST
+        return _binary_array(spans, pa.binary(), ~c.has_line_rest(lines))
+    assert name == c.REST
     return _rest_array(rows, seen.strange)
 
 

@@ -331,11 +331,8 @@ def _column_names(base: str, key: tuple[int, int, int, int, int]) -> list[str]:
 
 def has_line_rest(lines: LineIds) -> NDArray[np.bool_]:
     """bool[R], which LineIds say what has no column, or nothing at all."""
-    says = np.zeros(len(lines.present), np.bool_)
-    for given in lines.given.values():
-        says |= given
-    for counts in lines.counts.values():
-        says |= counts > 0
+    lists = (counts > 0 for counts in lines.counts.values())
+    says: NDArray[np.bool_] = np.any([*lines.given.values(), *lists], axis=0)
     more: NDArray[np.bool_] = lines.rest_sizes > 0
     return more | (lines.present & ~says)
 

@@ -7,7 +7,6 @@ from typing import Any, Final, Literal
 
 from ingot.converters import json_yaml
 from ingot.converters.errors import ParametersError, Problem
-from ingot.converters.json_yaml import decode, violations
 from ingot.converters.recsys.monolith.fid import BITS, Version
 from ingot.converters.recsys.monolith.tables.schema import Null
 
@@ -95,7 +94,7 @@ def _schema_problems(document: object) -> Iterator[Problem]:
     if not isinstance(document, dict):
         yield Problem("", "schema", "names and values", type(document).__name__)
         return
-    for pointer, message in violations("monolith_table", document):
+    for pointer, message in json_yaml.violations("monolith_table", document):
         yield Problem(pointer, "schema", f"what {_DOCUMENT} says", message[:300])
 
 
@@ -150,6 +149,6 @@ def _build_table_file(document: Mapping[str, Any], where: str) -> TableFile:
         for name, rule in document.get("features", {}).items()
     }
     labels = [label] if isinstance(label, str) else label
-    return decode(
+    return json_yaml.decode(
         TableFile, {"line_id": {}, **document, "where": where, "features": rules, "label": labels}
     )

@@ -7,22 +7,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import allocating_kernel, inner_kernel, kernel
 from ingot.converters.recsys.monolith.record_index import Bytes, Places, RowArrays
-from ingot.converters.recsys.monolith.wire.example_kernels import (
-    EXTRA_START,
-    EXTRA_STOP,
-    IDENT,
-    LINE_FEATURE,
-    NAME,
-    ODD,
-    RAW,
-    SORTED_ID,
-    SOUND,
-    START,
-    STOP,
-    extend_extra,
-    inner_message,
-    special_number,
-)
+from ingot.converters.recsys.monolith.wire import example_kernels as w
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     LENGTH,
     VARINT,
@@ -63,17 +48,17 @@ def walk_lists(
     while at < stop:
         number, wire, value_at, end = read_field(data, at, stop)
         if end < 0:
-            return ODD
+            return w.ODD
         if number <= 2 and wire == LENGTH:
-            content = inner_message(
-                grammar.fields, inner_message(grammar.fields, batch_message, number), 2
+            content = w.inner_message(
+                grammar.fields, w.inner_message(grammar.fields, batch_message, number), 2
             )
             raw = number == 2
             if not _walk_list(data, value_at, end, content, raw, grammar, lists, one):
-                return ODD
+                return w.ODD
             if not raw:
                 begin, finish = lists[NAME_START, one], lists[NAME_STOP, one]
-                lists[SPECIAL, one] = special_number(
+                lists[SPECIAL, one] = w.special_number(
                     data, begin, finish, grammar.special, grammar.special_ends
                 )
             one += 1
@@ -83,10 +68,10 @@ def walk_lists(
             batch[BATCH_SIZE if number == 3 else BATCH_SOURCE] = (
                 np.int32(value) if number == 3 else np.int64(np.uint32(value))
             )
-        elif not extend_extra(batch.reshape(-1, 1), 0, BATCH_REST_START, at, end):
-            return ODD
+        elif not w.extend_extra(batch.reshape(-1, 1), 0, BATCH_REST_START, at, end):
+            return w.ODD
         at = end
-    return SOUND
+    return w.SOUND
 
 
 @inner_kernel
@@ -102,9 +87,9 @@ def _walk_list(
 ) -> bool:
     fields, stack = grammar.fields, grammar.stack
     lists[:, one] = 0
-    lists[RAW, one] = raw
-    lists[START, one], lists[STOP, one] = at, stop
-    lists[EXTRA_START, one] = lists[EXTRA_STOP, one] = at
+    lists[w.RAW, one] = raw
+    lists[w.START, one], lists[w.STOP, one] = at, stop
+    lists[w.EXTRA_START, one] = lists[w.EXTRA_STOP, one] = at
     lists[NAME_START, one] = lists[NAME_STOP, one] = at
     while at < stop:
         number, wire, value_at, end = read_field(data, at, stop)
@@ -124,8 +109,8 @@ def _walk_list(
             if number == 3:
                 lists[SHARED, one] = value == 1
             else:
-                lists[IDENT if number == 4 else SORTED_ID, one] = value
-        elif not extend_extra(lists, one, EXTRA_START, at, end):
+                lists[w.IDENT if number == 4 else w.SORTED_ID, one] = value
+        elif not w.extend_extra(lists, one, w.EXTRA_START, at, end):
             return False
         at = end
     return is_text(data, lists[NAME_START, one], lists[NAME_STOP, one])
@@ -155,19 +140,19 @@ def take_batch_rows(
     """Note the parts of the next rows of an ExampleBatch, from an entry and a row on."""
     for row in range(first, first + count):
         for one in range(lists.shape[1]):
-            start, stop = _next_feature(data, cursors[one], lists[STOP, one])
+            start, stop = _next_feature(data, cursors[one], lists[w.STOP, one])
             if not lists[SHARED, one]:
                 cursors[one] = stop
             if lists[SPECIAL, one]:
-                at = LINE_FEATURE + 2 * (lists[SPECIAL, one] - 1)
+                at = w.LINE_FEATURE + 2 * (lists[SPECIAL, one] - 1)
                 rows[at, row], rows[at + 1, row] = start, stop
                 continue
-            entries[NAME, entry], entries[RAW, entry] = lists[NAME, one], lists[RAW, one]
-            entries[START, entry], entries[STOP, entry] = start, stop
-            entries[IDENT, entry] = lists[IDENT, one]
-            entries[SORTED_ID, entry] = lists[SORTED_ID, one]
-            entries[EXTRA_START, entry] = lists[EXTRA_START, one]
-            entries[EXTRA_STOP, entry] = lists[EXTRA_STOP, one]
+            entries[w.NAME, entry], entries[w.RAW, entry] = lists[w.NAME, one], lists[w.RAW, one]
+            entries[w.START, entry], entries[w.STOP, entry] = start, stop
+            entries[w.IDENT, entry] = lists[w.IDENT, one]
+            entries[w.SORTED_ID, entry] = lists[w.SORTED_ID, one]
+            entries[w.EXTRA_START, entry] = lists[w.EXTRA_START, one]
+            entries[w.EXTRA_STOP, entry] = lists[w.EXTRA_STOP, one]
             entry += 1
 
 

@@ -179,12 +179,7 @@ def _note_field(
 
 @kernel
 def walk_examples(
-    data: Bytes,
-    start: Places,
-    stop: Places,
-    grammar: Grammar,
-    noted: Noted,
-    seed: int,
+    data: Bytes, start: Places, stop: Places, grammar: Grammar, noted: Noted, seed: int
 ) -> int:
     """Note the parts of Examples; returns how many distinct names there are."""
     # A structure is taken apart once: for a kernel that is called often it would cost too much.
@@ -315,11 +310,7 @@ def _take_payload(
 
 @kernel
 def read_special(
-    data: Bytes,
-    rows: NDArray[np.int64],
-    status: NDArray[np.int8],
-    line_id: int,
-    grammar: Grammar,
+    data: Bytes, rows: NDArray[np.int64], status: NDArray[np.int8], line_id: int, grammar: Grammar
 ) -> None:
     """Move what special features say to where an Example's fields are noted."""
     for row in range(rows.shape[1]):

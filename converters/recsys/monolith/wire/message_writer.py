@@ -54,10 +54,8 @@ class ExampleWriter:
 
     def __init__(self, rows: Rows) -> None:
         self._rows, self._arrays = rows, kernel_rows(rows)
-        self._features, self.sizes = (
-            np.empty(len(rows.name), np.int64),
-            np.empty(len(rows), np.int64),
-        )
+        self._features = np.empty(len(rows.name), np.int64)
+        self.sizes = np.empty(len(rows), np.int64)
         measure_examples(self._arrays, self._features, self.sizes)
 
     def frames(self, framing: Framing) -> tuple[bytearray, Places]:
@@ -102,11 +100,7 @@ def add_row_fields(rows: Rows) -> Rows:
     labels = 4 * rows.label_first
     weight = np.where(rows.weighted, rows.weight, np.float32(0))
     given = np.stack(
-        [
-            rows.line_start >= 0,
-            labels[1:] > labels[:-1],
-            np.full(len(rows), rows.weighted.any()),
-        ]
+        [rows.line_start >= 0, labels[1:] > labels[:-1], np.full(len(rows), rows.weighted.any())]
     )
     contents = (
         Spans(data=rows.data, start=rows.line_start, stop=rows.line_stop),
@@ -255,18 +249,18 @@ class _GroupedRows:
         numbers = example_pb2.ExampleBatch(
             batch_size=count, data_source_key=int(rows.source[begin])
         ).SerializeToString()
-        message = np.concatenate([lists, np.frombuffer(numbers, np.uint8), rest])
         sort_id, lost = self._sort_id()
-        size, whole = len(message), len(message) + len(sort_id)
+        data = np.concatenate([lists, np.frombuffer(numbers, np.uint8), rest, sort_id])
+        nothing, ends = np.zeros(1, np.int64), np.array([len(data) - len(sort_id), len(data)])
         records = Records(
-            data=np.concatenate([message, sort_id]),
-            start=np.zeros(1, np.int64),
-            stop=np.full(1, size, np.int64),
-            sort_start=np.full(1, size, np.int64),
-            sort_stop=np.full(1, whole, np.int64),
+            data=data,
+            start=nothing,
+            stop=ends[:1],
+            sort_start=ends[:1],
+            sort_stop=ends[1:],
             source=rows.source[begin : begin + 1],
-            offset=np.zeros(1, np.int64),
-            record=np.zeros(1, np.int64),
+            offset=nothing,
+            record=nothing,
         )
         return records, lost
 

@@ -169,6 +169,12 @@ class Spans:
         return Spans(data=self.data, start=places[start], stop=places[stop])
 
 
+def empty_spans(count: int) -> Spans:
+    """No bytes for each of so many things."""
+    nothing = np.zeros(count, np.int64)
+    return Spans(data=np.zeros(0, np.uint8), start=nothing, stop=nothing)
+
+
 def spans_of_numbers(values: NDArray[np.generic]) -> Spans:
     """The bytes of each number."""
     width = values.dtype.itemsize

@@ -45,12 +45,7 @@ def find_known(data: Bytes, start: Places, stop: Places, message: str) -> NDArra
 
 
 def find_known_by_kind(
-    data: Bytes,
-    start: Places,
-    stop: Places,
-    raw: NDArray[np.bool_],
-    message: str,
-    of_raw: str,
+    data: Bytes, start: Places, stop: Places, raw: NDArray[np.bool_], message: str, of_raw: str
 ) -> NDArray[np.bool_]:
     """The same for unknown fields of which some go into another message: bool[N]."""
     return np.where(

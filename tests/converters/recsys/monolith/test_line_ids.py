@@ -45,7 +45,9 @@ def _check(line: LineId | None, found: line_ids.LineIds, at: int) -> None:
         assert values[at].tobytes() == values.dtype.type(expected).tobytes(), name
     for name in found.texts:
         text = _good(line, name)
-        assert (found.text(name, at) if found.given[name][at] else None) == text
+        start, stop = (places[at] for places in found.texts[name])
+        read = found.data[start:stop].tobytes().decode()
+        assert (read if found.given[name][at] else None) == text
     for name, (first, values) in found.lists.items():
         assert values[first[at] : first[at + 1]].tolist() == list(getattr(line, name))
     rest = found.rest[found.rest_first[at] : found.rest_first[at + 1]].tobytes()

@@ -24,7 +24,13 @@ from ingot.converters.recsys.ctr.build.vocabulary import (
     save_vocabulary,
     vocabulary_table,
 )
-from ingot.converters.recsys.ctr.contract import TRAIN, VALID, split_of, splits_of, token_hashes
+from ingot.converters.recsys.ctr.contract import (
+    TRAIN,
+    VALID,
+    entity_hashes,
+    splits_of,
+    token_hashes,
+)
 from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap
 from ingot.converters.recsys.ctr.featuremap import load as load_featuremap
 
@@ -155,18 +161,20 @@ def test_split_is_the_public_projects(golden: Path) -> None:
     for split, wanted in (("train", TRAIN), ("valid", VALID)):
         table = pq.read_table(golden / f"upstream_fullrank_{split}.parquet")
         for entity in set(table["entity_id"].to_pylist()):
-            assert split_of(entity.encode(), 20260121, 0.95) == wanted
+            hashes = entity_hashes([entity.encode()], 20260121)
+            assert splits_of(hashes, 0.95).tolist() == [wanted]
             seen[wanted] += 1
     assert seen == {TRAIN: 130, VALID: 20}
 
 
 def test_split_by_share() -> None:
     entities = [b"%d" % one for one in range(20_000)]
-    assert splits_of(entities, 1, 1.0).tolist() == [TRAIN] * 20_000
-    assert splits_of(entities, 1, 0.0).tolist() == [VALID] * 20_000
-    shares = [np.count_nonzero(splits_of(entities, seed, 0.7) == TRAIN) / 20_000 for seed in (1, 2)]
+    one, two = (entity_hashes(entities, seed) for seed in (1, 2))
+    assert splits_of(one, 1.0).tolist() == [TRAIN] * 20_000
+    assert splits_of(one, 0.0).tolist() == [VALID] * 20_000
+    shares = [np.count_nonzero(splits_of(some, 0.7) == TRAIN) / 20_000 for some in (one, two)]
     assert shares == pytest.approx([0.7, 0.7], abs=0.02)
-    first, other = splits_of(entities, 1, 0.3), splits_of(entities, 1, 0.7)
+    first, other = splits_of(one, 0.3), splits_of(one, 0.7)
     assert not np.any((first == TRAIN) & (other == VALID)), "a larger share keeps what was train"
 
 

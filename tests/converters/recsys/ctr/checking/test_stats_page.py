@@ -18,7 +18,6 @@ from ingot.converters.recsys.ctr.validation.figures import (
     read_figures,
     render_stats_page,
 )
-from ingot.converters.recsys.ctr.validation.processed_folder import quantile
 from tests.converters.page_parts import Parts
 from tests.converters.recsys.ctr.right import make
 
@@ -187,14 +186,15 @@ def test_what_cannot_be_read_is_told(built, tmp_path):
         read_figures(root)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.5, 0.9, 0.99, 1.0])
-def test_quantiles_are_those_of_the_inverted_distribution(share):
+def test_quantiles_are_those_of_the_inverted_distribution():
     rng = np.random.default_rng(3)
     for size in (1, 2, 7, 100):
         lengths = rng.integers(0, 9, size)
-        wanted = np.quantile(lengths, share, method="inverted_cdf")
-        assert quantile(np.bincount(lengths), share) == wanted
-    assert quantile(np.zeros(0, np.int64), share) == 0
+        found = contract.length_figures(np.bincount(lengths))
+        assert found is not None
+        for name, share in (("min", 0.0), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)):
+            assert found[name] == np.quantile(lengths, share, method="inverted_cdf")
+    assert contract.length_figures(np.zeros(0, np.int64)) is None
 
 
 def test_lists_of_other_writers_are_counted_with_their_nulls(tmp_path):

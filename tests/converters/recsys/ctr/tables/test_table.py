@@ -107,7 +107,7 @@ def of_blocks(blocks: list[RawBlock]):
     """Blocks in the form of `reference`."""
     kept, rejects, counts = [], [], Counter[str]()
     for block in blocks:
-        counts.update({**block.malformed, "not_finite": block.not_finite})
+        counts.update(block.counts)
         rejects += [(one.row, one.reason) for one in block.rejects]
         for place in range(len(block.rows)):
             kept.append(
@@ -393,7 +393,7 @@ def test_bytes_that_are_no_utf8(tmp_path):
     path.write_bytes(b"\n".join(data))
     (block,) = read_table(str(path), featuremap())
     assert [(one.row, one.reason) for one in block.rejects] == [(3, "entity_id")]
-    assert block.malformed == {"not_utf8": 1, "bad_number": 1}
+    assert block.counts == {"not_utf8": 1, "bad_number": 1}
     assert tokens_of(block.tokens[2], 2) == [("a", 1.0), ("b", 1.0)]
 
 
@@ -427,7 +427,7 @@ def column(tmp_path: Path, cells: pa.Array, *, many: bool = False, valued: bool 
     more = ", max_len: 3" * many + ", use_value: true" * valued
     text = SMALL.replace("hash_bucket: 9", f"hash_bucket: 9{more}")
     (block,) = read_table(str(path), featuremap(text))
-    counts = Counter({**block.malformed, "not_finite": block.not_finite})
+    counts = block.counts
     return [tokens_of(block.tokens[0], place) for place in range(count)], +counts
 
 

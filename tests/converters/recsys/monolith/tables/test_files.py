@@ -9,10 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.monolith.convert.settings import Counts
 from ingot.converters.recsys.monolith.record_index import records_of_messages
 from ingot.converters.recsys.monolith.tables import rows_to_arrow
 from ingot.converters.recsys.monolith.tables.rows_to_arrow import (
-    ParquetSink,
+    TableSink,
     open_table,
 )
 from ingot.converters.recsys.monolith.tables.schema import TableScan
@@ -28,7 +29,7 @@ def _written(to: Path, count: int) -> pa.RecordBatch:
     scan.add(rows)
     schema = scan.schema()
     batch = decode_rows(rows, schema)
-    sink = ParquetSink(to, schema)
+    sink = TableSink(to, schema, Counts())
     sink.write(batch)
     sink.write(batch.slice(0, 0))
     sink.close()
@@ -55,7 +56,7 @@ def test_row_groups_by_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     rows, _ = index_examples(records_of_messages(messages))
     scan = TableScan()
     scan.add(rows)
-    sink = ParquetSink(tmp_path / "a.parquet", scan.schema())
+    sink = TableSink(tmp_path / "a.parquet", scan.schema(), Counts())
     for at in range(3):
         sink.write(decode_rows(rows, scan.schema()).slice(at, 1))
     sink.close()

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingot.converters.recsys.monolith.convert.settings import Counts
 from ingot.converters.recsys.monolith.record_index import Records, Rows, records_of_messages
 from ingot.converters.recsys.monolith.tables.column_plan import plan_columns
 from ingot.converters.recsys.monolith.tables.rows_to_arrow import (
-    ParquetSink,
+    TableSink,
     decode_batches,
     open_table,
 )
@@ -74,7 +75,7 @@ def test_through_a_file(given_examples: list[Example]) -> None:
     stretches = [_rows([one]) for one in given_examples]
     schema, _ = _schema(*stretches)
     file = io.BytesIO()
-    sink = ParquetSink(file, schema)
+    sink = TableSink(file, schema, Counts())
     for rows in stretches:
         sink.write(decode_rows(rows, schema))
     sink.close()
@@ -140,7 +141,7 @@ def test_the_public_sample(repository: Path) -> None:
     schema, scan = _schema(rows)
     assert scan.reordered == 0
     file = io.BytesIO()
-    sink = ParquetSink(file, schema)
+    sink = TableSink(file, schema, Counts())
     sink.write(decode_rows(rows, schema))
     sink.close()
     with open_table(file, "sample.parquet") as (_, batches):
@@ -162,7 +163,7 @@ def test_the_public_sample(repository: Path) -> None:
 def test_others_read_the_sample(repository: Path, tmp_path: Path) -> None:
     rows = _golden(repository)
     schema, _ = _schema(rows)
-    sink = ParquetSink(tmp_path / "sample.parquet", schema)
+    sink = TableSink(tmp_path / "sample.parquet", schema, Counts())
     sink.write(decode_rows(rows, schema))
     sink.close()
     frame = pd.read_parquet(tmp_path / "sample.parquet")
