@@ -361,9 +361,10 @@ class _Conversion:
     def _tokens(self, parts: results.Parts, counts: results.Counts) -> results.TokenCounts | None:
         if self.options.tokenizer is None:
             return None
-        meter = _TokenMeter(watch=self.watch, shards=len(parts.records), rows=counts.rows["read"])
+        rows, shards = counts.rows["read"], len(parts.records)
+        meter = _Meter(watch=self.watch, stage=results.TOKENS, shards=shards, rows=rows)
         name = results.tokens_name(self.options.source_name or self.source.name)
-        return results.make_tokens(self.staged, parts, self.options.tokenizer, name, meter)
+        return results.make_tokens(self.staged, parts, self.options.tokenizer, name, meter.hear)
 
 
 def _enter_cut_files(
@@ -379,10 +380,11 @@ def _enter_cut_files(
 
 @dataclass(kw_only=True)
 class _Meter:
-    """Adds shards up and tells the watcher."""
+    """Adds shards up and tells the watcher, also what a token build says."""
 
     watch: Watch
     shards: int
+    stage: str = "convert"
     done: int = 0
     rows: int = 0
     records: int = 0
@@ -399,7 +401,7 @@ class _Meter:
         """Tell how far the present shard is."""
         self.watch(
             Progress(
-                stage="convert",
+                stage=self.stage,
                 shards_done=self.done,
                 shards=self.shards,
                 rows=self.rows + rows,
@@ -407,19 +409,8 @@ class _Meter:
             )
         )
 
-
-@dataclass(kw_only=True)
-class _TokenMeter:
-    """Hears a token build, and tells the watcher."""
-
-    watch: Watch
-    shards: int
-    rows: int
-    done: int = 0
-    records: int = 0
-
-    def __call__(self, message: "Message") -> None:
-        """Take a message of the build."""
+    def hear(self, message: "Message") -> None:
+        """Take a message of a token build."""
         if message["kind"] not in ("plan", "count"):
             return
         from ingot.converters.megatron.metrics.messages import message_amounts
@@ -427,15 +418,7 @@ class _TokenMeter:
         amounts = message_amounts(message)
         self.done += amounts["units"] if message["kind"] == "count" else 0
         self.records += amounts["records"]
-        self.watch(
-            Progress(
-                stage=results.TOKENS,
-                shards_done=self.done,
-                shards=self.shards,
-                rows=self.rows,
-                records=self.records,
-            )
-        )
+        self.tick(0, 0)
 
 
 def _convert_here(task: ShardTask, meter: _Meter) -> ShardDocument:

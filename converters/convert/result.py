@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, cast
 
 from ingot import __version__
 from ingot.converters.convert.options import ConvertOptions
@@ -102,13 +102,18 @@ class OptionsDocument(TypedDict):
     corpus: NotRequired[dict[str, object]]
 
 
-class Manifest(TypedDict):
-    """The manifest of a conversion, see schemas/manifest.schema.json."""
+class _Settled(TypedDict):
+    """What decides the bytes of a result, as its identity holds it."""
 
     decision: str
     mapping_sha256: str | None
     options: OptionsDocument
     versions: dict[str, str | int]
+
+
+class Manifest(_Settled):
+    """The manifest of a conversion, see schemas/manifest.schema.json."""
+
     reason: str | None
     inputs: list[InputEntry]
     left_out: list[dict[str, str]]
@@ -271,10 +276,7 @@ def build_manifest(
     """Return the manifest but for `files`."""
     read = {entry["name"]: entry for entry in inputs}
     manifest: Manifest = {
-        "decision": identity.settled["decision"],
-        "mapping_sha256": identity.settled["mapping_sha256"],
-        "options": identity.settled["options"],
-        "versions": identity.settled["versions"],
+        **cast("_Settled", identity.settled),
         "reason": reason,
         "inputs": [
             read.get(file.name) or {"name": file.name, "bytes": file.bytes, "sha256": None}
@@ -372,16 +374,8 @@ def make_tokens(
         ),
         monitor=monitor,
     )
-    return {
-        "documents": stats.documents,
-        "sequences": stats.sequences,
-        "tokens": stats.tokens,
-        "characters": stats.characters,
-        "rejected": stats.rejected,
-        "dtype": stats.dtype,
-        "eod_id": stats.eod_id,
-        "vocabulary": stats.vocabulary,
-    }
+    counts = {name: getattr(stats, name) for name in TokenCounts.__annotations__}
+    return cast("TokenCounts", counts)
 
 
 def tokenizer_facts(given: str) -> dict[str, str | int | None]:
