@@ -102,18 +102,13 @@ class OptionsDocument(TypedDict):
     corpus: NotRequired[dict[str, object]]
 
 
-class _Settled(TypedDict):
-    """What decides the bytes of a result, as its identity holds it."""
+class Manifest(TypedDict):
+    """The manifest of a conversion, see schemas/manifest.schema.json."""
 
     decision: str
     mapping_sha256: str | None
     options: OptionsDocument
     versions: dict[str, str | int]
-
-
-class Manifest(_Settled):
-    """The manifest of a conversion, see schemas/manifest.schema.json."""
-
     reason: str | None
     inputs: list[InputEntry]
     left_out: list[dict[str, str]]
@@ -275,8 +270,8 @@ def build_manifest(
 ) -> Manifest:
     """Return the manifest but for `files`."""
     read = {entry["name"]: entry for entry in inputs}
-    manifest: Manifest = {
-        **cast("_Settled", identity.settled),
+    manifest: dict[str, object] = {
+        **identity.settled,
         "reason": reason,
         "inputs": [
             read.get(file.name) or {"name": file.name, "bytes": file.bytes, "sha256": None}
@@ -291,7 +286,7 @@ def build_manifest(
     }
     if tables := _tables_read(source):
         manifest["tables"] = tables
-    return manifest
+    return cast("Manifest", manifest)
 
 
 def _tables_read(source: Source) -> list[dict[str, str | int]]:
