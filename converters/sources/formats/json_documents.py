@@ -22,6 +22,7 @@ from ingot.converters.sources.formats.row_chunks import (
     RowChunk,
     chunk_of_counted,
     ends_early,
+    join_parts,
     parse_row,
     row_excerpt,
 )
@@ -71,15 +72,9 @@ def parse_json_document(
     parts: Iterator[bytes], limit: int = MAX_ROW_BYTES, where: str | None = None
 ) -> tuple[Json, int]:
     """The value of a whole file, or `Broken` (also past `limit` bytes), and its count."""
-    data: list[bytes] = []
-    size = 0
-    for part in parts:
-        size += len(part)
-        if size > limit:
-            problem = f"file of more than {limit >> 20} MiB as one row"
-            return BrokenRow(problem, row_excerpt(data[0] if data else part)), 0
-        data.append(part)
-    text = b"".join(data)
+    text = join_parts(parts, limit)
+    if isinstance(text, BrokenRow):
+        return text, 0
     value, count = parse_row(text)
     if type(value) is BrokenRow and where is not None and ends_early(text):
         raise truncated_error(where, "the file ends inside its JSON value")

@@ -14,6 +14,7 @@ from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
     BrokenRow,
     RowChunk,
+    join_parts,
     row_excerpt,
 )
 
@@ -146,17 +147,10 @@ def _decode_text_row(data: bytes) -> Json:
 
 def read_text_document(parts: Iterator[bytes], stem: str) -> Iterator[RowChunk]:
     """The whole file as one row with the key `stem`; a blank file has no row."""
-    data: list[bytes] = []
-    size = 0
-    for part in parts:
-        size += len(part)
-        if size > MAX_ROW_BYTES:
-            problem = f"file of more than {MAX_ROW_BYTES >> 20} MiB as one row"
-            yield RowChunk(values=[BrokenRow(problem, row_excerpt(data[0]))], keys=[stem])
-            return
-        data.append(part)
-    whole = b"".join(data)
-    if whole.strip():
+    whole = join_parts(parts)
+    if isinstance(whole, BrokenRow):
+        yield RowChunk(values=[whole], keys=[stem])
+    elif whole.strip():
         yield RowChunk(values=[_decode_text_row(whole)], keys=[stem])
 
 
