@@ -25,15 +25,13 @@ from ingot.converters.sources.storage.compression import (
 from ingot.converters.sources.storage.listing import Entry, Place
 
 MAX_MEMBERS = 1_000_000
-_TAR_MAGIC = (257, b"ustar")
 
 
 def archive_kind(head: bytes) -> str | None:
     """`zip` or `tar` by the first bytes (of the decompressed file, at least 512), else None."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
-    offset, magic = _TAR_MAGIC
-    return "tar" if head[offset : offset + 5] == magic else None
+    return "tar" if head[257:262] == b"ustar" else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -294,11 +292,9 @@ def _tar_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
                 for number, info in enumerate(_tar_headers(tar))
                 if not info.isdir()
             ]
-    yield from found if packed else sorted(found, key=_member_name)
-
-
-def _member_name(member: Entry | tuple[str, str]) -> str:
-    return member.name if isinstance(member, Entry) else member[0]
+    if not packed:
+        found.sort(key=lambda one: one.name if isinstance(one, Entry) else one[0])
+    yield from found
 
 
 def _tar_member(

@@ -101,28 +101,21 @@ class BucketFileSystem(ArrowFSWrapper):  # type: ignore[misc] # fsspec has no ty
     ) -> dict[str, dict[str, Any]] | list[str]:
         """Everything below a path, in one listing."""
         with translate_s3_errors(self.unstrip_protocol(path)):
-            infos = list(self._list_path(path, recursive=maxdepth != 1))
+            selector = pafs.FileSelector(path, recursive=maxdepth != 1, allow_not_found=True)
+            infos = list(map(self._make_entry, self.fs.get_file_info(selector)))
         top = path.rstrip("/")
         found = {
             info["name"]: info
             for info in infos
             if (withdirs or info["type"] == "file")
-            and _path_depth(info["name"], top) <= (maxdepth or 1e9)
+            and info["name"].removeprefix(top).strip("/").count("/") < (maxdepth or 1e9)
         }
         return found if detail else list(found)
-
-    def _list_path(self, path: str, recursive: bool) -> Iterator[dict[str, Any]]:
-        selector = pafs.FileSelector(path, recursive=recursive, allow_not_found=True)
-        return map(self._make_entry, self.fs.get_file_info(selector))
 
     def read_from(self, path: str) -> "BucketFile":
         """An open file. Raises OSError, SourceError."""
         with translate_s3_errors(self.unstrip_protocol(path)):
             return BucketFile(self.reader.open_input_file(path), self.unstrip_protocol(path))
-
-
-def _path_depth(name: str, top: str) -> int:
-    return name.removeprefix(top).strip("/").count("/") + 1
 
 
 class BucketFile:

@@ -191,16 +191,13 @@ class _CheckedStream(io.RawIOBase):
             try:
                 data = self._inner.read(size)
             except EOFError as error:
-                raise self._short() from error
+                detail = f"the {self._codec} data ends after {self._given} bytes of content"
+                raise truncated_error(self._where, detail) from error
         self._given += len(data)
         if self._given > FREE_BYTES and self._given > MAX_RATIO * self._counted.count:
             hint = "refused: it looks like a decompression bomb"
             raise SourceError(self._where, f"over {MAX_RATIO} times its size unpacked", hint)
         return data
-
-    def _short(self) -> SourceError:
-        detail = f"the {self._codec} data ends after {self._given} bytes of content"
-        return truncated_error(self._where, detail)
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
         data = self.read(len(buffer))
