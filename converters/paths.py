@@ -242,29 +242,19 @@ def _walk_names(names: tuple[str, ...]) -> Walk:
     return walk
 
 
-def _walk_list(text: str) -> Walk:
+def _walk_inside(text: str, kind: type) -> Walk:
+    """All elements of lists, or all values of objects."""
+    items: Callable[[Json], Iterable[tuple[str | int, Json]]]
+    items, reason = (enumerate, "not_a_list") if kind is list else (dict.items, "not_an_object")
+
     def walk(nodes: list[Node]) -> list[Node]:
         hits: list[Node] = []
         for node in nodes:
             value = node.value
-            if value.__class__ is list:
-                hits += [Node(v, i, node) for i, v in enumerate(value)]
+            if value.__class__ is kind:
+                hits += [Node(v, k, node) for k, v in items(value)]
             elif value is not None:
-                raise RowError("not_a_list", text, found_text(value))
-        return hits
-
-    return walk
-
-
-def _walk_object(text: str) -> Walk:
-    def walk(nodes: list[Node]) -> list[Node]:
-        hits: list[Node] = []
-        for node in nodes:
-            value = node.value
-            if value.__class__ is dict:
-                hits += [Node(v, k, node) for k, v in value.items()]
-            elif value is not None:
-                raise RowError("not_an_object", text, found_text(value))
+                raise RowError(reason, text, found_text(value))
         return hits
 
     return walk
@@ -275,10 +265,6 @@ def _parent_node(node: Node) -> Node | None:
     while parent is not None and parent.value.__class__ is not dict:
         parent = parent.parent
     return parent
-
-
-def _walk_up(nodes: list[Node]) -> list[Node]:
-    return [up for node in nodes if (up := _parent_node(node)) is not None]
 
 
 def _walk_file(nodes: list[Node]) -> list[Node]:
@@ -296,10 +282,6 @@ def _walk_file(nodes: list[Node]) -> list[Node]:
     return hits
 
 
-def _walk_key_of(nodes: list[Node]) -> list[Node]:
-    return [Node(n.key, None, n) for n in nodes if n.key is not None]
-
-
 def _walk_step(step: Step, text: str) -> Walk:
     if isinstance(step, Names):
         return _walk_names(step.names)
@@ -310,10 +292,11 @@ def _walk_step(step: Step, text: str) -> Walk:
             for n in nodes
             if (hit := look(n.value)) is not MISSING
         ]
-    by_mark = {"^": _walk_up, "~": _walk_key_of}
-    if step.mark in by_mark:
-        return by_mark[step.mark]
-    return _walk_list(text) if step.mark == "[*]" else _walk_object(text)
+    if step.mark == "^":
+        return lambda nodes: [up for node in nodes if (up := _parent_node(node)) is not None]
+    if step.mark == "~":
+        return lambda nodes: [Node(n.key, None, n) for n in nodes if n.key is not None]
+    return _walk_inside(text, list if step.mark == "[*]" else dict)
 
 
 MISSING: Final = object()  # what a place holds that does not exist
@@ -322,9 +305,7 @@ Single = Callable[[Node], Json]  # MISSING, or the value
 
 def _compile_single(steps: tuple[Step, ...]) -> Single | None:
     """The value of steps that have one hit at most; None where they may have several."""
-    ups = 0
-    while ups < len(steps) and steps[ups] == Mark("^"):
-        ups += 1
+    ups = next((n for n, step in enumerate(steps) if step != Mark("^")), len(steps))
     looks = [_look(step) for step in steps[ups:] if not isinstance(step, Mark)]
     if len(looks) < len(steps) - ups:
         return None
