@@ -33,12 +33,7 @@ from ingot.converters.mapping.columns.frame import (
 from ingot.converters.mapping.columns.messages import compile_turns
 from ingot.converters.mapping.columns.meta import Meta, compile_meta
 from ingot.converters.mapping.columns.projection import Projection, compile_projection
-from ingot.converters.mapping.columns.scope import (
-    ColumnPath,
-    NotColumnarError,
-    Scope,
-    locate_each,
-)
+from ingot.converters.mapping.columns.scope import ColumnPath, NotColumnarError, Scope, locate_each
 from ingot.converters.mapping.columns.values import Filter, compile_filter, compile_texts
 from ingot.converters.mapping.language import Layout, Mapping, Value
 from ingot.converters.mapping.rows.executor import Outcome, RowExecutor, UnifiedBatch
