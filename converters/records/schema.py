@@ -59,17 +59,18 @@ def _to_array(values: Sequence[Json], kind: pa.DataType) -> pa.Array:
         inner = _to_array(flat, kind.value_type)
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner, type=kind)
     if pa.types.is_struct(kind):
-        columns = [_to_array([one[f.name] for one in values], f.type) for f in kind]
+        named = zip(kind.names, kind, strict=True)
+        columns = [_to_array([one[name] for one in values], f.type) for name, f in named]
         return pa.StructArray.from_arrays(columns, fields=list(kind))
     return pa.array(values, kind)
 
 
 def _columns(records: Sequence[Record], schema: pa.Schema) -> list[pa.Array]:
     """The columns of some records, which need no `tools`."""
-    tools = [record.get("tools") for record in records]
+    named = zip(schema.names, schema.types, strict=True)
     return [
-        _to_array([r[f.name] for r in records] if f.name != "tools" else tools, f.type)
-        for f in schema
+        _to_array([r[name] if name != "tools" else r.get(name) for r in records], kind)
+        for name, kind in named
     ]
 
 
