@@ -16,8 +16,10 @@ Rows of CSV, TSV and files with any other delimiter, of one or several character
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -59,26 +61,36 @@ def split_line(
     quote, delimiter = dialect.quote, dialect.delimiter
     if started is None and (not quote or quote not in line):
         return line.split(delimiter)
-    cells = started.cells if started else []
-    place = 0
-    if started:
-        started.field.append("\n")
-        place = _take_quoted_text(line, 0, quote, started.field)
-        if place < 0:
-            return started
-        place = _close_quoted_field(line, place, delimiter, started.field, cells)
+    quoted, place = _quoted_cell(quote, delimiter), 0
+    cells: list[str] = started.cells if started else []
+    field = started.field if started else None
+    if field is not None:
+        field.append("\n")
     while place >= 0:
-        if quote and line.startswith(quote, place):
-            field: list[str] = []
-            place = _take_quoted_text(line, place + 1, quote, field)
-            if place < 0:
-                return OpenRecord(cells, field)
-            place = _close_quoted_field(line, place, delimiter, field, cells)
-        else:
+        if field is None and line.startswith(quote, place):
+            field, place = [], place + len(quote)
+        if field is None:
             end = line.find(delimiter, place)
             cells.append(line[place:] if end < 0 else line[place:end])
             place = -1 if end < 0 else end + len(delimiter)
+            continue
+        found = quoted.match(line, place)
+        assert found, "it may take nothing"
+        text, behind, mark = found.groups()
+        field.append(text.replace(quote * 2, quote))
+        if behind is None:
+            return OpenRecord(cells, field)
+        cells.append("".join([*field, behind]))
+        field, place = None, found.end() if mark else -1
     return cells
+
+
+@lru_cache(maxsize=64)
+def _quoted_cell(quote: str, delimiter: str) -> re.Pattern[str]:
+    """Text behind an opening quote; where that closes, what stands behind it, and a delimiter."""
+    mark, end = re.escape(quote), re.escape(delimiter)
+    text = rf"([^{mark}]*+(?:{mark}{mark}[^{mark}]*+)*+)"
+    return re.compile(rf"{text}(?:{mark}(.*?)({end}|\Z))?", re.DOTALL)
 
 
 def begins_record(line: str, dialect: Dialect) -> bool:
@@ -87,28 +99,6 @@ def begins_record(line: str, dialect: Dialect) -> bool:
     rest = line[len(quote) :]
     closes = not rest or rest[0].isspace() or rest.startswith((quote, dialect.delimiter))
     return line.startswith(quote) and not closes
-
-
-def _take_quoted_text(line: str, place: int, quote: str, field: list[str]) -> int:
-    """Take the text of a quoted field from `place`; gives the place behind its end, or -1."""
-    while (end := line.find(quote, place)) >= 0:
-        if not line.startswith(quote, end + 1):
-            field.append(line[place:end])
-            return end + 1
-        field.append(line[place : end + 1])
-        place = end + 2
-    field.append(line[place:])
-    return -1
-
-
-def _close_quoted_field(
-    line: str, place: int, delimiter: str, field: list[str], cells: list[str]
-) -> int:
-    """Close a quoted field, with the text behind its quote; gives the next field's place or -1."""
-    end = line.find(delimiter, place)
-    field.append(line[place:] if end < 0 else line[place:end])
-    cells.append("".join(field))
-    return -1 if end < 0 else end + len(delimiter)
 
 
 @dataclass(frozen=True, slots=True)
