@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from ingot.converters.json_yaml import found_text
 from ingot.converters.rows import Json, RowError
@@ -244,8 +244,8 @@ def _walk_names(names: tuple[str, ...]) -> Walk:
 
 def _walk_inside(text: str, kind: type) -> Walk:
     """All elements of lists, or all values of objects."""
-    items: Callable[[Json], Iterable[tuple[str | int, Json]]]
-    items, reason = (enumerate, "not_a_list") if kind is list else (dict.items, "not_an_object")
+    items: Callable[[Any], Iterable[tuple[Any, Json]]] = enumerate if kind is list else dict.items
+    reason = "not_a_list" if kind is list else "not_an_object"
 
     def walk(nodes: list[Node]) -> list[Node]:
         hits: list[Node] = []

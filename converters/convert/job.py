@@ -301,7 +301,7 @@ class _Conversion:
         former = former_shards(find_finished(self.staged.out), self.identity)
         tasks = (self._task(number, files, former=former) for number, files in enumerate(planned))
         if runner is None and workers == 1:
-            return [_convert_here(task, meter) for task in tasks]
+            return [meter.add(convert_shard(task, meter.tick)) for task in tasks]
         if runner is None:
             # This process converts, too: it has all that a new one would have to load.
             others = workers - 1
@@ -318,7 +318,8 @@ class _Conversion:
     ) -> Iterator[ShardDocument]:
         for number, files in enumerate(planned):
             if meter.rows < limit:
-                yield _convert_here(self._task(number, files, limit=limit - meter.rows), meter)
+                task = self._task(number, files, limit=limit - meter.rows)
+                yield meter.add(convert_shard(task, meter.tick))
 
     def _task(
         self,
@@ -419,8 +420,3 @@ class _Meter:
         self.done += amounts["units"] if message["kind"] == "count" else 0
         self.records += amounts["records"]
         self.tick(0, 0)
-
-
-def _convert_here(task: ShardTask, meter: _Meter) -> ShardDocument:
-    """Convert a shard in this process, with progress inside it."""
-    return meter.add(convert_shard(task, meter.tick))
