@@ -128,11 +128,7 @@ class RecordReader:
         out: list[Json] = []
         pending = lines[::-1]
         while pending:
-            line = pending.pop()
-            if self._open is None:
-                self._start(line, out)
-            else:
-                self._continue_record(line, out, pending)
+            self._take(pending.pop(), out, pending)
         return out
 
     def finish(self) -> list[Json]:
@@ -144,28 +140,18 @@ class RecordReader:
             out += self.rows(pending[::-1])
         return out
 
-    def _start(self, line: Line, out: list[Json]) -> None:
-        if line.text is None:
+    def _take(self, line: Line, out: list[Json], pending: list[Line]) -> None:
+        begins = self._open is None
+        if begins and line.text is None:
             out.append(BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", ""))
             return
-        if not line.text or line.text.isspace():
+        text = (line.text or "").removesuffix("\r")
+        if begins and (not text or text.isspace()):
             return
-        text = line.text.removesuffix("\r")
-        cells = split_line(text, self._dialect)
-        if isinstance(cells, list):
-            out.append(self._row(cells, text) if line.clean else _not_text_row(line))
-            return
-        if text != line.text:
-            cells.field.append("\r")
-        self._open, self._raw = cells, [line]
-
-    def _continue_record(self, line: Line, out: list[Json], pending: list[Line]) -> None:
         self._raw.append(line)
-        if line.text is None or len(self._raw) > MAX_LINES or self._open is None:
-            self._give_back(out, pending)
-            return
-        text = line.text.removesuffix("\r")
-        if begins_record(text, self._dialect):
+        if not begins and (
+            line.text is None or len(self._raw) > MAX_LINES or begins_record(text, self._dialect)
+        ):
             self._give_back(out, pending)
             return
         cells = split_line(text, self._dialect, self._open)
@@ -175,10 +161,10 @@ class RecordReader:
             self._open = cells
             return
         row = self._row(cells, self._raw[0].text or "")
-        if type(row) is BrokenRow:
+        if type(row) is BrokenRow and not begins:
             self._give_back(out, pending)
             return
-        clean = all(raw.clean for raw in self._raw)
+        clean = line.clean if begins else all(raw.clean for raw in self._raw)
         out.append(row if clean else _not_text_row(self._raw[0]))
         self._open, self._raw = None, []
 
