@@ -63,7 +63,6 @@ class Sample:
     bad: tuple[SampledBad, ...]
     complete: bool
     total_rows: int | None
-    files_seen: int
 
     @property
     def non_finite(self) -> NonFinite | None:
@@ -88,10 +87,9 @@ def draw_sample(
     """
     whole = _read_whole(source, max_bytes)
     if whole is not None:
-        files = len(source.files)
         complete = len(whole) <= rows
         chosen = whole if complete else _pick_runs(whole, rows, random.Random(seed))
-        return _build_sample(chosen, complete=complete, total=len(whole), files=files)
+        return _build_sample(chosen, complete=complete, total=len(whole))
     with keep_archive_open():
         return _Sampler(source, rows, max_bytes, seed).sample()
 
@@ -136,14 +134,13 @@ def _batch_bytes(batch: Batch) -> int:
 
 
 def _build_sample(
-    items: Sequence[SampledRow | SampledBad], *, complete: bool, total: int | None, files: int
+    items: Sequence[SampledRow | SampledBad], *, complete: bool, total: int | None
 ) -> Sample:
     return Sample(
         rows=tuple(item for item in items if isinstance(item, SampledRow)),
         bad=tuple(item for item in items if isinstance(item, SampledBad)),
         complete=complete,
         total_rows=total,
-        files_seen=files,
     )
 
 
@@ -228,7 +225,7 @@ class _Sampler:
             shares = max(1, sharing - number)
             self._take(place, -(-missing // shares), max(1, self._bytes // shares))
         items = [item for place in sorted(self._found) for item in self._found[place]]
-        return _build_sample(items, complete=False, total=self._total(), files=len(self._found))
+        return _build_sample(items, complete=False, total=self._total())
 
     def _take(self, place: int, rows: int, most_bytes: int) -> None:
         """Rows of one file, at most `rows`, from about `most_bytes` bytes."""
