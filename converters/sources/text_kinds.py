@@ -243,23 +243,17 @@ def text_looks(text: str) -> tuple[str, ...]:
     shape = _text_shape(bare)
     if shape:
         return (shape,)
-    looks = []
-    words = count_words(bare[:2000])
-    if words >= 5:
-        looks.append("prose")
-    if words >= 5 and _SENTENCE.search(bare[:2000]):
-        looks.append("sentence")
-    if not re.search(r"\s", bare) and len(bare) <= 32:
-        looks.append("word")
-    if is_question(bare):
-        looks.append("question")
-    if is_code(bare):
-        looks.append("code")
-    if _JSON_START.match(bare) and bare[-1] in "]}":
-        looks.append("json")
-    if _OPTION.fullmatch(bare):
-        looks.append("option")
-    return tuple(looks)
+    prose = count_words(bare[:2000]) >= 5
+    looks = {
+        "prose": prose,
+        "sentence": prose and _SENTENCE.search(bare[:2000]),
+        "word": len(bare) <= 32 and not re.search(r"\s", bare),
+        "question": is_question(bare),
+        "code": is_code(bare),
+        "json": bare[-1:] in ("]", "}") and _JSON_START.match(bare),
+        "option": _OPTION.fullmatch(bare),
+    }
+    return tuple(look for look, found in looks.items() if found)
 
 
 LANGUAGE_CHARS: Final = 1500  # characters of a text that are looked at

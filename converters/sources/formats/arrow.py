@@ -58,10 +58,7 @@ def _column_values(column: pa.Array) -> tuple[list[Json], pa.Array | None]:
     if _is_json_native(kind):
         return _text_values(column), column
     if pa.types.is_floating(kind):
-        import pyarrow.compute as pc
-
-        wide = column.cast(pa.float64())
-        clean = pc.if_else(pc.is_finite(wide), wide, pa.scalar(None, pa.float64()))
+        clean = finite_numbers(column)
         return clean.to_pylist(), clean
     values = _converted_values(column)
     return values, pa.array(values, pa.string()) if pa.types.is_temporal(kind) else None
@@ -70,6 +67,14 @@ def _column_values(column: pa.Array) -> tuple[list[Json], pa.Array | None]:
 def _converted_values(column: pa.Array) -> list[Json]:
     convert = value_converter(column.type)
     return [_convert_value(value, convert) for value in _python_values(column)]
+
+
+def finite_numbers(column: pa.Array) -> pa.Array:
+    """A column of floats as doubles, null in the place of those that are not finite."""
+    import pyarrow.compute as pc
+
+    wide = column.cast(pa.float64())
+    return pc.if_else(pc.is_finite(wide), wide, pa.scalar(None, pa.float64()))
 
 
 def time_text_array(column: pa.Array) -> pa.Array:
