@@ -4,6 +4,7 @@ import difflib
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path as File
@@ -78,14 +79,11 @@ def nearest_path(text: str, observed: Sequence[str]) -> str | None:
 
 def resolves(path: paths.Path, values: Iterable[Json]) -> bool:
     """True if the path gives a hit (null is one) in at least one row."""
-    return any(_hits(path, paths.Node(value)) for value in values)
-
-
-def _hits(path: paths.Path, node: paths.Node) -> bool:
-    try:
-        return bool(path.nodes(node))
-    except RowError:
-        return False
+    for value in values:
+        with suppress(RowError):
+            if path.nodes(paths.Node(value)):
+                return True
+    return False
 
 
 class LiteralBinder:

@@ -145,7 +145,7 @@ def _compile_block(
 
 def _compile_entry(message: Message, stats: values.PathStats, speakers: Speakers) -> Entry:
     if message.content is None:
-        return lambda _node, _position: []
+        raise ValueError("a message that does not exist")
     content = values.compile_text(message.content, stats)
     mask = _compile_mask(message.loss_mask, stats)
     role = message.role
