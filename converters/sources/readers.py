@@ -29,6 +29,7 @@ from ingot.converters.sources.formats.text import (
     read_utf8_blocks,
 )
 from ingot.converters.sources.recognizers import RECOGNIZERS
+from ingot.converters.sources.storage.archives import open_window
 from ingot.converters.sources.storage.compression import (
     detect_compression,
     open_decompressed,
@@ -68,13 +69,14 @@ class TextReader:
 
 def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a file in order. Raises SourceError."""
-    where, reader = str(file.place), READERS[file.facts.format]
-    with file.open_piece() as raw:
+    where, piece, reader = str(file.place), file.piece, READERS[file.facts.format]
+    whole = file.place.open()
+    with open_window(whole, piece.start, piece.size) if piece else whole as raw:
         stream = open_decompressed(raw, where)
         if isinstance(reader, BinaryReader):
             yield from reader.rows(stream, where)
         else:
-            facts, begins = file.facts, not (file.piece and file.piece.start)
+            facts, begins = file.facts, not (piece and piece.start)
             parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline, begins=begins)
             yield from reader.rows(file, spec, parts)
 

@@ -181,16 +181,13 @@ def guess_orient(value: Json) -> tuple[str, int] | None:
         even = all(one.keys() == columns[0].keys() for one in columns)
     kinds = [_cell_types(one if orient == "list" else one.values()) for one in columns]
     mixed = len(set[type]().union(*kinds)) > 1
-    mixed = mixed or (orient == "columns" and _has_row_numbers(value, columns[0]))
+    if orient == "columns":
+        # Rows have numbers as names, and columns words: so pandas names rows by itself.
+        mixed |= all(map(str.isdecimal, columns[0])) and not any(map(str.isdecimal, value))
     if rows < 2 or not even or not mixed or any(len(kind) > 1 for kind in kinds):
         return None
     # A list of objects is read as rows itself.
     return None if orient == "list" and {dict} in kinds else (orient, rows)
-
-
-def _has_row_numbers(columns: Iterable[str], rows: Iterable[str]) -> bool:
-    """Whether rows have numbers as names, and columns words: so pandas names rows by itself."""
-    return all(map(str.isdecimal, rows)) and not any(map(str.isdecimal, columns))
 
 
 def _is_split(value: dict[str, Json]) -> bool:

@@ -71,18 +71,12 @@ def read_utf8_blocks(
 
 
 def _transcode_blocks(parts: Iterator[bytes], where: str, encoding: str) -> Iterator[bytes]:
+    """The parts as UTF-8; an encoding that cannot begin so (no mark of it) is a SourceError."""
     decoder = codecs.getincrementaldecoder(encoding)("ingot.undecodable")
-    for part in parts:
-        yield _decode_block(decoder, part, where, encoding)
-    yield _decode_block(decoder, b"", where, encoding, final=True)
-
-
-def _decode_block(
-    decoder: codecs.IncrementalDecoder, part: bytes, where: str, encoding: str, final: bool = False
-) -> bytes:
-    """A part as UTF-8; an encoding that cannot begin so (no byte order mark) is a SourceError."""
     try:
-        return decoder.decode(part, final).encode("utf-8", "surrogatepass")
+        for part in parts:
+            yield decoder.decode(part).encode("utf-8", "surrogatepass")
+        yield decoder.decode(b"", True).encode("utf-8", "surrogatepass")
     except UnicodeError as error:
         hint = "leave `encoding` out, or state the right one"
         raise SourceError(where, f"is not in the encoding {encoding}: {error}", hint) from error
