@@ -42,10 +42,6 @@ def shard_name(number: int) -> str:
     return f"{number:06d}"
 
 
-class _NonFiniteEntry(TypedDict):
-    non_finite: NotRequired[NonFinite]
-
-
 class CountsDocument(TypedDict):
     """`Counts` as JSON; `paths` holds looked up, missing and null of each path."""
 
@@ -172,18 +168,16 @@ class Counts:
 
     def to_document(self) -> CountsDocument:
         """The counts as JSON, in the order in which a file of sorted keys gives them back."""
-        return {
-            "rows": dict(sorted(self.rows.items())),
-            "records": dict(sorted(self.records.items())),
-            "rejects": dict(sorted(self.rejects.items())),
-            "meta": dict(sorted(self.meta.items())),
-            "paths": dict(sorted(self.paths.items())),
+        names = ("rows", "records", "rejects", "meta", "paths")
+        document = {
+            **{name: dict(sorted(getattr(self, name).items())) for name in names},
             "first_rejects": self.first_rejects,
             **_non_finite_entry(self.non_finite),
         }
+        return cast("CountsDocument", document)
 
 
-def _non_finite_entry(found: NonFinite | None) -> _NonFiniteEntry:
+def _non_finite_entry(found: NonFinite | None) -> dict[str, NonFinite]:
     return {"non_finite": found} if found else {}
 
 
@@ -296,7 +290,7 @@ def _tables_read(source: Source) -> list[dict[str, str | int]]:
     return [asdict(one) for one in tables]
 
 
-def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> ManifestWarnings:
+def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> dict[str, object]:
     return {
         "mapping": list(mapping_warnings),
         "meta": dict(counts.meta),

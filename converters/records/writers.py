@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, Generic, TypeVar
+from typing import Any, BinaryIO, Final, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from ingot.converters.output.files import FinishedBlock, output_errors
 from ingot.converters.records import RecordFormat
 from ingot.converters.records import schema as schemas
 from ingot.converters.records.schema import json_line
-from ingot.converters.rows import Json, Reject
+from ingot.converters.rows import Reject
 
 ROW_GROUP_ROWS: Final = 10_000
 ROW_GROUP_BYTES: Final = 16 << 20  # bounds what a writer holds: a row group is built in memory
@@ -294,7 +294,7 @@ def reject_line(reject: Reject) -> bytes:
     return json_line(reject_document(reject))
 
 
-def reject_document(reject: Reject) -> dict[str, Json]:
+def reject_document(reject: Reject) -> dict[str, Any]:
     """A reject as the object of its line; `found` is the beginning of what stands there."""
     found = _encodable_text(reject.found)
     return {
@@ -327,7 +327,7 @@ def first_reject_texts(files: Iterable[Path], most: int) -> list[str]:
     return texts
 
 
-def _document_text(reject: dict[str, Json]) -> str:
+def _document_text(reject: dict[str, Any]) -> str:
     element = "" if reject["element"] is None else f", element {reject['element']}"
     path = f" at {reject['path']}" if reject["path"] else ""
     found = f": {reject['found'][:_SHOWN_CHARS]}" if reject["found"] else ""

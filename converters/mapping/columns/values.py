@@ -32,7 +32,6 @@ from ingot.converters.mapping.rows.values import (
     number_label,
 )
 from ingot.converters.paths import Path
-from ingot.converters.rows import Json
 
 # A value at every place of a frame that the mask names: an array of scalars, or of text.
 Scalars = Callable[[frames.Frame, frames.Mask], pa.Array]
@@ -78,7 +77,8 @@ def _compile_form(value: Value, scope: Scope) -> Texts:
     if value.kind == "tree":
         raise NotColumnarError("a tree")
     if value.kind == "literal":
-        return _compile_literal(text_scalar(value.literal))
+        literal = text_scalar(value.literal)
+        return lambda frame, _active: _repeat_literal(literal, frame)
     if value.kind == "template":
         return _compile_template(value, scope)
     if value.kind == "concat":
@@ -91,14 +91,9 @@ def _compile_form(value: Value, scope: Scope) -> Texts:
     return lambda frame, active: frames.to_text(scalars(frame, active))
 
 
-def _compile_literal(scalar: pa.Scalar) -> Texts:
-    width = scalar.as_buffer().size
-
-    def texts(frame: frames.Frame, _active: frames.Mask) -> pa.Array:
-        frame.count_repeated(width * frame.size)
-        return pa.repeat(scalar, frame.size)
-
-    return texts
+def _repeat_literal(scalar: pa.Scalar, frame: frames.Frame) -> pa.Array:
+    frame.count_repeated(scalar.as_buffer().size * frame.size)
+    return pa.repeat(scalar, frame.size)
 
 
 # --- values with several hits
@@ -181,7 +176,7 @@ def _compile_path_hits(path: Path, scope: Scope) -> _HitsOf:
     return hits
 
 
-def _by_value(array: pa.Array, of: Callable[[Json], Any], kind: type[np.generic]) -> Any:  # noqa: ANN401
+def _by_value(array: pa.Array, of: Callable[[Any], Any], kind: type[np.generic]) -> Any:  # noqa: ANN401
     """What a function gives for each value, called once for each that differs."""
     if pa.types.is_null(array.type):
         return np.full(len(array), of(None), kind)
@@ -199,7 +194,7 @@ def _compile_pick(hits: _HitsOf, pick: Value, scope: Scope) -> _HitsOf:
         raise NotColumnarError("a pick that is no path")
     scalars = compile_scalars(pick.path, scope)
 
-    def place_of(choice: Json) -> int:
+    def place_of(choice: object) -> int:
         if choice is None or choice == "":
             return _NOTHING
         place = choice_index(choice, pick.count_from)
