@@ -128,11 +128,9 @@ def _read_csv(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Row
 
 
 def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
-    return (
-        read_text_document(parts, file_stem(file.name))
-        if spec.root == "$"
-        else read_text_lines(parts)
-    )
+    if spec.root == "$":
+        return read_text_document(parts, file_stem(file.name))
+    return read_text_lines(parts)
 
 
 # In the order in which they are tried; lines of text are what is left.

@@ -338,20 +338,16 @@ class Content:
 def count_content(records: Sequence[Record]) -> Content:
     """Count what the records hold."""
     sides: dict[str, list[str]] = {}
-    chars, trained, trained_records = 0, 0, 0
+    lengths = [list(_text_lengths(record)) for record in records]
     for record in records:
         for side, text in _side_texts(record):
             sides.setdefault(side, []).append(text)
-        counted = list(_text_lengths(record))
-        chars += sum(size for size, _ in counted)
-        trained += sum(size for size, on in counted if on)
-        trained_records += any(on for _, on in counted)
     stamps = [stamp for record in records if (stamp := record.get("meta", {}).get("timestamp"))]
     return Content(
         records=len(records),
-        trained_records=trained_records,
-        chars=chars,
-        trained_chars=trained,
+        trained_records=sum(any(on for _, on in one) for one in lengths),
+        chars=sum(size for one in lengths for size, _ in one),
+        trained_chars=sum(size for one in lengths for size, on in one if on),
         usual={side: _most_frequent(texts) for side, texts in sides.items()},
         numbers={side: sum(map(is_numbers, texts)) for side, texts in sides.items()},
         wordless=sum(any(map(is_wordless, _record_texts(record))) for record in records),

@@ -52,25 +52,22 @@ class Projection:
         return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=mask)
 
     def _field_arrays(self, values: Sequence[Json]) -> dict[str, pa.Array]:
+        arrays = {}
         try:
-            return self._present_arrays(values)
+            for key in self.dotted:
+                if any(key in value for value in values):
+                    raise NotColumnarError(f"the key {key}")
+            for name, inner in self.fields.items():
+                try:
+                    found = [value[name] for value in values]
+                except KeyError:
+                    if any(value.__class__ is not dict for value in values):
+                        raise NotColumnarError(_KINDS) from None
+                    found = [value.get(name) for value in values]
+                    arrays[f"{name}{PRESENT}"] = pa.array([name in value for value in values])
+                arrays[name] = inner.array(found)
         except TypeError:  # no object
             raise NotColumnarError(_KINDS) from None
-
-    def _present_arrays(self, values: Sequence[Json]) -> dict[str, pa.Array]:
-        arrays = {}
-        for key in self.dotted:
-            if any(key in value for value in values):
-                raise NotColumnarError(f"the key {key}")
-        for name, inner in self.fields.items():
-            try:
-                found = [value[name] for value in values]
-            except KeyError:
-                if any(value.__class__ is not dict for value in values):
-                    raise NotColumnarError(_KINDS) from None
-                found = [value.get(name) for value in values]
-                arrays[f"{name}{PRESENT}"] = pa.array([name in value for value in values])
-            arrays[name] = inner.array(found)
         return arrays
 
 

@@ -343,11 +343,8 @@ def classify_lines(lines: Sequence[str]) -> str:
         return "numbers"
     if len(held) >= _LEAST_ROWS and _looks_like_columns(held):
         return "columns"
-    return (
-        "words"
-        if len(held) >= _LEAST_WORDS and _holds_for_most(_is_word(line) for line in held)
-        else "text"
-    )
+    words = len(held) >= _LEAST_WORDS and _holds_for_most(_is_word(line) for line in held)
+    return "words" if words else "text"
 
 
 def _holds_for_most(verdicts: Iterable[bool]) -> bool:
