@@ -122,16 +122,16 @@ def quote_name(name: str) -> str:
 
 def join_path(*segments: str | int) -> str:
     """A path from keys (text), list indices (int) and the marks spelt `[*]` and `.*`."""
+    spelt = {"[*]": "[*]", ".*": "*"}
+    parts = [f"[{s}]" if isinstance(s, int) else spelt.get(s) or quote_name(s) for s in segments]
+    return _join_parts(parts) or "$"
+
+
+def _join_parts(parts: Iterable[str]) -> str:
     text = ""
-    for segment in segments:
-        if isinstance(segment, int):
-            part = f"[{segment}]"
-        elif segment == "[*]":
-            part = segment
-        else:
-            part = "*" if segment == ".*" else quote_name(segment)
+    for part in parts:
         text += part if not text or part.startswith("[") else f".{part}"
-    return text or "$"
+    return text
 
 
 def _nearest_legal(text: str) -> str | None:
@@ -406,19 +406,17 @@ class Path:
         return next((place for place, one in enumerate(wild) if one), None)
 
 
+def _step_text(step: Step) -> str:
+    if isinstance(step, Names):
+        return ".".join(step.names)
+    if isinstance(step, Key):
+        return f"['{step.name.translate(_QUOTED)}']"
+    return f"[{step.place}]" if isinstance(step, Index) else step.mark
+
+
 def steps_text(steps: tuple[Step, ...]) -> str:
     """The spelling of a sequence of steps (`$` for none)."""
-    text = ""
-    for step in steps:
-        if isinstance(step, Names):
-            part = ".".join(step.names)
-        elif isinstance(step, Key):
-            part = f"['{step.name.translate(_QUOTED)}']"
-        elif isinstance(step, Index):
-            part = f"[{step.place}]"
-        else:
-            part = step.mark
-        text += part if not text or part.startswith("[") else f".{part}"
+    text = _join_parts(map(_step_text, steps))
     # A first name that is `$` would be taken for the start of the path.
     named = steps and isinstance(steps[0], Names) and steps[0].names[0] == "$"
     return f"$.{text}" if named else text or "$"

@@ -189,9 +189,8 @@ def _check_apart(source: Source, out: Path) -> None:
     """Refuse to replace a folder by what is made of its own files."""
     top = out.resolve()
     for file in source.files:
-        if isinstance(file.place, LocalFile) and Path(file.place.path).resolve().is_relative_to(
-            top
-        ):
+        place = file.place
+        if isinstance(place, LocalFile) and Path(place.path).resolve().is_relative_to(top):
             problem = f"holds a file of the source: {file.name}"
             raise OutputError(str(out), problem, "choose a destination outside the source")
 

@@ -179,21 +179,18 @@ def translate_s3_errors(url: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if known := _AWS.search(str(error)):
-            _raise_final_error(redact_urls(url), known[1], int(known[2] or 0), error)
+        if not (known := _AWS.search(str(error))):
+            raise
+        where, name, status = redact_urls(url), known[1], int(known[2] or 0)
+        if name in _MISSING or status == 404:
+            problem = "no such bucket" if name == "NO_SUCH_BUCKET" else "no such file or folder"
+            raise SourceError(where, problem, "check the spelling") from error
+        if name in _DENIED or status in (401, 403):
+            raise SourceError(where, "no permission to read it", _KEYS) from error
+        if 300 <= status < 500 and status not in TRANSIENT_STATUSES:
+            hint = "is AWS_REGION the bucket's?" if status in (301, 307, 400) else HINT
+            raise StorageError(where, f"refused with status {status}", hint) from error
         raise
-
-
-def _raise_final_error(where: str, name: str, status: int, error: OSError) -> None:
-    """Raise what is final."""
-    if name in _MISSING or status == 404:
-        problem = "no such bucket" if name == "NO_SUCH_BUCKET" else "no such file or folder"
-        raise SourceError(where, problem, "check the spelling") from error
-    if name in _DENIED or status in (401, 403):
-        raise SourceError(where, "no permission to read it", _KEYS) from error
-    if 300 <= status < 500 and status not in TRANSIENT_STATUSES:
-        hint = "is AWS_REGION the bucket's?" if status in (301, 307, 400) else HINT
-        raise StorageError(where, f"refused with status {status}", hint) from error
 
 
 def bucket_file_system(url: str, scheme: str) -> tuple[BucketFileSystem, str]:
