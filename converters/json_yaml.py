@@ -299,10 +299,8 @@ def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
     inner = _strip_hint(hint)
     if document is None or (not document and inner is not hint and is_dataclass(inner)):
         return None
-    if is_typeddict(inner):
-        return _decode_typed_dict(inner, document)
-    if is_dataclass(inner):
-        return _decode_dataclass(inner, document)
+    if is_typeddict(inner) or is_dataclass(inner):
+        return _decode_fields(inner, document)
     origin, arguments = get_origin(inner), get_args(inner)
     if origin is tuple:
         return tuple(_decode_hint(arguments[0], one) for one in document)
@@ -319,19 +317,14 @@ def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
     return document
 
 
-def _decode_dataclass(kind: Any, document: Mapping[str, Json]) -> Any:  # noqa: ANN401
-    hints = _field_hints(kind)
-    known = {key: document[key] for key in hints if key in document}
-    return kind(**{key: _decode_hint(hints[key], one) for key, one in known.items()})
-
-
-def _decode_typed_dict(kind: Any, document: Mapping[str, Json]) -> dict[str, Any]:  # noqa: ANN401
-    hints = _field_hints(kind)
-    return {
+def _decode_fields(kind: Any, document: Mapping[str, Json]) -> Any:  # noqa: ANN401
+    hints, typed = _field_hints(kind), is_typeddict(kind)
+    known = {
         key: _decode_hint(hints[key], one)
         for key, one in document.items()
-        if key in hints and not (one == {} and is_dataclass(hints[key]))
+        if key in hints and not (typed and one == {} and is_dataclass(hints[key]))
     }
+    return known if typed else kind(**known)
 
 
 @cache

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from ingot.converters.json_yaml import found_text
 from ingot.converters.rows import Json, RowError
@@ -122,16 +122,16 @@ def quote_name(name: str) -> str:
 
 def join_path(*segments: str | int) -> str:
     """A path from keys (text), list indices (int) and the marks spelt `[*]` and `.*`."""
+    spelt = {"[*]": "[*]", ".*": "*"}
+    parts = [f"[{s}]" if isinstance(s, int) else spelt.get(s) or quote_name(s) for s in segments]
+    return _join_parts(parts) or "$"
+
+
+def _join_parts(parts: Iterable[str]) -> str:
     text = ""
-    for segment in segments:
-        if isinstance(segment, int):
-            part = f"[{segment}]"
-        elif segment == "[*]":
-            part = segment
-        else:
-            part = "*" if segment == ".*" else quote_name(segment)
+    for part in parts:
         text += part if not text or part.startswith("[") else f".{part}"
-    return text or "$"
+    return text
 
 
 def _nearest_legal(text: str) -> str | None:
@@ -242,29 +242,19 @@ def _walk_names(names: tuple[str, ...]) -> Walk:
     return walk
 
 
-def _walk_list(text: str) -> Walk:
+def _walk_inside(text: str, kind: type) -> Walk:
+    """All elements of lists, or all values of objects."""
+    items: Callable[[Any], Iterable[tuple[Any, Json]]] = enumerate if kind is list else dict.items
+    reason = "not_a_list" if kind is list else "not_an_object"
+
     def walk(nodes: list[Node]) -> list[Node]:
         hits: list[Node] = []
         for node in nodes:
             value = node.value
-            if value.__class__ is list:
-                hits += [Node(v, i, node) for i, v in enumerate(value)]
+            if value.__class__ is kind:
+                hits += [Node(v, k, node) for k, v in items(value)]
             elif value is not None:
-                raise RowError("not_a_list", text, found_text(value))
-        return hits
-
-    return walk
-
-
-def _walk_object(text: str) -> Walk:
-    def walk(nodes: list[Node]) -> list[Node]:
-        hits: list[Node] = []
-        for node in nodes:
-            value = node.value
-            if value.__class__ is dict:
-                hits += [Node(v, k, node) for k, v in value.items()]
-            elif value is not None:
-                raise RowError("not_an_object", text, found_text(value))
+                raise RowError(reason, text, found_text(value))
         return hits
 
     return walk
@@ -275,10 +265,6 @@ def _parent_node(node: Node) -> Node | None:
     while parent is not None and parent.value.__class__ is not dict:
         parent = parent.parent
     return parent
-
-
-def _walk_up(nodes: list[Node]) -> list[Node]:
-    return [up for node in nodes if (up := _parent_node(node)) is not None]
 
 
 def _walk_file(nodes: list[Node]) -> list[Node]:
@@ -296,10 +282,6 @@ def _walk_file(nodes: list[Node]) -> list[Node]:
     return hits
 
 
-def _walk_key_of(nodes: list[Node]) -> list[Node]:
-    return [Node(n.key, None, n) for n in nodes if n.key is not None]
-
-
 def _walk_step(step: Step, text: str) -> Walk:
     if isinstance(step, Names):
         return _walk_names(step.names)
@@ -310,10 +292,11 @@ def _walk_step(step: Step, text: str) -> Walk:
             for n in nodes
             if (hit := look(n.value)) is not MISSING
         ]
-    by_mark = {"^": _walk_up, "~": _walk_key_of}
-    if step.mark in by_mark:
-        return by_mark[step.mark]
-    return _walk_list(text) if step.mark == "[*]" else _walk_object(text)
+    if step.mark == "^":
+        return lambda nodes: [up for node in nodes if (up := _parent_node(node)) is not None]
+    if step.mark == "~":
+        return lambda nodes: [Node(n.key, None, n) for n in nodes if n.key is not None]
+    return _walk_inside(text, list if step.mark == "[*]" else dict)
 
 
 MISSING: Final = object()  # what a place holds that does not exist
@@ -322,9 +305,7 @@ Single = Callable[[Node], Json]  # MISSING, or the value
 
 def _compile_single(steps: tuple[Step, ...]) -> Single | None:
     """The value of steps that have one hit at most; None where they may have several."""
-    ups = 0
-    while ups < len(steps) and steps[ups] == Mark("^"):
-        ups += 1
+    ups = next((n for n, step in enumerate(steps) if step != Mark("^")), len(steps))
     looks = [_look(step) for step in steps[ups:] if not isinstance(step, Mark)]
     if len(looks) < len(steps) - ups:
         return None
@@ -425,19 +406,17 @@ class Path:
         return next((place for place, one in enumerate(wild) if one), None)
 
 
+def _step_text(step: Step) -> str:
+    if isinstance(step, Names):
+        return ".".join(step.names)
+    if isinstance(step, Key):
+        return f"['{step.name.translate(_QUOTED)}']"
+    return f"[{step.place}]" if isinstance(step, Index) else step.mark
+
+
 def steps_text(steps: tuple[Step, ...]) -> str:
     """The spelling of a sequence of steps (`$` for none)."""
-    text = ""
-    for step in steps:
-        if isinstance(step, Names):
-            part = ".".join(step.names)
-        elif isinstance(step, Key):
-            part = f"['{step.name.translate(_QUOTED)}']"
-        elif isinstance(step, Index):
-            part = f"[{step.place}]"
-        else:
-            part = step.mark
-        text += part if not text or part.startswith("[") else f".{part}"
+    text = _join_parts(map(_step_text, steps))
     # A first name that is `$` would be taken for the start of the path.
     named = steps and isinstance(steps[0], Names) and steps[0].names[0] == "$"
     return f"$.{text}" if named else text or "$"

@@ -314,11 +314,9 @@ class _Decoder:
         longest = [_longest_value(column) for column in batch.columns] if batch else [0]
         values = max(one.num_values for one in self._chunks(group, asked))
         each = values / max(1, count) * max(longest)
-        return (
-            asked.rows
-            if each * asked.rows <= _DECODED_BYTES
-            else max(1, int(_DECODED_BYTES / each))
-        )
+        if each * asked.rows <= _DECODED_BYTES:
+            return asked.rows
+        return max(1, int(_DECODED_BYTES / each))
 
 
 def _coalesce_batches(

@@ -189,9 +189,8 @@ def _check_apart(source: Source, out: Path) -> None:
     """Refuse to replace a folder by what is made of its own files."""
     top = out.resolve()
     for file in source.files:
-        if isinstance(file.place, LocalFile) and Path(file.place.path).resolve().is_relative_to(
-            top
-        ):
+        place = file.place
+        if isinstance(place, LocalFile) and Path(place.path).resolve().is_relative_to(top):
             problem = f"holds a file of the source: {file.name}"
             raise OutputError(str(out), problem, "choose a destination outside the source")
 
@@ -301,7 +300,7 @@ class _Conversion:
         former = former_shards(find_finished(self.staged.out), self.identity)
         tasks = (self._task(number, files, former=former) for number, files in enumerate(planned))
         if runner is None and workers == 1:
-            return [_convert_here(task, meter) for task in tasks]
+            return [meter.add(convert_shard(task, meter.tick)) for task in tasks]
         if runner is None:
             # This process converts, too: it has all that a new one would have to load.
             others = workers - 1
@@ -318,7 +317,8 @@ class _Conversion:
     ) -> Iterator[ShardDocument]:
         for number, files in enumerate(planned):
             if meter.rows < limit:
-                yield _convert_here(self._task(number, files, limit=limit - meter.rows), meter)
+                task = self._task(number, files, limit=limit - meter.rows)
+                yield meter.add(convert_shard(task, meter.tick))
 
     def _task(
         self,
@@ -361,9 +361,10 @@ class _Conversion:
     def _tokens(self, parts: results.Parts, counts: results.Counts) -> results.TokenCounts | None:
         if self.options.tokenizer is None:
             return None
-        meter = _TokenMeter(watch=self.watch, shards=len(parts.records), rows=counts.rows["read"])
+        rows, shards = counts.rows["read"], len(parts.records)
+        meter = _Meter(watch=self.watch, stage=results.TOKENS, shards=shards, rows=rows)
         name = results.tokens_name(self.options.source_name or self.source.name)
-        return results.make_tokens(self.staged, parts, self.options.tokenizer, name, meter)
+        return results.make_tokens(self.staged, parts, self.options.tokenizer, name, meter.hear)
 
 
 def _enter_cut_files(
@@ -379,10 +380,11 @@ def _enter_cut_files(
 
 @dataclass(kw_only=True)
 class _Meter:
-    """Adds shards up and tells the watcher."""
+    """Adds shards up and tells the watcher, also what a token build says."""
 
     watch: Watch
     shards: int
+    stage: str = "convert"
     done: int = 0
     rows: int = 0
     records: int = 0
@@ -399,7 +401,7 @@ class _Meter:
         """Tell how far the present shard is."""
         self.watch(
             Progress(
-                stage="convert",
+                stage=self.stage,
                 shards_done=self.done,
                 shards=self.shards,
                 rows=self.rows + rows,
@@ -407,19 +409,8 @@ class _Meter:
             )
         )
 
-
-@dataclass(kw_only=True)
-class _TokenMeter:
-    """Hears a token build, and tells the watcher."""
-
-    watch: Watch
-    shards: int
-    rows: int
-    done: int = 0
-    records: int = 0
-
-    def __call__(self, message: "Message") -> None:
-        """Take a message of the build."""
+    def hear(self, message: "Message") -> None:
+        """Take a message of a token build."""
         if message["kind"] not in ("plan", "count"):
             return
         from ingot.converters.megatron.metrics.messages import message_amounts
@@ -427,17 +418,4 @@ class _TokenMeter:
         amounts = message_amounts(message)
         self.done += amounts["units"] if message["kind"] == "count" else 0
         self.records += amounts["records"]
-        self.watch(
-            Progress(
-                stage=results.TOKENS,
-                shards_done=self.done,
-                shards=self.shards,
-                rows=self.rows,
-                records=self.records,
-            )
-        )
-
-
-def _convert_here(task: ShardTask, meter: _Meter) -> ShardDocument:
-    """Convert a shard in this process, with progress inside it."""
-    return meter.add(convert_shard(task, meter.tick))
+        self.tick(0, 0)

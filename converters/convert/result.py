@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Final, NotRequired, TypedDict, cast
 
 from ingot import __version__
 from ingot.converters.convert.options import ConvertOptions
@@ -40,10 +40,6 @@ _NAME_BYTES: Final = 100
 def shard_name(number: int) -> str:
     """The name of a finished shard's folder."""
     return f"{number:06d}"
-
-
-class _NonFiniteEntry(TypedDict):
-    non_finite: NotRequired[NonFinite]
 
 
 class CountsDocument(TypedDict):
@@ -172,18 +168,16 @@ class Counts:
 
     def to_document(self) -> CountsDocument:
         """The counts as JSON, in the order in which a file of sorted keys gives them back."""
-        return {
-            "rows": dict(sorted(self.rows.items())),
-            "records": dict(sorted(self.records.items())),
-            "rejects": dict(sorted(self.rejects.items())),
-            "meta": dict(sorted(self.meta.items())),
-            "paths": dict(sorted(self.paths.items())),
+        names = ("rows", "records", "rejects", "meta", "paths")
+        document = {
+            **{name: dict(sorted(getattr(self, name).items())) for name in names},
             "first_rejects": self.first_rejects,
             **_non_finite_entry(self.non_finite),
         }
+        return cast("CountsDocument", document)
 
 
-def _non_finite_entry(found: NonFinite | None) -> _NonFiniteEntry:
+def _non_finite_entry(found: NonFinite | None) -> dict[str, NonFinite]:
     return {"non_finite": found} if found else {}
 
 
@@ -270,11 +264,8 @@ def build_manifest(
 ) -> Manifest:
     """Return the manifest but for `files`."""
     read = {entry["name"]: entry for entry in inputs}
-    manifest: Manifest = {
-        "decision": identity.settled["decision"],
-        "mapping_sha256": identity.settled["mapping_sha256"],
-        "options": identity.settled["options"],
-        "versions": identity.settled["versions"],
+    manifest: dict[str, object] = {
+        **identity.settled,
         "reason": reason,
         "inputs": [
             read.get(file.name) or {"name": file.name, "bytes": file.bytes, "sha256": None}
@@ -289,7 +280,7 @@ def build_manifest(
     }
     if tables := _tables_read(source):
         manifest["tables"] = tables
-    return manifest
+    return cast("Manifest", manifest)
 
 
 def _tables_read(source: Source) -> list[dict[str, str | int]]:
@@ -299,7 +290,7 @@ def _tables_read(source: Source) -> list[dict[str, str | int]]:
     return [asdict(one) for one in tables]
 
 
-def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> ManifestWarnings:
+def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> dict[str, object]:
     return {
         "mapping": list(mapping_warnings),
         "meta": dict(counts.meta),
@@ -372,16 +363,8 @@ def make_tokens(
         ),
         monitor=monitor,
     )
-    return {
-        "documents": stats.documents,
-        "sequences": stats.sequences,
-        "tokens": stats.tokens,
-        "characters": stats.characters,
-        "rejected": stats.rejected,
-        "dtype": stats.dtype,
-        "eod_id": stats.eod_id,
-        "vocabulary": stats.vocabulary,
-    }
+    counts = {name: getattr(stats, name) for name in TokenCounts.__annotations__}
+    return cast("TokenCounts", counts)
 
 
 def tokenizer_facts(given: str) -> dict[str, str | int | None]:

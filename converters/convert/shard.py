@@ -31,7 +31,6 @@ from ingot.converters.convert.result import (
 from ingot.converters.json_yaml import load_json
 from ingot.converters.mapping.bind import Mapping
 from ingot.converters.mapping.columns.executor import MappingExecutor, UnifiedTable
-from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.mapping.rows.group import group_rows
 from ingot.converters.output.commit import FinishedResult
 from ingot.converters.output.files import (
@@ -55,7 +54,7 @@ from ingot.converters.rows import Batch, NonFinite, add_non_finite, count_non_fi
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import (
     absolute_location,
-    hash_input,
+    input_entry,
     input_stamp,
     unchanged_files,
 )
@@ -66,11 +65,7 @@ Tick = Callable[[int, int], None]  # is told the rows read and the records writt
 
 @dataclass(frozen=True, kw_only=True)
 class FormerShard:
-    """What a former result holds of a shard.
-
-    Attributes:
-        counts: what came of the shard's rows, as `Counts.to_document` gave it, but for the first
-    """
+    """What a former result holds of a shard; `counts` are those of its `Piece`."""
 
     folder: Path
     counts: CountsDocument
@@ -155,6 +150,9 @@ class Piece(TypedDict):
     counts: CountsDocument
 
 
+_COUNTS: Final = CountsDocument.__annotations__.keys() - {"first_rejects"}
+
+
 def reusable_shards(keys: Sequence[str | None], shards: Sequence[ShardDocument]) -> list[Piece]:
     """The pieces of a result, for run.json: of each shard its key and what came of it."""
     return [
@@ -163,23 +161,12 @@ def reusable_shards(keys: Sequence[str | None], shards: Sequence[ShardDocument])
             "inputs": len(shard["inputs"]),
             "parts": len(shard["parts"]),
             "rejected_parts": len(shard["rejected_parts"]),
-            "counts": _piece_counts(shard),
+            "counts": cast(
+                "CountsDocument", {name: one for name, one in shard.items() if name in _COUNTS}
+            ),
         }
         for key, shard in zip(keys, shards, strict=True)
     ]
-
-
-def _piece_counts(shard: ShardDocument) -> CountsDocument:
-    counts: CountsDocument = {
-        "rows": shard["rows"],
-        "records": shard["records"],
-        "rejects": shard["rejects"],
-        "meta": shard["meta"],
-        "paths": shard["paths"],
-    }
-    if "non_finite" in shard:
-        counts["non_finite"] = shard["non_finite"]
-    return counts
 
 
 def former_shards(former: FinishedResult | None, identity: RunIdentity) -> dict[str, FormerShard]:
@@ -348,7 +335,8 @@ def convert_shard(task: ShardTask, tick: Tick | None = None) -> ShardDocument:
 
 
 def _finish_shard(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocument:
-    shard = _reuse_former(task, draft)
+    _clear_draft(draft)
+    shard = task.former.take(draft) if task.former else None
     if shard is None:
         _clear_draft(draft)
         with unchanged_files(task.source.files):
@@ -371,13 +359,6 @@ def _clear_draft(draft: Path) -> None:
     (draft / REJECTED_FOLDER).mkdir()
 
 
-def _reuse_former(task: ShardTask, draft: Path) -> ShardDocument | None:
-    if task.former is None:
-        return None
-    _clear_draft(draft)
-    return task.former.take(draft)
-
-
 def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocument:
     started = time.monotonic()
     counts = Counts()
@@ -391,7 +372,10 @@ def _convert_rows(task: ShardTask, draft: Path, tick: Tick | None) -> ShardDocum
         for batch in batches:
             rejects = []
             for number, unified in enumerate(unifier.parts(batch)):
-                _write_unified(parts, unified, same_part=number > 0)
+                if isinstance(unified, UnifiedTable):
+                    parts.write_batch(unified.table, same_part=number > 0)
+                else:
+                    parts.write(unified.records, same_part=number > 0)
                 counts.add_outcome(unified)
                 rejects += unified.rejects
             rejects.sort(key=attrgetter("row"))
@@ -428,15 +412,6 @@ def _collected_by_hand() -> Iterator[None]:
             gc.enable()
 
 
-def _write_unified(
-    parts: PartsWriter, unified: UnifiedBatch | UnifiedTable, *, same_part: bool
-) -> None:
-    if isinstance(unified, UnifiedTable):
-        parts.write_batch(unified.table, same_part=same_part)
-    else:
-        parts.write(unified.records, same_part=same_part)
-
-
 def _part_entries(draft: Path, folder: str) -> list[FileEntry]:
     files = sorted((draft / folder).iterdir())
     return [file_entry(draft, path.relative_to(draft)) for path in files]
@@ -445,11 +420,9 @@ def _part_entries(draft: Path, folder: str) -> list[FileEntry]:
 def _input_entries(source: Source, whole: list[SourceFile]) -> list[InputEntry]:
     hashed = {file.name for file in whole}
     return [
-        {
-            "name": file.name,
-            "bytes": file.bytes,
-            "sha256": hash_input(file) if file.name in hashed else None,
-        }
+        input_entry(file)
+        if file.name in hashed
+        else {"name": file.name, "bytes": file.bytes, "sha256": None}
         for file in source.files
         if file.piece is None
     ]

@@ -4,6 +4,7 @@ import difflib
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path as File
@@ -78,38 +79,21 @@ def nearest_path(text: str, observed: Sequence[str]) -> str | None:
 
 def resolves(path: paths.Path, values: Iterable[Json]) -> bool:
     """True if the path gives a hit (null is one) in at least one row."""
-    return any(_hits(path, paths.Node(value)) for value in values)
-
-
-def _hits(path: paths.Path, node: paths.Node) -> bool:
-    try:
-        return bool(path.nodes(node))
-    except RowError:
-        return False
-
-
-def literal_without_rows(key: str, text: str, pointer: str) -> Value | Problem:
-    """A bare string under `source`, `language` or `system` while there are no rows to look in.
-
-    It is refused only where it can be neither a path nor a literal.
-    """
-    try:
-        paths.compile_path(text)
-    except paths.PathSyntaxError as error:
-        if not _may_be_literal(key, text):
-            return _path_problem(text, pointer, error)
-    return Value(kind="literal", literal=text)
-
-
-def _path_problem(text: str, pointer: str, error: paths.PathSyntaxError) -> Problem:
-    return Problem(pointer, "bad_path", f"a path ({error.problem})", text, error.nearest)
+    for value in values:
+        with suppress(RowError):
+            if path.nodes(paths.Node(value)):
+                return True
+    return False
 
 
 class LiteralBinder:
-    """What a bare string under `source`, `language` or `system` of version 1 means."""
+    """What a bare string under `source`, `language` or `system` of version 1 means.
 
-    def __init__(self, values: Sequence[Json]) -> None:
-        self.values = values
+    Without rows to look in (None) it is refused only where it can be neither a path nor a literal.
+    """
+
+    def __init__(self, values: Sequence[Json] | None) -> None:
+        self.known, self.values = values is not None, values or ()
         self.warnings: list[str] = []
 
     @cached_property
@@ -125,7 +109,10 @@ class LiteralBinder:
         except paths.PathSyntaxError as error:
             if literal:
                 return Value(kind="literal", literal=text)
-            return _path_problem(text, pointer, error)
+            expected = f"a path ({error.problem})"
+            return Problem(pointer, "bad_path", expected, text, error.nearest)
+        if not self.known:
+            return Value(kind="literal", literal=text)
         if resolves(path, self.values):
             if literal and key != "source":
                 warning = f"{pointer}: {text!r} is a column, so it is read as a path, not a literal"
@@ -199,14 +186,11 @@ def _is_nearly_constant(text: str, values: Sequence[Json]) -> bool:
     """True if nearly all rows hold the same text there."""
     try:
         path = paths.compile_path(text)
-        found = [_spell_hits(path.find(paths.Node(value))) for value in values]
+        hits = [path.find(paths.Node(value)) for value in values]
+        found = [tuple(h if isinstance(h, str) else found_text(h) for h in held) for held in hits]
     except (paths.PathSyntaxError, RowError):
         return False
     return len(found) > 1 and len(set(found)) <= max(1, len(found) // 20)
-
-
-def _spell_hits(hits: list[Json]) -> tuple[str, ...]:
-    return tuple(hit if isinstance(hit, str) else found_text(hit) for hit in hits)
 
 
 # Deeper than any mapping that a person can read, and far from the depth at which recursion ends.
@@ -216,7 +200,7 @@ _MAX_BITS = 4096
 
 def parse(document: Json, *, where: str) -> MappingDocument:
     """Check a document without data."""
-    _, _, problems = _parse_document(document, (), literal_without_rows)
+    _, _, problems = _parse_document(document, (), LiteralBinder(None))
     if problems:
         raise MappingError(where, tuple(problems))
     return dict(document)

@@ -284,18 +284,13 @@ def _path_reach(mapping: Mapping, nodes: Sequence[RowNode]) -> Iterator[PathReac
     for use in path_uses(mapping):
         states = Counter(_use_state(use, node) for node in nodes)
         yield PathReach(
-            path=_path_text(use),
+            path=" › ".join([*filter(None, map(_around_text, use.scope)), use.path.text]),
             pointer=use.pointer,
             need=use.need,
             resolved=states["resolved"],
             null=states["null"],
             missing=states["missing"],
         )
-
-
-def _path_text(use: PathUse) -> str:
-    around = [text for one in use.scope if (text := _around_text(one))]
-    return " › ".join([*around, use.path.text])
 
 
 def _around_text(around: Around) -> str:

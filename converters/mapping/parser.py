@@ -10,12 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ingot.converters.errors import Problem
-from ingot.converters.mapping.document_reader import (
-    DocumentReader,
-    Read,
-    is_scalar,
-    pointer_to,
-)
+from ingot.converters.mapping.document_reader import DocumentReader, Read, is_scalar, pointer_to
 from ingot.converters.mapping.language import (
     META_KEYS,
     ROLES,

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, Literal
 
 import numpy as np
@@ -50,42 +51,27 @@ SFT_SCHEMA: Final = pa.schema(
 )
 
 
-def _pt_columns(records: Sequence[Record]) -> list[pa.Array]:
-    return [_string_array([r["text"] for r in records]), _meta_column(records)]
+def _to_array(values: Sequence[Json], kind: pa.DataType) -> pa.Array:
+    """Values as an array, from flat columns: many times faster than `pa.array` of dicts."""
+    if pa.types.is_list(kind):
+        offsets = list(accumulate(map(len, values), initial=0))
+        flat = [one for inner in values for one in inner]
+        inner = _to_array(flat, kind.value_type)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner, type=kind)
+    if pa.types.is_struct(kind):
+        named = zip(kind.names, kind, strict=True)
+        columns = [_to_array([one[name] for one in values], f.type) for name, f in named]
+        return pa.StructArray.from_arrays(columns, fields=list(kind))
+    return pa.array(values, kind)
 
 
-def _sft_columns(records: Sequence[Record]) -> list[pa.Array]:
+def _columns(records: Sequence[Record], schema: pa.Schema) -> list[pa.Array]:
+    """The columns of some records, which need no `tools`."""
+    named = zip(schema.names, schema.types, strict=True)
     return [
-        _messages_column([r["messages"] for r in records]),
-        _string_array([r["system"] for r in records]),
-        _string_array([r.get("tools") for r in records]),
-        _meta_column(records),
+        _to_array([r[name] if name != "tools" else r.get(name) for r in records], kind)
+        for name, kind in named
     ]
-
-
-def _string_array(values: list[str | None]) -> pa.Array:
-    return pa.array(values, pa.string())
-
-
-def _messages_column(conversations: list[list[Record]]) -> pa.Array:
-    """`list<struct>` from flat columns: many times faster than `pa.array` of dicts."""
-    offsets = [0]
-    for messages in conversations:
-        offsets.append(offsets[-1] + len(messages))
-    flat = [message for messages in conversations for message in messages]
-    columns = [pa.array([m[f.name] for m in flat], f.type) for f in MESSAGE_TYPE]
-    structs = pa.StructArray.from_arrays(columns, fields=list(MESSAGE_TYPE))
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, type=MESSAGES_TYPE)
-
-
-def _meta_column(records: Sequence[Record]) -> pa.Array:
-    metas = [r["meta"] for r in records]
-    columns = [pa.array([m[f.name] for m in metas], f.type) for f in META_TYPE]
-    return pa.StructArray.from_arrays(columns, fields=list(META_TYPE))
-
-
-def _order_pt(record: Record) -> Record:
-    return {"text": record["text"], "meta": _order_meta(record["meta"])}
 
 
 def _order_sft(record: Record) -> Record:
@@ -107,17 +93,9 @@ def _order_meta(meta: Record) -> Record:
     return ordered
 
 
-def _pt_chars(record: Record) -> int:
-    return len(record["text"])
-
-
 def _sft_chars(record: Record) -> int:
     fixed = len(record["system"] or "") + len(record.get("tools") or "")
     return fixed + sum([len(message["content"]) for message in record["messages"]])
-
-
-def _pt_lengths(batch: pa.RecordBatch, measure: Measure) -> Lengths:
-    return _text_lengths(batch.column("text"), measure)
 
 
 def _sft_lengths(batch: pa.RecordBatch, measure: Measure) -> Lengths:
@@ -150,7 +128,6 @@ class Kind:
     """
 
     schema: pa.Schema
-    columns: Callable[[Sequence[Record]], list[pa.Array]]
     ordered: Callable[[Record], Record]
     chars: Callable[[Record], int]
     lengths: Callable[[pa.RecordBatch, Measure], Lengths]
@@ -160,7 +137,8 @@ class Kind:
     @property
     def brief(self) -> list[str]:
         """Leaf columns (Parquet paths) that are not `long`."""
-        return [leaf for leaf in _leaves(self.schema) if leaf not in self.long]
+        leaves = (leaf for f in self.schema for leaf in _leaf_paths(f.name, f.type))
+        return [leaf for leaf in leaves if leaf not in self.long]
 
 
 _META_REPEATS = ("meta.source", "meta.language")
@@ -169,16 +147,14 @@ _MESSAGE = "messages.list.element"
 KINDS: Final[dict[RecordKind, Kind]] = {
     "pt": Kind(
         schema=PT_SCHEMA,
-        columns=_pt_columns,
-        ordered=_order_pt,
-        chars=_pt_chars,
-        lengths=_pt_lengths,
+        ordered=lambda record: {"text": record["text"], "meta": _order_meta(record["meta"])},
+        chars=lambda record: len(record["text"]),
+        lengths=lambda batch, measure: _text_lengths(batch.column("text"), measure),
         repeats=_META_REPEATS,
         long=("text",),
     ),
     "sft": Kind(
         schema=SFT_SCHEMA,
-        columns=_sft_columns,
         ordered=_order_sft,
         chars=_sft_chars,
         lengths=_sft_lengths,
@@ -186,10 +162,6 @@ KINDS: Final[dict[RecordKind, Kind]] = {
         long=(f"{_MESSAGE}.content", "system", "tools"),
     ),
 }
-
-
-def _leaves(schema: pa.Schema) -> list[str]:
-    return [leaf for field in schema for leaf in _leaf_paths(field.name, field.type)]
 
 
 def _leaf_paths(path: str, kind: pa.DataType) -> list[str]:
@@ -214,8 +186,9 @@ def schema_errors(kind: RecordKind, where: str) -> Iterator[None]:
 
 def to_batch(records: Sequence[Record], kind: RecordKind, *, where: str) -> pa.RecordBatch:
     """Records (dicts) as one `RecordBatch` of the kind's schema; `where` is named in errors."""
+    schema = KINDS[kind].schema
     with schema_errors(kind, where):
-        return pa.RecordBatch.from_arrays(KINDS[kind].columns(records), schema=KINDS[kind].schema)
+        return pa.RecordBatch.from_arrays(_columns(records, schema), schema=schema)
 
 
 def to_records(batch: pa.RecordBatch) -> list[Record]:

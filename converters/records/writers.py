@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, TypedDict
+from typing import Any, BinaryIO, Final, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -116,11 +116,6 @@ class JsonlSink:
         """Write what waits and finish the file."""
         self._file.close()
 
-    def abandon(self) -> None:
-        """Let go of a file that nobody wants; also after a failed `close`."""
-        with contextlib.suppress(OSError):
-            self._file.close()
-
 
 SINKS: Final[dict[str, type[ParquetSink] | type[JsonlSink]]] = {
     "parquet": ParquetSink,
@@ -128,7 +123,41 @@ SINKS: Final[dict[str, type[ParquetSink] | type[JsonlSink]]] = {
 }
 
 
-class RecordWriter(FinishedBlock):
+Sink = TypeVar("Sink", bound="ParquetSink | JsonlSink | BinaryIO")
+
+
+class _PartFile(FinishedBlock, Generic[Sink]):
+    """A part, begun by what is written first, which appears under its name at the end."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.path = folder / name
+        self._staged = self.path.with_name(f"{name}.tmp")
+        self._sink: Sink | None = None
+        self._bytes = 0
+
+    def close(self) -> None:
+        """Finish the part: it is whole and under its name afterwards."""
+        if self._sink is None:
+            return
+        with output_errors(self.path):
+            self._sink.close()
+            self._bytes = self._staged.stat().st_size
+            self._staged.replace(self.path)
+            self._sink = None
+
+    def abandon(self) -> None:
+        """Let go of a part that is not finished."""
+        with contextlib.suppress(OSError):
+            if isinstance(self._sink, ParquetSink):
+                self._sink.abandon()
+            elif self._sink is not None:
+                self._sink.close()
+        self._sink = None
+        with contextlib.suppress(OSError):
+            self._staged.unlink()
+
+
+class RecordWriter(_PartFile["ParquetSink | JsonlSink"]):
     """Writes one part: `with RecordWriter(folder, kind="sft") as w: w.write(records)`.
 
     The part appears under its name when the block ends well, and leaves nothing when it does not.
@@ -151,13 +180,10 @@ class RecordWriter(FinishedBlock):
         format: RecordFormat = "parquet",
         part: int = 0,
     ) -> None:
-        self.path = folder / part_name(part, format)
+        super().__init__(folder, part_name(part, format))
         self.rows = 0
-        self._bytes = 0
         self._kind = kind
         self._format = format
-        self._staged = self.path.with_name(f"{self.path.name}.tmp")
-        self._sink: ParquetSink | JsonlSink | None = None
 
     @property
     def bytes(self) -> int:
@@ -182,24 +208,6 @@ class RecordWriter(FinishedBlock):
         if self._sink is None:
             self._sink = SINKS[self._format](self._staged, self._kind)
         return self._sink
-
-    def close(self) -> None:
-        """Finish the part: it is whole and under its name afterwards."""
-        if self._sink is None:
-            return
-        with output_errors(self.path):
-            self._sink.close()
-            self._bytes = self._staged.stat().st_size
-            self._staged.replace(self.path)
-            self._sink = None
-
-    def abandon(self) -> None:
-        """Let go of a part that is not finished."""
-        if self._sink is not None:
-            self._sink.abandon()
-            self._sink = None
-        with contextlib.suppress(OSError):
-            self._staged.unlink()
 
 
 # A part is closed before the batch that finds it at either bound.
@@ -260,17 +268,15 @@ def part_name(part: int, record_format: str) -> str:
     return f"part-{part:05d}.{record_format}"
 
 
-class RejectWriter(FinishedBlock):
+class RejectWriter(_PartFile[BinaryIO]):
     """Writes `part-00000.jsonl` of rejected rows: file, row, element, reason, path, found (cut).
 
     The file appears under its name when the block ends well; no rejects, no file.
     """
 
     def __init__(self, folder: Path, *, part: int = 0) -> None:
-        self.path = folder / part_name(part, "jsonl")
+        super().__init__(folder, part_name(part, "jsonl"))
         self.count = 0
-        self._staged = self.path.with_name(f"{self.path.name}.tmp")
-        self._file: BinaryIO | None = None
 
     def write(self, rejects: Iterable[Reject]) -> None:
         """Append rejects, in order."""
@@ -278,26 +284,9 @@ class RejectWriter(FinishedBlock):
         if not lines:
             return
         with output_errors(self.path):
-            self._file = self._file or self._staged.open("wb")
-            self._file.write(b"".join(lines))
+            self._sink = self._sink or self._staged.open("wb")
+            self._sink.write(b"".join(lines))
         self.count += len(lines)
-
-    def close(self) -> None:
-        """Finish the file: it is whole and under its name afterwards."""
-        if self._file is None:
-            return
-        with output_errors(self.path):
-            self._file.close()
-            self._file = None
-            self._staged.replace(self.path)
-
-    def abandon(self) -> None:
-        """Let go of a file that is not finished."""
-        with contextlib.suppress(OSError):
-            if self._file is not None:
-                self._file.close()
-        with contextlib.suppress(OSError):
-            self._staged.unlink()
 
 
 def reject_line(reject: Reject) -> bytes:
@@ -305,19 +294,8 @@ def reject_line(reject: Reject) -> bytes:
     return json_line(reject_document(reject))
 
 
-class RejectDocument(TypedDict):
-    """A reject as its line of JSON has it; `found` is the beginning of what stands there."""
-
-    file: str | None
-    row: int
-    element: int | None
-    reason: str
-    path: str | None
-    found: str | None
-
-
-def reject_document(reject: Reject) -> RejectDocument:
-    """A reject as the object of its line."""
+def reject_document(reject: Reject) -> dict[str, Any]:
+    """A reject as the object of its line; `found` is the beginning of what stands there."""
     found = _encodable_text(reject.found)
     return {
         "file": _encodable_text(reject.file),
@@ -349,7 +327,7 @@ def first_reject_texts(files: Iterable[Path], most: int) -> list[str]:
     return texts
 
 
-def _document_text(reject: RejectDocument) -> str:
+def _document_text(reject: dict[str, Any]) -> str:
     element = "" if reject["element"] is None else f", element {reject['element']}"
     path = f" at {reject['path']}" if reject["path"] else ""
     found = f": {reject['found'][:_SHOWN_CHARS]}" if reject["found"] else ""

@@ -11,7 +11,6 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.json_yaml import UNSTORED, decode, encode
 from ingot.converters.output.files import InputEntry, InputLabels, InputStamp
 from ingot.converters.rows import MappingDocument
-from ingot.converters.sources.storage.archives import open_window
 from ingot.converters.sources.storage.listing import Entry, LocalFile
 
 
@@ -104,11 +103,6 @@ class SourceFile(Entry):
         """An entry with its facts."""
         known = {one.name: getattr(entry, one.name) for one in fields(Entry)}
         return cls(**known, facts=facts)
-
-    def open_piece(self) -> BinaryIO:
-        """The bytes of the piece, or of the whole file. Raises SourceError."""
-        raw = self.place.open()
-        return open_window(raw, self.piece.start, self.piece.size) if self.piece else raw
 
     def open_raw(self) -> BinaryIO:
         """The bytes as they lie on storage, from the start. Raises SourceError."""

@@ -29,6 +29,7 @@ from ingot.converters.sources.formats.text import (
     read_utf8_blocks,
 )
 from ingot.converters.sources.recognizers import RECOGNIZERS
+from ingot.converters.sources.storage.archives import open_window
 from ingot.converters.sources.storage.compression import (
     detect_compression,
     open_decompressed,
@@ -68,13 +69,14 @@ class TextReader:
 
 def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a file in order. Raises SourceError."""
-    where, reader = str(file.place), READERS[file.facts.format]
-    with file.open_piece() as raw:
+    where, piece, reader = str(file.place), file.piece, READERS[file.facts.format]
+    whole = file.place.open()
+    with open_window(whole, piece.start, piece.size) if piece else whole as raw:
         stream = open_decompressed(raw, where)
         if isinstance(reader, BinaryReader):
             yield from reader.rows(stream, where)
         else:
-            facts, begins = file.facts, not (file.piece and file.piece.start)
+            facts, begins = file.facts, not (piece and piece.start)
             parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline, begins=begins)
             yield from reader.rows(file, spec, parts)
 
@@ -126,11 +128,9 @@ def _read_csv(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Row
 
 
 def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
-    return (
-        read_text_document(parts, file_stem(file.name))
-        if spec.root == "$"
-        else read_text_lines(parts)
-    )
+    if spec.root == "$":
+        return read_text_document(parts, file_stem(file.name))
+    return read_text_lines(parts)
 
 
 # In the order in which they are tried; lines of text are what is left.
@@ -330,7 +330,6 @@ class NoData:
     """
 
     why: str
-    broken: bool = False
     elsewhere: bool = False
 
 
@@ -374,16 +373,16 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
     if not seen.head:
         return NoData(EMPTY)
     if seen.head.startswith(_LFS_MAGIC):
-        return NoData(LFS_POINTER, broken=True)
+        return NoData(LFS_POINTER)
     if inner := seen.archive or detect_compression(seen.head):
-        return NoData(f"a {inner} file inside another file{UNREAD}: unpack it", broken=True)
+        return NoData(f"a {inner} file inside another file{UNREAD}: unpack it")
     for reader in READERS.values():
         if isinstance(reader, BinaryReader) and (facts := reader.detect(entry, seen)) is not None:
             return facts
     if isinstance(READERS.get(spec.format or ""), BinaryReader):
         raise SourceError(str(entry.place), f"not a {spec.format} file")
     if spec.format is None and (kind := describe_magic(seen.head)):
-        return NoData(kind, broken=True)
+        return NoData(kind)
     encoding = _head_encoding(entry, seen, spec)
     if encoding is None:
         return _binary_verdict(entry, seen)
@@ -393,11 +392,11 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
 def _binary_verdict(entry: Entry, seen: FilePeek) -> NoData:
     for recognizer in RECOGNIZERS.values():
         if recognizer.binary and recognizer.recognize(seen.head) is not None:
-            return NoData(recognizer.what, broken=True, elsewhere=True)
+            return NoData(recognizer.what, elsewhere=True)
     if _COLUMNAR_NAME.search(entry.name):
         problem = "damaged: it is named as a Parquet or Arrow file and does not begin like one"
         raise SourceError(str(entry.place), problem, "fetch or copy it again")
-    return NoData(describe_magic(seen.head) or BINARY, broken=True)
+    return NoData(describe_magic(seen.head) or BINARY)
 
 
 def _head_encoding(entry: Entry, seen: FilePeek, spec: SourceSpec) -> Encoding | None:
@@ -420,7 +419,7 @@ def _text_facts(
         return NoData(BLANK[0] if seen.whole else BLANK[1])
     for pattern, kind in _MARKUP if spec.format is None else ():
         if pattern.match(data.lstrip()):
-            return NoData(f"{kind}{UNREAD}", broken=True)
+            return NoData(f"{kind}{UNREAD}")
     guessed = frozenset({"encoding"} if encoding.guessed else ())
     base = FileFacts(
         format="text",
@@ -437,7 +436,7 @@ def _text_facts(
     facts = _format_facts(head, spec, str(entry.place))
     named = _TEXT_ENDINGS.get(_ending(name)) if (spec.format or spec.files) is None else None
     if named and _ending(name) not in _DOCUMENTS and facts.format not in ("json", "jsonl"):
-        return NoData(f"{named}{UNREAD}", broken=True)
+        return NoData(f"{named}{UNREAD}")
     return facts
 
 

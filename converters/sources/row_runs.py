@@ -19,11 +19,7 @@ from ingot.converters.rows import Json
 from ingot.converters.sources.facts import SourceFile, SourceSpec
 from ingot.converters.sources.formats import columnar_files
 from ingot.converters.sources.formats.arrow import batch_rows
-from ingot.converters.sources.formats.delimited import (
-    Dialect,
-    TableReader,
-    column_names,
-)
+from ingot.converters.sources.formats.delimited import Dialect, TableReader, column_names
 from ingot.converters.sources.formats.json_rows import (
     Element,
     RowRoot,
@@ -32,10 +28,7 @@ from ingot.converters.sources.formats.json_rows import (
     read_elements,
 )
 from ingot.converters.sources.formats.row_chunks import BrokenRow, ChunkReader, RowChunk
-from ingot.converters.sources.formats.text import (
-    is_utf8,
-    read_utf8_blocks,
-)
+from ingot.converters.sources.formats.text import is_utf8, read_utf8_blocks
 from ingot.converters.sources.readers import file_root, read_text_blocks
 from ingot.converters.sources.storage.listing import LocalFile, RemoteFile
 
@@ -251,13 +244,11 @@ def _group_rows(file: SourceFile, group: int, whole: bool) -> Iterator[RowChunk]
 def _arrow_runs(file: SourceFile, count: int, chance: random.Random) -> list[RowRun]:
     """Runs of a mapped Arrow file: going over its batches reads their headers only."""
     where = str(file.place)
-    with translate_read_errors(where):
-        mapped = pa.memory_map(where)
-        is_file = mapped.read(len(columnar_files.ARROW_FILE)) == columnar_files.ARROW_FILE
-        mapped.seek(0)
-        reader = pa.ipc.open_file(mapped) if is_file else pa.ipc.open_stream(mapped)
-        numbers = range(reader.num_record_batches) if is_file else None
-        batches = [reader.get_batch(n) for n in numbers] if numbers is not None else list(reader)
+    with (
+        translate_read_errors(where),
+        columnar_files.open_ipc(pa.memory_map(where), where) as reader,
+    ):
+        batches = list(columnar_files.ipc_batches(reader))
     names = column_names(reader.schema.names)
     starts = [0, *accumulate(batch.num_rows for batch in batches)]
 

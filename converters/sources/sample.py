@@ -15,6 +15,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeAlias
 
 import orjson
 
@@ -55,6 +56,9 @@ class SampledBad:
     bad: BadRow
 
 
+_Item: TypeAlias = SampledRow | SampledBad
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
     """Rows of a source in its order, and unreadable ones met; `complete`: it holds every row."""
@@ -63,7 +67,6 @@ class Sample:
     bad: tuple[SampledBad, ...]
     complete: bool
     total_rows: int | None
-    files_seen: int
 
     @property
     def non_finite(self) -> NonFinite | None:
@@ -88,19 +91,18 @@ def draw_sample(
     """
     whole = _read_whole(source, max_bytes)
     if whole is not None:
-        files = len(source.files)
         complete = len(whole) <= rows
         chosen = whole if complete else _pick_runs(whole, rows, random.Random(seed))
-        return _build_sample(chosen, complete=complete, total=len(whole), files=files)
+        return _build_sample(chosen, complete=complete, total=len(whole))
     with keep_archive_open():
         return _Sampler(source, rows, max_bytes, seed).sample()
 
 
-def _read_whole(source: Source, max_bytes: int) -> list[SampledRow | SampledBad] | None:
+def _read_whole(source: Source, max_bytes: int) -> list[_Item] | None:
     """Every row of a source that is no larger than `max_bytes`, else None."""
     if sum(file.bytes for file in source.files) > max_bytes:
         return None
-    held: list[SampledRow | SampledBad] = []
+    held: list[_Item] = []
     size = 0
     for batch in source.batches():
         held += _sampled_items(batch)
@@ -110,11 +112,11 @@ def _read_whole(source: Source, max_bytes: int) -> list[SampledRow | SampledBad]
     return held
 
 
-def _sampled_items(batch: Batch) -> list[SampledRow | SampledBad]:
+def _sampled_items(batch: Batch) -> list[_Item]:
     """The rows of a batch in their order, bad ones among them."""
     keys: Sequence[str | None] = batch.keys or [None] * len(batch.values)
     counts = dict(batch.non_finite)
-    good: list[SampledRow | SampledBad] = [
+    good: list[_Item] = [
         SampledRow(file=batch.file, row=row, key=key, value=value, non_finite=counts.get(row, 0))
         for row, key, value in zip(batch.rows, keys, batch.values, strict=True)
     ]
@@ -124,7 +126,7 @@ def _sampled_items(batch: Batch) -> list[SampledRow | SampledBad]:
     return sorted(good, key=_row_number)
 
 
-def _row_number(item: SampledRow | SampledBad) -> int:
+def _row_number(item: _Item) -> int:
     return item.row if isinstance(item, SampledRow) else item.bad.row
 
 
@@ -135,24 +137,19 @@ def _batch_bytes(batch: Batch) -> int:
         return len(repr(batch.values))
 
 
-def _build_sample(
-    items: Sequence[SampledRow | SampledBad], *, complete: bool, total: int | None, files: int
-) -> Sample:
+def _build_sample(items: Sequence[_Item], *, complete: bool, total: int | None) -> Sample:
     return Sample(
         rows=tuple(item for item in items if isinstance(item, SampledRow)),
         bad=tuple(item for item in items if isinstance(item, SampledBad)),
         complete=complete,
         total_rows=total,
-        files_seen=files,
     )
 
 
-def _pick_runs(
-    held: list[SampledRow | SampledBad], rows: int, chance: random.Random
-) -> list[SampledRow | SampledBad]:
+def _pick_runs(held: list[_Item], rows: int, chance: random.Random) -> list[_Item]:
     """`rows` of more items, in runs of neighbours at even distances, each shifted by chance."""
     count = max(1, rows // _RUN_ROWS)
-    out: list[SampledRow | SampledBad] = []
+    out: list[_Item] = []
     for number in range(count):
         start, stop = len(held) * number // count, len(held) * (number + 1) // count
         size = rows * (number + 1) // count - rows * number // count
@@ -168,9 +165,9 @@ class _RunThinner:
         self._rows = rows
         self._most_bytes = most_bytes
         self._chance = chance
-        self._runs: list[list[SampledRow | SampledBad]] = []
+        self._runs: list[list[_Item]] = []
         self._sizes: list[int] = []
-        self._open: list[SampledRow | SampledBad] = []
+        self._open: list[_Item] = []
         self._step, self._first, self._number = 1, 0, 0
 
     @property
@@ -178,7 +175,7 @@ class _RunThinner:
         """About how many bytes are held."""
         return sum(self._sizes)
 
-    def add(self, items: Sequence[SampledRow | SampledBad]) -> None:
+    def add(self, items: Sequence[_Item]) -> None:
         """The next rows."""
         for item in items:
             self._open.append(item)
@@ -200,7 +197,7 @@ class _RunThinner:
             self._first += odd * self._step
             self._step *= 2
 
-    def chosen(self) -> list[SampledRow | SampledBad]:
+    def chosen(self) -> list[_Item]:
         """At most the rows that were asked for, in order, spread over all that were added."""
         if self._open:
             self._close()
@@ -216,7 +213,7 @@ class _Sampler:
         self._rows = rows
         self._bytes = max_bytes
         self._chance = random.Random(seed)
-        self._found: dict[int, list[SampledRow | SampledBad]] = {}
+        self._found: dict[int, list[_Item]] = {}
 
     def sample(self) -> Sample:
         places = _even_order(len(self._source.files), self._chance)[:_MOST_FILES]
@@ -228,14 +225,14 @@ class _Sampler:
             shares = max(1, sharing - number)
             self._take(place, -(-missing // shares), max(1, self._bytes // shares))
         items = [item for place in sorted(self._found) for item in self._found[place]]
-        return _build_sample(items, complete=False, total=self._total(), files=len(self._found))
+        return _build_sample(items, complete=False, total=self._total())
 
     def _take(self, place: int, rows: int, most_bytes: int) -> None:
         """Rows of one file, at most `rows`, from about `most_bytes` bytes."""
         file = self._source.files[place]
         spec = self._source.spec
         count = max(1, -(-rows // _RUN_ROWS))
-        found: list[SampledRow | SampledBad] = []
+        found: list[_Item] = []
         used = 0
         plan = spread_row_runs(file, spec, count, most_bytes, self._chance)
         if plan is not None:
@@ -248,8 +245,8 @@ class _Sampler:
 
     def _from_runs(
         self, file: SourceFile, plan: Sequence[RowRun], rows: int, most_bytes: int
-    ) -> tuple[list[SampledRow | SampledBad], int]:
-        found: list[SampledRow | SampledBad] = []
+    ) -> tuple[list[_Item], int]:
+        found: list[_Item] = []
         used, fields = 0, self._source.spec.json_fields or ()
         for number, run in enumerate(plan):
             left = len(plan) - number
@@ -272,7 +269,7 @@ class _Sampler:
         return None if None in counts else sum(count or 0 for count in counts)
 
 
-def _renumber_item(item: SampledRow | SampledBad, first_row: int | None) -> SampledRow | SampledBad:
+def _renumber_item(item: _Item, first_row: int | None) -> _Item:
     """An item of a run with its number in the file, -1 where the run's place is not known."""
     row = UNKNOWN_ROW if first_row is None else first_row + _row_number(item)
     if isinstance(item, SampledRow):

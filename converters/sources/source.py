@@ -1,9 +1,9 @@
 """A source: the files of a location that hold data of one shape, and their rows."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.rows import Batch
@@ -34,6 +34,7 @@ from ingot.converters.sources.storage.table_folders import (
 
 _MANY_FILES = 1000  # beyond, less of each file is read to find out what it is
 _SMALL_HEAD = 32 << 10
+_ARCHIVE_NAME = re.compile(r"\.(zip|tar|tgz|tar\.\w+)$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,10 +76,6 @@ class Source:
         """The same location read another way. Raises SourceError."""
         return _assemble_source(self.location, self.listing, spec)
 
-    def open_raw(self, file: SourceFile) -> BinaryIO:
-        """The bytes of a file as they lie on storage, from the start. Raises SourceError."""
-        return file.open_raw()
-
 
 def open_source(location: str, spec: SourceSpec = SourceSpec()) -> Source:
     """Find out what lies at a location and how it is read.
@@ -96,9 +93,9 @@ def open_source(location: str, spec: SourceSpec = SourceSpec()) -> Source:
 
 
 def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Source:
-    files, left_out = _inspect_listing(location, listing, spec, frozenset())
-    if not files and (alone := names_alone(one.name for one in left_out)):
-        files, left_out = _inspect_listing(location, listing, spec, alone)
+    files, left_out = _inspect_twice(
+        lambda alone: _inspect_listing(location, listing, spec, alone), prefix=""
+    )
     left_out += [LeftOut(name=name, why=results.OWN_RESULT) for name in listing.results]
     left_out += [LeftOut(name=name, why=why) for name, why in listing.unreadable]
     main, others = select_main_group(files, spec)
@@ -118,6 +115,17 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         roots=() if spec.orient else root_candidates(main, tables=spec.root is None),
         listing=listing,
     )
+
+
+def _inspect_twice(
+    inspect: Callable[[Collection[str]], "EntryFiles"], *, prefix: str
+) -> "EntryFiles":
+    """What some names hold; where that is nothing, with those that are data alone."""
+    looked = inspect(frozenset())
+    if looked.files:
+        return looked
+    alone = names_alone(one.name.removeprefix(prefix) for one in looked.left_out)
+    return inspect(alone) if alone else looked
 
 
 def _inspect_listing(
@@ -173,23 +181,21 @@ def _select_entries(
         return list(listing.entries)
     kept = []
     for entry in listing.entries:
-        why = table_reason(entry.name, listing.closed)
-        if not why and entry.name not in alone:
-            why = _exclusion_reason(entry.name, spec)
-        if why:
+        if why := _exclusion_reason(entry.name, spec, listing.closed, alone):
             left_out.append(LeftOut.of(entry, why))
         else:
             kept.append(entry)
-    if spec.files is not None and not (kept or listing.closed or _has_archive(listing)):
+    archives_there = any(_ARCHIVE_NAME.search(entry.name) for entry in listing.entries)
+    if spec.files is not None and not (kept or listing.closed or archives_there):
         raise SourceError(location, f"no file matches {list(spec.files)}", "check `source.files`")
     return kept
 
 
-def _has_archive(listing: Listing) -> bool:
-    return any(re.search(r"\.(zip|tar|tgz|tar\.\w+)$", entry.name) for entry in listing.entries)
-
-
-def _exclusion_reason(name: str, spec: SourceSpec) -> str | None:
+def _exclusion_reason(
+    name: str, spec: SourceSpec, closed: Mapping[str, str], alone: Collection[str]
+) -> str | None:
+    if (why := table_reason(name, closed)) or name in alone:
+        return why
     if spec.files is not None:
         return None if matches_globs(name, spec.files) else "not in source.files"
     return side_file_reason(name)
@@ -210,19 +216,16 @@ def inspect_entry(
             verdict = NoData(error.problem)  # a file of a folder with other columns than stated
         _add_verdict(looked, entry, verdict, direct)
         return looked
-    looked = _inspect_members(entry, seen.archive, spec, direct=direct, alone=frozenset())
-    prefix = "" if direct else f"{entry.name}/"
-    alone = names_alone(one.name.removeprefix(prefix) for one in looked.left_out)
-    if looked.files or not alone:
-        return looked
-    return _inspect_members(entry, seen.archive, spec, direct=direct, alone=alone)
+    prefix, archive = "" if direct else f"{entry.name}/", seen.archive
+    return _inspect_twice(
+        lambda alone: _inspect_members(entry, archive, spec, prefix, alone), prefix=prefix
+    )
 
 
 def _inspect_members(
-    entry: Entry, archive: str, spec: SourceSpec, *, direct: bool, alone: Collection[str]
+    entry: Entry, archive: str, spec: SourceSpec, prefix: str, alone: Collection[str]
 ) -> EntryFiles:
     looked = EntryFiles([], [])
-    prefix = "" if direct else f"{entry.name}/"
     members = list(archives.archive_members(entry, archive))
     found = table_folders(member for member in members if isinstance(member, Entry))
     closed = {folder: unread_reason(kind) for folder, kind in found.items()}
@@ -231,10 +234,7 @@ def _inspect_members(
             looked.left_out.append(LeftOut(name=prefix + member[0], why=member[1]))
             continue
         named = replace(member, name=prefix + member.name)
-        why = table_reason(member.name, closed)
-        if not why and member.name not in alone:
-            why = _exclusion_reason(member.name, spec)
-        if why:
+        if why := _exclusion_reason(member.name, spec, closed, alone):
             looked.left_out.append(LeftOut.of(named, why))
         else:
             _add_verdict(looked, named, sniff_file(named, peek_file(named), spec), False)

@@ -243,23 +243,17 @@ def text_looks(text: str) -> tuple[str, ...]:
     shape = _text_shape(bare)
     if shape:
         return (shape,)
-    looks = []
-    words = count_words(bare[:2000])
-    if words >= 5:
-        looks.append("prose")
-    if words >= 5 and _SENTENCE.search(bare[:2000]):
-        looks.append("sentence")
-    if not re.search(r"\s", bare) and len(bare) <= 32:
-        looks.append("word")
-    if is_question(bare):
-        looks.append("question")
-    if is_code(bare):
-        looks.append("code")
-    if _JSON_START.match(bare) and bare[-1] in "]}":
-        looks.append("json")
-    if _OPTION.fullmatch(bare):
-        looks.append("option")
-    return tuple(looks)
+    prose = count_words(bare[:2000]) >= 5
+    looks = {
+        "prose": prose,
+        "sentence": prose and _SENTENCE.search(bare[:2000]),
+        "word": len(bare) <= 32 and not re.search(r"\s", bare),
+        "question": is_question(bare),
+        "code": is_code(bare),
+        "json": bare[-1:] in ("]", "}") and _JSON_START.match(bare),
+        "option": _OPTION.fullmatch(bare),
+    }
+    return tuple(look for look, found in looks.items() if found)
 
 
 LANGUAGE_CHARS: Final = 1500  # characters of a text that are looked at
@@ -344,20 +338,16 @@ class Content:
 def count_content(records: Sequence[Record]) -> Content:
     """Count what the records hold."""
     sides: dict[str, list[str]] = {}
-    chars, trained, trained_records = 0, 0, 0
+    lengths = [list(_text_lengths(record)) for record in records]
     for record in records:
         for side, text in _side_texts(record):
             sides.setdefault(side, []).append(text)
-        counted = list(_text_lengths(record))
-        chars += sum(size for size, _ in counted)
-        trained += sum(size for size, on in counted if on)
-        trained_records += any(on for _, on in counted)
     stamps = [stamp for record in records if (stamp := record.get("meta", {}).get("timestamp"))]
     return Content(
         records=len(records),
-        trained_records=trained_records,
-        chars=chars,
-        trained_chars=trained,
+        trained_records=sum(any(on for _, on in one) for one in lengths),
+        chars=sum(size for one in lengths for size, _ in one),
+        trained_chars=sum(size for one in lengths for size, on in one if on),
         usual={side: _most_frequent(texts) for side, texts in sides.items()},
         numbers={side: sum(map(is_numbers, texts)) for side, texts in sides.items()},
         wordless=sum(any(map(is_wordless, _record_texts(record))) for record in records),

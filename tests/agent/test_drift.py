@@ -39,7 +39,6 @@ def shape_of(source: Source, rows: Rows, *, complete: bool = True) -> dict[str, 
         bad=(),
         complete=complete,
         total_rows=None,
-        files_seen=1,
     )
     made: dict[str, Any] = json.loads(json.dumps(source_shape(source, sample)))
     return made

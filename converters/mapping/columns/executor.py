@@ -31,18 +31,12 @@ from ingot.converters.mapping.columns.frame import (
     spread_each,
 )
 from ingot.converters.mapping.columns.messages import compile_turns
-from ingot.converters.mapping.columns.meta import Meta, compile_meta
+from ingot.converters.mapping.columns.meta import compile_meta
 from ingot.converters.mapping.columns.projection import Projection, compile_projection
-from ingot.converters.mapping.columns.scope import (
-    ColumnPath,
-    NotColumnarError,
-    Scope,
-    locate_each,
-)
+from ingot.converters.mapping.columns.scope import NotColumnarError, Scope, locate_each
 from ingot.converters.mapping.columns.values import Filter, compile_filter, compile_texts
 from ingot.converters.mapping.language import Layout, Mapping, Value
 from ingot.converters.mapping.rows.executor import Outcome, RowExecutor, UnifiedBatch
-from ingot.converters.mapping.rows.values import PathStats
 from ingot.converters.records.schema import (
     PT_SCHEMA,
     SFT_SCHEMA,
@@ -77,17 +71,6 @@ class _Body(NamedTuple):
 _BodyOf = Callable[[Frame], _Body]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Plan:
-    """A mapping compiled for one schema; `each` are the lists whose elements are records."""
-
-    each: list[ColumnPath]
-    filters: list[Filter]
-    body: _BodyOf
-    meta: Callable[[Frame, Mask], Meta]
-    schema: pa.Schema
-
-
 def why_not_columnar(mapping: Mapping, schema: pa.Schema) -> str | None:
     """Why a mapping cannot be executed on columns of a schema; None where it can."""
     try:
@@ -105,10 +88,20 @@ class ColumnExecutor:
     """
 
     def __init__(self, rows: RowExecutor, schema: pa.Schema) -> None:
-        self._rows = rows
-        self.stats = rows.stats
-        self._plan = _compile_plan(rows.mapping, schema, rows.defaults, self.stats)
-        self._kind: RecordKind = _kind_of(rows.mapping)
+        mapping, layout = rows.mapping, rows.mapping.outer
+        _refuse_shapes(mapping)
+        self._rows, self.stats, self._kind = rows, rows.stats, _kind_of(mapping)
+        kind = schema.field(0).type if mapping.group else pa.struct(list(schema))
+        # The lists whose elements are records.
+        self._each, scope = locate_each(layout.each, Scope(kind=kind, stats=rows.stats))
+        self._filters = [compile_filter(condition, scope) for condition in layout.where]
+        self._body = (
+            _compile_text_body(layout.text, scope)
+            if layout.text
+            else _compile_chat_body(layout, scope)
+        )
+        self._meta = compile_meta(layout.meta, rows.defaults, scope)
+        self._schema = PT_SCHEMA if layout.text else SFT_SCHEMA
 
     def parts(self, batch: Batch) -> Iterator[UnifiedTable]:
         """Convert a batch, a large one in parts.
@@ -131,7 +124,7 @@ class ColumnExecutor:
             yield made
 
     def _by_columns(self, batch: Batch, table: pa.RecordBatch) -> UnifiedTable:
-        plan, size = self._plan, table.num_rows
+        size = table.num_rows
         rows = Frame(
             values=table.column(0) if self._rows.mapping.group else table,
             size=size,
@@ -140,13 +133,13 @@ class ColumnExecutor:
             file=path_stem(batch.file),
         )
         frame, of_rows = rows, np.arange(size)
-        if plan.each:
-            frame, of_rows = spread_each(plan.each, rows)
+        if self._each:
+            frame, of_rows = spread_each(self._each, rows)
             frame = replace(frame, owners=None, numbers=None)  # its places are the records
             rows.fail(np.bincount(of_rows, minlength=size) == 0)
-        left_out = _apply_filters(plan.filters, frame)
-        body = plan.body(frame)
-        meta = plan.meta(frame, body.good)
+        left_out = _apply_filters(self._filters, frame)
+        body = self._body(frame)
+        meta = self._meta(frame, body.good)
         frame.fail(frame.active & ~body.good)
         # Rows that are handed on are counted by the executor that gets them.
         count_evaluations(rows.looks, ~rows.failed)
@@ -156,7 +149,7 @@ class ColumnExecutor:
         weights = np.ones(size, np.int64) if batch.weights is None else np.array(batch.weights)
         columns = [*body.columns(good), filter_array(meta.column, good)]
         unified = UnifiedTable(
-            table=pa.RecordBatch.from_arrays(columns, schema=plan.schema),
+            table=pa.RecordBatch.from_arrays(columns, schema=self._schema),
             rejects=_filter_rejects(batch, left_out, frame, made, weights),
             converted=int(weights[made].sum()),
             filtered=int(weights[~(made | rows.failed)].sum()),
@@ -185,32 +178,11 @@ def _to_table(made: UnifiedBatch, kind: RecordKind, file: str) -> UnifiedTable:
     return UnifiedTable(table=to_batch(made.records, kind, where=file), **counts)
 
 
-def _compile_plan(
-    mapping: Mapping, schema: pa.Schema, defaults: dict[str, str | None], stats: PathStats
-) -> _Plan:
-    _refuse_shapes(mapping)
-    layout = mapping.outer
-    kind = schema.field(0).type if mapping.group else pa.struct(list(schema))
-    each, scope = locate_each(layout.each, Scope(kind=kind, stats=stats))
-    return _Plan(
-        each=each,
-        filters=[compile_filter(condition, scope) for condition in layout.where],
-        body=_compile_text_body(layout.text, scope)
-        if layout.text
-        else _compile_chat_body(layout, scope),
-        meta=compile_meta(layout.meta, defaults, scope),
-        schema=PT_SCHEMA if layout.text else SFT_SCHEMA,
-    )
-
-
 def _refuse_shapes(mapping: Mapping) -> None:
-    shapes: dict[str, object] = {
-        "any_of of layouts": mapping.any_of,
-        "a mapping that maps nothing": mapping.kind == "irrelevant",
-    }
-    for name, shape in shapes.items():
-        if shape:
-            raise NotColumnarError(name)
+    if mapping.any_of:
+        raise NotColumnarError("any_of of layouts")
+    if mapping.kind == "irrelevant":
+        raise NotColumnarError("a mapping that maps nothing")
 
 
 def _compile_text_body(text: Value, scope: Scope) -> _BodyOf:
@@ -343,14 +315,13 @@ def _merge_results(
     `rows` are those of the records by columns.
     """
     both = _join_results([by_columns, _to_table(found, kind, handed.file)])
-    bad = len(handed.bad)
-    unreadable = both.rejects[len(both.rejects) - bad :]
-    rejects = sorted(both.rejects[: len(both.rejects) - bad], key=_reject_place)
+    readable = len(both.rejects) - len(handed.bad)
+    rejects = sorted(both.rejects[:readable], key=_reject_place)
     table = both.table
     if found.records:
         order = np.argsort(np.concatenate([rows, found.rows]), kind="stable")
         table = table.take(pa.array(order))
-    return replace(both, table=table, rejects=[*rejects, *unreadable])
+    return replace(both, table=table, rejects=[*rejects, *both.rejects[readable:]])
 
 
 # Rows of JSON are cut so far to find those that have no columns, and after so many batches in a row

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.mapping.columns.scope import ColumnPath, plain_type
-from ingot.converters.sources.formats.arrow import time_text_array
+from ingot.converters.sources.formats.arrow import finite_numbers, time_text_array
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Places: TypeAlias = npt.NDArray[np.int64]
@@ -231,8 +231,7 @@ def to_plain(array: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return to_plain(array.dictionary_decode())
     if pa.types.is_floating(kind):
-        wide = array.cast(pa.float64())
-        return pc.if_else(pc.is_finite(wide), wide, pa.scalar(None, pa.float64()))
+        return finite_numbers(array)
     return time_text_array(array) if pa.types.is_temporal(kind) else array.cast(plain_type(kind))
 
 

@@ -64,7 +64,7 @@ class EntryTurns(NamedTuple):
     places: frames.Places | None = None
 
 
-Entry = Callable[[frames.Frame], EntryTurns | None]
+Entry = Callable[[frames.Frame], EntryTurns]
 Roles = Callable[[frames.Frame, frames.Mask], Codes]  # at the places of a mask
 _Say = Callable[[frames.Frame, frames.Mask], EntryTurns]
 _Masks = Callable[[frames.Frame, Codes, frames.Mask], frames.Mask]
@@ -129,15 +129,14 @@ def _compile_block(
 
     def block(rows: frames.Frame) -> _Block:
         frame = frames.spread_each(ways, rows)[0] if ways else rows
-        said = [entry(frame) for entry in entries]
-        return _Block(frame.owners, [s for s in said if s is not None])
+        return _Block(frame.owners, [entry(frame) for entry in entries])
 
     return block
 
 
 def _compile_entry(message: Message, scope: Scope) -> Entry:
     if message.content is None:
-        return lambda _frame: None
+        raise ValueError("a message that does not exist")
     filters = [compile_filter(condition, scope) for condition in message.where]
     contents = compile_texts(message.content, scope)
     if isinstance(message.role, RoleSplit):
@@ -301,16 +300,20 @@ def _compile_order(
 def _merge_blocks(rows: frames.Frame, blocks: list[_Block]) -> Turns:
     said = [(block, one) for block in blocks for one in block.said]
     size = rows.size
-    parents = np.concatenate([_NO_PLACES, *(_turn_rows(block, one) for block, one in said)])
+    parents = [_NO_PLACES]
+    for block, one in said:
+        places = np.arange(len(one.asked)) if one.places is None else one.places
+        parents.append(places if block.owners is None else block.owners[places])
+    of_rows = np.concatenate(parents)
     roles = np.concatenate([np.zeros(0, np.int8), *(one.roles for _, one in said)])
     kept = np.concatenate([_NO_ROWS, *(one.kept for _, one in said)])
     masks = np.concatenate([_NO_ROWS, *(one.masks for _, one in said)])
-    chosen = _emission_order(size, blocks) if len(said) > 1 else np.arange(len(parents))
+    chosen = _emission_order(size, blocks) if len(said) > 1 else np.arange(len(of_rows))
     chosen = chosen[kept[chosen]]
     texts = pa.concat_arrays([one.texts for _, one in said]) if said else _ROLE_TEXTS[:0]
     if len(chosen) < len(texts) or len(said) > 1:
         texts = texts.take(pa.array(chosen))
-    in_rows, spoken = parents[chosen], roles[chosen]
+    in_rows, spoken = of_rows[chosen], roles[chosen]
     return Turns(
         rows=in_rows,
         roles=spoken,
@@ -322,11 +325,6 @@ def _merge_blocks(rows: frames.Frame, blocks: list[_Block]) -> Turns:
         system=_place_mask(in_rows[spoken == _SYSTEM], size),
         ragged=_ragged_rows(blocks, size),
     )
-
-
-def _turn_rows(block: _Block, said: EntryTurns) -> frames.Places:
-    places = np.arange(len(said.asked)) if said.places is None else said.places
-    return places if block.owners is None else block.owners[places]
 
 
 def _emission_order(size: int, blocks: list[_Block]) -> frames.Places:

@@ -85,9 +85,8 @@ def _compile_number_column(key: str, value: Value, scope: Scope) -> _Column:
     if value.kind == "any_of":
         raise NotColumnarError("a number from any_of")
     kind = META_TYPE.field(key).type
-    bare = value.path is not None and value.is_bare
-    found = compile_scalars(value.path, scope) if bare and value.path else None
-    scalars = found or compile_texts(value, scope)
+    bare = value.path if value.is_bare else None
+    scalars = compile_scalars(bare, scope) if bare else compile_texts(value, scope)
     exact = {"token_count": _integer_column, "quality_score": _score_column}[key]
 
     def column(frame: frames.Frame, active: frames.Mask) -> _Cast:

@@ -47,45 +47,44 @@ class Projection:
         return _scalar_array(values) if self.items is None else _list_array(values, self.items)
 
     def _object_array(self, values: Sequence[Json]) -> pa.Array:
-        null = [value is None for value in values]
-        if any(null):
-            values = [{} if value is None else value for value in values]
+        values, mask = _fill_null(values, {})
         arrays = self._field_arrays(values)
-        mask = pa.array(null) if any(null) else None
         return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=mask)
 
     def _field_arrays(self, values: Sequence[Json]) -> dict[str, pa.Array]:
+        arrays = {}
         try:
-            return self._present_arrays(values)
+            for key in self.dotted:
+                if any(key in value for value in values):
+                    raise NotColumnarError(f"the key {key}")
+            for name, inner in self.fields.items():
+                try:
+                    found = [value[name] for value in values]
+                except KeyError:
+                    if any(value.__class__ is not dict for value in values):
+                        raise NotColumnarError(_KINDS) from None
+                    found = [value.get(name) for value in values]
+                    arrays[f"{name}{PRESENT}"] = pa.array([name in value for value in values])
+                arrays[name] = inner.array(found)
         except TypeError:  # no object
             raise NotColumnarError(_KINDS) from None
-
-    def _present_arrays(self, values: Sequence[Json]) -> dict[str, pa.Array]:
-        arrays = {}
-        for key in self.dotted:
-            if any(key in value for value in values):
-                raise NotColumnarError(f"the key {key}")
-        for name, inner in self.fields.items():
-            try:
-                found = [value[name] for value in values]
-            except KeyError:
-                if any(value.__class__ is not dict for value in values):
-                    raise NotColumnarError(_KINDS) from None
-                found = [value.get(name) for value in values]
-                arrays[f"{name}{PRESENT}"] = pa.array([name in value for value in values])
-            arrays[name] = inner.array(found)
         return arrays
+
+
+def _fill_null(values: Sequence[Json], empty: Json) -> tuple[Sequence[Json], pa.Array | None]:
+    """Values with an empty one in the place of null, and where that is; None for nowhere."""
+    null = [value is None for value in values]
+    if not any(null):
+        return values, None
+    return [empty if value is None else value for value in values], pa.array(null)
 
 
 def _list_array(values: Sequence[Json], items: Projection) -> pa.ListArray:
     if any(value.__class__ is not list and value is not None for value in values):
         raise NotColumnarError(_KINDS)
-    null = [value is None for value in values]
-    if any(null):
-        values = [[] if value is None else value for value in values]
+    values, mask = _fill_null(values, [])
     offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
     inner = items.array(list(chain.from_iterable(values)))
-    mask = pa.array(null) if any(null) else None
     return pa.ListArray.from_arrays(pa.array(offsets), inner, mask=mask)
 
 

@@ -150,17 +150,18 @@ def _locate_names(
     names: tuple[str, ...], kind: pa.DataType, steps: list[Step]
 ) -> pa.DataType | None:
     """A run of plain names: at each struct the longest run that is a field is taken first."""
-    here: pa.DataType | None = kind
-    position = 0
-    while position < len(names) and here is not None:
+    here, position = kind, 0
+    while position < len(names):
         runs = range(len(names), position, -1)
         keys = {".".join(names[position:end]): end for end in runs}
         known = field_names(here)
         name = next((key for key in keys if key in known), None)
         if name is None:
             return None
-        position = keys[name]
-        here = _locate_child(name, here, steps)
+        position, present = keys[name], f"{name}{PRESENT}"
+        there = known.index(present) if present in known else None
+        steps.append(Step("field", known.index(name), there))
+        here = here.field(steps[-1].place).type
     return here
 
 
@@ -174,16 +175,6 @@ def field_names(kind: pa.DataType) -> list[str]:
     if len(set(names)) < len(names):
         raise NotColumnarError("two fields with one name")
     return names
-
-
-def _locate_child(name: str, kind: pa.DataType, steps: list[Step]) -> pa.DataType | None:
-    names = field_names(kind)
-    if name not in names:
-        return None
-    present = f"{name}{PRESENT}"
-    there = names.index(present) if present in names else None
-    steps.append(Step("field", names.index(name), there))
-    return kind.field(steps[-1].place).type
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -7,7 +7,8 @@ over the frame; what may give several, or takes labels and picks, is hits with t
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,6 @@ from ingot.converters.mapping.rows.values import (
     number_label,
 )
 from ingot.converters.paths import Path
-from ingot.converters.rows import Json
 
 # A value at every place of a frame that the mask names: an array of scalars, or of text.
 Scalars = Callable[[frames.Frame, frames.Mask], pa.Array]
@@ -77,31 +77,23 @@ def _compile_form(value: Value, scope: Scope) -> Texts:
     if value.kind == "tree":
         raise NotColumnarError("a tree")
     if value.kind == "literal":
-        return _compile_literal(text_scalar(value.literal))
+        literal = text_scalar(value.literal)
+        return lambda frame, _active: _repeat_literal(literal, frame)
     if value.kind == "template":
         return _compile_template(value, scope)
     if value.kind == "concat":
         return _compile_concat([compile_texts(part, scope) for part in value.parts], value.sep)
     if value.kind == "any_of":
         return _compile_any_of(value, scope)
-    return _compile_path_texts(value.path, scope)
-
-
-def _compile_literal(scalar: pa.Scalar) -> Texts:
-    width = scalar.as_buffer().size
-
-    def texts(frame: frames.Frame, _active: frames.Mask) -> pa.Array:
-        frame.count_repeated(width * frame.size)
-        return pa.repeat(scalar, frame.size)
-
-    return texts
-
-
-def _compile_path_texts(path: Path | None, scope: Scope) -> Texts:
-    if path is None:
+    if value.path is None:
         raise ValueError("a path value without a path")
-    scalars = compile_scalars(path, scope)
+    scalars = compile_scalars(value.path, scope)
     return lambda frame, active: frames.to_text(scalars(frame, active))
+
+
+def _repeat_literal(scalar: pa.Scalar, frame: frames.Frame) -> pa.Array:
+    frame.count_repeated(scalar.as_buffer().size * frame.size)
+    return pa.repeat(scalar, frame.size)
 
 
 # --- values with several hits
@@ -149,7 +141,9 @@ def _compile_form_hits(value: Value, scope: Scope) -> _HitsOf:
 
     def one(frame: frames.Frame, active: frames.Mask) -> Hits:
         found = texts(frame, active)
-        return _present_hits(found, frames.valid_mask(found) & active)
+        there = frames.valid_mask(found) & active
+        owners = np.flatnonzero(there)
+        return Hits(frames.filter_array(found, there), owners, np.zeros(len(owners), np.int64))
 
     return one
 
@@ -161,12 +155,6 @@ def _interleave(parts: list[pa.Array], active: frames.Mask) -> Hits:
     array = pa.concat_arrays(parts).take(pa.array(chosen))
     array = frames.null_where(array, ~frames.said_mask(array))
     return Hits(array, chosen % max(size, 1), chosen // max(size, 1))
-
-
-def _present_hits(array: pa.Array, there: frames.Mask) -> Hits:
-    """The one hit of each place that has one."""
-    owners = np.flatnonzero(there)
-    return Hits(frames.filter_array(array, there), owners, np.zeros(len(owners), np.int64))
 
 
 def _compile_path_hits(path: Path, scope: Scope) -> _HitsOf:
@@ -188,6 +176,15 @@ def _compile_path_hits(path: Path, scope: Scope) -> _HitsOf:
     return hits
 
 
+def _by_value(array: pa.Array, of: Callable[[Any], Any], kind: type[np.generic]) -> Any:  # noqa: ANN401
+    """What a function gives for each value, called once for each that differs."""
+    if pa.types.is_null(array.type):
+        return np.full(len(array), of(None), kind)
+    found = array.dictionary_encode()
+    by_value = np.array([*map(of, found.dictionary.to_pylist()), of(None)], kind)
+    return by_value[pc.fill_null(found.indices, len(by_value) - 1).to_numpy()]
+
+
 _NOTHING, _BAD = -1, -2
 
 
@@ -197,16 +194,14 @@ def _compile_pick(hits: _HitsOf, pick: Value, scope: Scope) -> _HitsOf:
         raise NotColumnarError("a pick that is no path")
     scalars = compile_scalars(pick.path, scope)
 
-    def place_of(choice: Json) -> int:
+    def place_of(choice: object) -> int:
         if choice is None or choice == "":
             return _NOTHING
         place = choice_index(choice, pick.count_from)
         return _BAD if place is None or place > np.iinfo(np.int64).max else place
 
     def picked(frame: frames.Frame, active: frames.Mask) -> Hits:
-        choices = scalars(frame, active).dictionary_encode()
-        places = np.array([*map(place_of, choices.dictionary.to_pylist()), _NOTHING], np.int64)
-        chosen = places[pc.fill_null(choices.indices, len(places) - 1).to_numpy()]
+        chosen = _by_value(scalars(frame, active), place_of, np.int64)
         asked = active & (chosen != _NOTHING)
         array, owners, numbers = hits(frame, asked)
         counts = np.bincount(owners, minlength=frame.size)
@@ -284,7 +279,6 @@ def _compile_template(value: Value, scope: Scope) -> Texts:
         else compile_texts(Value(kind="path", path=piece), scope)
         for piece in value.template
     ]
-
     width = sum(piece.as_buffer().size for piece in pieces if isinstance(piece, pa.Scalar))
 
     def texts(frame: frames.Frame, active: frames.Mask) -> pa.Array:
@@ -363,19 +357,10 @@ def compile_filter(condition: Condition, scope: Scope) -> Filter:
     """A condition as a filter. Raises NotColumnarError."""
     scalars = compile_scalars(condition.path, scope)
     if condition.op in ("in", "not_in"):
-        test = compile_condition(condition, scope.stats).holds
-
-        def held(array: pa.Array) -> frames.Mask:
-            if pa.types.is_null(array.type):
-                return np.full(len(array), test(None))
-            found = array.dictionary_encode()
-            by_value = np.array([*map(test, found.dictionary.to_pylist()), test(None)], np.bool_)
-            chosen: frames.Mask = by_value[
-                pc.fill_null(found.indices, len(by_value) - 1).to_numpy()
-            ]
-            return chosen
-
-        return Filter(name=condition.path.text, scalars=scalars, holds=held)
+        holds = partial(
+            _by_value, of=compile_condition(condition, scope.stats).holds, kind=np.bool_
+        )
+        return Filter(name=condition.path.text, scalars=scalars, holds=holds)
     limit, least = condition.limit, condition.op == "min_chars"
 
     def measured(array: pa.Array) -> frames.Mask:

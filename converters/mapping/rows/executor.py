@@ -228,7 +228,6 @@ def _expand_layout(layout: Layout, build: Build, node: Node) -> Iterator[RowOutc
         reason = "no_prompt" if layout.messages else "empty_text"
         yield [], [(None, RowError(reason, layout.each[0].text, "no element"))]
         return
-    chars = _text_chars if layout.text else _chat_chars
     held = 0
     for number, element in elements:
         try:
@@ -237,18 +236,16 @@ def _expand_layout(layout: Layout, build: Build, node: Node) -> Iterator[RowOutc
             failed.append((number, error))
             continue
         records.append(record)
-        held += chars(record) if len(elements) > 1 else 0
+        held += _record_chars(record) if len(elements) > 1 else 0
         if held > PART_CHARS:
             yield records, failed
             records, failed, held = [], [], 0
     yield records, failed
 
 
-def _text_chars(record: Record) -> int:
-    return len(record["text"])
-
-
-def _chat_chars(record: Record) -> int:
+def _record_chars(record: Record) -> int:
+    if "text" in record:
+        return len(record["text"])
     return sum([len(turn["content"]) for turn in record["messages"]])
 
 

@@ -264,7 +264,9 @@ def _sort_rows(values: list[Json], sort: Path) -> list[Json]:
         if numeric:
             return number is None, 0 if number is None else number
         hit = hits[index]
-        return hit is None, "" if hit is None else _sort_text(hit)
+        if hit is None or isinstance(hit, str):
+            return hit is None, hit or ""
+        return False, json.dumps(hit, ensure_ascii=False)
 
     return [values[index] for index in sorted(range(len(values)), key=rank)]
 
@@ -285,10 +287,6 @@ def _exact_number(value: Json) -> int | float | Decimal | None:
     if isinstance(value, str):
         return Decimal(value.strip()) if _NUMBER.fullmatch(value) else None
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _sort_text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _group_batches(file: str, groups: Iterator[_RowGroup]) -> Iterator[Batch]:

@@ -145,7 +145,7 @@ def _compile_block(
 
 def _compile_entry(message: Message, stats: values.PathStats, speakers: Speakers) -> Entry:
     if message.content is None:
-        return lambda _node, _position: []
+        raise ValueError("a message that does not exist")
     content = values.compile_text(message.content, stats)
     mask = _compile_mask(message.loss_mask, stats)
     role = message.role
@@ -154,7 +154,7 @@ def _compile_entry(message: Message, stats: values.PathStats, speakers: Speakers
     if isinstance(role, RoleFromData) and role.order:
         return _compile_ordered_entry(role, content, mask, stats, speakers)
     if isinstance(role, RoleFromData):
-        return _compile_data_role_entry(_compile_data_role(role, stats), content, mask)
+        return _compile_data_role_entry(role, content, mask, stats)
 
     def entry(node: Node, position: int) -> list[Turn]:
         text = content(node)
@@ -174,39 +174,30 @@ def _compile_turn(role: str, content: str, mask: bool | None) -> Turn:
     }
 
 
-def _compile_data_role(
-    role: RoleFromData, stats: values.PathStats
-) -> Callable[[Node], Role | RowError | None]:
-    """The role at a node: None leaves the message out; an error counts if something is said."""
+def _compile_data_role_entry(
+    role: RoleFromData,
+    content: Callable[[Node], str | None],
+    mask: Callable[[Node], bool | None],
+    stats: values.PathStats,
+) -> Entry:
+    """An entry whose role is read from the data; an unknown one counts if something is said."""
     hits = values.path_hits(role.path, stats)
     table: dict[str, Role | None] = dict(role.map) if role.map else {name: name for name in ROLES}
     name, others = role.path.text, "*" in table
 
-    def at(node: Node) -> Role | RowError | None:
+    def entry(node: Node, _position: int) -> list[Turn]:
         found = hits(node)
         key = values.json_text(found[0], name) if found and found[0] is not None else None
-        if key is None or not (others or key in table):
-            return RowError("unmapped_value", name, found_text(key))
-        return table[key] if key in table else table["*"]
-
-    return at
-
-
-def _compile_data_role_entry(
-    role_at: Callable[[Node], Role | RowError | None],
-    content: Callable[[Node], str | None],
-    mask: Callable[[Node], bool | None],
-) -> Entry:
-    def entry(node: Node, _position: int) -> list[Turn]:
-        role = role_at(node)
-        if role is None:
+        named = key is not None and (others or key in table)
+        spoken = table[key if key in table else "*"] if named else None
+        if named and spoken is None:
             return []
         text = content(node)
         if text is None or values.is_blank(text):
             return []
-        if isinstance(role, RowError):
-            raise role
-        return [_compile_turn(role, text, mask(node))]
+        if spoken is None:
+            raise RowError("unmapped_value", name, found_text(key))
+        return [_compile_turn(spoken, text, mask(node))]
 
     return entry
 

@@ -149,16 +149,12 @@ def _compile_form(value: Value, stats: PathStats) -> Hits:
         return lambda node: [part(node) or None for part in parts]
     if value.kind == "any_of":
         return _compile_any_of(value, stats)
-    if value.tree:
-        return _compile_tree(value.tree, stats)
+    if tree := value.tree:
+        text = compile_text(tree.text, stats)
+        return lambda node: [text(inner) or None for inner in tree_nodes(tree, node)]
     if value.path is None:
         raise ValueError("a path value without a path")
     return path_hits(value.path, stats)
-
-
-def _compile_tree(tree: Tree, stats: PathStats) -> Hits:
-    text = compile_text(tree.text, stats)
-    return lambda node: [text(inner) or None for inner in tree_nodes(tree, node)]
 
 
 def _compile_template(value: Value, stats: PathStats) -> Hits:

@@ -58,23 +58,28 @@ def _column_values(column: pa.Array) -> tuple[list[Json], pa.Array | None]:
     if _is_json_native(kind):
         return _text_values(column), column
     if pa.types.is_floating(kind):
-        import pyarrow.compute as pc
-
-        wide = column.cast(pa.float64())
-        clean = pc.if_else(pc.is_finite(wide), wide, pa.scalar(None, pa.float64()))
+        clean = finite_numbers(column)
         return clean.to_pylist(), clean
-    convert = value_converter(kind)
-    values = [_convert_value(value, convert) for value in _python_values(column)]
-    if pa.types.is_temporal(kind):
-        return values, pa.array(values, pa.string())
-    return values, None
+    values = _converted_values(column)
+    return values, pa.array(values, pa.string()) if pa.types.is_temporal(kind) else None
+
+
+def _converted_values(column: pa.Array) -> list[Json]:
+    convert = value_converter(column.type)
+    return [_convert_value(value, convert) for value in _python_values(column)]
+
+
+def finite_numbers(column: pa.Array) -> pa.Array:
+    """A column of floats as doubles, null in the place of those that are not finite."""
+    import pyarrow.compute as pc
+
+    wide = column.cast(pa.float64())
+    return pc.if_else(pc.is_finite(wide), wide, pa.scalar(None, pa.float64()))
 
 
 def time_text_array(column: pa.Array) -> pa.Array:
     """A column of times, dates or durations as the texts that the rows have."""
-    convert = value_converter(column.type)
-    values = [_convert_value(value, convert) for value in _python_values(column)]
-    return pa.array(values, pa.string())
+    return pa.array(_converted_values(column), pa.string())
 
 
 def storage_array(column: pa.Array) -> pa.Array:
@@ -166,15 +171,7 @@ def _struct_converter(kind: pa.DataType) -> ValueConverter:
 
 def _map_converter(kind: pa.DataType) -> ValueConverter:
     key, item = value_converter(kind.key_type), _nullable_converter(kind.item_type)
-    return lambda value: {_map_key_text(key(name)): item(held) for name, held in value}
-
-
-def _map_key_text(key: Json) -> str:
-    return key if isinstance(key, str) else str(key)
-
-
-def _finite_number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return lambda value: {str(key(name)): item(held) for name, held in value}
 
 
 def _binary_text(value: bytes) -> str:
@@ -249,7 +246,7 @@ _CONVERTERS: tuple[
 ] = (
     (_is_json_native, lambda _: lambda value: value),
     (pa.types.is_string_view, lambda _: lambda value: value),
-    (pa.types.is_floating, lambda _: _finite_number),
+    (pa.types.is_floating, lambda _: lambda value: value if math.isfinite(value) else None),
     (
         lambda kind: _wrapped_type(kind) is not None,
         lambda kind: value_converter(_wrapped_type(kind)),

@@ -11,12 +11,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from ingot.converters.columnar.batch_checks import is_valid_batch
-from ingot.converters.columnar.parquet import (
-    ParquetFile,
-    ValidBatch,
-    open_parquet,
-    open_random_access,
-)
+from ingot.converters.columnar.parquet import ValidBatch, open_parquet, open_random_access
 from ingot.converters.errors import translate_read_errors
 from ingot.converters.sources.formats.arrow import batch_rows, make_lazy_rows
 from ingot.converters.sources.formats.delimited import column_names
@@ -38,13 +33,9 @@ def parquet_rows(
 ) -> Iterator[RowChunk]:
     """The rows of a Parquet file, or of some of its row groups. Raises SourceError."""
     with open_parquet(stream, where) as file:
-        batches = file.batches(_rows_per_batch(file), groups)
+        rows, sizes = zip(*file.groups[:8], strict=True) if file.groups else ((), ())
+        batches = file.batches(_rows_that_fit(sum(rows), sum(sizes)), groups)
         yield from _batch_chunks(batches, column_names(file.schema.names), where)
-
-
-def _rows_per_batch(file: ParquetFile) -> int:
-    first = file.groups[:8]
-    return _rows_that_fit(sum(rows for rows, _ in first), sum(size for _, size in first))
 
 
 def _rows_that_fit(rows: int, size: int) -> int:
@@ -76,10 +67,15 @@ def open_ipc(stream: BinaryIO, where: str) -> Iterator[Any]:
         yield reader
 
 
+def ipc_batches(reader: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - two readers
+    """The batches of an Arrow IPC file or stream, not checked."""
+    count = getattr(reader, "num_record_batches", None)
+    return iter(reader) if count is None else map(reader.get_batch, range(count))
+
+
 def valid_batches(reader: Any, where: str) -> Iterator[ValidBatch]:  # noqa: ANN401 - two readers
     """The batches of an Arrow IPC file or stream, each checked. Raises SourceError."""
-    count = getattr(reader, "num_record_batches", None)
-    batches = iter(reader) if count is None else map(reader.get_batch, range(count))
+    batches = ipc_batches(reader)
     number = 0
     while True:
         with translate_read_errors(where, f"cannot read record batch {number}"):
@@ -90,10 +86,10 @@ def valid_batches(reader: Any, where: str) -> Iterator[ValidBatch]:  # noqa: ANN
         number += 1
 
 
-def arrow_columns(stream: BinaryIO, where: str) -> tuple[str, ...]:
-    """The column names of an Arrow IPC file or stream. Raises SourceError."""
+def arrow_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], None]:
+    """The column names of an Arrow IPC file or stream, no number of rows. Raises SourceError."""
     with open_arrow(stream, where) as (names, _):
-        return names
+        return names, None
 
 
 def arrow_rows(stream: BinaryIO, where: str) -> Iterator[RowChunk]:

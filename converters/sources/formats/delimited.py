@@ -16,8 +16,10 @@ Rows of CSV, TSV and files with any other delimiter, of one or several character
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -59,26 +61,36 @@ def split_line(
     quote, delimiter = dialect.quote, dialect.delimiter
     if started is None and (not quote or quote not in line):
         return line.split(delimiter)
-    cells = started.cells if started else []
-    place = 0
-    if started:
-        started.field.append("\n")
-        place = _take_quoted_text(line, 0, quote, started.field)
-        if place < 0:
-            return started
-        place = _close_quoted_field(line, place, delimiter, started.field, cells)
+    quoted, place = _quoted_cell(quote, delimiter), 0
+    cells: list[str] = started.cells if started else []
+    field = started.field if started else None
+    if field is not None:
+        field.append("\n")
     while place >= 0:
-        if quote and line.startswith(quote, place):
-            field: list[str] = []
-            place = _take_quoted_text(line, place + 1, quote, field)
-            if place < 0:
-                return OpenRecord(cells, field)
-            place = _close_quoted_field(line, place, delimiter, field, cells)
-        else:
+        if field is None and line.startswith(quote, place):
+            field, place = [], place + len(quote)
+        if field is None:
             end = line.find(delimiter, place)
             cells.append(line[place:] if end < 0 else line[place:end])
             place = -1 if end < 0 else end + len(delimiter)
+            continue
+        found = quoted.match(line, place)
+        assert found, "it may take nothing"
+        text, behind, mark = found.groups()
+        field.append(text.replace(quote * 2, quote))
+        if behind is None:
+            return OpenRecord(cells, field)
+        cells.append("".join([*field, behind]))
+        field, place = None, found.end() if mark else -1
     return cells
+
+
+@lru_cache(maxsize=64)
+def _quoted_cell(quote: str, delimiter: str) -> re.Pattern[str]:
+    """Text behind an opening quote; where that closes, what stands behind it, and a delimiter."""
+    mark, end = re.escape(quote), re.escape(delimiter)
+    text = rf"([^{mark}]*+(?:{mark}{mark}[^{mark}]*+)*+)"
+    return re.compile(rf"{text}(?:{mark}(.*?)({end}|\Z))?", re.DOTALL)
 
 
 def begins_record(line: str, dialect: Dialect) -> bool:
@@ -87,28 +99,6 @@ def begins_record(line: str, dialect: Dialect) -> bool:
     rest = line[len(quote) :]
     closes = not rest or rest[0].isspace() or rest.startswith((quote, dialect.delimiter))
     return line.startswith(quote) and not closes
-
-
-def _take_quoted_text(line: str, place: int, quote: str, field: list[str]) -> int:
-    """Take the text of a quoted field from `place`; gives the place behind its end, or -1."""
-    while (end := line.find(quote, place)) >= 0:
-        if not line.startswith(quote, end + 1):
-            field.append(line[place:end])
-            return end + 1
-        field.append(line[place : end + 1])
-        place = end + 2
-    field.append(line[place:])
-    return -1
-
-
-def _close_quoted_field(
-    line: str, place: int, delimiter: str, field: list[str], cells: list[str]
-) -> int:
-    """Close a quoted field, with the text behind its quote; gives the next field's place or -1."""
-    end = line.find(delimiter, place)
-    field.append(line[place:] if end < 0 else line[place:end])
-    cells.append("".join(field))
-    return -1 if end < 0 else end + len(delimiter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +128,7 @@ class RecordReader:
         out: list[Json] = []
         pending = lines[::-1]
         while pending:
-            line = pending.pop()
-            if self._open is None:
-                self._start(line, out)
-            else:
-                self._continue_record(line, out, pending)
+            self._take(pending.pop(), out, pending)
         return out
 
     def finish(self) -> list[Json]:
@@ -154,28 +140,18 @@ class RecordReader:
             out += self.rows(pending[::-1])
         return out
 
-    def _start(self, line: Line, out: list[Json]) -> None:
-        if line.text is None:
+    def _take(self, line: Line, out: list[Json], pending: list[Line]) -> None:
+        begins = self._open is None
+        if begins and line.text is None:
             out.append(BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", ""))
             return
-        if not line.text or line.text.isspace():
+        text = (line.text or "").removesuffix("\r")
+        if begins and (not text or text.isspace()):
             return
-        text = line.text.removesuffix("\r")
-        cells = split_line(text, self._dialect)
-        if isinstance(cells, list):
-            out.append(self._row(cells, text) if line.clean else _not_text_row(line))
-            return
-        if text != line.text:
-            cells.field.append("\r")
-        self._open, self._raw = cells, [line]
-
-    def _continue_record(self, line: Line, out: list[Json], pending: list[Line]) -> None:
         self._raw.append(line)
-        if line.text is None or len(self._raw) > MAX_LINES or self._open is None:
-            self._give_back(out, pending)
-            return
-        text = line.text.removesuffix("\r")
-        if begins_record(text, self._dialect):
+        if not begins and (
+            line.text is None or len(self._raw) > MAX_LINES or begins_record(text, self._dialect)
+        ):
             self._give_back(out, pending)
             return
         cells = split_line(text, self._dialect, self._open)
@@ -185,10 +161,10 @@ class RecordReader:
             self._open = cells
             return
         row = self._row(cells, self._raw[0].text or "")
-        if type(row) is BrokenRow:
+        if type(row) is BrokenRow and not begins:
             self._give_back(out, pending)
             return
-        clean = all(raw.clean for raw in self._raw)
+        clean = line.clean if begins else all(raw.clean for raw in self._raw)
         out.append(row if clean else _not_text_row(self._raw[0]))
         self._open, self._raw = None, []
 

@@ -2,8 +2,9 @@
 
 import operator
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import BinaryIO
 
 import orjson
 import pyarrow as pa
@@ -91,22 +92,27 @@ def parquet_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
     """Return the facts of a Parquet file. Raises SourceError."""
     if not seen.head.startswith(PARQUET):
         return None
-    where = str(entry.place)
-    with entry.place.open() as raw:
-        names, rows = columnar_files.parquet_facts(open_decompressed(raw, where), where)
-    shape, codec = frozenset(names), seen.compression
-    return FileFacts(format="parquet", compression=codec, columns=names, rows=rows, shape=shape)
+    return _columnar_facts("parquet", entry, seen, columnar_files.parquet_facts)
 
 
 def arrow_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
     """Return the facts of an Arrow file or stream. Raises SourceError."""
     if not _is_arrow_head(seen.head):
         return None
-    where = str(entry.place)
+    return _columnar_facts("arrow", entry, seen, columnar_files.arrow_facts)
+
+
+def _columnar_facts(
+    form: str,
+    entry: Entry,
+    seen: FilePeek,
+    read: Callable[[BinaryIO, str], tuple[tuple[str, ...], int | None]],
+) -> FileFacts:
+    where, codec = str(entry.place), seen.compression
     with entry.place.open() as raw:
-        names = columnar_files.arrow_columns(open_decompressed(raw, where), where)
+        names, rows = read(open_decompressed(raw, where), where)
     shape = frozenset(names)
-    return FileFacts(format="arrow", compression=seen.compression, columns=names, shape=shape)
+    return FileFacts(format=form, compression=codec, columns=names, rows=rows, shape=shape)
 
 
 def lines_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
@@ -189,7 +195,8 @@ def _json_list_facts(head: TextHead) -> FileFacts | None:
 
 
 def _json_object_facts(head: TextHead, *, table: bool) -> FileFacts | None:
-    in_a_row = _concatenated_values(head)
+    elements, _ = _head_elements(read_concatenated_values(iter([head.data]), head.name))
+    in_a_row = [_parse_or_none(element.data) for element in elements]
     if len(in_a_row) >= 2 and sum(value is not None for value in in_a_row) * 2 >= len(in_a_row):
         return replace(head.base, format="json", layout="values", shape=_rows_shape(in_a_row))
     if head.whole:
@@ -243,11 +250,6 @@ def _first_elements(head: TextHead, root: str) -> list[Json] | None:
     # Something else than JSON "comes" after its end.
     if problem and ("comes" in problem or (head.whole and not elements)):
         return None
-    return [_parse_or_none(element.data) for element in elements]
-
-
-def _concatenated_values(head: TextHead) -> list[Json]:
-    elements, _ = _head_elements(read_concatenated_values(iter([head.data]), head.name))
     return [_parse_or_none(element.data) for element in elements]
 
 
@@ -341,11 +343,8 @@ def classify_lines(lines: Sequence[str]) -> str:
         return "numbers"
     if len(held) >= _LEAST_ROWS and _looks_like_columns(held):
         return "columns"
-    return (
-        "words"
-        if len(held) >= _LEAST_WORDS and _holds_for_most(_is_word(line) for line in held)
-        else "text"
-    )
+    words = len(held) >= _LEAST_WORDS and _holds_for_most(_is_word(line) for line in held)
+    return "words" if words else "text"
 
 
 def _holds_for_most(verdicts: Iterable[bool]) -> bool:

@@ -168,14 +168,11 @@ def _best_quote_trial(
         return quoted
     # Without any evidence: quoting belongs to commas and semicolons, hardly ever to tabs.
     begun = sum(cell.startswith('"') for record in plain.records for cell in record)
-    few = begun <= _FEW_UNCLOSED * len(plain.records) and not _closes_any(lines, delimiter)
-    return quoted if few and delimiter in ",;" else plain
-
-
-def _closes_any(lines: Sequence[str], delimiter: str) -> bool:
-    """Whether a cell that begins with a quote has another one in its line."""
+    # A cell that begins with a quote, and has another one in its line.
     cell = re.compile(rf'(?:^|{re.escape(delimiter)})"[^"]*"')
-    return any(cell.search(line) for line in lines[:_JUDGED_LINES])
+    closed = any(map(cell.search, lines[:_JUDGED_LINES]))
+    few = begun <= _FEW_UNCLOSED * len(plain.records) and not closed
+    return quoted if few and delimiter in ",;" else plain
 
 
 def _uses_apostrophes(lines: Sequence[str], delimiter: str) -> bool:

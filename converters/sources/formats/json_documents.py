@@ -22,6 +22,7 @@ from ingot.converters.sources.formats.row_chunks import (
     RowChunk,
     chunk_of_counted,
     ends_early,
+    join_parts,
     parse_row,
     row_excerpt,
 )
@@ -71,15 +72,9 @@ def parse_json_document(
     parts: Iterator[bytes], limit: int = MAX_ROW_BYTES, where: str | None = None
 ) -> tuple[Json, int]:
     """The value of a whole file, or `Broken` (also past `limit` bytes), and its count."""
-    data: list[bytes] = []
-    size = 0
-    for part in parts:
-        size += len(part)
-        if size > limit:
-            problem = f"file of more than {limit >> 20} MiB as one row"
-            return BrokenRow(problem, row_excerpt(data[0] if data else part)), 0
-        data.append(part)
-    text = b"".join(data)
+    text = join_parts(parts, limit)
+    if isinstance(text, BrokenRow):
+        return text, 0
     value, count = parse_row(text)
     if type(value) is BrokenRow and where is not None and ends_early(text):
         raise truncated_error(where, "the file ends inside its JSON value")
@@ -186,16 +181,13 @@ def guess_orient(value: Json) -> tuple[str, int] | None:
         even = all(one.keys() == columns[0].keys() for one in columns)
     kinds = [_cell_types(one if orient == "list" else one.values()) for one in columns]
     mixed = len(set[type]().union(*kinds)) > 1
-    mixed = mixed or (orient == "columns" and _has_row_numbers(value, columns[0]))
+    if orient == "columns":
+        # Rows have numbers as names, and columns words: so pandas names rows by itself.
+        mixed |= all(map(str.isdecimal, columns[0])) and not any(map(str.isdecimal, value))
     if rows < 2 or not even or not mixed or any(len(kind) > 1 for kind in kinds):
         return None
     # A list of objects is read as rows itself.
     return None if orient == "list" and {dict} in kinds else (orient, rows)
-
-
-def _has_row_numbers(columns: Iterable[str], rows: Iterable[str]) -> bool:
-    """Whether rows have numbers as names, and columns words: so pandas names rows by itself."""
-    return all(map(str.isdecimal, rows)) and not any(map(str.isdecimal, columns))
 
 
 def _is_split(value: dict[str, Json]) -> bool:

@@ -190,6 +190,19 @@ def row_excerpt(data: bytes | str) -> str:
     return data[:EXCERPT_CHARACTERS].encode("utf-8", "replace").decode().strip()
 
 
+def join_parts(parts: Iterable[bytes], limit: int = MAX_ROW_BYTES) -> bytes | BrokenRow:
+    """A whole file as one row; broken where it has more than `limit` bytes."""
+    data: list[bytes] = []
+    size = 0
+    for part in parts:
+        size += len(part)
+        data.append(part)
+        if size > limit:
+            problem = f"file of more than {limit >> 20} MiB as one row"
+            return BrokenRow(problem, row_excerpt(data[0]))
+    return b"".join(data)
+
+
 def parse_sound_rows(rows: Sequence[bytes], text: bytes) -> RowChunk | None:
     """The values of JSON texts, None where one of them needs a closer look.
 
@@ -261,27 +274,22 @@ def slice_chunk(stretch: RowChunk, start: int, stop: int) -> RowChunk:
 def _number_batch(name: str, first: int, part: RowChunk) -> Batch:
     values = part.values
     non_finite = [(first + place, count) for place, count in part.non_finite.items()]
-    broken = [] if part.sound else [p for p, value in enumerate(values) if type(value) is BrokenRow]
-    if not broken:
-        return Batch(
-            file=name,
-            rows=range(first, first + len(values)),
-            values=values,
-            keys=part.keys,
-            table=part.table,
-            non_finite=non_finite,
-        )
-    gone = frozenset(broken)
-    kept = [place for place in range(len(values)) if place not in gone]
-    return Batch(
+    whole = Batch(
         file=name,
-        rows=[first + place for place in kept],
-        values=[values[place] for place in kept],
-        keys=None if part.keys is None else [part.keys[place] for place in kept],
-        bad=[to_bad_row(first + place, values[place]) for place in broken],
-        table=None if part.table is None else part.table.take(np.array(kept, dtype=np.int64)),
+        rows=range(first, first + len(values)),
+        values=values,
+        keys=part.keys,
+        table=part.table,
         non_finite=non_finite,
     )
+    broken = [] if part.sound else [p for p, value in enumerate(values) if type(value) is BrokenRow]
+    if not broken:
+        return whole
+    gone = frozenset(broken)
+    kept = [place for place in range(len(values)) if place not in gone]
+    bad = [to_bad_row(first + place, values[place]) for place in broken]
+    table = None if part.table is None else part.table.take(np.array(kept, dtype=np.int64))
+    return replace(whole.take(kept, bad), table=table, non_finite=non_finite)
 
 
 def to_bad_row(row: int, broken: BrokenRow) -> BadRow:

@@ -14,6 +14,7 @@ from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
     BrokenRow,
     RowChunk,
+    join_parts,
     row_excerpt,
 )
 
@@ -70,18 +71,12 @@ def read_utf8_blocks(
 
 
 def _transcode_blocks(parts: Iterator[bytes], where: str, encoding: str) -> Iterator[bytes]:
+    """The parts as UTF-8; an encoding that cannot begin so (no mark of it) is a SourceError."""
     decoder = codecs.getincrementaldecoder(encoding)("ingot.undecodable")
-    for part in parts:
-        yield _decode_block(decoder, part, where, encoding)
-    yield _decode_block(decoder, b"", where, encoding, final=True)
-
-
-def _decode_block(
-    decoder: codecs.IncrementalDecoder, part: bytes, where: str, encoding: str, final: bool = False
-) -> bytes:
-    """A part as UTF-8; an encoding that cannot begin so (no byte order mark) is a SourceError."""
     try:
-        return decoder.decode(part, final).encode("utf-8", "surrogatepass")
+        for part in parts:
+            yield decoder.decode(part).encode("utf-8", "surrogatepass")
+        yield decoder.decode(b"", True).encode("utf-8", "surrogatepass")
     except UnicodeError as error:
         hint = "leave `encoding` out, or state the right one"
         raise SourceError(where, f"is not in the encoding {encoding}: {error}", hint) from error
@@ -146,17 +141,10 @@ def _decode_text_row(data: bytes) -> Json:
 
 def read_text_document(parts: Iterator[bytes], stem: str) -> Iterator[RowChunk]:
     """The whole file as one row with the key `stem`; a blank file has no row."""
-    data: list[bytes] = []
-    size = 0
-    for part in parts:
-        size += len(part)
-        if size > MAX_ROW_BYTES:
-            problem = f"file of more than {MAX_ROW_BYTES >> 20} MiB as one row"
-            yield RowChunk(values=[BrokenRow(problem, row_excerpt(data[0]))], keys=[stem])
-            return
-        data.append(part)
-    whole = b"".join(data)
-    if whole.strip():
+    whole = join_parts(parts)
+    if isinstance(whole, BrokenRow):
+        yield RowChunk(values=[whole], keys=[stem])
+    elif whole.strip():
         yield RowChunk(values=[_decode_text_row(whole)], keys=[stem])
 
 

@@ -107,19 +107,13 @@ def _unpack_hadoop_block(head: bytes) -> bytes:
         return b""
     try:
         raw, _ = _read_varint(chunk, 0, len(chunk))
-    except (NotAMessageError, _OutOfBytes):
+        if not 0 < raw <= min(block, _CHUNK):
+            return b""
+        import pyarrow as pa
+
+        return bytes(pa.Codec("snappy").decompress(chunk, decompressed_size=raw, asbytes=True))
+    except (NotAMessageError, _OutOfBytes, OSError, ValueError):
         return b""
-    return _decompress_snappy(chunk, raw) if 0 < raw <= min(block, _CHUNK) else b""
-
-
-def _decompress_snappy(chunk: bytes, raw: int) -> bytes:
-    import pyarrow as pa
-
-    try:
-        unpacked = pa.Codec("snappy").decompress(chunk, decompressed_size=raw, asbytes=True)
-    except (OSError, ValueError):
-        return b""
-    return bytes(unpacked)
 
 
 class NotAMessageError(Exception):

@@ -18,6 +18,7 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.storage.compression import (
     FREE_BYTES,
     MAX_RATIO,
+    RawStream,
     detect_compression,
     open_decompressed,
     peek_first_bytes,
@@ -25,26 +26,27 @@ from ingot.converters.sources.storage.compression import (
 from ingot.converters.sources.storage.listing import Entry, Place
 
 MAX_MEMBERS = 1_000_000
-_TAR_MAGIC = (257, b"ustar")
 
 
 def archive_kind(head: bytes) -> str | None:
     """`zip` or `tar` by the first bytes (of the decompressed file, at least 512), else None."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
-    offset, magic = _TAR_MAGIC
-    return "tar" if head[offset : offset + 5] == magic else None
+    return "tar" if head[257:262] == b"ustar" else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ZipMember:
-    """A member of a zip archive."""
-
+class _Member:
     archive: Place
     member: str
 
     def __str__(self) -> str:
         return f"{self.archive}::{self.member}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ZipMember(_Member):
+    """A member of a zip archive."""
 
     def open(self) -> BinaryIO:
         """The member's bytes. Raises SourceError."""
@@ -54,17 +56,12 @@ class ZipMember:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TarMember:
+class TarMember(_Member):
     """A member of a tar archive; `offset` is where its bytes begin in an uncompressed one."""
 
-    archive: Place
-    member: str
     number: int
     size: int
     offset: int | None
-
-    def __str__(self) -> str:
-        return f"{self.archive}::{self.member}"
 
     def open(self) -> BinaryIO:
         """The member's bytes. Raises SourceError."""
@@ -169,36 +166,31 @@ def _open_member_stream(inner: BinaryIO, opened: _OpenArchive) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(_MemberStream(inner, opened), 1 << 16))
 
 
-class _MemberStream(io.RawIOBase):
+class _MemberStream(RawStream):
     """A member's bytes; closing gives the open archive back for the next member."""
 
     def __init__(self, inner: BinaryIO, opened: _OpenArchive) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._opened = opened
 
-    def readable(self) -> bool:
-        return True
-
     def seekable(self) -> bool:
-        return isinstance(self._inner, zipfile.ZipExtFile) and self._inner.seekable()
+        return isinstance(self._raw, zipfile.ZipExtFile) and self._raw.seekable()
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        return self._inner.seek(offset, whence)
+        return self._raw.seek(offset, whence)
 
     def tell(self) -> int:
-        return self._inner.tell()
+        return self._raw.tell()
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+    def take(self, size: int) -> bytes:
         with translate_read_errors(str(self._opened.archive)):
-            data = self._inner.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+            return self._raw.read(size)
 
     def close(self) -> None:
-        if not self.closed:
-            self._inner.close()
-            _return_archive(self._opened)
+        closed = self.closed
         super().close()
+        if not closed:
+            _return_archive(self._opened)
 
 
 def open_window(raw: BinaryIO, start: int, size: int) -> BinaryIO:
@@ -207,16 +199,13 @@ def open_window(raw: BinaryIO, start: int, size: int) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(_FileWindow(raw, size)))
 
 
-class _FileWindow(io.RawIOBase):
+class _FileWindow(RawStream):
     """`size` bytes of a file from its present position, seekable; closing closes the file."""
 
     def __init__(self, raw: BinaryIO, size: int) -> None:
-        self._raw = raw
+        super().__init__(raw)
         self._start = raw.tell()
         self._size = size
-
-    def readable(self) -> bool:
-        return True
 
     def seekable(self) -> bool:
         return True
@@ -228,16 +217,11 @@ class _FileWindow(io.RawIOBase):
     def tell(self) -> int:
         return self._raw.tell() - self._start
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        data = self._raw.read(max(0, min(len(buffer), self._size - self.tell())))
-        if not data and self.tell() < self._size and len(buffer):
+    def take(self, size: int) -> bytes:
+        data = self._raw.read(max(0, min(size, self._size - self.tell())))
+        if not data and self.tell() < self._size and size:
             raise EOFError("the archive ends inside a member")
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
+        return data
 
 
 def archive_members(entry: Entry, kind: str) -> Iterator[Entry | tuple[str, str]]:
@@ -294,11 +278,9 @@ def _tar_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
                 for number, info in enumerate(_tar_headers(tar))
                 if not info.isdir()
             ]
-    yield from found if packed else sorted(found, key=_member_name)
-
-
-def _member_name(member: Entry | tuple[str, str]) -> str:
-    return member.name if isinstance(member, Entry) else member[0]
+    if not packed:
+        found.sort(key=lambda one: one.name if isinstance(one, Entry) else one[0])
+    yield from found
 
 
 def _tar_member(

@@ -101,28 +101,21 @@ class BucketFileSystem(ArrowFSWrapper):  # type: ignore[misc] # fsspec has no ty
     ) -> dict[str, dict[str, Any]] | list[str]:
         """Everything below a path, in one listing."""
         with translate_s3_errors(self.unstrip_protocol(path)):
-            infos = list(self._list_path(path, recursive=maxdepth != 1))
+            selector = pafs.FileSelector(path, recursive=maxdepth != 1, allow_not_found=True)
+            infos = list(map(self._make_entry, self.fs.get_file_info(selector)))
         top = path.rstrip("/")
         found = {
             info["name"]: info
             for info in infos
             if (withdirs or info["type"] == "file")
-            and _path_depth(info["name"], top) <= (maxdepth or 1e9)
+            and info["name"].removeprefix(top).strip("/").count("/") < (maxdepth or 1e9)
         }
         return found if detail else list(found)
-
-    def _list_path(self, path: str, recursive: bool) -> Iterator[dict[str, Any]]:
-        selector = pafs.FileSelector(path, recursive=recursive, allow_not_found=True)
-        return map(self._make_entry, self.fs.get_file_info(selector))
 
     def read_from(self, path: str) -> "BucketFile":
         """An open file. Raises OSError, SourceError."""
         with translate_s3_errors(self.unstrip_protocol(path)):
             return BucketFile(self.reader.open_input_file(path), self.unstrip_protocol(path))
-
-
-def _path_depth(name: str, top: str) -> int:
-    return name.removeprefix(top).strip("/").count("/") + 1
 
 
 class BucketFile:
@@ -186,21 +179,18 @@ def translate_s3_errors(url: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if known := _AWS.search(str(error)):
-            _raise_final_error(redact_urls(url), known[1], int(known[2] or 0), error)
+        if not (known := _AWS.search(str(error))):
+            raise
+        where, name, status = redact_urls(url), known[1], int(known[2] or 0)
+        if name in _MISSING or status == 404:
+            problem = "no such bucket" if name == "NO_SUCH_BUCKET" else "no such file or folder"
+            raise SourceError(where, problem, "check the spelling") from error
+        if name in _DENIED or status in (401, 403):
+            raise SourceError(where, "no permission to read it", _KEYS) from error
+        if 300 <= status < 500 and status not in TRANSIENT_STATUSES:
+            hint = "is AWS_REGION the bucket's?" if status in (301, 307, 400) else HINT
+            raise StorageError(where, f"refused with status {status}", hint) from error
         raise
-
-
-def _raise_final_error(where: str, name: str, status: int, error: OSError) -> None:
-    """Raise what is final."""
-    if name in _MISSING or status == 404:
-        problem = "no such bucket" if name == "NO_SUCH_BUCKET" else "no such file or folder"
-        raise SourceError(where, problem, "check the spelling") from error
-    if name in _DENIED or status in (401, 403):
-        raise SourceError(where, "no permission to read it", _KEYS) from error
-    if 300 <= status < 500 and status not in TRANSIENT_STATUSES:
-        hint = "is AWS_REGION the bucket's?" if status in (301, 307, 400) else HINT
-        raise StorageError(where, f"refused with status {status}", hint) from error
 
 
 def bucket_file_system(url: str, scheme: str) -> tuple[BucketFileSystem, str]:

@@ -167,46 +167,58 @@ _CODECS: dict[str, Callable[[Any], ByteReader]] = {
 }
 
 
-class _CheckedStream(io.RawIOBase):
+class RawStream(io.RawIOBase):
+    """A stream over another one, which it closes; `take` gives up to so many bytes."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        """Fill the beginning of a buffer."""
+        data = self.take(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def take(self, size: int) -> bytes:
+        """Up to `size` bytes."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close both."""
+        self._raw.close()
+        super().close()
+
+
+class _CheckedStream(RawStream):
     """Decompressed bytes, with errors translated and growth watched."""
 
     def __init__(
         self, raw: BinaryIO, codec: str, where: str, unpack: Callable[[Any], ByteReader]
     ) -> None:
+        super().__init__(raw)
         self._counted = _CountedStream(raw)
-        self._raw = raw
         self._where = where
         self._codec = codec
         self._given = 0
         self._inner = unpack(self._counted)
 
-    def readable(self) -> bool:
-        return True
-
     def read(self, size: int = -1) -> bytes:
         """Up to `size` bytes (all with -1). Raises SourceError."""
-        if size < 0:
-            return b"".join(iter(lambda: self.read(1 << 20), b""))
+        return b"".join(iter(lambda: self.take(1 << 20), b"")) if size < 0 else self.take(size)
+
+    def take(self, size: int) -> bytes:
         with translate_read_errors(self._where, f"cannot decompress it ({self._codec})"):
             try:
                 data = self._inner.read(size)
             except EOFError as error:
-                raise self._short() from error
+                detail = f"the {self._codec} data ends after {self._given} bytes of content"
+                raise truncated_error(self._where, detail) from error
         self._given += len(data)
         if self._given > FREE_BYTES and self._given > MAX_RATIO * self._counted.count:
             hint = "refused: it looks like a decompression bomb"
             raise SourceError(self._where, f"over {MAX_RATIO} times its size unpacked", hint)
         return data
-
-    def _short(self) -> SourceError:
-        detail = f"the {self._codec} data ends after {self._given} bytes of content"
-        return truncated_error(self._where, detail)
-
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()

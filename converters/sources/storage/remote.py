@@ -342,42 +342,40 @@ def _is_seekable(file: Any) -> bool:  # noqa: ANN401 - every storage has a class
     return True
 
 
-class _SeekableFile:
-    """An open file of fsspec that can be read anywhere."""
+class _FsspecFile:
+    """An open file of fsspec."""
 
     def __init__(self, file: Any) -> None:  # noqa: ANN401 - every storage has a class of its own
-        self._file = file
-        told = getattr(file, "details", None)
-        told = told if isinstance(told, dict) else {}
-        size = getattr(file, "size", None)
-        self.size: int | None = size if isinstance(size, int) else _file_end(file)
-        self.etag = entry_etag(told)
-        self.mtime_ns = entry_mtime_ns(told)
-
-    def read(self, start: int, size: int) -> bytes:
-        self._file.seek(start)
-        return cast(bytes, self._file.read(size))
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _file_end(file: Any) -> int:  # noqa: ANN401
-    size = int(file.seek(0, 2))
-    file.seek(0)
-    return size
-
-
-class _ForwardFile:
-    """An open file of fsspec that is read once, from its beginning: what comes before is passed."""
-
-    def __init__(self, file: Any) -> None:  # noqa: ANN401
         self._file = file
         self._at = 0
         size = getattr(file, "size", None)
         self.size: int | None = size if isinstance(size, int) else None
         self.etag: str | None = None
         self.mtime_ns: int | None = None
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _SeekableFile(_FsspecFile):
+    """One that can be read anywhere."""
+
+    def __init__(self, file: Any) -> None:  # noqa: ANN401
+        super().__init__(file)
+        told = getattr(file, "details", None)
+        told = told if isinstance(told, dict) else {}
+        if self.size is None:
+            self.size = int(file.seek(0, 2))
+            file.seek(0)
+        self.etag, self.mtime_ns = entry_etag(told), entry_mtime_ns(told)
+
+    def read(self, start: int, size: int) -> bytes:
+        self._file.seek(start)
+        return cast(bytes, self._file.read(size))
+
+
+class _ForwardFile(_FsspecFile):
+    """One that is read once, from its beginning: what comes before is passed."""
 
     def read(self, start: int, size: int) -> bytes:
         while self._at < start and (passed := self._file.read(min(_BUFFER, start - self._at))):
@@ -387,9 +385,6 @@ class _ForwardFile:
         data = cast(bytes, self._file.read(size))
         self._at += len(data)
         return data
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def entry_etag(told: dict[str, Json]) -> str | None:

@@ -41,7 +41,6 @@ def _told(
         bad=(SampledBad(file="a", bad=BadRow(row=0, detail="cut", found="{")),) * bad,
         complete=True,
         total_rows=len(rows) + bad,
-        files_seen=1,
     )
     mapping = bind(document, rows)
     report = check_mapping(mapping, sample, source_name="a")

@@ -22,7 +22,6 @@ def sample_of(rows: list[Any], bad: int = 0) -> Sample:
         ),
         complete=True,
         total_rows=len(rows) + bad,
-        files_seen=1,
     )
 
 

@@ -123,7 +123,7 @@ def test_every_row_has_its_own_list() -> None:
 
 def checked(document: Any, *rows: Any) -> CheckReport:
     sampled = tuple(SampledRow(file="a", row=i, key=None, value=row) for i, row in enumerate(rows))
-    sample = Sample(rows=sampled, bad=(), complete=True, total_rows=len(rows), files_seen=1)
+    sample = Sample(rows=sampled, bad=(), complete=True, total_rows=len(rows))
     return check_mapping(bind(document), sample, source_name="a")
 
 

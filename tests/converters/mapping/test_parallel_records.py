@@ -67,7 +67,7 @@ def test_conditions_and_alternatives_start_at_the_element(unify: Unify) -> None:
 def test_a_check_looks_into_every_list() -> None:
     rows = [{"q": ["1"], "a": ["x"]}]
     sampled = tuple(SampledRow(file="a", row=0, key=None, value=row) for row in rows)
-    sample = Sample(rows=sampled, bad=(), complete=True, total_rows=1, files_seen=1)
+    sample = Sample(rows=sampled, bad=(), complete=True, total_rows=1)
     report = check_mapping(bind(DOCUMENT), sample, source_name="a")
     assert report.problems == ()
     assert [(one.path, one.pointer) for one in report.paths] == [

@@ -78,7 +78,7 @@ def test_more_than_two_roles(unify: Unify) -> None:
 def test_a_check_names_further_speakers() -> None:
     rows = [row(("Ann", "q"), ("Bo", "a"), ("Cy", "b"))]
     sampled = (SampledRow(file="a.jsonl", row=0, key=None, value=rows[0]),)
-    sample = Sample(rows=sampled, bad=(), complete=True, total_rows=1, files_seen=1)
+    sample = Sample(rows=sampled, bad=(), complete=True, total_rows=1)
     report = check_mapping(bind(chat(entry())), sample, source_name="a")
     found = [(one.pointer, one.code, one.got) for one in report.problems]
     assert ("/messages/0/role/path", "unmapped_value", "Cy (1 times)") in found

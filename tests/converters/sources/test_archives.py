@@ -136,7 +136,7 @@ def test_members_are_read_in_place(tmp_path: Path, kind: str, name: str) -> None
     assert [file.bytes for file in source.files] == [len(MEMBERS[f.name]) for f in source.files]
     backwards = [n for file in source.files[::-1] for b in source.batches([file]) for n in b.rows]
     assert len(backwards) == 5003
-    with source.open_raw(source.files[0]) as raw:
+    with source.files[0].open_raw() as raw:
         assert raw.read() == MEMBERS[source.files[0].name]
     assert list(tmp_path.iterdir()) == [path]
 

@@ -47,7 +47,7 @@ def test_a_single_file(tmp_path: Path) -> None:
     (file,) = source.files
     stat = (tmp_path / file.name).stat()
     assert (file.bytes, file.mtime_ns) == (stat.st_size, stat.st_mtime_ns)
-    with source.open_raw(file) as raw:
+    with file.open_raw() as raw:
         assert raw.read() == LINES
 
 
@@ -83,7 +83,7 @@ def test_urls_are_read_like_paths(tmp_path: Path, prefix: str) -> None:
     assert names(open_source(f"{top}/*.jsonl")) == ["a.jsonl"]
     single = open_source(f"{top}/deep/b.jsonl")
     assert (names(single), single.name, count(single)) == (["b.jsonl"], "b", 2)
-    with single.open_raw(single.files[0]) as raw:
+    with single.files[0].open_raw() as raw:
         assert raw.read() == LINES
 
 

@@ -58,7 +58,7 @@ def reading(seed: int) -> Reading:
     if chance.random() < 0.4:
         chance.shuffle(rows)
     taken = tuple(SampledRow(file="a", row=n, key=None, value=row) for n, row in enumerate(rows))
-    sample = Sample(rows=taken, bad=(), complete=True, total_rows=len(rows), files_seen=1)
+    sample = Sample(rows=taken, bad=(), complete=True, total_rows=len(rows))
     return plain_reading(sample, {}, 1.0, "the rows as they are")
 
 
