@@ -150,16 +150,12 @@ class StreamedDocument:
             self._fill(ids, most)
         else:
             room = most - self._total
-            if len(ids) > room:
-                self._over()
+            if len(ids) > room and self._rules.long_docs == "truncate":
+                self._tally["truncated"] = 1
+            elif len(ids) > room:
+                self.drop()
+                self._tally["long"] = 1
             self._write(ids[: max(0, room)])
-
-    def _over(self) -> None:
-        if self._rules.long_docs == "truncate":
-            self._tally["truncated"] = 1
-        else:
-            self.drop()
-            self._tally["long"] = 1
 
     def _fill(self, ids: Tokens, most: int) -> None:
         self._break()
@@ -252,20 +248,8 @@ class GatheredDocument:
 
 # What is counted of every unit, file and data set.
 UNIT_COUNTS: Final = (
-    "rows",
-    "documents",
-    "sequences",
-    "tokens",
-    "characters",
-    "text_bytes",
-    "empty",
-    "null",
-    "short",
-    "long",
-    "truncated",
-    "split",
-    "rejected",
-    "tools_unused",
+    *("rows", "documents", "sequences", "tokens", "characters", "text_bytes", "empty", "null"),
+    *("short", "long", "truncated", "split", "rejected", "tools_unused"),
 )
 
 
