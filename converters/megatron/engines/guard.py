@@ -13,6 +13,7 @@ import re
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -351,32 +352,30 @@ def open_engine(
         raise ConversionError(
             choice.engine, str(error), "install the extra `fast`, or choose `tok_engine` hf"
         ) from error
-    return GuardedEngine(engine, exact, fast, loaded, choice)
+    rules = make_routing_rules(fast, loaded, plain=choice.plain)
+    return GuardedEngine(
+        name=engine.name,
+        routed=RoutedEngine(engine, exact, rules),
+        sampler=Sampler(engine, exact, sample_share(choice.rates, engine.name, exact.name)),
+        case=make_verdict_case(fast, loaded, plain=choice.plain),
+    )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GuardedEngine:
     """A fast engine with its routing and its samples; `open_engine` makes it."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        exact: Engine,
-        fast: FastEngine,
-        loaded: TokenizerFile,
-        choice: EngineChoice,
-    ) -> None:
-        self.name = engine.name
-        held = make_routing_rules(fast, loaded, plain=choice.plain)
-        self._routed = RoutedEngine(engine, exact, held)
-        self._sampler = Sampler(engine, exact, sample_share(choice.rates, engine.name, exact.name))
-        self._case: VerdictCase = make_verdict_case(fast, loaded, plain=choice.plain)
+    name: str
+    routed: RoutedEngine
+    sampler: Sampler
+    case: VerdictCase
 
     def encode(self, texts: pa.LargeStringArray) -> Encoded:
         """Encode texts."""
-        encoded, own = self._routed.encode_with_positions(texts)
+        encoded, own = self.routed.encode_with_positions(texts)
         try:
-            self._sampler.check(texts, encoded, own)
+            self.sampler.check(texts, encoded, own)
         except EngineWrongError as error:
-            keep_verdict(self._case, failed_verdict(error.text))
+            keep_verdict(self.case, failed_verdict(error.text))
             raise EngineWrongError(error.engine, error.text[:_SHOWN]) from error
         return encoded
