@@ -33,16 +33,8 @@ if TYPE_CHECKING:
 
 # Names under which tokenizers in wide use keep the token that ends a document, in this order.
 EOD_TOKENS: Final = (
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<｜end▁of▁sentence｜>",
-    "</s>",
-    "<eos>",
-    "<|eos|>",
-    "<EOS>",
-    "[EOS]",
-    "<|im_end|>",
-    "<|eot_id|>",
+    *("<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "</s>", "<eos>", "<|eos|>"),
+    *("<EOS>", "[EOS]", "<|im_end|>", "<|eot_id|>"),
 )
 
 # The largest tokenizers in use are 40 MB; a library takes many times that in memory to load one.
