@@ -168,7 +168,7 @@ def find_eod(loaded: TokenizerFile) -> int:
     The `eos_token` of the configuration beside the tokenizer, else the end-of-sentence piece of a
     `.model`, else the first of `EOD_TOKENS` that is a special token.
     """
-    stated = _configured_eos(loaded.config)
+    stated = special_texts(loaded.config).get("eos_token")
     if stated is not None:
         return _resolve_stated_eod(loaded, stated)
     if loaded.kind == "sentencepiece" and load_sentencepiece(loaded.data).eos_id() >= 0:
@@ -185,10 +185,14 @@ def find_eod(loaded: TokenizerFile) -> int:
     return found
 
 
-def _configured_eos(config: dict[str, Json]) -> str | None:
-    token = config.get("eos_token")
-    content = token.get("content") if isinstance(token, dict) else token
-    return content if isinstance(content, str) else None
+def special_texts(config: Mapping[str, Json]) -> dict[str, str]:
+    """The texts that a configuration states for its special tokens, such as `eos_token`."""
+    texts = {
+        name: token.get("content") if isinstance(token, dict) else token
+        for name, token in config.items()
+        if name.endswith("_token")
+    }
+    return {name: text for name, text in texts.items() if isinstance(text, str)}
 
 
 def _resolve_stated_eod(loaded: TokenizerFile, token: str) -> int:
@@ -265,7 +269,7 @@ def decode_ids(loaded: TokenizerFile, ids: Sequence[int]) -> str:
 
 LARGEST_SPECIAL_FILE: Final = 4 << 20
 _SPECIAL_HINT: Final = 'give a JSON object of tokens and their ids, {"<|im_start|>": 73441}'
-_SHOWN_special: Final = 80
+_SHOWN_CHARS: Final = 80
 _DIGITS: Final = 100  # of a number that is read at all
 
 
@@ -367,9 +371,8 @@ def _refusal_error(check: SpecialCheck) -> ConversionError:
 def _read_expected(path: Path) -> dict[str, int]:
     data = read_bounded_file(path, LARGEST_SPECIAL_FILE, _SPECIAL_HINT)
     try:
-        document: Any = json.loads(
-            data, object_pairs_hook=_refuse_duplicates(path), parse_int=_parse_integer(path)
-        )
+        unique, integer = partial(_refuse_duplicates, path), partial(_parse_integer, path)
+        document: Any = json.loads(data, object_pairs_hook=unique, parse_int=integer)
     except RecursionError as error:
         raise ConversionError(str(path), "not JSON: nested too deeply", _SPECIAL_HINT) from error
     except ValueError as error:  # a decoding error is one, too
@@ -380,32 +383,23 @@ def _read_expected(path: Path) -> dict[str, int]:
         if not is_unicode(token):
             raise ConversionError(str(path), f"{token!r} is no valid Unicode", _SPECIAL_HINT)
         if type(number) is not int or not 0 <= number < _IDS:  # a bool is an int
-            shown = json.dumps(number)[:_SHOWN_special]
+            shown = json.dumps(number)[:_SHOWN_CHARS]
             raise ConversionError(str(path), f"the id of {token!r} is {shown}", _SPECIAL_HINT)
     return document
 
 
-def _parse_integer(path: Path) -> Callable[[str], int]:
-
-    def read(digits: str) -> int:
-        if len(digits) > _DIGITS:
-            problem = f"a number of {len(digits):,} digits in it is no id"
-            raise ConversionError(str(path), problem, _SPECIAL_HINT)
-        return int(digits)
-
-    return read
+def _parse_integer(path: Path, digits: str) -> int:
+    if len(digits) > _DIGITS:
+        problem = f"a number of {len(digits):,} digits in it is no id"
+        raise ConversionError(str(path), problem, _SPECIAL_HINT)
+    return int(digits)
 
 
-def _refuse_duplicates(path: Path) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
-    """Objects without a key that stands twice: which id was meant is not guessed."""
-
-    def built(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                problem = f"{key!r} stands in it twice"
-                raise ConversionError(str(path), problem, "remove one of them")
-            found[key] = value
-        return found
-
-    return built
+def _refuse_duplicates(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object without a key that stands twice: which id was meant is not guessed."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ConversionError(str(path), f"{key!r} stands in it twice", "remove one of them")
+        found[key] = value
+    return found

@@ -28,11 +28,11 @@ from ingot.converters.megatron.chat.rendering import (
     read_marks,
     render_chat,
 )
+from ingot.converters.megatron.tokenizer import TokenizerFile, special_texts
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.chat.template_sandbox import TemplateProgram
-    from ingot.converters.megatron.tokenizer import TokenizerFile
 
 __all__ = ["ChatTemplate", "TemplateError", "load_template"]
 
@@ -335,13 +335,7 @@ def _file_sources(path: Path) -> tuple[TemplateSources, dict[str, Json]]:
 
 def _special_tokens(config: Mapping[str, Json]) -> dict[str, Json]:
     extra = config.get("extra_special_tokens")
-    stated = {**config, **(extra if isinstance(extra, dict) else {})}
-    texts = {
-        name: token.get("content") if isinstance(token, dict) else token
-        for name, token in stated.items()
-        if name.endswith("_token")
-    }
-    return {name: text for name, text in texts.items() if isinstance(text, str)}
+    return special_texts({**config, **(extra if isinstance(extra, dict) else {})})
 
 
 def _chat_variables(given: Sequence[dict[str, Json]], system: str | None) -> SearchedChat:
