@@ -58,11 +58,9 @@ class Assignment:
         """What makes documents."""
         recipe = make_recipe(load_tokenizer(self.tokenizer), self.options, self.layout)
         if ingredient_hashes(recipe) != self.made_of:
-            raise ConversionError(
-                str(self.tokenizer),
-                "it or the chat template changed while the build ran",
-                "put back what was there, then build again with `resume`",
-            )
+            problem = "it or the chat template changed while the build ran"
+            hint = "put back what was there, then build again with `resume`"
+            raise ConversionError(str(self.tokenizer), problem, hint)
         return recipe
 
 
@@ -155,13 +153,9 @@ class _Supervisor:
 
     def _assignment(self, lane: int) -> Assignment:
         job, place = self._job, self._job.place
-        own = replace(
-            job.lane_work(self._choice, lane),
-            prefix=place.prefix.absolute(),
-            base=place.base.absolute(),
-        )
+        prefix, base = place.prefix.absolute(), place.base.absolute()
         return Assignment(
-            job=own,
+            job=replace(job.lane_work(self._choice, lane), prefix=prefix, base=base),
             tokenizer=job.recipe.loaded.path.absolute(),
             made_of=ingredient_hashes(job.recipe),
             options=job.recipe.options,
@@ -230,11 +224,9 @@ class _Supervisor:
     def _count_stillborn(self, ending: str) -> None:
         self._stillborn += 1
         if self._stillborn >= MOST_DEATHS * self._job.work.processes:
-            raise ConversionError(
-                str(self._job.place.prefix),
-                f"processes end before they begin ({ending})",
-                "read what they wrote to standard error, or build with `processes` 1",
-            )
+            problem = f"processes end before they begin ({ending})"
+            hint = "read what they wrote to standard error, or build with `processes` 1"
+            raise ConversionError(str(self._job.place.prefix), problem, hint)
 
     def _blame(self, worker: _Worker, ending: str) -> None:
         """Count the death against the units that were being done; the third ends a unit."""
@@ -242,12 +234,9 @@ class _Supervisor:
             self._deaths[unit.number] += 1
         guilty = [unit for unit in worker.given if self._deaths[unit.number] >= MOST_DEATHS]
         for unit in guilty:
-            worker.given.remove(unit)
-            self._open -= 1
-            self._failures[unit.file] = (
-                f"{MOST_DEATHS} worker processes crashed on this file ({ending})"
-            )
-            self._files.done(unit, failed=True)
+            why = f"{MOST_DEATHS} worker processes crashed on this file ({ending})"
+            self._failures[unit.file] = why
+        self._done(worker, {unit.number: True for unit in guilty})
 
     def end(self) -> None:
         """End all processes: those that have nothing to do by themselves, the others now."""
