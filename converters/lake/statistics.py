@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from ingot.converters.convert.result import RECORDS_FOLDER
 from ingot.converters.errors import ConversionError
+from ingot.converters.json_yaml import map_leaves
 from ingot.converters.lake.catalog import Figures, check_record_count
 from ingot.converters.lake.duplicates import find_duplicates
 from ingot.converters.lake.record_hashes import (
@@ -52,9 +54,8 @@ def record_beginning(batch: pa.RecordBatch, place: int) -> RecordBeginning:
         if name == "messages" and value.is_valid:
             record["messages_left_out"] = max(len(value) - MESSAGES, 0)
             value = value.values.slice(0, MESSAGES)
-            record[name] = [_value_beginning(one, _limit(name)) for one in value.to_pylist()]
-        else:
-            record[name] = _value_beginning(value.as_py(), _limit(name))
+        value = value.to_pylist() if isinstance(value, pa.Array) else value.as_py()
+        record[name] = map_leaves(value, partial(_text_beginning, limit=_limit(name)))
     return record
 
 
@@ -62,9 +63,7 @@ def _limit(name: str) -> int:
     return {"text": TEXT_CHARS, "meta": META_CHARS}.get(name, TURN_CHARS)
 
 
-def _value_beginning(value: Json, limit: int) -> Json:
-    if isinstance(value, dict):
-        return {key: _value_beginning(one, limit) for key, one in value.items()}
+def _text_beginning(value: Json, limit: int) -> Json:
     return value[: _READ * limit + 1] if isinstance(value, str) else value
 
 
@@ -86,18 +85,15 @@ def redact_record(record: RecordBeginning, redact: Callable[[str], Safe]) -> Rec
         for name, value in record.items()
         if value or name not in ("messages_left_out", "tools")
     }
-    return {name: _redact_value(value, _limit(name), redact) for name, value in kept.items()}
+    return {
+        name: map_leaves(value, partial(_redact_text, limit=_limit(name), redact=redact))
+        for name, value in kept.items()
+    }
 
 
-def _redact_value(value: Json, limit: int, redact: Callable[[str], Safe]) -> Json:
-    if isinstance(value, dict):
-        return {key: _redact_value(one, limit, redact) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_redact_value(one, limit, redact) for one in value]
-    return _redact_text(value, limit, redact) if isinstance(value, str) else value
-
-
-def _redact_text(text: str, limit: int, redact: Callable[[str], Safe]) -> str:
+def _redact_text(text: Json, limit: int, redact: Callable[[str], Safe]) -> Json:
+    if not isinstance(text, str):
+        return text
     whole = len(text) <= _READ * limit
     clean = redact(text)
     if whole and len(clean) <= limit:
