@@ -153,7 +153,9 @@ class TokenDataset(Dataset["Item"]):
         start, end = self._range(number)
         ids = self._data.tokens.tokens[start:end].astype(np.int64)
         segments, positions = self._places(start, end)
-        counting = self._trained_mask(start, end) & (positions > 0)  # nothing comes before a text
+        counting = positions > 0  # nothing comes before a text
+        if self._data.masks is not None:
+            counting &= self._data.masks.tokens[start:end] != 0
         size = len(ids) if self.seq_length is None else min(len(ids), self.seq_length)
         labels = ids
         if self.shift:
@@ -185,19 +187,12 @@ class TokenDataset(Dataset["Item"]):
             return int(tokens.tokens.size)
         return int(tokens.offsets[sequence]) // tokens.dtype.itemsize
 
-    def _trained_mask(self, start: int, end: int) -> npt.NDArray[np.bool_]:
-        if self._data.masks is None:
-            return np.ones(end - start, np.bool_)
-        trained: npt.NDArray[np.bool_] = self._data.masks.tokens[start:end] != 0
-        return trained
-
     def _places(self, start: int, end: int) -> tuple[IntegerArray, IntegerArray]:
         """Segment of each token of a range, and its place in its text."""
         cuts = np.array([start, *self._cuts(start, end)], np.int64)
         lengths = np.diff(cuts, append=end)
-        return np.repeat(np.arange(len(cuts)), lengths), np.arange(start, end) - np.repeat(
-            cuts, lengths
-        )
+        segments = np.repeat(np.arange(len(cuts)), lengths)
+        return segments, np.arange(start, end) - np.repeat(cuts, lengths)
 
     def _cuts(self, start: int, end: int) -> list[int]:
         """Where texts begin inside a range, in tokens."""

@@ -347,7 +347,10 @@ def _read_omissions(meta: dict[str, Json]) -> Omissions | None:
 def _scan_eod(data: IndexedDataSet, scanned: int, loaded: "TokenizerFile | None") -> EodUse | None:
     number = data.meta.get("eod_id")
     if number is None and loaded and "eod_id" not in data.meta:
-        number = _guess_eod(loaded)
+        from ingot.converters.megatron.tokenizer import find_eod
+
+        with contextlib.suppress(ConversionError):
+            number = find_eod(loaded)
     if not isinstance(number, int):
         return None
     tokens = data.tokens
@@ -360,14 +363,6 @@ def _scan_eod(data: IndexedDataSet, scanned: int, loaded: "TokenizerFile | None"
         ends += int((tokens.tokens[last] == number).sum())
     inside = _count_equal(tokens.tokens[:scanned], number) - ends
     return EodUse(id=number, ends=ends, documents=documents, inside=inside)
-
-
-def _guess_eod(loaded: "TokenizerFile") -> int | None:
-    from ingot.converters.megatron.tokenizer import find_eod
-
-    with contextlib.suppress(ConversionError):
-        return find_eod(loaded)
-    return None
 
 
 def _count_equal(numbers: IntegerArray, wanted: int) -> int:

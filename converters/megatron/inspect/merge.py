@@ -45,13 +45,12 @@ def merge_data_sets(prefixes: Sequence[Path], out: Path, *, overwrite: bool = Fa
     staged = [path.with_name(path.name + ".tmp") for path in paths]
     with output_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with output_errors(out):
+        try:
             counts = _stage_result(sets, staged)
             _commit_result(paths, staged, masked=sets[0].masks is not None)
-    finally:
-        for path in staged:
-            path.unlink(missing_ok=True)
+        finally:
+            for path in staged:
+                path.unlink(missing_ok=True)
     return counts
 
 
@@ -98,9 +97,8 @@ def _stage_result(sets: Sequence[IndexedDataSet], staged: Sequence[Path]) -> Ind
     masks = [one.masks for one in sets if one.masks is not None]
     if masks:
         _stage_part(masks, [mask_prefix(one.prefix) for one in sets], mask_bin, mask_idx)
-    counts = _stage_part(
-        [one.tokens for one in sets], [one.prefix for one in sets], bin_path, idx_path
-    )
+    prefixes = [one.prefix for one in sets]
+    counts = _stage_part([one.tokens for one in sets], prefixes, bin_path, idx_path)
     meta_path.write_bytes(encode_json(_merged_meta(sets, counts), sort_keys=False))
     sync_path(meta_path)
     return counts
