@@ -263,8 +263,8 @@ def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str,
     from markupsafe import Markup
 
     style, script = _read_files(_STYLE), _read_files(_SCRIPT)
-    lake = {"title": title, "told": dict(told), "totals": lake_totals(sets)}
-    facts = [table_facts(one) for one in sets]
+    lake: Json = {"title": title, "told": dict(told), "totals": lake_totals(sets)}
+    lake |= {"statuses": STATUSES, "words": STATUS_WORDS, "sets": list(map(table_facts, sets))}
     page = pages.render_page(
         _PACKAGE,
         _TEMPLATE,
@@ -272,9 +272,7 @@ def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str,
         policy=_content_policy(style, script),
         style=Markup(style),
         script=Markup(script),
-        lake=Markup(
-            embed_json({**lake, "statuses": STATUSES, "words": STATUS_WORDS, "sets": facts})
-        ),
+        lake=Markup(embed_json(lake)),
         details=Markup(embed_json(set_details(sets))),
     )
     return page.encode("utf-8")

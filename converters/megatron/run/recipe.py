@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NotRequired, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NotRequired, TypeAlias, TypedDict
 
 import pyarrow as pa
 
@@ -361,9 +361,10 @@ def _shown_counts(stretches: Sequence[LaneStretch]) -> dict[str, int]:
 def read_stats(meta: DataSetMeta, *, already_done: bool = False) -> TokenStats:
     """The stats of a data set with that `.meta.json`."""
     counts = meta["counts"]
-    same = ("documents", "sequences", "tokens", "characters", "rejected", "failed_files")
+    names = ("documents", "sequences", "tokens", "characters", "rejected", "failed_files")
+    same: dict[str, Any] = {name: counts[name] for name in names}
     return TokenStats(
-        **{name: counts[name] for name in same},
+        **same,
         filtered=counts["short"] + counts["long"],
         dtype=meta["dtype"],
         eod_id=meta["eod_id"],
