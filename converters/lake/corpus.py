@@ -301,7 +301,7 @@ class _PendingSplit:
         }
         identity, known = self._corpus.identity(self.split), self._written["parts"]
         counts = {"written": self._written["records"], "duplicates": self._written["duplicates"]}
-        manifest = {
+        manifest: dict[str, object] = {
             "reason": None,
             "left_out": [],
             "rows": dict.fromkeys(manifests.ROW_COUNTS, 0),

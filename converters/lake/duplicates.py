@@ -229,7 +229,7 @@ class _Search:
         runs = np.flatnonzero(begins)
         # What sets share: per hash (`group`) the sets that hold it, and how often.
         counts = np.add.reduceat(entries["count"], runs)
-        sets, group = sets[runs], np.cumsum(first[runs])
+        sets, group = sets[runs], np.cumsum(first[runs], dtype=np.int64)
         many = np.bincount(group)[group]
         some = (many > 1) & (many <= _MANY)
         self._add_pairs(sets[some], counts[some], group[some])
