@@ -106,9 +106,8 @@ def _locate_file(given: str | Path) -> Path:
     for name in ("tokenizer.json", "tokenizer.model"):
         if (path / name).is_file():
             return path / name
-    raise ConversionError(
-        str(given), "the folder has no tokenizer.json and no tokenizer.model", TOKENIZER_HINT
-    )
+    problem = "the folder has no tokenizer.json and no tokenizer.model"
+    raise ConversionError(str(given), problem, TOKENIZER_HINT)
 
 
 def _read_facts(data: bytes) -> tuple[TokenizerKind, Sequence[int], dict[str, int]]:
@@ -146,11 +145,8 @@ def _read_chat_template(path: Path, config: dict[str, Json]) -> str | None:
             raise ConversionError(str(path), f"not UTF-8: {error}", "mend or remove it") from error
     stated = _config_template(config)
     if stated is not None and not is_unicode(stated):
-        raise ConversionError(
-            str(path.with_name("tokenizer_config.json")),
-            "its chat_template is no valid Unicode",
-            "mend or remove it",
-        )
+        where = str(path.with_name("tokenizer_config.json"))
+        raise ConversionError(where, "its chat_template is no valid Unicode", "mend or remove it")
     return stated
 
 
@@ -177,11 +173,9 @@ def find_eod(loaded: TokenizerFile) -> int:
     if found is None:
         names = sorted(loaded.special)
         shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-        raise ConversionError(
-            loaded.given,
-            f"no special token that ends a document (it has {shown or 'no special tokens'})",
-            "state the id of the EOD token, or build without EOD",
-        )
+        problem = f"no special token that ends a document (it has {shown or 'no special tokens'})"
+        hint = "state the id of the EOD token, or build without EOD"
+        raise ConversionError(loaded.given, problem, hint)
     return found
 
 
@@ -198,11 +192,10 @@ def special_texts(config: Mapping[str, Json]) -> dict[str, str]:
 def _resolve_stated_eod(loaded: TokenizerFile, token: str) -> int:
     number = token_id(loaded, token)
     if number is None:
-        raise ConversionError(
-            str(loaded.path.with_name("tokenizer_config.json")),
-            f"its eos_token {token!r} is not in {loaded.path.name}",
-            "state the id of the EOD token, or put files of one tokenizer together",
-        )
+        where = str(loaded.path.with_name("tokenizer_config.json"))
+        problem = f"its eos_token {token!r} is not in {loaded.path.name}"
+        hint = "state the id of the EOD token, or put files of one tokenizer together"
+        raise ConversionError(where, problem, hint)
     return number
 
 
@@ -234,11 +227,8 @@ def tokenizer_frame(loaded: TokenizerFile) -> tuple[list[int], list[int]]:
         return before, behind
     found = common_frame(load_huggingface(loaded.data))
     if found is None or max(found[0] + found[1], default=0) > loaded.largest_id:
-        raise ConversionError(
-            loaded.given,
-            "its post-processor does more than to put constant ids around a text",
-            "state `bos_id` and `eos_id`",
-        )
+        problem = "its post-processor does more than to put constant ids around a text"
+        raise ConversionError(loaded.given, problem, "state `bos_id` and `eos_id`")
     return found
 
 
@@ -336,8 +326,16 @@ def check_special(
         },
         odd=tuple(_find_odd(loaded, {"bos_id": bos_id, "eos_id": eos_id})),
     )
-    if strict and (check.missing or check.mismatched):
-        raise _refusal_error(check)
+    differing = [f"{token!r} is missing, expected {n}" for token, n in check.missing.items()]
+    for token, (wanted, has) in check.mismatched.items():
+        differing.append(f"{token!r} is {has}, expected {wanted}")
+    if strict and differing:
+        shown = "; ".join(differing)
+        problem = f"{len(differing)} of {check.checked} special tokens differ: {shown}"
+        hint = (
+            "update added_tokens of tokenizer.json, or take the tokenizer of the right repository"
+        )
+        raise ConversionError(loaded.given, problem, hint)
     return check
 
 
@@ -347,25 +345,10 @@ def _find_odd(loaded: TokenizerFile, stated: dict[str, int | None]) -> Iterator[
         if number is None or number in special:
             continue
         if not 0 <= number <= loaded.largest_id:
-            raise ConversionError(
-                loaded.given,
-                f"has no id {number}, which `{option}` states",
-                f"its ids go from 0 to {loaded.largest_id}",
-            )
+            problem = f"has no id {number}, which `{option}` states"
+            hint = f"its ids go from 0 to {loaded.largest_id}"
+            raise ConversionError(loaded.given, problem, hint)
         yield option, number
-
-
-def _refusal_error(check: SpecialCheck) -> ConversionError:
-    problems = [f"{token!r} is missing, expected {n}" for token, n in check.missing.items()]
-    problems += [
-        f"{token!r} is {actual}, expected {expected}"
-        for token, (expected, actual) in check.mismatched.items()
-    ]
-    return ConversionError(
-        check.tokenizer_path,
-        f"{len(problems)} of {check.checked} special tokens differ: {'; '.join(problems)}",
-        "update added_tokens of tokenizer.json, or take the tokenizer of the right repository",
-    )
 
 
 def _read_expected(path: Path) -> dict[str, int]:

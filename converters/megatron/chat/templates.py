@@ -249,29 +249,18 @@ class _Rendering:
 def load_template(given: str | None, loaded: "TokenizerFile") -> ChatTemplate:
     """The template of a build."""
     special = _special_tokens(loaded.config)
-    if given is None and loaded.chat_template is None:
-        return _chatml_template()
+    if given == CHATML or (given is None and loaded.chat_template is None):
+        digest = hashlib.sha256(f"{CHATML} {_RULES}".encode()).hexdigest()
+        return ChatTemplate(name=CHATML, sha256=digest, takes_tools=True, _programs={}, _special={})
     if given is None:
         sources = _own_sources(loaded)
         return _compile_template("tokenizer", str(loaded.path), sources, special)
-    if given == CHATML:
-        return _chatml_template()
     if given in BUILTIN:
         marks = {"bos_token": "<s>", "eos_token": "</s>", **special}
         return _compile_template(given, given, {"default": BUILTIN[given]}, marks)
     sources, config = _file_sources(Path(given))
     special = {**_special_tokens(config), **special}
     return _compile_template(Path(given).name, given, sources, special)
-
-
-def _chatml_template() -> ChatTemplate:
-    return ChatTemplate(
-        name=CHATML,
-        sha256=hashlib.sha256(f"{CHATML} {_RULES}".encode()).hexdigest(),
-        takes_tools=True,
-        _programs={},
-        _special={},
-    )
 
 
 def _compile_template(
@@ -341,12 +330,11 @@ def _special_tokens(config: Mapping[str, Json]) -> dict[str, Json]:
 def _chat_variables(given: Sequence[dict[str, Json]], system: str | None) -> SearchedChat:
     messages = [{"role": one["role"], "content": one["content"] or ""} for one in given]
     named = [f"messages[{i}]" for i in range(len(given))]
-    first = 0
     if system is not None:
         messages.insert(0, {"role": "system", "content": system})
         named.insert(0, "system")
-        first = 1
-    trained = [first + i for i, one in enumerate(given) if one["loss_mask"]]
+    first = len(messages) - len(given)
+    trained = [i for i, one in enumerate(given, first) if one["loss_mask"]]
     return SearchedChat(messages=messages, trained=trained, named=named)
 
 
