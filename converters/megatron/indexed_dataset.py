@@ -190,9 +190,8 @@ def _map_file(path: Path) -> npt.NDArray[np.uint8]:
             return np.empty(0, np.uint8)
         return np.memmap(path, np.uint8, "r")
     except OSError as error:
-        raise ConversionError(
-            str(path), f"cannot be read: {error.strerror}", "give the prefix without an ending"
-        ) from error
+        problem = f"cannot be read: {error.strerror}"
+        raise ConversionError(str(path), problem, "give the prefix without an ending") from error
 
 
 STRETCH_NUMBERS: Final = 1 << 20  # numbers that are looked at together

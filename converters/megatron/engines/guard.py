@@ -171,7 +171,9 @@ class Sampler:
         if not len(own) or self._saved < min(size, _LEAST_SAMPLE):
             return
         sizes = np.diff(byte_offsets(texts))
-        order = np.random.default_rng(_texts_seed(texts)).permutation(own)
+        # A seed that follows from the texts, cheaply: from their lengths and their first bytes.
+        seed = zlib.crc32(texts_buffer(texts)[:4096].tobytes(), zlib.crc32(sizes.tobytes()))
+        order = np.random.default_rng(seed).permutation(own)
         taken = order[np.cumsum(sizes[order]) <= self._saved]
         self._saved -= float(sizes[taken].sum())
         if len(taken):
@@ -199,13 +201,6 @@ class Sampler:
         wrong = differing_texts(self._reference.encode(texts), found)
         if wrong:
             raise EngineWrongError(self._engine.name, texts[wrong[0]].as_py())
-
-
-def _texts_seed(texts: pa.LargeStringArray) -> int:
-    """A number that follows from the texts, cheaply: from their lengths and their first bytes."""
-    return zlib.crc32(
-        texts_buffer(texts)[:4096].tobytes(), zlib.crc32(np.diff(byte_offsets(texts)).tobytes())
-    )
 
 
 # One literal is found ten times as fast as a choice of several.
@@ -349,9 +344,8 @@ def open_engine(
     try:
         engine = RebuiltEngine(make, memory_limit, monitor) if fast.grows else make()
     except NotOfferedError as error:
-        raise ConversionError(
-            choice.engine, str(error), "install the extra `fast`, or choose `tok_engine` hf"
-        ) from error
+        hint = "install the extra `fast`, or choose `tok_engine` hf"
+        raise ConversionError(choice.engine, str(error), hint) from error
     rules = make_routing_rules(fast, loaded, plain=choice.plain)
     return GuardedEngine(
         name=engine.name,

@@ -104,9 +104,6 @@ class _ShapingState:
     ends: Flags | None
     tally: dict[str, int]
 
-    def owners(self) -> Sizes:
-        return np.repeat(np.arange(len(self.sizes)), self.sizes)
-
     def totals(self) -> Sizes:
         return _group_sums(self.lengths, self.sizes)
 
@@ -239,7 +236,7 @@ def _limit_documents(state: _ShapingState, rules: DocumentRules) -> None:
 
 
 def _truncate_documents(state: _ShapingState, limit: int, over: Flags) -> None:
-    owners = state.owners()
+    owners = np.repeat(np.arange(len(state.sizes)), state.sizes)
     ends = np.cumsum(state.lengths)
     starts = ends - state.lengths
     document_starts = np.cumsum(state.totals()) - state.totals()

@@ -115,9 +115,8 @@ class Cutter:
 
     def _check(self, text: str) -> None:
         if len(text) > self.limit and len(text.encode()) > self.largest:
-            raise UncuttableError(
-                self.reason or f"more than {self.largest:,} bytes without a place to cut"
-            )
+            found = f"more than {self.largest:,} bytes without a place to cut"
+            raise UncuttableError(self.reason or found)
 
     def _place(self, text: str, begin: int) -> tuple[int, int] | None:
         """The last place within the limit, else the first behind it; and the ids to skip there.

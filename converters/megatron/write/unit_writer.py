@@ -174,11 +174,9 @@ class StreamedDocument:
         self._current += len(ids)
         self._total += len(ids)
         if self._current >= MAX_SEQUENCE:
-            raise ConversionError(
-                str(self._lane.base),
-                "a document of 2^31 tokens or more: Megatron cannot index it",
-                "use `doc_boundary` row, or `max_tokens` with `long_docs` split",
-            )
+            problem = "a document of 2^31 tokens or more: Megatron cannot index it"
+            hint = "use `doc_boundary` row, or `max_tokens` with `long_docs` split"
+            raise ConversionError(str(self._lane.base), problem, hint)
         self._lane.extend(cast_ids(ids, self._rules.dtype), None)
 
     def _break(self) -> None:
@@ -302,10 +300,11 @@ class UnitWriter:
     def _reject(self, rejects: Iterable[Reject]) -> None:
         for reject in rejects:
             if self._fail_fast:
-                where = f"{reject.file}, row {reject.row}"
-                raise ConversionError(
-                    where, f"{reject.reason}: {reject.found}", "leave out `fail_fast` to go on"
+                where, problem = (
+                    f"{reject.file}, row {reject.row}",
+                    f"{reject.reason}: {reject.found}",
                 )
+                raise ConversionError(where, problem, "leave out `fail_fast` to go on")
             self._lane.reject(reject_line(reject))
 
     def _documents(self, documents: ShapedDocuments) -> None:
