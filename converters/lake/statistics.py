@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -122,21 +121,15 @@ def measure_records(result: Path, hashed: Path, redact: Callable[[str], Safe]) -
         raise ConversionError(str(result), "holds no finished result", "convert the data set again")
     taken = _RecordTally()
     with output_errors(hashed), whole_file(hashed) as stream:
-        _write_hashes(stream, taken.take(read_batches(result / RECORDS_FOLDER)))
+        write_header(stream, 0, WIDTH)  # how many there are is known at the end
+        for part in taken.take(read_batches(result / RECORDS_FOLDER)):
+            stream.write(part.data)
+        stream.seek(0)
+        write_header(stream, taken.records, WIDTH)
         check_record_count(done, taken.records)
     work = hashed.with_name(f".{hashed.name}.bins")
     within = find_duplicates({"": hashed}, work=work).sets[""].within
     return replace(taken.figures(redact), within=within)
-
-
-def _write_hashes(stream: BinaryIO, parts: Iterator[Hashes]) -> None:
-    write_header(stream, 0, WIDTH)
-    records = 0  # known at the end
-    for part in parts:
-        stream.write(part.data)
-        records += len(part)
-    stream.seek(0)
-    write_header(stream, records, WIDTH)
 
 
 class _RecordTally:
@@ -198,17 +191,14 @@ class _SmallestHashes:
 
     def offer(self, batch: pa.RecordBatch, hashed: Hashes) -> None:
         """Look at the records of a batch."""
-        for place in self._near(hash_heads(hashed)).tolist():
+        begin = hash_heads(hashed)
+        near = np.flatnonzero(begin <= np.uint64(int.from_bytes(self._limit[:8], "big")))
+        # The smallest first, so that few are taken in vain.
+        for place in near[np.argsort(begin[near], kind="stable")].tolist():
             key = hashed[place].tobytes()
             if key <= self._limit and key not in self._kept:
                 self._kept[key] = record_beginning(batch, place)
                 self._drop_largest()
-
-    def _near(self, begin: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Places that may be small enough, the smallest first, so that few are taken in vain."""
-        near = np.flatnonzero(begin <= np.uint64(int.from_bytes(self._limit[:8], "big")))
-        ordered: npt.NDArray[np.int64] = near[np.argsort(begin[near], kind="stable")]
-        return ordered
 
     def _drop_largest(self) -> None:
         if len(self._kept) > self._most:

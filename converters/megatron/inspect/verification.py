@@ -5,6 +5,7 @@ the data: documents drawn at random are made once more from their rows and compa
 """
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -207,9 +208,8 @@ def _split_shard(shard: Shard) -> Iterator[_UntokenizedDocument]:
 def _document_sequences(made: ShapedDocuments) -> list[StoredSequence]:
     cuts = np.cumsum(made.lengths)[:-1]
     tokens = np.split(made.tokens, cuts) if len(made.lengths) else []
-    if made.mask is None:
-        return [(ids, None) for ids in tokens]
-    return list(zip(tokens, np.split(made.mask, cuts), strict=False))
+    masks = itertools.repeat(None) if made.mask is None else np.split(made.mask, cuts)
+    return list(zip(tokens, masks, strict=False))
 
 
 def _sequence_digest(sequence: StoredSequence) -> bytes:

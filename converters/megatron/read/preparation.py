@@ -183,13 +183,14 @@ class Preparer:
         self, name: str, rows: RowBatch
     ) -> tuple[pa.LargeStringArray, list[Reject], dict[str, int]]:
         strip = self.options.strip and self.layout.kind == "raw"
-        done = join_columns(rows, strip=strip, separator=self.options.concat_sep)
+        separator = self.options.concat_sep
+        texts, missing, bad = join_columns(rows, strip=strip, separator=separator)
         rejects = [
             reject_row(name, rows.first + place, BAD_UTF8_REASON, found)
-            for place, found in done.bad.items()
+            for place, found in bad.items()
         ]
-        counts = {"rows": len(done.texts), "rejected": len(rejects)}
-        return done.texts, rejects, counts | {"null": int(done.missing.sum())}
+        tally = {"rows": len(texts), "rejected": len(rejects), "null": int(missing.sum())}
+        return texts, rejects, tally
 
     def _filter(self, chars: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]) -> dict[str, int]:
         """Take what is too short or too long out of `kept`; gives how many."""

@@ -162,18 +162,16 @@ _NULL: Final = pa.scalar(None, pa.large_string())
 _EMPTY: Final = pa.scalar("", pa.large_string())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JoinedTexts:
-    """One text per row."""
+def join_columns(
+    rows: RowBatch, *, strip: bool, separator: str
+) -> tuple[pa.LargeStringArray, Flags, dict[int, str]]:
+    """Join the columns of each row; a null or an empty text leaves no separator behind.
 
-    texts: pa.LargeStringArray  # without nulls; empty where there is none
-    missing: Flags  # which rows have a null in every column
-    # places of the rows with a value that is no UTF-8, and how it begins; their text is empty
-    bad: dict[int, str]
-
-
-def join_columns(rows: RowBatch, *, strip: bool, separator: str) -> JoinedTexts:
-    """Join the columns of each row; a null or an empty text leaves no separator behind."""
+    Returns:
+        The texts, without nulls, empty where there is none; which rows have a null in every column;
+        the places of the rows with a value that is no UTF-8, whose text is empty, and how it
+        begins.
+    """
     table = rows.table
     bad: dict[int, str] = {}
     columns = []
@@ -190,7 +188,7 @@ def join_columns(rows: RowBatch, *, strip: bool, separator: str) -> JoinedTexts:
         kept = np.ones(table.num_rows, np.bool_)
         kept[list(bad)] = False
         texts = pc.if_else(pa.array(kept), texts, _EMPTY)
-    return JoinedTexts(texts=texts, missing=missing, bad=dict(sorted(bad.items())))
+    return texts, missing, dict(sorted(bad.items()))
 
 
 def _concatenate_columns(columns: list[pa.LargeStringArray], separator: str) -> pa.LargeStringArray:

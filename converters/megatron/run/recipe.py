@@ -119,12 +119,14 @@ class Recipe:
 
     def meta(self, counts: Counts, files: FileResults) -> DataSetMeta:
         """What `.meta.json` says; the special-token check is not in it yet."""
+        given = self.loaded.given
         return {
             "version": RECIPE_VERSION,
             "kind": self.layout.kind,
             "dtype": self.rules.dtype,
             "tokenizer": {
-                "file": _tokenizer_name(self.loaded),
+                # without its folder: equal builds give equal bytes wherever they are made
+                "file": given if given.startswith("hf://") else self.loaded.path.name,
                 "sha256": self.loaded.sha256,
                 "vocab_size": self.loaded.vocabulary,
             },
@@ -190,11 +192,6 @@ def _resolve_dtype(loaded: TokenizerFile, options: BuildOptions) -> TokenDtype:
         problem = f"its ids go up to {loaded.largest_id}, `dtype` u16 holds {_LARGEST_UINT16}"
         raise ConversionError(loaded.given, problem, "use `dtype` auto or u32")
     return "uint16"
-
-
-def _tokenizer_name(loaded: TokenizerFile) -> str:
-    """Its name without its folder, so that equal builds give equal bytes wherever they are made."""
-    return loaded.given if loaded.given.startswith("hf://") else loaded.path.name
 
 
 def _template_facts(template: "ChatTemplate | None") -> dict[str, str] | None:
