@@ -22,7 +22,6 @@ from typing import Final
 from ingot.converters.json_yaml import encode, map_leaves, shorten_text
 from ingot.converters.lake.catalog import STATUS_WORDS, STATUSES, SetFacts, Split
 from ingot.converters.output import pages
-from ingot.converters.rows import Json
 
 SAMPLES_BYTES: Final = 6 << 20
 MAPPINGS_BYTES: Final = 4 << 20
@@ -118,7 +117,7 @@ def _sum_counts(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
     return total
 
 
-def _split_totals(sets: Sequence[SetFacts]) -> list[Json]:
+def _split_totals(sets: Sequence[SetFacts]) -> list[object]:
     """Splits in the order in which they were ordered, with what went into them."""
     made: dict[str, Split] = {}
     for split in (split for one in sets for split in one.splits):
@@ -246,7 +245,7 @@ def fitting_samples(samples: Sequence[object], room: int) -> tuple[list[object],
     return next(([one] for one in shorter if _json_bytes(one) <= room), []), len(samples)
 
 
-def _cut_values(value: object, chars: int) -> Json:
+def _cut_values(value: object, chars: int) -> object:
     return map_leaves(
         value, lambda one: shorten_text(one, chars + 1) if isinstance(one, str) else one
     )
@@ -263,7 +262,7 @@ def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str,
     from markupsafe import Markup
 
     style, script = _read_files(_STYLE), _read_files(_SCRIPT)
-    lake: Json = {"title": title, "told": dict(told), "totals": lake_totals(sets)}
+    lake: dict[str, object] = {"title": title, "told": dict(told), "totals": lake_totals(sets)}
     lake |= {"statuses": STATUSES, "words": STATUS_WORDS, "sets": list(map(table_facts, sets))}
     page = pages.render_page(
         _PACKAGE,

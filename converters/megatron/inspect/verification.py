@@ -112,7 +112,7 @@ class RawSource:
             for number, document in enumerate(self._documents(there), file.first):
                 if number in wanted:
                     left_out = RemadeDocument(row=document.row, sequences=[], problem="is left out")
-                    yield number, self._made(document, file.name) or left_out
+                    yield number, self._remake_document(document, file.name) or left_out
         else:
             yield from self._counted(there, file, wanted)
 
@@ -146,7 +146,7 @@ class RawSource:
             if shard.closes and not shard.dropped:
                 yield long
 
-    def _made(self, document: _UntokenizedDocument, name: str) -> RemadeDocument | None:
+    def _remake_document(self, document: _UntokenizedDocument, name: str) -> RemadeDocument | None:
         shard = tokenize_shard(document.shard(), name, self.engine, self.masker, self.rules)
         made = shard.documents
         if made is None or not len(made.sizes):
@@ -159,7 +159,7 @@ class RawSource:
         """All documents, since tokens decide which ones are in the data set."""
         number = file.first
         for document in self._documents(there):
-            remade = self._made(document, file.name)
+            remade = self._remake_document(document, file.name)
             if remade is not None:
                 if number in wanted:
                     yield number, remade
@@ -176,7 +176,7 @@ class RawSource:
         given = {
             _sequence_digest(sequence)
             for document in self._documents(file)
-            if (remade := self._made(document, file.name))
+            if (remade := self._remake_document(document, file.name))
             for sequence in remade.sequences
         }
         for number in chosen.tolist():
