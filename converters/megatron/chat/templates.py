@@ -56,7 +56,12 @@ _TURNS: Final = """\
 """
 
 
-def _marked_roles(begin: str, header: str, end: str, between: str, roles: str, prompt: str) -> str:
+_ROLES: Final = "['system', 'user', 'assistant']"
+
+
+def _marked_roles(
+    header: str, end: str, prompt: str, *, begin: str = "", between: str = "", roles: str = _ROLES
+) -> str:
     """A format in which every message is a header that names its role, the content, an end mark."""
     return (
         f"{_NO_TOOLS}{begin}"
@@ -114,13 +119,12 @@ BUILTIN: Final[dict[str, str]] = {
         "{% generation %}{{ m.content ~ ' ' ~ eos_token }}{% endgeneration %}",
     ),
     "llama3": _marked_roles(
-        "{{ bos_token }}",
         "{{ '<|start_header_id|>' ~ ('ipython' if m.role == 'tool' else m.role) "
         "~ '<|end_header_id|>\n\n' }}",
         "{{ '<|eot_id|>' }}",
-        "",
-        "['system', 'user', 'assistant', 'tool']",
         "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}",
+        begin="{{ bos_token }}",
+        roles="['system', 'user', 'assistant', 'tool']",
     ),
     "mistral": _in_turns(
         "{{ bos_token }}",
@@ -135,19 +139,14 @@ BUILTIN: Final[dict[str, str]] = {
         "'GPT4 Correct Assistant:'",
     ),
     "phi3": _marked_roles(
-        "",
         "{{ '<|' ~ m.role ~ '|>\n' }}",
         "{{ '<|end|>' }}",
-        "{{ '\n' }}",
-        "['system', 'user', 'assistant']",
         "{{ '<|assistant|>\n' }}",
+        between="{{ '\n' }}",
     ),
     "phi4": _marked_roles(
-        "",
         "{{ '<|im_start|>' ~ m.role ~ '<|im_sep|>' }}",
         "{{ '<|im_end|>' }}",
-        "",
-        "['system', 'user', 'assistant']",
         "{{ '<|im_start|>assistant<|im_sep|>' }}",
     ),
     "vicuna": _in_turns(
@@ -159,12 +158,10 @@ BUILTIN: Final[dict[str, str]] = {
         "'ASSISTANT:'",
     ),
     "zephyr": _marked_roles(
-        "",
         "{{ '<|' ~ m.role ~ '|>\n' }}",
         "{{ eos_token }}",
-        "{{ '\n' }}",
-        "['system', 'user', 'assistant']",
         "{{ '<|assistant|>\n' }}",
+        between="{{ '\n' }}",
     ),
 }
 
