@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.indexed_dataset import (
-    IndexedDataSet,
     IntegerArray,
     document_token_counts,
     number_stretches,
@@ -99,7 +98,8 @@ class TokenDataset(Dataset["Item"]):
 
     def _open(self) -> None:
         self._data = open_data_set(self.prefix)
-        self.texts: TextUnit = self._given_texts or _default_texts(self._data, self.unit)
+        default: TextUnit = "sequence" if self._data.packed else "document"
+        self.texts = self._given_texts or ("none" if self.unit == "stream" else default)
         self._check_length()
         # Which documents or sequences hold tokens; None where all do, as almost always.
         self._numbers = None if self.unit == "stream" else _nonempty_places(self._lengths)
@@ -207,12 +207,6 @@ class TokenDataset(Dataset["Item"]):
             indices = tokens.document_indices
             begin = indices[bisect_left(indices, first) : bisect_left(indices, last)].tolist()
         return sorted({self._start(sequence) for sequence in begin})
-
-
-def _default_texts(data: IndexedDataSet, unit: ItemUnit) -> TextUnit:
-    if unit == "stream":
-        return "none"
-    return "sequence" if data.packed else "document"
 
 
 def _nonempty_places(lengths: Callable[[], Iterator[IntegerArray]]) -> npt.NDArray[np.int64] | None:

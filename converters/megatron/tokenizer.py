@@ -166,7 +166,13 @@ def find_eod(loaded: TokenizerFile) -> int:
     """
     stated = special_texts(loaded.config).get("eos_token")
     if stated is not None:
-        return _resolve_stated_eod(loaded, stated)
+        number = token_id(loaded, stated)
+        if number is None:
+            where = str(loaded.path.with_name("tokenizer_config.json"))
+            problem = f"its eos_token {stated!r} is not in {loaded.path.name}"
+            hint = "state the id of the EOD token, or put files of one tokenizer together"
+            raise ConversionError(where, problem, hint)
+        return number
     if loaded.kind == "sentencepiece" and load_sentencepiece(loaded.data).eos_id() >= 0:
         return int(load_sentencepiece(loaded.data).eos_id())
     found = next((loaded.special[name] for name in EOD_TOKENS if name in loaded.special), None)
@@ -187,16 +193,6 @@ def special_texts(config: Mapping[str, Json]) -> dict[str, str]:
         if name.endswith("_token")
     }
     return {name: text for name, text in texts.items() if isinstance(text, str)}
-
-
-def _resolve_stated_eod(loaded: TokenizerFile, token: str) -> int:
-    number = token_id(loaded, token)
-    if number is None:
-        where = str(loaded.path.with_name("tokenizer_config.json"))
-        problem = f"its eos_token {token!r} is not in {loaded.path.name}"
-        hint = "state the id of the EOD token, or put files of one tokenizer together"
-        raise ConversionError(where, problem, hint)
-    return number
 
 
 def token_id(loaded: TokenizerFile, text: str) -> int | None:

@@ -162,16 +162,12 @@ def common_frame(tokenizer: "Tokenizer") -> Frame | None:
 
 def _find_frames(tokenizer: "Tokenizer", text: str) -> list[Frame]:
     """Every way to read the ids with special tokens as a frame around those without."""
-    plain = _encode_ids(tokenizer, text, special=False)
-    framed = _encode_ids(tokenizer, text, special=True)
+    with translate_native_errors(_UnencodableError):
+        plain = tokenizer.encode(text, add_special_tokens=False).ids
+        framed = tokenizer.encode(text, add_special_tokens=True).ids
     size = len(plain)
     places = range(len(framed) - size + 1)
     return [(framed[:p], framed[p + size :]) for p in places if framed[p : p + size] == plain]
-
-
-def _encode_ids(tokenizer: "Tokenizer", text: str, *, special: bool) -> list[int]:
-    with translate_native_errors(_UnencodableError):
-        return tokenizer.encode(text, add_special_tokens=special).ids
 
 
 _TOKENIZERS: Final = ("tokenizer.json", "tokenizer.model")  # the first that is there

@@ -41,11 +41,6 @@ class EngineChoice:
     plain: bool = False
     rates: Mapping[str, float] = field(default_factory=dict)
 
-    @property
-    def is_reference(self) -> bool:
-        """Whether the engine is the one the others are compared with."""
-        return self.engine in REFERENCES
-
 
 Ids: TypeAlias = npt.NDArray[np.uint32]
 IdCounts: TypeAlias = npt.NDArray[np.int64]

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines.engine import (
+    REFERENCES,
     Encoded,
     Engine,
     EngineChoice,
@@ -58,17 +59,11 @@ class _MemoryMeter:
         self._base: int | None = None
         self.generation = 0
 
-    def opened(self) -> None:
-        """Engines are opened: the first one sets what growth is counted from."""
+    def start(self, *, anew: bool = False) -> None:
+        """Count growth from here: the first engine is opened, or one is made anew."""
         with self._lock:
-            if self._base is None:
+            if anew or self._base is None:
                 self._base = resident_bytes()
-
-    def dropped(self) -> None:
-        """An engine was made anew: growth is counted from here."""
-        trim_memory()
-        with self._lock:
-            self._base = resident_bytes()
 
     def check(self, limit: int, generation: int) -> None:
         """Ask all engines of this generation to be made anew if the process grew past the limit."""
@@ -106,7 +101,7 @@ class RebuiltEngine:
         self._generation = _METER.generation
         self._engine: Engine | None = make()
         self.name = self._engine.name
-        _METER.opened()
+        _METER.start()
 
     def encode(self, texts: pa.LargeStringArray) -> Encoded:
         """Encode texts, with a new engine if the limit was passed."""
@@ -122,7 +117,8 @@ class RebuiltEngine:
         before = resident_bytes()
         self._generation = _METER.generation
         self._engine = None  # gone before the next one is made
-        _METER.dropped()
+        trim_memory()
+        _METER.start(anew=True)
         self._engine = self._make()
         log_event(
             self._monitor,
@@ -337,7 +333,7 @@ def open_engine(
 ) -> Engine:
     """The chosen engine, for one thread."""
     exact = open_reference(loaded, plain=choice.plain, threads=threads)
-    if choice.is_reference:
+    if choice.engine in REFERENCES:
         return exact
     fast = FAST_ENGINES[choice.engine]
     make = partial(open_fast, fast, loaded, plain=choice.plain, threads=threads)

@@ -6,6 +6,7 @@ Nothing is decoded and nothing is held: memory does not grow with the data sets.
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -147,12 +148,12 @@ def _merged_meta(sets: Sequence[IndexedDataSet], counts: IndexCounts) -> dict[st
         "version": 1,
         "dtype": sets[0].tokens.dtype.name,
         **same,
-        "counts": _counts_section(counts),
+        "counts": asdict(counts),
         "merged": [
             {
                 "name": one.prefix.name,
                 "idx_sha256": hash_file(index_paths(one.prefix)[1]),
-                "counts": _counts_section(one.tokens.counts),
+                "counts": asdict(one.tokens.counts),
             }
             for one in sets
         ],
@@ -163,10 +164,6 @@ def _agreed_facts(metas: Sequence[dict[str, Json]], keys: Iterable[str]) -> dict
     first = metas[0]
     alike = [key for key in keys if all(key in m and m[key] == first.get(key) for m in metas)]
     return {key: first[key] for key in alike}
-
-
-def _counts_section(counts: IndexCounts) -> dict[str, Json]:
-    return {name: getattr(counts, name) for name in ("documents", "sequences", "tokens")}
 
 
 def _commit_result(paths: Sequence[Path], staged: Sequence[Path], *, masked: bool) -> None:

@@ -33,17 +33,12 @@ def safe_places(rules: CutRules, text: str, places: range) -> Iterator[SafePlace
         neighbours = set(zip(text[low - 1 : high], text[low : high + 1], strict=True))
         likely = {x + y for x, y in neighbours if rules.possible(x, y)}
         for at in near if likely else ():
-            if text[at - 1 : at + 1] in likely:
-                skip = _ids_to_skip(rules, text, at)
+            if text[at - 1 : at + 1] not in likely:
+                continue
+            if rules.safe(text[at - rules.reach : at], text[at : at + rules.reach]):
+                skip = rules.count(text[at - rules.again : at]) if rules.again else 0
                 if skip is not None:
                     yield at, skip
-
-
-def _ids_to_skip(rules: CutRules, text: str, at: int) -> int | None:
-    """Ids to skip behind a place; `None` where it is not safe."""
-    if not rules.safe(text[at - rules.reach : at], text[at : at + rules.reach]):
-        return None
-    return rules.count(text[at - rules.again : at]) if rules.again else 0
 
 
 # UTF-8 bytes of the largest piece. Either library needs up to half a GiB for it: `tokenizers` up to
@@ -241,12 +236,10 @@ class LongText:
         most, way = self._options.max_chars, self._options.long_docs
         before = self.chars
         self.chars += len(block)
-        if most is None:
+        if most is None or (way != "split" and self.chars <= most):
             yield from self._pieces(self._stream.feed, block)
         elif way == "split":
             yield from self._sequences(block, most)
-        elif self.chars <= most:
-            yield from self._pieces(self._stream.feed, block)
         elif way == "filter":
             self.verdict = LONG_REASON
         else:

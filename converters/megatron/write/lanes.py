@@ -272,15 +272,12 @@ class Lane:
                 self._files[kind].truncate(ends[kind])
                 self._ends[kind] = ends[kind]
 
-    def fail(self, unit: int, problem: str, facts: dict[str, int]) -> LaneStretch:
-        """Close a unit whose file cannot be read: it gives nothing."""
-        self.rollback()
-        return self.finish(unit, "", facts, problem)
-
     def finish(
         self, unit: int, engine: str, facts: dict[str, int], failed: str | None = None
     ) -> LaneStretch:
-        """Close a unit: what was appended since the last one is its own."""
+        """Close a unit: what was appended since the last one is its own, nothing if it failed."""
+        if failed is not None:
+            self.rollback()
         for kind in LANE_FILES:
             self._files[kind].flush()
         stretch = LaneStretch(

@@ -371,6 +371,6 @@ class UnitWriter:
 
     def fail(self, unit: int, problem: str) -> LaneStretch:
         """Close a unit whose file cannot be read: nothing of it stays."""
-        stretch = self._lane.fail(unit, problem, dict.fromkeys(UNIT_COUNTS, 0))
+        stretch = self._lane.finish(unit, "", dict.fromkeys(UNIT_COUNTS, 0), problem)
         self._begin()
         return stretch
