@@ -198,13 +198,10 @@ class _SmallestHashes:
             key = hashed[place].tobytes()
             if key <= self._limit and key not in self._kept:
                 self._kept[key] = record_beginning(batch, place)
-                self._drop_largest()
-
-    def _drop_largest(self) -> None:
-        if len(self._kept) > self._most:
-            del self._kept[max(self._kept)]
-        if len(self._kept) == self._most:
-            self._limit = max(self._kept)
+                if len(self._kept) > self._most:
+                    del self._kept[max(self._kept)]
+                if len(self._kept) == self._most:
+                    self._limit = max(self._kept)
 
     def sorted_records(self) -> list[RecordBeginning]:
         """The records, by hash."""
