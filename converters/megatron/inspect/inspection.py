@@ -103,12 +103,10 @@ def _find_ranked(lengths: NumberStretches, rank: int, most: int) -> int:
 
 
 def _make_bins(powers: npt.NDArray[np.int64]) -> tuple[LengthBin, ...]:
-    filled = np.flatnonzero(powers)
-    if not len(filled):
-        return ()
+    filled = np.flatnonzero(powers).tolist()
     return tuple(
         LengthBin(low=1 << power >> 1, high=(1 << power) - 1, count=int(powers[power]))
-        for power in range(int(filled[0]), int(filled[-1]) + 1)
+        for power in (range(filled[0], filled[-1] + 1) if filled else ())
     )
 
 

@@ -173,10 +173,8 @@ class _Supervisor:
     def _give(self, worker: _Worker) -> None:
         """Units up to `AHEAD`; one that was in a process that died is given alone."""
         while self._left and len(worker.given) < UNITS_AHEAD:
-            alone = self._deaths[self._left[0].number] or any(
-                self._deaths[unit.number] for unit in worker.given
-            )
-            if alone and worker.given:
+            units = (self._left[0], *worker.given)
+            if worker.given and any(self._deaths[unit.number] for unit in units):
                 return
             unit = self._left.popleft()
             worker.given.append(unit)
@@ -211,31 +209,26 @@ class _Supervisor:
         monitor = self._job.monitor
         log_event(monitor, "error", "pipeline", "worker_died", worker=worker.lane, error=ending)
         monitor({"kind": "count", "error.worker": 1})
+        self._stillborn += not worker.ready
         if worker.ready:
             self._blame(worker, ending)
-        else:
-            self._count_stillborn(ending)
+        elif self._stillborn >= MOST_DEATHS * self._job.work.processes:
+            problem = f"processes end before they begin ({ending})"
+            hint = "read what they wrote to standard error, or build with `processes` 1"
+            raise ConversionError(str(self._job.place.prefix), problem, hint)
         self._left.extendleft(reversed(worker.given))
         if self._left:
             self._start(worker.lane)
         for other in self._workers.values():
             self._give(other)
 
-    def _count_stillborn(self, ending: str) -> None:
-        self._stillborn += 1
-        if self._stillborn >= MOST_DEATHS * self._job.work.processes:
-            problem = f"processes end before they begin ({ending})"
-            hint = "read what they wrote to standard error, or build with `processes` 1"
-            raise ConversionError(str(self._job.place.prefix), problem, hint)
-
     def _blame(self, worker: _Worker, ending: str) -> None:
         """Count the death against the units that were being done; the third ends a unit."""
         for unit in worker.given:
             self._deaths[unit.number] += 1
         guilty = [unit for unit in worker.given if self._deaths[unit.number] >= MOST_DEATHS]
-        for unit in guilty:
-            why = f"{MOST_DEATHS} worker processes crashed on this file ({ending})"
-            self._failures[unit.file] = why
+        why = f"{MOST_DEATHS} worker processes crashed on this file ({ending})"
+        self._failures |= {unit.file: why for unit in guilty}
         self._done(worker, {unit.number: True for unit in guilty})
 
     def end(self) -> None:
