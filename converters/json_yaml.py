@@ -7,7 +7,7 @@ how a field stands in JSON: `Annotated[T, OMIT]`.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from importlib import resources
@@ -63,6 +63,15 @@ def find_json(path: Path, *, own: bool = False) -> dict[str, Json] | None:
 def shorten_text(text: str, limit: int, mark: str = "…") -> str:
     """Return a text for display: at most `limit` characters, `mark` at its end if it was cut."""
     return text if len(text) <= limit else f"{text[: limit - len(mark)]}{mark}"
+
+
+def map_leaves(value: Json, change: Callable[[Json], Json]) -> Json:
+    """Return a JSON value with `change` made of all that is no object and no list."""
+    if isinstance(value, dict):
+        return {key: map_leaves(one, change) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [map_leaves(one, change) for one in value]
+    return change(value)
 
 
 def json_digest(document: object) -> str:

@@ -250,10 +250,6 @@ class TrainingMode:
     trains_tools: bool = False
     needs_prompt: bool = False
 
-    def is_exact(self, chat: Chat) -> bool:
-        """Whether the trainer trains on what the chat says."""
-        return self.trains(chat) == chat.trained and not (self.trains_tools and chat.tools)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrittenFiles:

@@ -154,16 +154,11 @@ DATA: Final = "data"
 WATCH_RECORDS: Final = 1_000  # between two reports of progress
 
 
-class _Way(TypedDict):
-    name: str
-    settings: dict[str, object]
-
-
 class ExportManifest(TypedDict):
     """What the manifest of an export says beside `files`, `versions`, `result` and `options`."""
 
     trainer: dict[str, str]
-    way: _Way | None
+    way: dict[str, object] | None  # its name and its settings
     records: TallyDocument
     trained_chars: dict[str, int]
     notes: list[str]

@@ -33,12 +33,8 @@ def _order_rounds(chat: layout.Chat) -> layout.FittedChat:
         if turn.role != "tool" or before not in ("tool", "user")
     ]
     opened = rounds[1:] if rounds[0].role == "assistant" else rounds  # it opens with an empty user
-    fits = rounds[0].role != "tool" and (
-        layout.require_alternating("user", "tool")(layout.Chat(turns=tuple(opened))).chat
-        if opened
-        else True
-    )
-    return layout.keep_if(fits, chat, "roles")
+    fitted = layout.require_alternating("user", "tool")(layout.Chat(turns=tuple(opened)))
+    return layout.keep_if(rounds[0].role != "tool" and fitted.chat, chat, "roles")
 
 
 def _row(chat: layout.Chat) -> Record:

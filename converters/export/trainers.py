@@ -93,7 +93,8 @@ def take_mode(way: TrainingMode, fitted: FittedChat) -> FittedChat:
         return fitted
     if way.needs_prompt and chat.turns[0].trained:
         return FittedChat(chat=None, done=(*fitted.done, "no_prompt"))
-    if way.is_exact(chat) or "masks" in fitted.done:
+    exact = way.trains(chat) == chat.trained and not (way.trains_tools and chat.tools)
+    if exact or "masks" in fitted.done:
         return fitted
     return FittedChat(chat=chat, done=(*fitted.done, "masks"))
 

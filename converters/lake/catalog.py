@@ -158,10 +158,6 @@ def _count_values(name: str, keys: Sequence[str]) -> ColumnValue:
     return lambda one: {key: getattr(one, name).get(key, 0) for key in keys} if one.rows else None
 
 
-def _pairs(counts: dict[Any, int]) -> list[tuple[Any, int]]:
-    return sorted(counts.items())
-
-
 def _card_value(name: str) -> ColumnValue:
     return lambda one: one.card.get(name)
 
@@ -224,14 +220,12 @@ _COLUMNS: Final[tuple[tuple[str, pa.DataType, str], ...]] = (
 _VALUES: Final[dict[str, ColumnValue]] = {
     "rows": _count_values("rows", _ROWS),
     "records": _count_values("records", _RECORDS),
-    "rejects": lambda one: _pairs(one.rejects),
-    "characters": lambda one: one.figures.characters,
-    "lengths": lambda one: _pairs(one.figures.lengths),
-    "languages": lambda one: _pairs(one.figures.languages),
-    "heard": lambda one: _pairs(one.figures.heard),
-    "duplicates_within": lambda one: one.figures.within,
+    **{
+        name: attrgetter(f"figures.{name}")
+        for name in ("characters", "lengths", "languages", "heard")
+    },
+    "duplicates_within": attrgetter("figures.within"),
     "duplicates_across": attrgetter("across"),
-    "overlaps": lambda one: _pairs(one.overlaps),
     "splits": lambda one: list(map(encode, one.splits)),
     "spent": lambda one: {key: one.spent.get(key) for key in _SPENT} if one.spent else None,
     **{f"card_{name}": _card_value(name) for name in _CARD},
@@ -252,8 +246,10 @@ def write_catalog(sets: Sequence[SetFacts], file: Path) -> None:
     ordered = sorted(sets, key=lambda one: one.name)
     columns = []
     for name, kind, _ in _COLUMNS:
-        value = _VALUES.get(name, attrgetter(name))
-        columns.append(pa.array([value(facts) for facts in ordered], kind))
+        values = list(map(_VALUES.get(name, attrgetter(name)), ordered))
+        if pa.types.is_map(kind):
+            values = [sorted(counts.items()) for counts in values]
+        columns.append(pa.array(values, kind))
     table = pa.Table.from_arrays(columns, schema=SCHEMA)
     with output_errors(file), whole_file(file) as stream:
         pq.write_table(table, stream, compression="zstd")

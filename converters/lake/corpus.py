@@ -106,9 +106,7 @@ def write_corpus(
         for split in made.options.splits.names:
             staging = made.identity(split).stage(corpus / split / name, overwrite=True)
             held[split] = stack.enter_context(staging)
-        pending = [
-            _PendingSplit(made, split, staged) for split, staged in held.items() if not staged.done
-        ]
+        pending = [_PendingSplit(made, split, one) for split, one in held.items() if not one.done]
         made.write_records(pending)
         for one in pending:
             one.make_tokens()
@@ -187,8 +185,9 @@ class _Corpus:
                 one.open_records(stack)
             start = 0
             for batch in read_batches(self.result.folder / RECORDS_FOLDER):
-                places = self._places(batch, start)
-                out = self._dropped(start, batch.num_rows)
+                places, out = self._places(batch, start), np.zeros(batch.num_rows, np.bool_)
+                if self.drops is not None:
+                    out = drop_mask(self.drops, start, batch.num_rows)
                 for one in waiting:
                     one.take(batch, places == self.options.splits.names.index(one.split), out)
                 start += batch.num_rows
@@ -207,11 +206,6 @@ class _Corpus:
             hint = "delete `.ingot-lake/hashes` and run again: it is made anew"
             raise ConversionError(str(self.result.folder), problem, hint)
         return self.options.splits.places(hash_heads(found))
-
-    def _dropped(self, start: int, count: int) -> NDArray[np.bool_]:
-        if self.drops is None:
-            return np.zeros(count, np.bool_)
-        return drop_mask(self.drops, start, count)
 
     def split_facts(self, split: str, manifest: Manifest) -> Split:
         """What a manifest says, for the catalog."""
@@ -259,11 +253,8 @@ class _PendingSplit:
             shutil.rmtree(self._records, ignore_errors=True)
             self._records.mkdir()
         manifest = self._corpus.result.manifest
-        self._parts = stack.enter_context(
-            PartsWriter(
-                self._records, kind=manifest["decision"], format=manifest["options"]["records"]
-            )
-        )
+        kind, format = manifest["decision"], manifest["options"]["records"]
+        self._parts = stack.enter_context(PartsWriter(self._records, kind=kind, format=format))
 
     def take(self, batch: pa.RecordBatch, ours: NDArray[np.bool_], out: NDArray[np.bool_]) -> None:
         """Write the records of a batch that are of this split and not left out."""
@@ -276,13 +267,12 @@ class _PendingSplit:
         """Note that all are there, so that a later run need not write them again."""
         with output_errors(self._staged.out):
             sync_tree(self._records)
-            files = sorted(
-                path.relative_to(self._staged.result) for path in self._records.iterdir()
-            )
+            result = self._staged.result
+            files = sorted(path.relative_to(result) for path in self._records.iterdir())
             self._written = {
                 "records": self._parts.rows if self._parts else 0,
                 "duplicates": self._duplicates,
-                "parts": [file_entry(self._staged.result, path) for path in files],
+                "parts": [file_entry(result, path) for path in files],
             }
             write_file(self._staged.work / _WRITTEN, encode_json(self._written))
 
@@ -310,11 +300,8 @@ class _PendingSplit:
             "peak_rss_bytes": peak_rss(),
         }
         identity, known = self._corpus.identity(self.split), self._written["parts"]
-        self.manifest, _ = identity.commit(self._staged, self._manifest(), run, known)
-
-    def _manifest(self) -> dict[str, object]:
         counts = {"written": self._written["records"], "duplicates": self._written["duplicates"]}
-        return {
+        manifest: dict[str, object] = {
             "reason": None,
             "left_out": [],
             "rows": dict.fromkeys(manifests.ROW_COUNTS, 0),
@@ -323,3 +310,4 @@ class _PendingSplit:
             "warnings": {"mapping": [], "meta": {}, "paths": {}},
             "tokens": self._tokens,
         }
+        self.manifest, _ = identity.commit(self._staged, manifest, run, known)

@@ -19,7 +19,7 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -114,10 +114,8 @@ def open_hashes(file: Path) -> Hashes:
     """The hashes of a file, mapped: array (n, 16) of bytes."""
     hint = "delete this file and run again: it is made anew"
     try:
-        # An empty array cannot be mapped.
-        hashed: Hashes = np.load(
-            file, mmap_mode="r" if file.stat().st_size > HASHES_HEADER else None
-        )
+        empty = file.stat().st_size <= HASHES_HEADER  # which cannot be mapped
+        hashed: Hashes = np.load(file, mmap_mode=None if empty else "r")
     except (OSError, ValueError, EOFError) as error:
         raise ConversionError(str(file), f"cannot be read as hashes: {error}", hint) from error
     if hashed.dtype != np.uint8 or hashed.ndim != 2 or hashed.shape[1] != WIDTH:
@@ -162,9 +160,8 @@ class _Search:
         self._different = np.zeros(len(names), np.int64)
         self._across = np.zeros(len(names), np.int64)
         # Bins are the least power of two that is enough.
-        self._level = min(
-            _MOST_BINS.bit_length() - 1, max(-(-sum(sizes) // BIN) - 1, 0).bit_length()
-        )
+        enough = max(-(-sum(sizes) // BIN) - 1, 0).bit_length()
+        self._level = min(_MOST_BINS.bit_length() - 1, enough)
 
     def run(self) -> None:
         for entries in self._bins():
@@ -230,11 +227,9 @@ class _Search:
         self._different += np.bincount(sets[begins], minlength=size)
         self._across += np.bincount(sets[begins & ~first], minlength=size)
         runs = np.flatnonzero(begins)
+        # What sets share: per hash (`group`) the sets that hold it, and how often.
         counts = np.add.reduceat(entries["count"], runs)
-        self._overlap(sets[runs], counts, np.cumsum(first[runs]))
-
-    def _overlap(self, sets: Indices, counts: Indices, group: Indices) -> None:
-        """Add what sets share: per hash (`group`) the sets that hold it, and how often."""
+        sets, group = sets[runs], np.cumsum(first[runs], dtype=np.int64)
         many = np.bincount(group)[group]
         some = (many > 1) & (many <= _MANY)
         self._add_pairs(sets[some], counts[some], group[some])
@@ -359,15 +354,13 @@ def find_or_recall(
 
 def _stamps(files: Mapping[str, Path]) -> list[list[object]]:
     """Name, place, size and time of change of every file, by name; of one that is gone nothing."""
-    return [[name, str(files[name].absolute()), *_stamp(files[name])] for name in sorted(files)]
-
-
-def _stamp(file: Path) -> list[int]:
-    try:
-        facts = file.stat()
-    except OSError:
-        return []
-    return [facts.st_size, facts.st_mtime_ns, facts.st_ino]
+    found: list[list[object]] = []
+    for name in sorted(files):
+        found.append([name, str(files[name].absolute())])
+        with suppress(OSError):
+            facts = files[name].stat()
+            found[-1] += [facts.st_size, facts.st_mtime_ns, facts.st_ino]
+    return found
 
 
 def _load_recalled(memory: Path, asked: object, drops: Path | None) -> Duplicates | None:

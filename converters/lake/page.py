@@ -17,10 +17,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from itertools import accumulate, takewhile
-from typing import Final, TypedDict
+from typing import Final
 
-from ingot.converters.json_yaml import shorten_text
-from ingot.converters.lake.catalog import STATUS_WORDS, STATUSES, SetFacts
+from ingot.converters.json_yaml import encode, map_leaves, shorten_text
+from ingot.converters.lake.catalog import STATUS_WORDS, STATUSES, SetFacts, Split
 from ingot.converters.output import pages
 
 SAMPLES_BYTES: Final = 6 << 20
@@ -35,6 +35,11 @@ _NAME_CHARS: Final = 255
 _SOUGHT: Final = 200
 _TAG_CHARS: Final = 35
 _ROWS: Final = ("read", "converted", "rejected", "filtered")
+# What the table shows of a data set as its facts have it; texts are cut.
+_TEXT_FIELDS: Final = ("place", "status", "why", "hint")
+_PLAIN_FIELDS: Final = (
+    *("decision", "mapper", "model", "confidence", "coverage", "format", "files", "bytes", "rows"),
+)
 # What ends a script block (replaced one by one, since texts are full of it) or a line of a script,
 # and what is no text: half a surrogate pair.
 _FREQUENT: Final = "<>&"
@@ -49,7 +54,7 @@ def embed_json(value: object) -> str:
     try:
         text = _dump_json(value)
     except ValueError:
-        text = _dump_json(_replace_infinite(value))
+        text = _dump_json(map_leaves(value, _finite_or_text))
     for mark in _FREQUENT:
         text = text.replace(mark, _escape(mark))
     return _ESCAPED.sub(lambda found: _escape(found[0]), text)
@@ -63,11 +68,7 @@ def _dump_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _replace_infinite(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _replace_infinite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_replace_infinite(one) for one in value]
+def _finite_or_text(value: object) -> object:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -116,25 +117,18 @@ def _sum_counts(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
     return total
 
 
-class _SplitTotals(TypedDict):
-    name: str
-    records: int
-    duplicates: int
-    tokens: int | None
-
-
-def _split_totals(sets: Sequence[SetFacts]) -> list[_SplitTotals]:
+def _split_totals(sets: Sequence[SetFacts]) -> list[object]:
     """Splits in the order in which they were ordered, with what went into them."""
-    made: dict[str, _SplitTotals] = {}
+    made: dict[str, Split] = {}
     for split in (split for one in sets for split in one.splits):
-        sums = made.setdefault(
-            split.name, {"name": split.name, "records": 0, "duplicates": 0, "tokens": None}
+        sums = made.get(split.name, Split(name=split.name, records=0, duplicates=0))
+        made[split.name] = Split(
+            name=split.name,
+            records=sums.records + split.records,
+            duplicates=sums.duplicates + split.duplicates,
+            tokens=sums.tokens if split.tokens is None else (sums.tokens or 0) + split.tokens,
         )
-        sums["records"] += split.records
-        sums["duplicates"] += split.duplicates
-        if split.tokens is not None:
-            sums["tokens"] = (sums["tokens"] or 0) + split.tokens
-    return list(made.values())
+    return list(map(encode, made.values()))
 
 
 def _spending_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
@@ -152,12 +146,8 @@ def _spending_totals(sets: Sequence[SetFacts]) -> dict[str, object]:
 def top_counts(counts: Mapping[str, int]) -> dict[str, object]:
     """The most frequent ones, most first, and in short what stands behind them; names are cut."""
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    rest = ordered[TOP_LANGUAGES:]
-    told: dict[str, object] = {
-        "first": [
-            [_cut_values(name, _NAME_CHARS), count] for name, count in ordered[:TOP_LANGUAGES]
-        ]
-    }
+    first, rest = ordered[:TOP_LANGUAGES], ordered[TOP_LANGUAGES:]
+    told: dict[str, object] = {"first": _cut_values(first, _NAME_CHARS)}
     if rest:
         told |= {"others": len(rest), "count": sum(count for _, count in rest)}
     return told
@@ -176,19 +166,8 @@ def table_facts(one: SetFacts) -> dict[str, object]:
     """What the table shows of a data set, and what it is sorted and filtered by."""
     figures = one.figures
     told: dict[str, object] = {
-        "place": _cut_values(one.place, _WHY_CHARS),
-        "status": one.status,
-        "why": _cut_values(one.why, _WHY_CHARS),
-        "hint": _cut_values(one.hint, _WHY_CHARS),
-        "decision": one.decision,
-        "mapper": one.mapper,
-        "model": one.model,
-        "confidence": one.confidence,
-        "coverage": one.coverage,
-        "format": one.format,
-        "files": one.files,
-        "bytes": one.bytes,
-        "rows": one.rows,
+        **{name: _cut_values(getattr(one, name), _WHY_CHARS) for name in _TEXT_FIELDS},
+        **{name: getattr(one, name) for name in _PLAIN_FIELDS},
         "records": figures.records if one.status in ("converted", "gone") else None,
         "characters": figures.characters,
         "rejects": top_counts(one.rejects) if one.rejects else None,
@@ -234,13 +213,10 @@ def _details(one: SetFacts, mapping: str | None, room: int) -> dict[str, object]
         "samples_cut": cut,
         "heard": top_counts(one.figures.heard) if one.figures.heard else None,
         "overlaps": top_counts(one.overlaps) if one.overlaps else None,
-        "splits": [
-            [split.name, split.records, split.duplicates, split.tokens] for split in one.splits
-        ],
-        "left_out": [
-            [_cut_values(file.get(name, ""), _WHY_CHARS) for name in ("name", "why")]
-            for file in one.left_out
-        ],
+        "splits": [list(encode(split).values()) for split in one.splits],
+        "left_out": _cut_values(
+            [[f.get("name", ""), f.get("why", "")] for f in one.left_out], _WHY_CHARS
+        ),
         "left_out_count": one.left_out_count,
         "card": _cut_values(one.card, _WHY_CHARS),
         "fingerprint": one.fingerprint,
@@ -270,11 +246,9 @@ def fitting_samples(samples: Sequence[object], room: int) -> tuple[list[object],
 
 
 def _cut_values(value: object, chars: int) -> object:
-    if isinstance(value, dict):
-        return {key: _cut_values(one, chars) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_cut_values(one, chars) for one in value]
-    return shorten_text(value, chars + 1) if isinstance(value, str) else value
+    return map_leaves(
+        value, lambda one: shorten_text(one, chars + 1) if isinstance(one, str) else one
+    )
 
 
 _PACKAGE: Final = "ingot.converters.lake"
@@ -288,8 +262,8 @@ def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str,
     from markupsafe import Markup
 
     style, script = _read_files(_STYLE), _read_files(_SCRIPT)
-    lake = {"title": title, "told": dict(told), "totals": lake_totals(sets)}
-    facts = [table_facts(one) for one in sets]
+    lake: dict[str, object] = {"title": title, "told": dict(told), "totals": lake_totals(sets)}
+    lake |= {"statuses": STATUSES, "words": STATUS_WORDS, "sets": list(map(table_facts, sets))}
     page = pages.render_page(
         _PACKAGE,
         _TEMPLATE,
@@ -297,17 +271,10 @@ def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str,
         policy=_content_policy(style, script),
         style=Markup(style),
         script=Markup(script),
-        lake=_script_block({**lake, "statuses": STATUSES, "words": STATUS_WORDS, "sets": facts}),
-        details=_script_block(set_details(sets)),
+        lake=Markup(embed_json(lake)),
+        details=Markup(embed_json(set_details(sets))),
     )
     return page.encode("utf-8")
-
-
-def _script_block(value: object) -> str:
-    """JSON that a script block holds as it is."""
-    from markupsafe import Markup
-
-    return Markup(embed_json(value))
 
 
 def _read_files(names: Sequence[str]) -> str:

@@ -107,10 +107,11 @@ def _conversation_parts(batch: pa.RecordBatch) -> _Parts:
         _number_field(lengths),
     )
     flat = messages.flatten()
+    flags = pc.struct_field(flat, "loss_mask")
     turns = _join_columns(
         *_length_field(pc.struct_field(flat, "role")),
         *_length_field(pc.struct_field(flat, "content")),
-        _flag_field(pc.struct_field(flat, "loss_mask")),
+        _bytes_column(pc.fill_null(flags.cast(pa.uint8()), _NULL_FLAG).to_numpy()),
     )
     counts = pc.fill_null(lengths, 0).to_numpy().astype(np.int64)
     return _slices(heads), _slices(turns, counts)
@@ -139,10 +140,6 @@ def _tag(tag: str, count: int) -> pa.Array:
 def _number_field(counts: pa.Array) -> pa.Array:
     known = pc.fill_null(counts.cast(pa.int64()), 0).to_numpy().astype("<u8")
     return _bytes_column(np.where(counts.is_null().to_numpy(zero_copy_only=False), _NULL, known))
-
-
-def _flag_field(flags: pa.Array) -> pa.Array:
-    return _bytes_column(pc.fill_null(flags.cast(pa.uint8()), _NULL_FLAG).to_numpy())
 
 
 def _bytes_column(values: npt.NDArray[np.uint8] | Numbers) -> pa.Array:
@@ -193,9 +190,8 @@ def parse_splits(text: str) -> Splits:
     names = tuple(name for name, _ in parts)
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise ConversionError(
-            "`split`", f"{twice[0]} is named twice", "give each split its own name"
-        )
+        problem = f"{twice[0]} is named twice"
+        raise ConversionError("`split`", problem, "give each split its own name")
     total = sum((Fraction(fraction) for _, fraction in parts), Fraction())
     if abs(total - 1) > _TOLERANCE:
         problem = f"the fractions add up to {float(total):.12g}, not to 1"

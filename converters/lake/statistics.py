@@ -3,16 +3,17 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.convert.result import RECORDS_FOLDER
 from ingot.converters.errors import ConversionError
+from ingot.converters.json_yaml import map_leaves
 from ingot.converters.lake.catalog import Figures, check_record_count
 from ingot.converters.lake.duplicates import find_duplicates
 from ingot.converters.lake.record_hashes import (
@@ -52,9 +53,8 @@ def record_beginning(batch: pa.RecordBatch, place: int) -> RecordBeginning:
         if name == "messages" and value.is_valid:
             record["messages_left_out"] = max(len(value) - MESSAGES, 0)
             value = value.values.slice(0, MESSAGES)
-            record[name] = [_value_beginning(one, _limit(name)) for one in value.to_pylist()]
-        else:
-            record[name] = _value_beginning(value.as_py(), _limit(name))
+        value = value.to_pylist() if isinstance(value, pa.Array) else value.as_py()
+        record[name] = map_leaves(value, partial(_text_beginning, limit=_limit(name)))
     return record
 
 
@@ -62,9 +62,7 @@ def _limit(name: str) -> int:
     return {"text": TEXT_CHARS, "meta": META_CHARS}.get(name, TURN_CHARS)
 
 
-def _value_beginning(value: Json, limit: int) -> Json:
-    if isinstance(value, dict):
-        return {key: _value_beginning(one, limit) for key, one in value.items()}
+def _text_beginning(value: Json, limit: int) -> Json:
     return value[: _READ * limit + 1] if isinstance(value, str) else value
 
 
@@ -86,18 +84,15 @@ def redact_record(record: RecordBeginning, redact: Callable[[str], Safe]) -> Rec
         for name, value in record.items()
         if value or name not in ("messages_left_out", "tools")
     }
-    return {name: _redact_value(value, _limit(name), redact) for name, value in kept.items()}
+    return {
+        name: map_leaves(value, partial(_redact_text, limit=_limit(name), redact=redact))
+        for name, value in kept.items()
+    }
 
 
-def _redact_value(value: Json, limit: int, redact: Callable[[str], Safe]) -> Json:
-    if isinstance(value, dict):
-        return {key: _redact_value(one, limit, redact) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_redact_value(one, limit, redact) for one in value]
-    return _redact_text(value, limit, redact) if isinstance(value, str) else value
-
-
-def _redact_text(text: str, limit: int, redact: Callable[[str], Safe]) -> str:
+def _redact_text(text: Json, limit: int, redact: Callable[[str], Safe]) -> Json:
+    if not isinstance(text, str):
+        return text
     whole = len(text) <= _READ * limit
     clean = redact(text)
     if whole and len(clean) <= limit:
@@ -126,21 +121,15 @@ def measure_records(result: Path, hashed: Path, redact: Callable[[str], Safe]) -
         raise ConversionError(str(result), "holds no finished result", "convert the data set again")
     taken = _RecordTally()
     with output_errors(hashed), whole_file(hashed) as stream:
-        _write_hashes(stream, taken.take(read_batches(result / RECORDS_FOLDER)))
+        write_header(stream, 0, WIDTH)  # how many there are is known at the end
+        for part in taken.take(read_batches(result / RECORDS_FOLDER)):
+            stream.write(part.data)
+        stream.seek(0)
+        write_header(stream, taken.records, WIDTH)
         check_record_count(done, taken.records)
     work = hashed.with_name(f".{hashed.name}.bins")
     within = find_duplicates({"": hashed}, work=work).sets[""].within
     return replace(taken.figures(redact), within=within)
-
-
-def _write_hashes(stream: BinaryIO, parts: Iterator[Hashes]) -> None:
-    write_header(stream, 0, WIDTH)
-    records = 0  # known at the end
-    for part in parts:
-        stream.write(part.data)
-        records += len(part)
-    stream.seek(0)
-    write_header(stream, records, WIDTH)
 
 
 class _RecordTally:
@@ -202,23 +191,17 @@ class _SmallestHashes:
 
     def offer(self, batch: pa.RecordBatch, hashed: Hashes) -> None:
         """Look at the records of a batch."""
-        for place in self._near(hash_heads(hashed)).tolist():
+        begin = hash_heads(hashed)
+        near = np.flatnonzero(begin <= np.uint64(int.from_bytes(self._limit[:8], "big")))
+        # The smallest first, so that few are taken in vain.
+        for place in near[np.argsort(begin[near], kind="stable")].tolist():
             key = hashed[place].tobytes()
             if key <= self._limit and key not in self._kept:
                 self._kept[key] = record_beginning(batch, place)
-                self._drop_largest()
-
-    def _near(self, begin: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Places that may be small enough, the smallest first, so that few are taken in vain."""
-        near = np.flatnonzero(begin <= np.uint64(int.from_bytes(self._limit[:8], "big")))
-        ordered: npt.NDArray[np.int64] = near[np.argsort(begin[near], kind="stable")]
-        return ordered
-
-    def _drop_largest(self) -> None:
-        if len(self._kept) > self._most:
-            del self._kept[max(self._kept)]
-        if len(self._kept) == self._most:
-            self._limit = max(self._kept)
+                if len(self._kept) > self._most:
+                    del self._kept[max(self._kept)]
+                if len(self._kept) == self._most:
+                    self._limit = max(self._kept)
 
     def sorted_records(self) -> list[RecordBeginning]:
         """The records, by hash."""

@@ -114,13 +114,10 @@ def _is_part_folder(folders: Sequence[str]) -> bool:
 
 def common_stem(names: Sequence[str]) -> str:
     """What the names of files have in common, without numbers, splits and endings; "" = nothing."""
-    stems = sorted(_bare_stem(name) for name in names)
+    plain = (_WORDS.sub("", file_stem(name)) for name in names)
+    stems = sorted(re.sub(r"[-_.]{2,}", "-", stem).strip(_EDGES) for stem in plain)
     pairs = zip(stems[0], stems[-1], strict=False)  # what these share, all share
     return "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)).strip(_EDGES)
-
-
-def _bare_stem(name: str) -> str:
-    return re.sub(r"[-_.]{2,}", "-", _WORDS.sub("", file_stem(name))).strip(_EDGES)
 
 
 _PACKED = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
@@ -266,7 +263,10 @@ class _LakeFolder:
             return []
         said = recognise(self._source("", self._files, self._left_out, self._entries))
         if said is not None or not (self._files or self._faults):
-            return [self._whole(names, said)]
+            # The place is one data set, whatever is in it.
+            name = self._named(names, [entry.name for entry in self._entries], "")
+            source = self._source(name, self._files, self._left_out, self._entries)
+            return [self._data_set(source, self._faults, said)]
         groups, others = group_files(self._files)
         broken = _share_faults(self._faults, groups)
         if len(groups) < len(broken):
@@ -275,12 +275,6 @@ class _LakeFolder:
             self._part(names, files, broken[number], others if number == 0 else (), groups)
             for number, files in enumerate(groups)
         ]
-
-    def _whole(self, names: _Names, said: object | None) -> DataSet:
-        """The place as one data set, whatever is in it."""
-        name = self._named(names, [entry.name for entry in self._entries], "")
-        source = self._source(name, self._files, self._left_out, self._entries)
-        return self._data_set(source, self._faults, said)
 
     def _part(
         self,

@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.indexed_dataset import (
-    IndexedDataSet,
     IntegerArray,
     document_token_counts,
     number_stretches,
@@ -99,7 +98,8 @@ class TokenDataset(Dataset["Item"]):
 
     def _open(self) -> None:
         self._data = open_data_set(self.prefix)
-        self.texts: TextUnit = self._given_texts or _default_texts(self._data, self.unit)
+        default: TextUnit = "sequence" if self._data.packed else "document"
+        self.texts = self._given_texts or ("none" if self.unit == "stream" else default)
         self._check_length()
         # Which documents or sequences hold tokens; None where all do, as almost always.
         self._numbers = None if self.unit == "stream" else _nonempty_places(self._lengths)
@@ -153,7 +153,9 @@ class TokenDataset(Dataset["Item"]):
         start, end = self._range(number)
         ids = self._data.tokens.tokens[start:end].astype(np.int64)
         segments, positions = self._places(start, end)
-        counting = self._trained_mask(start, end) & (positions > 0)  # nothing comes before a text
+        counting = positions > 0  # nothing comes before a text
+        if self._data.masks is not None:
+            counting &= self._data.masks.tokens[start:end] != 0
         size = len(ids) if self.seq_length is None else min(len(ids), self.seq_length)
         labels = ids
         if self.shift:
@@ -185,19 +187,12 @@ class TokenDataset(Dataset["Item"]):
             return int(tokens.tokens.size)
         return int(tokens.offsets[sequence]) // tokens.dtype.itemsize
 
-    def _trained_mask(self, start: int, end: int) -> npt.NDArray[np.bool_]:
-        if self._data.masks is None:
-            return np.ones(end - start, np.bool_)
-        trained: npt.NDArray[np.bool_] = self._data.masks.tokens[start:end] != 0
-        return trained
-
     def _places(self, start: int, end: int) -> tuple[IntegerArray, IntegerArray]:
         """Segment of each token of a range, and its place in its text."""
         cuts = np.array([start, *self._cuts(start, end)], np.int64)
         lengths = np.diff(cuts, append=end)
-        return np.repeat(np.arange(len(cuts)), lengths), np.arange(start, end) - np.repeat(
-            cuts, lengths
-        )
+        segments = np.repeat(np.arange(len(cuts)), lengths)
+        return segments, np.arange(start, end) - np.repeat(cuts, lengths)
 
     def _cuts(self, start: int, end: int) -> list[int]:
         """Where texts begin inside a range, in tokens."""
@@ -212,12 +207,6 @@ class TokenDataset(Dataset["Item"]):
             indices = tokens.document_indices
             begin = indices[bisect_left(indices, first) : bisect_left(indices, last)].tolist()
         return sorted({self._start(sequence) for sequence in begin})
-
-
-def _default_texts(data: IndexedDataSet, unit: ItemUnit) -> TextUnit:
-    if unit == "stream":
-        return "none"
-    return "sequence" if data.packed else "document"
 
 
 def _nonempty_places(lengths: Callable[[], Iterator[IntegerArray]]) -> npt.NDArray[np.int64] | None:

@@ -150,9 +150,8 @@ class IndexedReader:
         data = _map_file(self._bin_path)
         expected = int(self.lengths.sum(dtype=np.int64)) * self.dtype.itemsize
         if len(data) != expected:
-            raise _index_error(
-                self._idx_path, f"{self._bin_path.name} has {len(data)} bytes, {expected} expected"
-            )
+            problem = f"{self._bin_path.name} has {len(data)} bytes, {expected} expected"
+            raise _index_error(self._idx_path, problem)
         if not len(self.document_indices) or self.document_indices[-1] != len(self.lengths):
             raise _index_error(self._idx_path, "the documents do not end with the last sequence")
         return data.view(self.dtype)
@@ -179,9 +178,8 @@ class IndexedReader:
     @property
     def counts(self) -> IndexCounts:
         """Documents, sequences and tokens."""
-        return IndexCounts(
-            documents=self.documents, sequences=len(self), tokens=int(self.tokens.size)
-        )
+        tokens = int(self.tokens.size)
+        return IndexCounts(documents=self.documents, sequences=len(self), tokens=tokens)
 
 
 def _map_file(path: Path) -> npt.NDArray[np.uint8]:
@@ -190,9 +188,8 @@ def _map_file(path: Path) -> npt.NDArray[np.uint8]:
             return np.empty(0, np.uint8)
         return np.memmap(path, np.uint8, "r")
     except OSError as error:
-        raise ConversionError(
-            str(path), f"cannot be read: {error.strerror}", "give the prefix without an ending"
-        ) from error
+        problem = f"cannot be read: {error.strerror}"
+        raise ConversionError(str(path), problem, "give the prefix without an ending") from error
 
 
 STRETCH_NUMBERS: Final = 1 << 20  # numbers that are looked at together
@@ -295,12 +292,11 @@ def _check_shape(prefix: Path, tokens: IndexedReader, masks: IndexedReader) -> N
     path = index_paths(mask_prefix(prefix))[1]
     if masks.dtype != np.uint8:
         raise _index_error(path, f"loss masks of type {masks.dtype.name}, uint8 expected")
-    parts: tuple[tuple[str, Callable[[IndexedReader], IntegerArray]], ...] = (
-        ("sequence", lambda reader: reader.lengths),
-        ("document", lambda reader: reader.document_indices),
+    parts = (
+        ("sequence", masks.lengths, tokens.lengths),
+        ("document", masks.document_indices, tokens.document_indices),
     )
-    for name, part in parts:
-        ours, theirs = part(masks), part(tokens)
+    for name, ours, theirs in parts:
         if len(ours) != len(theirs):
             raise _index_error(path, f"another number of {name}s than the tokens")
         for place, numbers in number_stretches(ours):

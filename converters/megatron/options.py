@@ -38,6 +38,9 @@ LOGGING: Final = "Logging and metrics"
 _input, _text, _tokens, _chats, _work, _logging = (
     partial(Setting, section=section) for section in (INPUT, TEXT, _TOKENS, _CHATS, WORK, LOGGING)
 )
+_count = partial(_work, metavar="INT", minimum=1)
+_limit = partial(_text, metavar="INT")
+_id = partial(_tokens, metavar="INT", minimum=0)
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\\\": "\\"}
 
 
@@ -95,23 +98,20 @@ class BuildOptions:
         ),
     ] = True
     min_chars: Annotated[
-        int | None, _text("Skip documents of fewer characters.", metavar="INT", minimum=0)
+        int | None,
+        _limit("Skip documents of fewer characters.", minimum=0),
     ] = None
     max_chars: Annotated[
-        int | None,
-        _text("Treat documents of more characters as `long_docs` says.", metavar="INT", minimum=1),
+        int | None, _limit("Treat documents of more characters as `long_docs` says.", minimum=1)
     ] = None
     min_tokens: Annotated[
         int | None,
-        _text(
-            "Skip documents of fewer tokens, counted with BOS and EOS and without EOD.",
-            metavar="INT",
-            minimum=0,
+        _limit(
+            "Skip documents of fewer tokens, counted with BOS and EOS and without EOD.", minimum=0
         ),
     ] = None
     max_tokens: Annotated[
-        int | None,
-        _text("Treat documents of more tokens as `long_docs` says.", metavar="INT", minimum=1),
+        int | None, _limit("Treat documents of more tokens as `long_docs` says.", minimum=1)
     ] = None
     long_docs: Annotated[
         LongDocs,
@@ -123,13 +123,8 @@ class BuildOptions:
     add_special_tokens: Annotated[
         bool, _tokens("Put BOS and EOS around every document that has tokens.")
     ] = False
-    bos_id: Annotated[
-        int | None, _tokens("BOS id, instead of the tokenizer's own.", metavar="INT", minimum=0)
-    ] = None
-    eos_id: Annotated[
-        int | None,
-        _tokens("EOS and EOD id, instead of the tokenizer's own.", metavar="INT", minimum=0),
-    ] = None
+    bos_id: Annotated[int | None, _id("BOS id, instead of the tokenizer's own.")] = None
+    eos_id: Annotated[int | None, _id("EOS and EOD id, instead of the tokenizer's own.")] = None
     append_eod: Annotated[
         bool, _tokens("Append the end-of-document id to every document that has tokens.")
     ] = False
@@ -241,27 +236,13 @@ class WorkOptions:
     """The settings of the work; none of them changes a byte of the result."""
 
     batch_size: Annotated[
-        int,
-        _work(
-            "Maximum number of texts in a batch; a batch also ends at 4 MiB.",
-            metavar="INT",
-            minimum=1,
-        ),
+        int, _count("Maximum number of texts in a batch; a batch also ends at 4 MiB.")
     ] = 16_384
     workers: Annotated[
-        int | None,
-        _work(
-            "Number of tokenizing threads.",
-            metavar="INT",
-            minimum=1,
-            default="cores - 2, at least 2",
-        ),
+        int | None, _count("Number of tokenizing threads.", default="cores - 2, at least 2")
     ] = None
     queue_cap: Annotated[
-        int,
-        _work(
-            "Maximum number of shards of about 1 MiB between two stages.", metavar="INT", minimum=1
-        ),
+        int, _count("Maximum number of shards of about 1 MiB between two stages.")
     ] = 8
     tok_parallel: Annotated[
         TokParallel,
@@ -272,27 +253,17 @@ class WorkOptions:
     ] = "auto"
     batch_shards: Annotated[
         int | None,
-        _work(
+        _count(
             "Number of shards that a batch is split into for the workers.",
-            metavar="INT",
             default="auto",
-            minimum=1,
             parse=_read_shards,
         ),
     ] = None
     rowgroup_parallel: Annotated[
-        int,
-        _work(
-            "Number of row groups of a file that are decoded at the same time.",
-            metavar="INT",
-            minimum=1,
-        ),
+        int, _count("Number of row groups of a file that are decoded at the same time.")
     ] = 1
     processes: Annotated[
-        int,
-        _work(
-            "Number of supervised processes, each with its own pipeline.", metavar="INT", minimum=1
-        ),
+        int, _count("Number of supervised processes, each with its own pipeline.")
     ] = 1
     affinity: Annotated[bool, _work("Bind each process to its own cores.")] = False
     tok_engine: Annotated[

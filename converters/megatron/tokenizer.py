@@ -33,16 +33,8 @@ if TYPE_CHECKING:
 
 # Names under which tokenizers in wide use keep the token that ends a document, in this order.
 EOD_TOKENS: Final = (
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<｜end▁of▁sentence｜>",
-    "</s>",
-    "<eos>",
-    "<|eos|>",
-    "<EOS>",
-    "[EOS]",
-    "<|im_end|>",
-    "<|eot_id|>",
+    *("<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "</s>", "<eos>", "<|eos|>"),
+    *("<EOS>", "[EOS]", "<|im_end|>", "<|eot_id|>"),
 )
 
 # The largest tokenizers in use are 40 MB; a library takes many times that in memory to load one.
@@ -114,9 +106,8 @@ def _locate_file(given: str | Path) -> Path:
     for name in ("tokenizer.json", "tokenizer.model"):
         if (path / name).is_file():
             return path / name
-    raise ConversionError(
-        str(given), "the folder has no tokenizer.json and no tokenizer.model", TOKENIZER_HINT
-    )
+    problem = "the folder has no tokenizer.json and no tokenizer.model"
+    raise ConversionError(str(given), problem, TOKENIZER_HINT)
 
 
 def _read_facts(data: bytes) -> tuple[TokenizerKind, Sequence[int], dict[str, int]]:
@@ -154,11 +145,8 @@ def _read_chat_template(path: Path, config: dict[str, Json]) -> str | None:
             raise ConversionError(str(path), f"not UTF-8: {error}", "mend or remove it") from error
     stated = _config_template(config)
     if stated is not None and not is_unicode(stated):
-        raise ConversionError(
-            str(path.with_name("tokenizer_config.json")),
-            "its chat_template is no valid Unicode",
-            "mend or remove it",
-        )
+        where = str(path.with_name("tokenizer_config.json"))
+        raise ConversionError(where, "its chat_template is no valid Unicode", "mend or remove it")
     return stated
 
 
@@ -176,38 +164,35 @@ def find_eod(loaded: TokenizerFile) -> int:
     The `eos_token` of the configuration beside the tokenizer, else the end-of-sentence piece of a
     `.model`, else the first of `EOD_TOKENS` that is a special token.
     """
-    stated = _configured_eos(loaded.config)
+    stated = special_texts(loaded.config).get("eos_token")
     if stated is not None:
-        return _resolve_stated_eod(loaded, stated)
+        number = token_id(loaded, stated)
+        if number is None:
+            where = str(loaded.path.with_name("tokenizer_config.json"))
+            problem = f"its eos_token {stated!r} is not in {loaded.path.name}"
+            hint = "state the id of the EOD token, or put files of one tokenizer together"
+            raise ConversionError(where, problem, hint)
+        return number
     if loaded.kind == "sentencepiece" and load_sentencepiece(loaded.data).eos_id() >= 0:
         return int(load_sentencepiece(loaded.data).eos_id())
     found = next((loaded.special[name] for name in EOD_TOKENS if name in loaded.special), None)
     if found is None:
         names = sorted(loaded.special)
         shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-        raise ConversionError(
-            loaded.given,
-            f"no special token that ends a document (it has {shown or 'no special tokens'})",
-            "state the id of the EOD token, or build without EOD",
-        )
+        problem = f"no special token that ends a document (it has {shown or 'no special tokens'})"
+        hint = "state the id of the EOD token, or build without EOD"
+        raise ConversionError(loaded.given, problem, hint)
     return found
 
 
-def _configured_eos(config: dict[str, Json]) -> str | None:
-    token = config.get("eos_token")
-    content = token.get("content") if isinstance(token, dict) else token
-    return content if isinstance(content, str) else None
-
-
-def _resolve_stated_eod(loaded: TokenizerFile, token: str) -> int:
-    number = token_id(loaded, token)
-    if number is None:
-        raise ConversionError(
-            str(loaded.path.with_name("tokenizer_config.json")),
-            f"its eos_token {token!r} is not in {loaded.path.name}",
-            "state the id of the EOD token, or put files of one tokenizer together",
-        )
-    return number
+def special_texts(config: Mapping[str, Json]) -> dict[str, str]:
+    """The texts that a configuration states for its special tokens, such as `eos_token`."""
+    texts = {
+        name: token.get("content") if isinstance(token, dict) else token
+        for name, token in config.items()
+        if name.endswith("_token")
+    }
+    return {name: text for name, text in texts.items() if isinstance(text, str)}
 
 
 def token_id(loaded: TokenizerFile, text: str) -> int | None:
@@ -238,11 +223,8 @@ def tokenizer_frame(loaded: TokenizerFile) -> tuple[list[int], list[int]]:
         return before, behind
     found = common_frame(load_huggingface(loaded.data))
     if found is None or max(found[0] + found[1], default=0) > loaded.largest_id:
-        raise ConversionError(
-            loaded.given,
-            "its post-processor does more than to put constant ids around a text",
-            "state `bos_id` and `eos_id`",
-        )
+        problem = "its post-processor does more than to put constant ids around a text"
+        raise ConversionError(loaded.given, problem, "state `bos_id` and `eos_id`")
     return found
 
 
@@ -273,7 +255,7 @@ def decode_ids(loaded: TokenizerFile, ids: Sequence[int]) -> str:
 
 LARGEST_SPECIAL_FILE: Final = 4 << 20
 _SPECIAL_HINT: Final = 'give a JSON object of tokens and their ids, {"<|im_start|>": 73441}'
-_SHOWN_special: Final = 80
+_SHOWN_CHARS: Final = 80
 _DIGITS: Final = 100  # of a number that is read at all
 
 
@@ -340,8 +322,16 @@ def check_special(
         },
         odd=tuple(_find_odd(loaded, {"bos_id": bos_id, "eos_id": eos_id})),
     )
-    if strict and (check.missing or check.mismatched):
-        raise _refusal_error(check)
+    differing = [f"{token!r} is missing, expected {n}" for token, n in check.missing.items()]
+    for token, (wanted, has) in check.mismatched.items():
+        differing.append(f"{token!r} is {has}, expected {wanted}")
+    if strict and differing:
+        shown = "; ".join(differing)
+        problem = f"{len(differing)} of {check.checked} special tokens differ: {shown}"
+        hint = (
+            "update added_tokens of tokenizer.json, or take the tokenizer of the right repository"
+        )
+        raise ConversionError(loaded.given, problem, hint)
     return check
 
 
@@ -351,33 +341,17 @@ def _find_odd(loaded: TokenizerFile, stated: dict[str, int | None]) -> Iterator[
         if number is None or number in special:
             continue
         if not 0 <= number <= loaded.largest_id:
-            raise ConversionError(
-                loaded.given,
-                f"has no id {number}, which `{option}` states",
-                f"its ids go from 0 to {loaded.largest_id}",
-            )
+            problem = f"has no id {number}, which `{option}` states"
+            hint = f"its ids go from 0 to {loaded.largest_id}"
+            raise ConversionError(loaded.given, problem, hint)
         yield option, number
-
-
-def _refusal_error(check: SpecialCheck) -> ConversionError:
-    problems = [f"{token!r} is missing, expected {n}" for token, n in check.missing.items()]
-    problems += [
-        f"{token!r} is {actual}, expected {expected}"
-        for token, (expected, actual) in check.mismatched.items()
-    ]
-    return ConversionError(
-        check.tokenizer_path,
-        f"{len(problems)} of {check.checked} special tokens differ: {'; '.join(problems)}",
-        "update added_tokens of tokenizer.json, or take the tokenizer of the right repository",
-    )
 
 
 def _read_expected(path: Path) -> dict[str, int]:
     data = read_bounded_file(path, LARGEST_SPECIAL_FILE, _SPECIAL_HINT)
     try:
-        document: Any = json.loads(
-            data, object_pairs_hook=_refuse_duplicates(path), parse_int=_parse_integer(path)
-        )
+        unique, integer = partial(_refuse_duplicates, path), partial(_parse_integer, path)
+        document: Any = json.loads(data, object_pairs_hook=unique, parse_int=integer)
     except RecursionError as error:
         raise ConversionError(str(path), "not JSON: nested too deeply", _SPECIAL_HINT) from error
     except ValueError as error:  # a decoding error is one, too
@@ -388,32 +362,23 @@ def _read_expected(path: Path) -> dict[str, int]:
         if not is_unicode(token):
             raise ConversionError(str(path), f"{token!r} is no valid Unicode", _SPECIAL_HINT)
         if type(number) is not int or not 0 <= number < _IDS:  # a bool is an int
-            shown = json.dumps(number)[:_SHOWN_special]
+            shown = json.dumps(number)[:_SHOWN_CHARS]
             raise ConversionError(str(path), f"the id of {token!r} is {shown}", _SPECIAL_HINT)
     return document
 
 
-def _parse_integer(path: Path) -> Callable[[str], int]:
-
-    def read(digits: str) -> int:
-        if len(digits) > _DIGITS:
-            problem = f"a number of {len(digits):,} digits in it is no id"
-            raise ConversionError(str(path), problem, _SPECIAL_HINT)
-        return int(digits)
-
-    return read
+def _parse_integer(path: Path, digits: str) -> int:
+    if len(digits) > _DIGITS:
+        problem = f"a number of {len(digits):,} digits in it is no id"
+        raise ConversionError(str(path), problem, _SPECIAL_HINT)
+    return int(digits)
 
 
-def _refuse_duplicates(path: Path) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
-    """Objects without a key that stands twice: which id was meant is not guessed."""
-
-    def built(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                problem = f"{key!r} stands in it twice"
-                raise ConversionError(str(path), problem, "remove one of them")
-            found[key] = value
-        return found
-
-    return built
+def _refuse_duplicates(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object without a key that stands twice: which id was meant is not guessed."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ConversionError(str(path), f"{key!r} stands in it twice", "remove one of them")
+        found[key] = value
+    return found

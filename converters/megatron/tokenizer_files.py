@@ -43,11 +43,8 @@ _CAUSE_CHARACTERS: Final = 200
 
 def wrong_file_error(where: str, data: bytes, cause: str) -> ConversionError:
     """The error for a file that neither library takes."""
-    found = _describe_data(data)
-    if found is None:
-        line = (cause.strip().splitlines() or ["it is damaged"])[0][:_CAUSE_CHARACTERS]
-        found = (line, TOKENIZER_HINT)
-    problem, hint = found
+    line = (cause.strip().splitlines() or ["it is damaged"])[0][:_CAUSE_CHARACTERS]
+    problem, hint = _describe_data(data) or (line, TOKENIZER_HINT)
     return ConversionError(where, f"not a tokenizer: {problem}", hint)
 
 
@@ -165,16 +162,12 @@ def common_frame(tokenizer: "Tokenizer") -> Frame | None:
 
 def _find_frames(tokenizer: "Tokenizer", text: str) -> list[Frame]:
     """Every way to read the ids with special tokens as a frame around those without."""
-    plain = _encode_ids(tokenizer, text, special=False)
-    framed = _encode_ids(tokenizer, text, special=True)
+    with translate_native_errors(_UnencodableError):
+        plain = tokenizer.encode(text, add_special_tokens=False).ids
+        framed = tokenizer.encode(text, add_special_tokens=True).ids
     size = len(plain)
     places = range(len(framed) - size + 1)
     return [(framed[:p], framed[p + size :]) for p in places if framed[p : p + size] == plain]
-
-
-def _encode_ids(tokenizer: "Tokenizer", text: str, *, special: bool) -> list[int]:
-    with translate_native_errors(_UnencodableError):
-        return tokenizer.encode(text, add_special_tokens=special).ids
 
 
 _TOKENIZERS: Final = ("tokenizer.json", "tokenizer.model")  # the first that is there
@@ -207,11 +200,8 @@ def fetch_tokenizer(url: str) -> Path:
     names = sorted(_TOKENIZERS, key=lambda name: _is_known_absent(named, name))
     found = next((path for name in names if (path := _fetch_file(named, name))), None)
     if found is None:
-        raise ConversionError(
-            url,
-            f"the repository has neither {' nor '.join(_TOKENIZERS)}",
-            "name one that has, or convert its tokenizer first",
-        )
+        problem = f"the repository has neither {' nor '.join(_TOKENIZERS)}"
+        raise ConversionError(url, problem, "name one that has, or convert its tokenizer first")
     # The rest of that commit, whatever the branch points to by now.
     commit = named._replace(revision=found.parent.name)
     for name in _SIDE_FILES:
@@ -223,9 +213,8 @@ def _parse_url(url: str) -> _Repository:
     match = _URL.fullmatch(url)
     revision = (match and match["revision"]) or "main"
     if match is None or ".." in url or len(revision) > _LONGEST_REVISION:
-        raise ConversionError(
-            url, "is no repository of the Hub", "write hf://NAME or hf://OWNER/NAME, then @REVISION"
-        )
+        hint = "write hf://NAME or hf://OWNER/NAME, then @REVISION"
+        raise ConversionError(url, "is no repository of the Hub", hint)
     return _Repository(url, match["repo"], revision)
 
 
@@ -244,9 +233,8 @@ def _fetch_file(repository: _Repository, name: str) -> Path | None:
     except errors.EntryNotFoundError:
         return None
     except errors.RevisionNotFoundError as error:
-        raise ConversionError(
-            repository.url, f"no revision {repository.revision!r}", "name a branch, tag or commit"
-        ) from error
+        problem = f"no revision {repository.revision!r}"
+        raise ConversionError(repository.url, problem, "name a branch, tag or commit") from error
     except Exception as error:  # of the library and of the HTTP client that it happens to use
         raise _hub_error(repository, name, error) from error
 
@@ -273,9 +261,8 @@ def _cache_entry(repository: _Repository, name: str) -> object:
     try:
         from huggingface_hub import errors, try_to_load_from_cache
     except ImportError as error:
-        raise ConversionError(
-            repository.url, "the Hugging Face Hub needs an extra package", 'pip install "ingot[hf]"'
-        ) from error
+        problem = "the Hugging Face Hub needs an extra package"
+        raise ConversionError(repository.url, problem, 'pip install "ingot[hf]"') from error
     try:
         return try_to_load_from_cache(repository.name, name, revision=repository.revision)
     except errors.HFValidationError as error:
@@ -290,20 +277,13 @@ def _hub_error(
 
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status in _REFUSED:
-        return ConversionError(
-            repository.url,
-            f"no such repository, or no access to it (status {status})",
-            "check the name; a private or gated one needs HF_TOKEN",
-        )
-    if constants.HF_HUB_OFFLINE:
-        return StorageError(
-            repository.url,
-            f"{name} is not in the cache, and HF_HUB_OFFLINE is set",
-            "fetch it once with a connection",
-        )
+        problem = f"no such repository, or no access to it (status {status})"
+        hint = "check the name; a private or gated one needs HF_TOKEN"
+        return ConversionError(repository.url, problem, hint)
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return StorageError(
-        repository.url,
-        f"cannot fetch {name}: {lines[0][:_HUB_CAUSE]}",
-        "check the network and HF_ENDPOINT, or set HF_HUB_OFFLINE=1 to take what the cache holds",
-    )
+    problem = f"cannot fetch {name}: {lines[0][:_HUB_CAUSE]}"
+    hint = "check the network and HF_ENDPOINT, or set HF_HUB_OFFLINE=1 to take what the cache holds"
+    if constants.HF_HUB_OFFLINE:
+        problem = f"{name} is not in the cache, and HF_HUB_OFFLINE is set"
+        hint = "fetch it once with a connection"
+    return StorageError(repository.url, problem, hint)

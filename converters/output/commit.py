@@ -246,9 +246,8 @@ def _check_free(out: Path, overwrite: bool, difference: str | None) -> None:
     _check_own(out)
     if not overwrite:
         problem = f"holds another result: {difference}" if difference else "holds a damaged result"
-        raise OutputError(
-            str(out), problem, "choose another folder, or replace the result with `overwrite`"
-        )
+        hint = "choose another folder, or replace the result with `overwrite`"
+        raise OutputError(str(out), problem, hint)
     if foreign := _foreign_files(out):
         problem = f"holds files that are not part of the result, such as {foreign[0]}"
         raise OutputError(str(out), problem, "move them away, or choose another folder")
@@ -347,10 +346,8 @@ def stage(
         if there is not None and differs is None:
             with output_errors(out):
                 notes += _clear_stages(places, keep=None)
-            gone = places.out
-            yield StagedResult(
-                out=places.out, work=gone, result=gone, done=there, notes=tuple(notes)
-            )
+            one = places.out
+            yield StagedResult(out=one, work=one, result=one, done=there, notes=tuple(notes))
             return
         with output_errors(out):
             _check_free(places.out, overwrite, differs)

@@ -30,20 +30,17 @@ def database_error(file: Path, error: OSError | sqlite3.Error | UnicodeDecodeErr
     """The error in words, with what to do about it."""
     said = getattr(error, "strerror", None) or str(error)
     hint = disk_full_hint(error) or "set INGOT_HOME to a folder that you may write to"
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     damages = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-    if code in damages or isinstance(error, UnicodeDecodeError):
+    if _code(error) in damages or isinstance(error, UnicodeDecodeError):
         hint = "the file is damaged: move it away and run again"
     return OutputError(str(file), f"cannot be used: {said}", hint)
 
 
 def disk_full_hint(error: OSError | sqlite3.Error | UnicodeDecodeError) -> str:
     """What to do where the disk is full, "" where it is not."""
+    is_full = _code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
     if isinstance(error, OSError):
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    else:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        is_full = code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
     return "free some space on the disk and run again" if is_full else ""
 
 
@@ -62,7 +59,7 @@ def _set_wal_mode(connection: sqlite3.Connection) -> None:
     import tenacity
 
     waiting = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(_is_busy),
+        retry=tenacity.retry_if_exception(lambda error: _code(error) == sqlite3.SQLITE_BUSY),
         wait=tenacity.wait_random(0.005, 0.05),
         stop=tenacity.stop_after_delay(_BUSY_S),
         reraise=True,
@@ -70,6 +67,6 @@ def _set_wal_mode(connection: sqlite3.Connection) -> None:
     waiting(connection.execute, "PRAGMA journal_mode=WAL")
 
 
-def _is_busy(error: BaseException) -> bool:
-    code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF == sqlite3.SQLITE_BUSY
+def _code(error: BaseException) -> int:
+    """The primary code of an error of SQLite; 0 of another error."""
+    return int(getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

@@ -206,16 +206,11 @@ class LossMasker:
         try:
             ids, offsets = self._call_library(text)
         except Exception as error:  # the libraries raise nothing more precise
-            raise self._refused(text, error) from error
+            problem = f"cannot say where the tokens of {text[:_SHOWN]!r} stand: {error}"
+            hint = "build without loss masks, or report it"
+            raise ConversionError(str(self._loaded.path), problem, hint) from error
         table = np.array(offsets, np.int64).reshape(-1, 2)
         return np.array(ids, np.uint32), table[:, 0], table[:, 1]
-
-    def _refused(self, text: str, error: BaseException) -> ConversionError:
-        return ConversionError(
-            str(self._loaded.path),
-            f"cannot say where the tokens of {text[:_SHOWN]!r} stand: {error}",
-            "build without loss masks, or report it",
-        )
 
     def _call_library(self, text: str) -> tuple[Sequence[int], Iterable[tuple[int, int]]]:
         if self._loaded.kind == "sentencepiece":

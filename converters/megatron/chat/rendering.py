@@ -21,6 +21,7 @@ in a chat, so that long chats cost few renderings.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ingot.converters.errors import IngotError
@@ -146,6 +147,7 @@ ChatMessage: TypeAlias = dict[str, Any]  # role and content, both text
 RenderChat: TypeAlias = Callable[[Sequence[ChatMessage], bool], str]  # with a generation prompt?
 _Cut: TypeAlias = tuple[int, int] | None  # the part of a content that stands between marks
 _PlacesByNumber: TypeAlias = dict[int, TextRange]
+_BetweenTexts: TypeAlias = tuple[str, str, str, str]  # end or start, both roles, the text
 
 _THOUGHT: Final = re.compile(r".*</think>\s*", re.DOTALL)
 
@@ -196,7 +198,7 @@ class _SpanSearch:
         self._prompts = prompts
         self._without_eos = without_eos
         self._made: dict[tuple[int, bool], str | None] = {}
-        self._known: dict[tuple[str, str, str, str], int | None] = {}
+        self._known: dict[_BetweenTexts | None, int | None] = {}
         self._marks = choose_marks([text, *(one["content"] for one in chat.messages)])
         wanted = frozenset(chat.trained)
         self._places = self._locate(render, len(chat.messages), False, text, wanted)
@@ -209,9 +211,8 @@ class _SpanSearch:
         return TextSpan(start=start, end=end, trained=True)
 
     def _limit(self, place: TextRange | None) -> int:
-        later = (one[0] for one in self._places.values() if place and one[0] >= place[1])
-        others = [start for start in later if place and start > place[1]]
-        return min(others, default=len(self._text))
+        later = [one[0] for one in self._places.values() if place and one[0] > place[1]]
+        return min(later, default=len(self._text))
 
     def _locate(
         self, render: RenderChat, count: int, prompt: bool, text: str, wanted: frozenset[int]
@@ -245,14 +246,21 @@ class _SpanSearch:
             return place[0] if place else None
         before = self._places.get(number - 1)
         key = self._text_between("start", number - 1, number)
-        if key in self._known and before and place:
-            known = self._known[key]
-            return place[0] if known is None else before[1] + known
-        found = self._prompt_end(number, before)
-        if key and before:
-            self._known[key] = None if found is None else found - before[1]
+        found = self._recall(key, before, partial(self._prompt_end, number, before))
         if found is None:
             return place[0] if place else None
+        return found
+
+    def _recall(
+        self, key: _BetweenTexts | None, base: TextRange | None, find: Callable[[], int | None]
+    ) -> int | None:
+        """What was found behind such a content before, else what is found now."""
+        if key in self._known and base:
+            known = self._known[key]
+            return None if known is None else base[1] + known
+        found = find()
+        if key and base:
+            self._known[key] = None if found is None else found - base[1]
         return found
 
     def _prompt_end(self, number: int, before: TextRange | None) -> int | None:
@@ -269,18 +277,10 @@ class _SpanSearch:
 
     def _end(self, number: int, place: TextRange | None) -> int | None:
         key = self._text_between("end", number, number + 1)
-        if key in self._known and place:
-            known = self._known[key]
-            return None if known is None else place[1] + known
-        found = self._turn_end(number, place)
-        if found is None and place and self._messages[number]["role"] != "assistant":
-            found = place[1]
-        if key and place:
-            self._known[key] = None if found is None else found - place[1]
-        return found
+        return self._recall(key, place, partial(self._turn_end, number, place))
 
     def _turn_end(self, number: int, place: TextRange | None) -> int | None:
-        """Where the mark that ends the turn ends, white space left out."""
+        """Where the mark that ends the turn ends, white space left out; else the content's end."""
         least = place[1] if place else 0
         whole = self._prefix(number + 1, False)
         if whole is not None and self._text.startswith(whole):
@@ -292,9 +292,9 @@ class _SpanSearch:
             behind = self._behind(render, number, number + 1, False) if render else None
             if behind is not None and between.startswith(behind.rstrip()):
                 return least + len(behind.rstrip())
-        return None
+        return None if self._messages[number]["role"] == "assistant" else least
 
-    def _text_between(self, what: str, first: int, second: int) -> tuple[str, str, str, str] | None:
+    def _text_between(self, what: str, first: int, second: int) -> _BetweenTexts | None:
         """What identifies the text between two contents that follow each other."""
         places = self._places.get(first), self._places.get(second)
         if places[0] is None or places[1] is None or places[0][1] > places[1][0]:
@@ -307,9 +307,8 @@ class _SpanSearch:
         if count == len(self._messages) and not prompt:
             return self._text
         if (count, prompt) not in self._made:
-            self._made[count, prompt] = _render_or_none(
-                self._render, self._messages[:count], prompt
-            )
+            text = _render_or_none(self._render, self._messages[:count], prompt)
+            self._made[count, prompt] = text
         return self._made[count, prompt]
 
     def _behind(self, render: RenderChat, number: int, count: int, prompt: bool) -> str | None:

@@ -422,16 +422,14 @@ class TemplateProgram:
         """Render once."""
         self._environment.running.limits = RenderingLimits(messages, chars, marks)
         try:
-            text = "".join(self._pieces(variables))
+            context = self._template.new_context(dict(variables))
+            text = "".join(self._template.root_render_func(context))
             text.encode()  # half a surrogate pair, from an escape, is no text
         except _REFUSALS as error:
             raise TemplateError(self._problem(error)) from error
         if len(text) > LARGEST_RENDERING + 8 * chars:
             raise TemplateError("the template builds too long a text on this record")
         return text
-
-    def _pieces(self, variables: Mapping[str, Json]) -> Iterator[str]:
-        return self._template.root_render_func(self._template.new_context(dict(variables)))
 
     def _problem(self, error: BaseException) -> str:
         line, trace = 0, error.__traceback__

@@ -28,11 +28,11 @@ from ingot.converters.megatron.chat.rendering import (
     read_marks,
     render_chat,
 )
+from ingot.converters.megatron.tokenizer import TokenizerFile, special_texts
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.chat.template_sandbox import TemplateProgram
-    from ingot.converters.megatron.tokenizer import TokenizerFile
 
 __all__ = ["ChatTemplate", "TemplateError", "load_template"]
 
@@ -56,7 +56,12 @@ _TURNS: Final = """\
 """
 
 
-def _marked_roles(begin: str, header: str, end: str, between: str, roles: str, prompt: str) -> str:
+_ROLES: Final = "['system', 'user', 'assistant']"
+
+
+def _marked_roles(
+    header: str, end: str, prompt: str, *, begin: str = "", between: str = "", roles: str = _ROLES
+) -> str:
     """A format in which every message is a header that names its role, the content, an end mark."""
     return (
         f"{_NO_TOOLS}{begin}"
@@ -114,13 +119,12 @@ BUILTIN: Final[dict[str, str]] = {
         "{% generation %}{{ m.content ~ ' ' ~ eos_token }}{% endgeneration %}",
     ),
     "llama3": _marked_roles(
-        "{{ bos_token }}",
         "{{ '<|start_header_id|>' ~ ('ipython' if m.role == 'tool' else m.role) "
         "~ '<|end_header_id|>\n\n' }}",
         "{{ '<|eot_id|>' }}",
-        "",
-        "['system', 'user', 'assistant', 'tool']",
         "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}",
+        begin="{{ bos_token }}",
+        roles="['system', 'user', 'assistant', 'tool']",
     ),
     "mistral": _in_turns(
         "{{ bos_token }}",
@@ -135,19 +139,14 @@ BUILTIN: Final[dict[str, str]] = {
         "'GPT4 Correct Assistant:'",
     ),
     "phi3": _marked_roles(
-        "",
         "{{ '<|' ~ m.role ~ '|>\n' }}",
         "{{ '<|end|>' }}",
-        "{{ '\n' }}",
-        "['system', 'user', 'assistant']",
         "{{ '<|assistant|>\n' }}",
+        between="{{ '\n' }}",
     ),
     "phi4": _marked_roles(
-        "",
         "{{ '<|im_start|>' ~ m.role ~ '<|im_sep|>' }}",
         "{{ '<|im_end|>' }}",
-        "",
-        "['system', 'user', 'assistant']",
         "{{ '<|im_start|>assistant<|im_sep|>' }}",
     ),
     "vicuna": _in_turns(
@@ -159,12 +158,10 @@ BUILTIN: Final[dict[str, str]] = {
         "'ASSISTANT:'",
     ),
     "zephyr": _marked_roles(
-        "",
         "{{ '<|' ~ m.role ~ '|>\n' }}",
         "{{ eos_token }}",
-        "{{ '\n' }}",
-        "['system', 'user', 'assistant']",
         "{{ '<|assistant|>\n' }}",
+        between="{{ '\n' }}",
     ),
 }
 
@@ -249,29 +246,18 @@ class _Rendering:
 def load_template(given: str | None, loaded: "TokenizerFile") -> ChatTemplate:
     """The template of a build."""
     special = _special_tokens(loaded.config)
-    if given is None and loaded.chat_template is None:
-        return _chatml_template()
+    if given == CHATML or (given is None and loaded.chat_template is None):
+        digest = hashlib.sha256(f"{CHATML} {_RULES}".encode()).hexdigest()
+        return ChatTemplate(name=CHATML, sha256=digest, takes_tools=True, _programs={}, _special={})
     if given is None:
         sources = _own_sources(loaded)
         return _compile_template("tokenizer", str(loaded.path), sources, special)
-    if given == CHATML:
-        return _chatml_template()
     if given in BUILTIN:
         marks = {"bos_token": "<s>", "eos_token": "</s>", **special}
         return _compile_template(given, given, {"default": BUILTIN[given]}, marks)
     sources, config = _file_sources(Path(given))
     special = {**_special_tokens(config), **special}
     return _compile_template(Path(given).name, given, sources, special)
-
-
-def _chatml_template() -> ChatTemplate:
-    return ChatTemplate(
-        name=CHATML,
-        sha256=hashlib.sha256(f"{CHATML} {_RULES}".encode()).hexdigest(),
-        takes_tools=True,
-        _programs={},
-        _special={},
-    )
 
 
 def _compile_template(
@@ -335,24 +321,17 @@ def _file_sources(path: Path) -> tuple[TemplateSources, dict[str, Json]]:
 
 def _special_tokens(config: Mapping[str, Json]) -> dict[str, Json]:
     extra = config.get("extra_special_tokens")
-    stated = {**config, **(extra if isinstance(extra, dict) else {})}
-    texts = {
-        name: token.get("content") if isinstance(token, dict) else token
-        for name, token in stated.items()
-        if name.endswith("_token")
-    }
-    return {name: text for name, text in texts.items() if isinstance(text, str)}
+    return special_texts({**config, **(extra if isinstance(extra, dict) else {})})
 
 
 def _chat_variables(given: Sequence[dict[str, Json]], system: str | None) -> SearchedChat:
     messages = [{"role": one["role"], "content": one["content"] or ""} for one in given]
     named = [f"messages[{i}]" for i in range(len(given))]
-    first = 0
     if system is not None:
         messages.insert(0, {"role": "system", "content": system})
         named.insert(0, "system")
-        first = 1
-    trained = [first + i for i, one in enumerate(given) if one["loss_mask"]]
+    first = len(messages) - len(given)
+    trained = [i for i, one in enumerate(given, first) if one["loss_mask"]]
     return SearchedChat(messages=messages, trained=trained, named=named)
 
 

@@ -9,7 +9,7 @@ import random
 import time
 import unicodedata
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -75,8 +75,15 @@ def choose_engine(
 
     `exclude` names engines that were found wrong.
     """
-    runs = text_runs(sample, _RUN_BYTES)
-    selection = _Selection(loaded, runs, plain, threads, instances, monitor)
+    selection = _Selection(
+        loaded=loaded,
+        sample=text_runs(sample, _RUN_BYTES),
+        exact=open_reference(loaded, plain=plain, threads=threads * instances),
+        plain=plain,
+        threads=threads,
+        instances=instances,
+        monitor=monitor,
+    )
     if wanted == "hf":
         return selection.report(selection.reference(), "asked for")
     if wanted == "auto":
@@ -87,32 +94,24 @@ def choose_engine(
     return selection.choose_stated(FAST_ENGINES[wanted])
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Selection:
     """One decision: for a tokenizer, on a sample of the user's text."""
 
-    def __init__(
-        self,
-        loaded: TokenizerFile,
-        sample: Sequence[pa.LargeStringArray],
-        plain: bool,
-        threads: int,
-        instances: int,
-        monitor: Monitor,
-    ) -> None:
-        self._loaded = loaded
-        self._sample = sample
-        self._plain = plain
-        self._threads = threads
-        self._instances = instances
-        self._monitor = monitor
-        self._exact = open_reference(loaded, plain=plain, threads=threads * instances)
+    loaded: TokenizerFile
+    sample: Sequence[pa.LargeStringArray]
+    exact: Engine
+    plain: bool
+    threads: int
+    instances: int
+    monitor: Monitor
 
     def reference(self) -> EngineChoice:
-        name = "hf" if self._loaded.kind == "huggingface" else "sentencepiece"
-        return self._choice(name, LIBRARIES[self._loaded.kind])
+        name = "hf" if self.loaded.kind == "huggingface" else "sentencepiece"
+        return self._choice(name, LIBRARIES[self.loaded.kind])
 
     def _log(self, level: Level, event: str, **fields: object) -> None:
-        log_event(self._monitor, level, "tokenizer", event, **fields)
+        log_event(self.monitor, level, "tokenizer", event, **fields)
 
     def report(self, choice: EngineChoice, why: str) -> EngineChoice:
         if choice.engine != "fastokens":
@@ -150,7 +149,7 @@ class _Selection:
         return self._race(self._check(self._open(installed, must=False)))
 
     def _case(self, fast: FastEngine) -> VerdictCase:
-        return make_verdict_case(fast, self._loaded, plain=self._plain)
+        return make_verdict_case(fast, self.loaded, plain=self.plain)
 
     def _refuse(self, fast: FastEngine, why: str) -> None:
         self._log("warn", "engine_not_offered", engine=fast.name, why=why)
@@ -160,16 +159,16 @@ class _Selection:
         opened = []
         for fast in engines:
             try:
-                engine = probe_engine(fast, self._loaded, plain=self._plain, threads=self._threads)
+                engine = probe_engine(fast, self.loaded, plain=self.plain, threads=self.threads)
             except NotOfferedError as error:
                 if must:
                     raise
                 self._refuse(fast, str(error))
                 continue
-            unproved = find_unproved(fast, self._loaded)
+            unproved = find_unproved(fast, self.loaded)
             if unproved is None:
-                rules = make_routing_rules(fast, self._loaded, plain=self._plain)
-                opened.append(RoutedEngine(engine, self._exact, rules))
+                rules = make_routing_rules(fast, self.loaded, plain=self.plain)
+                opened.append(RoutedEngine(engine, self.exact, rules))
             else:
                 self._refuse(fast, unproved)
         return opened
@@ -181,8 +180,8 @@ class _Selection:
         new = [engine for engine in engines if verdicts[engine.name] is None]
         started = time.monotonic()
         wrong: dict[str, str] = {}
-        for texts in itertools.chain(self._sample[:1], check_texts(self._loaded)) if new else ():
-            expected = self._exact.encode(texts)
+        for texts in itertools.chain(self.sample[:1], check_texts(self.loaded)) if new else ():
+            expected = self.exact.encode(texts)
             for engine in new:
                 differing = differing_texts(expected, engine.encode(texts))
                 if differing:
@@ -190,10 +189,8 @@ class _Selection:
             if time.monotonic() - started > CHECK_SECONDS:
                 break
         for engine in new:
-            verdict = Verdict(passed=True)
-            if engine.name in wrong:
-                verdict = failed_verdict(wrong[engine.name])
-            verdicts[engine.name] = self._keep(engine, verdict, time.monotonic() - started)
+            seconds = time.monotonic() - started
+            verdicts[engine.name] = self._keep(engine, wrong.get(engine.name), seconds)
         return [engine for engine in engines if self._is_trusted(engine, verdicts[engine.name])]
 
     def _is_trusted(self, engine: RoutedEngine, verdict: Verdict | None) -> bool:
@@ -202,7 +199,8 @@ class _Selection:
             return False
         return True
 
-    def _keep(self, engine: RoutedEngine, verdict: Verdict, seconds: float) -> Verdict:
+    def _keep(self, engine: RoutedEngine, wrong: str | None, seconds: float) -> Verdict:
+        verdict = Verdict(passed=True) if wrong is None else failed_verdict(wrong)
         keep_verdict(self._case(FAST_ENGINES[engine.name]), verdict)
         self._log(
             "info",
@@ -217,9 +215,9 @@ class _Selection:
     def _race(self, engines: Sequence[RoutedEngine]) -> EngineChoice:
         """Encode the user's text with all of them; one that differs there is out."""
         seconds = _RACE_SECONDS * _REFERENCE_SHARE
-        rate, answers = _time_engine(self._exact, self._sample, seconds)
+        rate, answers = _time_engine(self.exact, self.sample, seconds)
         rates = {self.reference().engine: rate}
-        expected = list(zip(self._sample, answers, strict=False))
+        expected = list(zip(self.sample, answers, strict=False))
         for engine in engines:
             started = time.monotonic()
             wrong = (
@@ -230,11 +228,11 @@ class _Selection:
             first = next(wrong, None)
             if first is not None:
                 seconds = time.monotonic() - started
-                self._is_trusted(engine, self._keep(engine, failed_verdict(first), seconds))
+                self._is_trusted(engine, self._keep(engine, first, seconds))
                 continue
             each = (_RACE_SECONDS - seconds) / len(engines)
-            rate, _ = _time_engine(engine, self._sample, each)
-            rates[engine.name] = rate * self._instances
+            rate, _ = _time_engine(engine, self.sample, each)
+            rates[engine.name] = rate * self.instances
         best = max(rates, key=lambda name: rates[name])
         if best not in FAST_ENGINES:
             return self.report(replace(self.reference(), rates=rates), "no exact engine is faster")
@@ -243,7 +241,7 @@ class _Selection:
 
     def _choice(self, name: str, distribution: str) -> EngineChoice:
         version = installed_version(distribution) or ""
-        return EngineChoice(engine=name, version=version, plain=self._plain)
+        return EngineChoice(engine=name, version=version, plain=self.plain)
 
 
 def _time_engine(

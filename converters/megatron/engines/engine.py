@@ -41,11 +41,6 @@ class EngineChoice:
     plain: bool = False
     rates: Mapping[str, float] = field(default_factory=dict)
 
-    @property
-    def is_reference(self) -> bool:
-        """Whether the engine is the one the others are compared with."""
-        return self.engine in REFERENCES
-
 
 Ids: TypeAlias = npt.NDArray[np.uint32]
 IdCounts: TypeAlias = npt.NDArray[np.int64]
@@ -123,19 +118,13 @@ def differing_texts(one: Encoded, other: Encoded) -> list[int]:
     """Positions of the texts on which two results of the same texts differ, ascending."""
     if are_same_results(one, other):
         return []
-    failed = [{position for position, _ in encoded.failed} for encoded in (one, other)]
-    unlike = one.lengths != other.lengths
-    starts, other_starts = id_offsets(one.lengths), id_offsets(other.lengths)
+    both = (one, other)
+    rows = [np.split(encoded.ids, np.cumsum(encoded.lengths)[:-1]) for encoded in both]
+    failed = [{position for position, _ in encoded.failed} for encoded in both]
     return [
         position
-        for position, (length, start, other_start) in enumerate(
-            zip(one.lengths.tolist(), starts.tolist(), other_starts.tolist(), strict=False)
-        )
-        if unlike[position]
-        or (position in failed[0]) != (position in failed[1])
-        or not np.array_equal(
-            one.ids[start : start + length], other.ids[other_start : other_start + length]
-        )
+        for position, (ids, other_ids) in enumerate(zip(*rows, strict=False))
+        if (position in failed[0]) != (position in failed[1]) or not np.array_equal(ids, other_ids)
     ]
 
 

@@ -11,13 +11,13 @@ import os
 import threading
 import unicodedata
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -41,14 +41,6 @@ if TYPE_CHECKING:
     import awkward
     import fastokens
     import gigatoken
-
-
-class EngineOpener(Protocol):
-    """Opens an engine for one thread."""
-
-    def __call__(self, loaded: TokenizerFile, *, plain: bool, threads: int) -> Engine:
-        """Open it; raises ImportError or UnloadableError."""
-        ...
 
 
 def open_fastokens(loaded: TokenizerFile, *, plain: bool, threads: int) -> "FasTokens":
@@ -143,7 +135,8 @@ class FastEngine:
     name: str
     distribution: str  # the package it comes in
     proved: frozenset[str]  # the versions that give the reference's ids in the tests
-    open: EngineOpener
+    # opens it for one thread: loaded, plain=, threads=; raises ImportError or UnloadableError
+    open: Callable[..., Engine]
     routes_new_letters: bool  # the reference takes the texts with letters of `new_letters`
     grows: bool  # its caches have no bound of their own
 

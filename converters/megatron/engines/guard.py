@@ -13,6 +13,7 @@ import re
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -23,6 +24,7 @@ import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines.engine import (
+    REFERENCES,
     Encoded,
     Engine,
     EngineChoice,
@@ -57,17 +59,11 @@ class _MemoryMeter:
         self._base: int | None = None
         self.generation = 0
 
-    def opened(self) -> None:
-        """Engines are opened: the first one sets what growth is counted from."""
+    def start(self, *, anew: bool = False) -> None:
+        """Count growth from here: the first engine is opened, or one is made anew."""
         with self._lock:
-            if self._base is None:
+            if anew or self._base is None:
                 self._base = resident_bytes()
-
-    def dropped(self) -> None:
-        """An engine was made anew: growth is counted from here."""
-        trim_memory()
-        with self._lock:
-            self._base = resident_bytes()
 
     def check(self, limit: int, generation: int) -> None:
         """Ask all engines of this generation to be made anew if the process grew past the limit."""
@@ -105,7 +101,7 @@ class RebuiltEngine:
         self._generation = _METER.generation
         self._engine: Engine | None = make()
         self.name = self._engine.name
-        _METER.opened()
+        _METER.start()
 
     def encode(self, texts: pa.LargeStringArray) -> Encoded:
         """Encode texts, with a new engine if the limit was passed."""
@@ -121,7 +117,8 @@ class RebuiltEngine:
         before = resident_bytes()
         self._generation = _METER.generation
         self._engine = None  # gone before the next one is made
-        _METER.dropped()
+        trim_memory()
+        _METER.start(anew=True)
         self._engine = self._make()
         log_event(
             self._monitor,
@@ -170,7 +167,9 @@ class Sampler:
         if not len(own) or self._saved < min(size, _LEAST_SAMPLE):
             return
         sizes = np.diff(byte_offsets(texts))
-        order = np.random.default_rng(_texts_seed(texts)).permutation(own)
+        # A seed that follows from the texts, cheaply: from their lengths and their first bytes.
+        seed = zlib.crc32(texts_buffer(texts)[:4096].tobytes(), zlib.crc32(sizes.tobytes()))
+        order = np.random.default_rng(seed).permutation(own)
         taken = order[np.cumsum(sizes[order]) <= self._saved]
         self._saved -= float(sizes[taken].sum())
         if len(taken):
@@ -198,13 +197,6 @@ class Sampler:
         wrong = differing_texts(self._reference.encode(texts), found)
         if wrong:
             raise EngineWrongError(self._engine.name, texts[wrong[0]].as_py())
-
-
-def _texts_seed(texts: pa.LargeStringArray) -> int:
-    """A number that follows from the texts, cheaply: from their lengths and their first bytes."""
-    return zlib.crc32(
-        texts_buffer(texts)[:4096].tobytes(), zlib.crc32(np.diff(byte_offsets(texts)).tobytes())
-    )
 
 
 # One literal is found ten times as fast as a choice of several.
@@ -341,42 +333,39 @@ def open_engine(
 ) -> Engine:
     """The chosen engine, for one thread."""
     exact = open_reference(loaded, plain=choice.plain, threads=threads)
-    if choice.is_reference:
+    if choice.engine in REFERENCES:
         return exact
     fast = FAST_ENGINES[choice.engine]
     make = partial(open_fast, fast, loaded, plain=choice.plain, threads=threads)
     try:
         engine = RebuiltEngine(make, memory_limit, monitor) if fast.grows else make()
     except NotOfferedError as error:
-        raise ConversionError(
-            choice.engine, str(error), "install the extra `fast`, or choose `tok_engine` hf"
-        ) from error
-    return GuardedEngine(engine, exact, fast, loaded, choice)
+        hint = "install the extra `fast`, or choose `tok_engine` hf"
+        raise ConversionError(choice.engine, str(error), hint) from error
+    rules = make_routing_rules(fast, loaded, plain=choice.plain)
+    return GuardedEngine(
+        name=engine.name,
+        routed=RoutedEngine(engine, exact, rules),
+        sampler=Sampler(engine, exact, sample_share(choice.rates, engine.name, exact.name)),
+        case=make_verdict_case(fast, loaded, plain=choice.plain),
+    )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GuardedEngine:
     """A fast engine with its routing and its samples; `open_engine` makes it."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        exact: Engine,
-        fast: FastEngine,
-        loaded: TokenizerFile,
-        choice: EngineChoice,
-    ) -> None:
-        self.name = engine.name
-        held = make_routing_rules(fast, loaded, plain=choice.plain)
-        self._routed = RoutedEngine(engine, exact, held)
-        self._sampler = Sampler(engine, exact, sample_share(choice.rates, engine.name, exact.name))
-        self._case: VerdictCase = make_verdict_case(fast, loaded, plain=choice.plain)
+    name: str
+    routed: RoutedEngine
+    sampler: Sampler
+    case: VerdictCase
 
     def encode(self, texts: pa.LargeStringArray) -> Encoded:
         """Encode texts."""
-        encoded, own = self._routed.encode_with_positions(texts)
+        encoded, own = self.routed.encode_with_positions(texts)
         try:
-            self._sampler.check(texts, encoded, own)
+            self.sampler.check(texts, encoded, own)
         except EngineWrongError as error:
-            keep_verdict(self._case, failed_verdict(error.text))
+            keep_verdict(self.case, failed_verdict(error.text))
             raise EngineWrongError(error.engine, error.text[:_SHOWN]) from error
         return encoded

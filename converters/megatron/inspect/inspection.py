@@ -103,12 +103,10 @@ def _find_ranked(lengths: NumberStretches, rank: int, most: int) -> int:
 
 
 def _make_bins(powers: npt.NDArray[np.int64]) -> tuple[LengthBin, ...]:
-    filled = np.flatnonzero(powers)
-    if not len(filled):
-        return ()
+    filled = np.flatnonzero(powers).tolist()
     return tuple(
         LengthBin(low=1 << power >> 1, high=(1 << power) - 1, count=int(powers[power]))
-        for power in range(int(filled[0]), int(filled[-1]) + 1)
+        for power in (range(filled[0], filled[-1] + 1) if filled else ())
     )
 
 
@@ -347,7 +345,10 @@ def _read_omissions(meta: dict[str, Json]) -> Omissions | None:
 def _scan_eod(data: IndexedDataSet, scanned: int, loaded: "TokenizerFile | None") -> EodUse | None:
     number = data.meta.get("eod_id")
     if number is None and loaded and "eod_id" not in data.meta:
-        number = _guess_eod(loaded)
+        from ingot.converters.megatron.tokenizer import find_eod
+
+        with contextlib.suppress(ConversionError):
+            number = find_eod(loaded)
     if not isinstance(number, int):
         return None
     tokens = data.tokens
@@ -360,14 +361,6 @@ def _scan_eod(data: IndexedDataSet, scanned: int, loaded: "TokenizerFile | None"
         ends += int((tokens.tokens[last] == number).sum())
     inside = _count_equal(tokens.tokens[:scanned], number) - ends
     return EodUse(id=number, ends=ends, documents=documents, inside=inside)
-
-
-def _guess_eod(loaded: "TokenizerFile") -> int | None:
-    from ingot.converters.megatron.tokenizer import find_eod
-
-    with contextlib.suppress(ConversionError):
-        return find_eod(loaded)
-    return None
 
 
 def _count_equal(numbers: IntegerArray, wanted: int) -> int:

@@ -6,6 +6,7 @@ Nothing is decoded and nothing is held: memory does not grow with the data sets.
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -45,13 +46,12 @@ def merge_data_sets(prefixes: Sequence[Path], out: Path, *, overwrite: bool = Fa
     staged = [path.with_name(path.name + ".tmp") for path in paths]
     with output_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with output_errors(out):
+        try:
             counts = _stage_result(sets, staged)
             _commit_result(paths, staged, masked=sets[0].masks is not None)
-    finally:
-        for path in staged:
-            path.unlink(missing_ok=True)
+        finally:
+            for path in staged:
+                path.unlink(missing_ok=True)
     return counts
 
 
@@ -98,9 +98,8 @@ def _stage_result(sets: Sequence[IndexedDataSet], staged: Sequence[Path]) -> Ind
     masks = [one.masks for one in sets if one.masks is not None]
     if masks:
         _stage_part(masks, [mask_prefix(one.prefix) for one in sets], mask_bin, mask_idx)
-    counts = _stage_part(
-        [one.tokens for one in sets], [one.prefix for one in sets], bin_path, idx_path
-    )
+    prefixes = [one.prefix for one in sets]
+    counts = _stage_part([one.tokens for one in sets], prefixes, bin_path, idx_path)
     meta_path.write_bytes(encode_json(_merged_meta(sets, counts), sort_keys=False))
     sync_path(meta_path)
     return counts
@@ -149,12 +148,12 @@ def _merged_meta(sets: Sequence[IndexedDataSet], counts: IndexCounts) -> dict[st
         "version": 1,
         "dtype": sets[0].tokens.dtype.name,
         **same,
-        "counts": _counts_section(counts),
+        "counts": asdict(counts),
         "merged": [
             {
                 "name": one.prefix.name,
                 "idx_sha256": hash_file(index_paths(one.prefix)[1]),
-                "counts": _counts_section(one.tokens.counts),
+                "counts": asdict(one.tokens.counts),
             }
             for one in sets
         ],
@@ -165,10 +164,6 @@ def _agreed_facts(metas: Sequence[dict[str, Json]], keys: Iterable[str]) -> dict
     first = metas[0]
     alike = [key for key in keys if all(key in m and m[key] == first.get(key) for m in metas)]
     return {key: first[key] for key in alike}
-
-
-def _counts_section(counts: IndexCounts) -> dict[str, Json]:
-    return {name: getattr(counts, name) for name in ("documents", "sequences", "tokens")}
 
 
 def _commit_result(paths: Sequence[Path], staged: Sequence[Path], *, masked: bool) -> None:

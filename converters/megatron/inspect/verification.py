@@ -5,6 +5,7 @@ the data: documents drawn at random are made once more from their rows and compa
 """
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -111,7 +112,7 @@ class RawSource:
             for number, document in enumerate(self._documents(there), file.first):
                 if number in wanted:
                     left_out = RemadeDocument(row=document.row, sequences=[], problem="is left out")
-                    yield number, self._made(document, file.name) or left_out
+                    yield number, self._remake_document(document, file.name) or left_out
         else:
             yield from self._counted(there, file, wanted)
 
@@ -122,11 +123,8 @@ class RawSource:
             raise ConversionError(where, f"{file.name!r} is no file of a source", "build it again")
         path = self.folder if self.folder.is_file() else self.folder / place
         if not path.is_file():
-            raise SourceError(
-                str(path),
-                "cannot be read: no such file",
-                "give the folder of the input as `source`",
-            )
+            hint = "give the folder of the input as `source`"
+            raise SourceError(str(path), "cannot be read: no such file", hint)
         there = replace(stamp_files([path])[0], name=file.name)
         if file.bytes not in (None, there.bytes):
             problem = f"{there.bytes:,} bytes, {file.bytes:,} when the data set was built from it"
@@ -148,10 +146,9 @@ class RawSource:
             if shard.closes and not shard.dropped:
                 yield long
 
-    def _made(self, document: _UntokenizedDocument, name: str) -> RemadeDocument | None:
-        made = tokenize_shard(
-            document.shard(), name, self.engine, self.masker, self.rules
-        ).documents
+    def _remake_document(self, document: _UntokenizedDocument, name: str) -> RemadeDocument | None:
+        shard = tokenize_shard(document.shard(), name, self.engine, self.masker, self.rules)
+        made = shard.documents
         if made is None or not len(made.sizes):
             return None
         return RemadeDocument(row=document.row, sequences=_document_sequences(made))
@@ -162,7 +159,7 @@ class RawSource:
         """All documents, since tokens decide which ones are in the data set."""
         number = file.first
         for document in self._documents(there):
-            remade = self._made(document, file.name)
+            remade = self._remake_document(document, file.name)
             if remade is not None:
                 if number in wanted:
                     yield number, remade
@@ -179,7 +176,7 @@ class RawSource:
         given = {
             _sequence_digest(sequence)
             for document in self._documents(file)
-            if (remade := self._made(document, file.name))
+            if (remade := self._remake_document(document, file.name))
             for sequence in remade.sequences
         }
         for number in chosen.tolist():
@@ -211,9 +208,8 @@ def _split_shard(shard: Shard) -> Iterator[_UntokenizedDocument]:
 def _document_sequences(made: ShapedDocuments) -> list[StoredSequence]:
     cuts = np.cumsum(made.lengths)[:-1]
     tokens = np.split(made.tokens, cuts) if len(made.lengths) else []
-    if made.mask is None:
-        return [(ids, None) for ids in tokens]
-    return list(zip(tokens, np.split(made.mask, cuts), strict=False))
+    masks = itertools.repeat(None) if made.mask is None else np.split(made.mask, cuts)
+    return list(zip(tokens, masks, strict=False))
 
 
 def _sequence_digest(sequence: StoredSequence) -> bytes:
@@ -315,10 +311,12 @@ def verify_data_set(
             continue
         read += 1
         for number, remade in raw.remake(file, own):
-            found = _compare_document(data, number, file.name, remade)
-            differing += found is not None
-            if found is not None and len(differences) < _REPORTED:
-                differences.append(found)
+            problem = remade.problem or _first_difference(data, number, remade.sequences)
+            differing += problem is not None
+            if problem is not None and len(differences) < _REPORTED:
+                row, name = remade.row, file.name
+                one = DocumentDifference(document=number, file=name, row=row, problem=problem)
+                differences.append(one)
     return Verification(
         documents=data.tokens.documents,
         sequences=len(data.tokens),
@@ -334,9 +332,7 @@ def verify_data_set(
 
 def check_tokens(data: IndexedDataSet, largest_id: int) -> None:
     """Check every id, and every byte of the masks."""
-    bounds: list[tuple[Path, IntegerArray, int, str]] = [
-        (data.prefix, data.tokens.tokens, largest_id, "id")
-    ]
+    bounds = [(data.prefix, data.tokens.tokens, largest_id, "id")]
     if data.masks is not None:
         bounds.append((mask_prefix(data.prefix), data.masks.tokens, 1, "mask"))
     for prefix, numbers, most, name in bounds:
@@ -393,20 +389,10 @@ def _draw_documents(documents: int, samples: int | None, seed: int) -> npt.NDArr
     return np.sort(drawn)
 
 
-def _compare_document(
-    data: IndexedDataSet, number: int, file: str, remade: RemadeDocument
-) -> DocumentDifference | None:
-    problem = remade.problem
-    if problem is None:
-        problem = _first_difference(list(stored_sequences(data, number)), remade.sequences)
-    if problem is None:
-        return None
-    return DocumentDifference(document=number, file=file, row=remade.row, problem=problem)
-
-
 def _first_difference(
-    stored: Sequence[tuple[IntegerArray, Any]], expected: Sequence[tuple[IntegerArray, Any]]
+    data: IndexedDataSet, document: int, expected: Sequence[tuple[IntegerArray, Any]]
 ) -> str | None:
+    stored = list(stored_sequences(data, document))
     if len(stored) != len(expected):
         return f"{len(stored)} sequences, {len(expected)} expected"
     for number, (ours, theirs) in enumerate(zip(stored, expected, strict=True)):

@@ -55,6 +55,11 @@ def log_event(
     monitor({"kind": "log", "level": level, "component": component, "event": event, **fields})
 
 
+def queue_fields(depths: tuple[int, int]) -> dict[str, object]:
+    """Return the fields of a line that say how many batches wait to be tokenized and written."""
+    return {"queue_depth_reader": depths[0], "queue_depth_tok": depths[1]}
+
+
 # Upper bounds in milliseconds; beyond the last is `+Inf`.
 LATENCY_BUCKETS: Final = (
     *(1, 2.5, 5, 10, 25, 50, 100, 250, 500),

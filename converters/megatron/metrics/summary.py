@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from ingot.converters.json_yaml import map_leaves
 from ingot.converters.megatron.metrics.messages import COUNTERS, MessageTotals, Rates
 from ingot.converters.progress import peak_rss
 
@@ -189,7 +190,10 @@ class BuildSummary:
 
     def to_document(self) -> dict[str, object]:
         """As JSON; seconds, rates and shares with 3 digits behind the point."""
-        return {name: _round_value(one) for name, one in asdict(self).items()}
+        shown: dict[str, object] = map_leaves(
+            asdict(self), lambda one: round(one, 3) if isinstance(one, float) else one
+        )
+        return shown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,14 +253,6 @@ def _run_speed(totals: MessageTotals, now: float, measured: BuildMeasures) -> Ru
 def _stage_times(seconds: dict[str, float]) -> tuple[StageTime, ...]:
     whole = sum(seconds.values()) or 1.0
     return tuple(StageTime(stage=s, seconds=t, share=t / whole) for s, t in seconds.items())
-
-
-def _round_value(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _round_value(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_round_value(one) for one in value]
-    return round(value, 3) if isinstance(value, float) else value
 
 
 _METRIC_PREFIX: Final = "parquet2mbt"

@@ -18,6 +18,7 @@ from ingot.converters.megatron.metrics.messages import (
     MessageTotals,
     Rates,
     message_amounts,
+    queue_fields,
 )
 from ingot.converters.megatron.metrics.summary import (
     BuildMeasures,
@@ -69,7 +70,8 @@ class Alarms:
             return []
         self._stalled = True
         waited, where = now - self._moved, _waiting_stage(totals)
-        return [_log_message("warn", "stall", seconds=waited, error=where, **_queue_fields(totals))]
+        queues = queue_fields(totals.depths())
+        return [_log_message("warn", "stall", seconds=waited, error=where, **queues)]
 
     def trouble(self, totals: MessageTotals, now: float) -> str | None:
         """Why the build is not healthy, None if it is."""
@@ -90,7 +92,8 @@ class Alarms:
         self._moved, self._stalled = now, False
         if not stalled:
             return []
-        return [_log_message("info", "stall_over", seconds=waited, **_queue_fields(totals))]
+        queues = queue_fields(totals.depths())
+        return [_log_message("info", "stall_over", seconds=waited, **queues)]
 
     def _failures(self, message: Message) -> list[Message]:
         """Count failures in a row; a message that holds a success as well ends the row."""
@@ -116,11 +119,6 @@ def _log_message(level: Level, event: str, **fields: object) -> dict[str, object
     named = {"kind": "log", "level": level, "component": "pipeline", "event": event}
     rounded = {n: round(v, 3) if isinstance(v, float) else v for n, v in fields.items()}
     return {**named, **rounded}
-
-
-def _queue_fields(totals: MessageTotals) -> dict[str, object]:
-    reader, tokenizer = totals.depths()
-    return {"queue_depth_reader": reader, "queue_depth_tok": tokenizer}
 
 
 def _waiting_stage(totals: MessageTotals) -> str:
@@ -189,9 +187,9 @@ class Watch:
         self._say(said)
 
     def __enter__(self) -> "Watch":
-        if self._options.exporter == "prometheus":
+        options = self._options
+        if options.exporter == "prometheus":
             registry = make_registry(self._families)
-            options = self._options
             self._server = MetricsServer(options.host, options.port, registry, self.trouble)
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._thread.start()
@@ -308,8 +306,7 @@ class Watch:
                 self._log.write(message)
 
     def _line(self, event: str, shown: dict[str, object]) -> None:
-        head = {"kind": "log", "level": "info", "component": "pipeline", "event": event}
-        self._log.write({**head, **shown})
+        self._log.write(_log_message("info", event, **shown))
 
 
 _MOST_CONNECTIONS: Final = 16

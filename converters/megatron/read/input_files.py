@@ -3,7 +3,7 @@
 import fnmatch
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,10 +102,8 @@ def _stamp_file(name: str, path: Path) -> InputFile:
         facts = path.stat()
     except OSError:  # it has vanished, or is a link to nowhere
         return InputFile(name=name, path=path, bytes=0, mtime_ns=0)
-    inode = facts.st_ino, facts.st_ctime_ns
-    return InputFile(
-        name=name, path=path, bytes=facts.st_size, mtime_ns=facts.st_mtime_ns, inode=inode
-    )
+    size, time, inode = facts.st_size, facts.st_mtime_ns, (facts.st_ino, facts.st_ctime_ns)
+    return InputFile(name=name, path=path, bytes=size, mtime_ns=time, inode=inode)
 
 
 @contextmanager
@@ -119,16 +117,11 @@ def plan_units(files: list[InputFile], *, whole_files: bool) -> list[Unit]:
     """The units of the files, in order."""
     units: list[Unit] = []
     for number, file in enumerate(files):
-        for groups, first_row, size in _unit_ranges(file, whole_files):
-            units.append(
-                Unit(
-                    number=len(units),
-                    file=number,
-                    row_groups=groups,
-                    first_row=first_row,
-                    bytes=size,
-                )
+        for groups, row, size in _unit_ranges(file, whole_files):
+            unit = Unit(
+                number=len(units), file=number, row_groups=groups, first_row=row, bytes=size
             )
+            units.append(unit)
     return units
 
 
@@ -156,6 +149,10 @@ def _group_rows(file: InputFile) -> list[int]:
 
 
 TEXT_COLUMNS: Final = ("text", "content", "doc")
+_TEXT_TYPES: Final = (
+    *(pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()),
+    *(pa.binary_view(), pa.null()),
+)
 _SHOWN_FIELDS: Final = 20  # columns in an error
 _SHOWN_CHARS: Final = 80  # of each
 _ERROR_CHARS: Final = 300
@@ -206,9 +203,8 @@ def _records_layout(
     kind: InputKind, text_cols: tuple[str, ...] | None, file: InputFile
 ) -> InputLayout:
     if text_cols and (kind, text_cols) != ("pt", ("text",)):
-        raise SourceError(
-            str(file.path), "holds ingot records, whose text is known", "leave out `text_cols`"
-        )
+        problem = "holds ingot records, whose text is known"
+        raise SourceError(str(file.path), problem, "leave out `text_cols`")
     return _RECORD_LAYOUTS[kind]
 
 
@@ -257,16 +253,7 @@ def _check_columns(schema: pa.Schema, columns: Sequence[str], file: InputFile) -
 def _is_text_type(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return _is_text_type(kind.value_type)
-    checks: tuple[Callable[[pa.DataType], bool], ...] = (
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_string_view,
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-        pa.types.is_binary_view,
-        pa.types.is_null,
-    )
-    return any(check(kind) for check in checks)
+    return kind in _TEXT_TYPES
 
 
 @contextmanager
@@ -301,10 +288,7 @@ def check_schema_fits(schema: pa.Schema, layout: InputLayout, file: InputFile) -
     kind = kind_of_schema(schema) or "raw"
     if kind != layout.kind:
         names = {"raw": "no ingot records", "pt": "PT records", "sft": "SFT records"}
-        raise SourceError(
-            str(file.path),
-            f"holds {names[kind]}, the first file {names[layout.kind]}",
-            "build one data set of each kind",
-        )
+        problem = f"holds {names[kind]}, the first file {names[layout.kind]}"
+        raise SourceError(str(file.path), problem, "build one data set of each kind")
     if kind == "raw":
         _check_columns(schema, layout.columns, file)

@@ -52,11 +52,7 @@ _ChatPiece: TypeAlias = tuple[int, str, int, tuple[TextSpan, ...]]
 def _clip_spans(spans: Sequence[TextSpan], start: int, end: int) -> tuple[TextSpan, ...]:
     """What of the spans lies in a part of the text, by its own characters."""
     return tuple(
-        TextSpan(
-            start=max(span.start, start) - start,
-            end=min(span.end, end) - start,
-            trained=span.trained,
-        )
+        TextSpan(max(span.start, start) - start, min(span.end, end) - start, span.trained)
         for span in spans
         if span.start < end and span.end > start
     )
@@ -111,13 +107,11 @@ class Preparer:
             return
         for rows in batches:
             for some in _split_long_rows(rows):
-                yield from self._rows(name, some)
+                if self.template is None:
+                    yield from self._texts(name, some)
+                else:
+                    yield from self._chats(self.template, name, some)
             yield Shard(read=rows.read, row_group=rows.row_group)
-
-    def _rows(self, name: str, rows: RowBatch) -> Iterator[Shard]:
-        if self.template is None:
-            return self._texts(name, rows)
-        return self._chats(self.template, name, rows)
 
     def _chats(self, template: "ChatTemplate", name: str, rows: RowBatch) -> Iterator[Shard]:
         names = ("short", "long", "truncated", "split", "rejected", "tools_unused")
@@ -189,13 +183,14 @@ class Preparer:
         self, name: str, rows: RowBatch
     ) -> tuple[pa.LargeStringArray, list[Reject], dict[str, int]]:
         strip = self.options.strip and self.layout.kind == "raw"
-        done = join_columns(rows, strip=strip, separator=self.options.concat_sep)
+        separator = self.options.concat_sep
+        texts, missing, bad = join_columns(rows, strip=strip, separator=separator)
         rejects = [
             reject_row(name, rows.first + place, BAD_UTF8_REASON, found)
-            for place, found in done.bad.items()
+            for place, found in bad.items()
         ]
-        counts = {"rows": len(done.texts), "rejected": len(rejects)}
-        return done.texts, rejects, counts | {"null": int(done.missing.sum())}
+        tally = {"rows": len(texts), "rejected": len(rejects), "null": int(missing.sum())}
+        return texts, rejects, tally
 
     def _filter(self, chars: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]) -> dict[str, int]:
         """Take what is too short or too long out of `kept`; gives how many."""

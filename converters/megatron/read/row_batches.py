@@ -7,9 +7,11 @@ cannot be read is a `SourceError` that names the file; the file counts as failed
 import codecs
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -34,6 +36,7 @@ BATCH_BYTES: Final = 4 << 20  # of decoded text
 JSONL_ROWS: Final = 1_024
 _WAITING: Final = 4  # decoded batches per row group that is read ahead
 _LOOK_SECONDS: Final = 0.1
+_ReadGroup: TypeAlias = Callable[[], Iterator[ValidBatch]]  # decodes a row group
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,8 +64,9 @@ def read_rows(
             check_schema_fits(parquet.schema, layout, file)
             counts = [rows for rows, _ in parquet.groups]
         groups = range(*(unit.row_groups or (0, len(counts))))
-        jobs = [_RowGroup(file, counts[group], layout, group, batch_size) for group in groups]
-        first, share = unit.first_row, unit.bytes / max(1, sum(job.rows for job in jobs))
+        jobs = {group: partial(_group_batches, file, layout, group, batch_size) for group in groups}
+        first = unit.first_row
+        share = unit.bytes / max(1, sum(counts[group] for group in groups))
         for group, (batch, valid) in _ordered_batches(jobs, ahead):
             read = round(share * batch.num_rows)
             yield RowBatch(first=first, table=batch, row_group=group, read=read, valid=valid)
@@ -70,38 +74,33 @@ def read_rows(
     check_same_file(file)
 
 
-@dataclass(frozen=True, slots=True)
-class _RowGroup:
-    """A row group that is to be decoded."""
-
-    file: InputFile
-    rows: int
-    layout: InputLayout
-    group: int
-    batch_size: int
-
-    def batches(self) -> Iterator[ValidBatch]:
-        names = list(self.layout.columns)
-        columns = list(dict.fromkeys(names))
-        with translate_read_errors(self.file), open_file(self.file) as parquet:
-            found = parquet.batches(self.batch_size, [self.group], columns, BATCH_BYTES)
-            yield from ((batch.select(names), valid) for batch, valid in found)
+def _group_batches(
+    file: InputFile, layout: InputLayout, group: int, batch_size: int
+) -> Iterator[ValidBatch]:
+    names = list(layout.columns)
+    columns = list(dict.fromkeys(names))
+    with translate_read_errors(file), open_file(file) as parquet:
+        found = parquet.batches(batch_size, [group], columns, BATCH_BYTES)
+        yield from ((batch.select(names), valid) for batch, valid in found)
 
 
-def _ordered_batches(jobs: list[_RowGroup], ahead: int) -> Iterator[tuple[int, ValidBatch]]:
+def _ordered_batches(
+    jobs: Mapping[int, _ReadGroup], ahead: int
+) -> Iterator[tuple[int, ValidBatch]]:
     """The batches of all row groups in order, with up to `ahead` of them decoded at once."""
     if ahead <= 1 or len(jobs) <= 1:
-        for job in jobs:
-            yield from ((job.group, batch) for batch in job.batches())
+        for group, job in jobs.items():
+            yield from ((group, batch) for batch in job())
         return
     stop = threading.Event()
     running: list[_GroupDecoder] = []
     with ThreadPoolExecutor(ahead) as pool:
         try:
-            for place, job in enumerate(jobs):
-                while len(running) < min(ahead, len(jobs) - place):
-                    running.append(_GroupDecoder(jobs[place + len(running)], stop, pool))
-                yield from ((job.group, batch) for batch in running.pop(0).batches())
+            waiting = iter(jobs.values())
+            for group in jobs:
+                more = islice(waiting, ahead - len(running))
+                running += [_GroupDecoder(job, stop, pool) for job in more]
+                yield from ((group, batch) for batch in running.pop(0).batches())
         finally:
             stop.set()
 
@@ -109,14 +108,14 @@ def _ordered_batches(jobs: list[_RowGroup], ahead: int) -> Iterator[tuple[int, V
 class _GroupDecoder:
     """A row group that a thread of its own decodes, a few batches ahead."""
 
-    def __init__(self, job: _RowGroup, stop: threading.Event, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, job: _ReadGroup, stop: threading.Event, pool: ThreadPoolExecutor) -> None:
         self._stop = stop
         self._queue: queue.Queue[ValidBatch | None] = queue.Queue(_WAITING)
         self._done = pool.submit(self._decode, job)
 
-    def _decode(self, job: _RowGroup) -> None:
+    def _decode(self, job: _ReadGroup) -> None:
         try:
-            for batch in job.batches():
+            for batch in job():
                 self._put(batch)
                 if self._stop.is_set():
                     return
@@ -142,17 +141,13 @@ def _jsonl_rows(file: InputFile, layout: InputLayout, batch_size: int) -> Iterat
     with translate_read_errors(file):
         for batch in read_batches([file.path], rows=min(batch_size, JSONL_ROWS)):
             if not set(layout.columns) <= set(batch.schema.names):
-                raise SourceError(
-                    str(file.path),
-                    "holds records of another kind than the first file",
-                    "build one data set of each kind",
-                )
+                problem = "holds records of another kind than the first file"
+                raise SourceError(str(file.path), problem, "build one data set of each kind")
             table = batch.select(list(layout.columns))
             yield RowBatch(first=first, table=table, row_group=None, read=0, valid=True)
             first += batch.num_rows
-    yield RowBatch(
-        first=first, table=pa.RecordBatch.from_pydict({}), row_group=None, read=file.bytes
-    )
+    empty = pa.RecordBatch.from_pydict({})
+    yield RowBatch(first=first, table=empty, row_group=None, read=file.bytes)
 
 
 _WINDOW: Final = 4_096
@@ -167,18 +162,16 @@ _NULL: Final = pa.scalar(None, pa.large_string())
 _EMPTY: Final = pa.scalar("", pa.large_string())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JoinedTexts:
-    """One text per row."""
+def join_columns(
+    rows: RowBatch, *, strip: bool, separator: str
+) -> tuple[pa.LargeStringArray, Flags, dict[int, str]]:
+    """Join the columns of each row; a null or an empty text leaves no separator behind.
 
-    texts: pa.LargeStringArray  # without nulls; empty where there is none
-    missing: Flags  # which rows have a null in every column
-    # places of the rows with a value that is no UTF-8, and how it begins; their text is empty
-    bad: dict[int, str]
-
-
-def join_columns(rows: RowBatch, *, strip: bool, separator: str) -> JoinedTexts:
-    """Join the columns of each row; a null or an empty text leaves no separator behind."""
+    Returns:
+        The texts, without nulls, empty where there is none; which rows have a null in every column;
+        the places of the rows with a value that is no UTF-8, whose text is empty, and how it
+        begins.
+    """
     table = rows.table
     bad: dict[int, str] = {}
     columns = []
@@ -195,7 +188,7 @@ def join_columns(rows: RowBatch, *, strip: bool, separator: str) -> JoinedTexts:
         kept = np.ones(table.num_rows, np.bool_)
         kept[list(bad)] = False
         texts = pc.if_else(pa.array(kept), texts, _EMPTY)
-    return JoinedTexts(texts=texts, missing=missing, bad=dict(sorted(bad.items())))
+    return texts, missing, dict(sorted(bad.items()))
 
 
 def _concatenate_columns(columns: list[pa.LargeStringArray], separator: str) -> pa.LargeStringArray:

@@ -87,30 +87,18 @@ def run_attempts(job: UnitRun) -> tuple[EngineChoice | None, dict[int, str]]:
             run_in_process(job, pending, choice)
         except EngineWrongError as error:
             if error.engine not in FAST_ENGINES or error.engine in wrong:
-                raise _contradiction_error(job, error) from error
+                problem = f"the library contradicts itself about its ids: {error}"
+                hint = "report this text and the tokenizer"
+                raise ConversionError(job.recipe.loaded.given, problem, hint) from error
             wrong |= {error.engine}
             keep_verdict(_engine_case(job, error.engine), failed_verdict(error.text))
             _forget_engine(job, error.engine, str(error))
     return choice, {}
 
 
-def _contradiction_error(job: UnitRun, error: EngineWrongError) -> ConversionError:
-    return ConversionError(
-        job.recipe.loaded.given,
-        f"the library contradicts itself about its ids: {error}",
-        "report this text and the tokenizer",
-    )
-
-
 def _send_plan(job: UnitRun, pending: Sequence[Unit]) -> None:
-    job.monitor(
-        {
-            "kind": "plan",
-            "bytes": sum(unit.bytes for unit in pending),
-            "files": len({unit.file for unit in pending}),
-            "units": len(pending),
-        }
-    )
+    size, files = sum(unit.bytes for unit in pending), len({unit.file for unit in pending})
+    job.monitor({"kind": "plan", "bytes": size, "files": files, "units": len(pending)})
     job.monitor({"kind": "phase", "phase": "read"})
 
 
@@ -128,9 +116,8 @@ def _is_trusted(job: UnitRun, engine: str) -> bool:
 
 
 def _engine_case(job: UnitRun, engine: str) -> VerdictCase:
-    return make_verdict_case(
-        FAST_ENGINES[engine], job.recipe.loaded, plain=job.recipe.options.plain
-    )
+    recipe = job.recipe
+    return make_verdict_case(FAST_ENGINES[engine], recipe.loaded, plain=recipe.options.plain)
 
 
 def _forget_engine(job: UnitRun, engine: str, problem: str) -> None:
@@ -267,10 +254,9 @@ class _Build:
                 return read_stats(meta, already_done=True)
         if self.work.overwrite:
             return None
+        found = "is another data set" if self.work.resume else "exists, and differs"
         hint = "name another prefix, or build with `overwrite`"
-        if self.work.resume:
-            raise OutputError(str(idx_path), f"is another data set: {differs}", hint)
-        raise OutputError(str(idx_path), f"exists, and differs: {differs}", hint)
+        raise OutputError(str(idx_path), f"{found}: {differs}", hint)
 
     def make(self, place: Staging) -> TokenStats:
         started = time.monotonic()
@@ -299,11 +285,9 @@ class _Build:
             return
         differs = identity_difference(now, then)
         if differs:
-            raise OutputError(
-                str(self.prefix),
-                f"the unfinished build differs: {differs}",
-                "use the same inputs and options, or leave out `resume` to start again",
-            )
+            problem = f"the unfinished build differs: {differs}"
+            hint = "use the same inputs and options, or leave out `resume` to start again"
+            raise OutputError(str(self.prefix), problem, hint)
         units = len(finished_units(place.base))
         log_event(self.monitor, "info", "pipeline", "resumed", units=units)
 
@@ -336,13 +320,10 @@ class _Build:
         counts = sum_counts(good)
         self._check_any(place, counts, failures)
         if counts["tools_unused"]:
+            records = counts["tools_unused"]
+            error = "the chat template takes no tool definitions: they were left out"
             log_event(
-                self.monitor,
-                "warn",
-                "tokenizer",
-                "tools_unused",
-                records=counts["tools_unused"],
-                error="the chat template takes no tool definitions: they were left out",
+                self.monitor, "warn", "tokenizer", "tools_unused", records=records, error=error
             )
         begun = time.monotonic()
         assembled = assemble(
@@ -353,7 +334,7 @@ class _Build:
         meta = self.recipe.meta(*count_results(self.files, units, finished, failures))
         if self.check:
             meta["special_tokens_check"] = self.check
-        engines = sorted({stretch.engine for stretch in good if stretch.engine})
+        engines = sorted({stretch.engine for stretch in good} - {""})
         info: RunFacts = {
             "identity": self.identity(),
             "engines": engines,
@@ -373,14 +354,11 @@ class _Build:
             some = list(failures.items())[:_SHOWN_FAILURES]
             first = "; ".join(f"{self.files[file].name}: {why}" for file, why in some)
             raise SourceError("", f"none of {len(failures)} files can be read: {first}")
-        said = ", ".join(
-            f"{counts[name]} {name}" for name in ("rows", "empty", "short", "long", "rejected")
-        )
-        raise NoTokensError(
-            str(self.prefix),
-            f"not a single token ({said}): Megatron cannot load an empty data set",
-            "see to the columns and the limits; nothing was written",
-        )
+        names = ("rows", "empty", "short", "long", "rejected")
+        said = ", ".join(f"{counts[name]} {name}" for name in names)
+        problem = f"not a single token ({said}): Megatron cannot load an empty data set"
+        hint = "see to the columns and the limits; nothing was written"
+        raise NoTokensError(str(self.prefix), problem, hint)
 
 
 def _describe_damage(prefix: Path, meta: DataSetMeta) -> str:

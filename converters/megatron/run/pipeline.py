@@ -26,7 +26,7 @@ from ingot.converters.megatron.engines.engine import (
     texts_buffer,
 )
 from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.metrics.messages import Monitor, log_event
+from ingot.converters.megatron.metrics.messages import Monitor, log_event, queue_fields
 from ingot.converters.megatron.options import WorkOptions
 from ingot.converters.megatron.read.input_files import InputFile, Unit
 from ingot.converters.megatron.read.row_batches import RowBatch, read_rows
@@ -304,10 +304,9 @@ class _Pipeline:
 
     def _shards(self, unit: Unit) -> Iterator[Shard]:
         file, layout, work = self._files[unit.file], self._recipe.layout, self._work
-        clock = StageClock(self._monitor)
-        ahead = work.rowgroup_parallel
+        clock, ahead = StageClock(self._monitor), work.rowgroup_parallel
         rows = read_rows(file, unit, layout, batch_size=work.batch_size, ahead=ahead)
-        yield from clock.outer(self._preparer.prepare(file.name, clock.inner(rows)))
+        return clock.outer(self._preparer.prepare(file.name, clock.inner(rows)))
 
     def _has_room(self) -> bool:
         while not self._stop.is_set():
@@ -336,30 +335,14 @@ class _Pipeline:
     def _log_rejects(self, unit: Unit, rejects: tuple[Reject, ...]) -> None:
         """One line for the rows that end here; `PREFIX.rejects.jsonl` lists each."""
         if rejects:
-            log_event(
-                self._monitor,
-                "warn",
-                "tokenizer",
-                "records_rejected",
-                file_path=self._files[unit.file].name,
-                error=f"row {rejects[0].row}: {rejects[0].reason}",
-                error_count=len(rejects),
-            )
+            name, error = self._files[unit.file].name, f"row {rejects[0].row}: {rejects[0].reason}"
+            facts = {"file_path": name, "error": error, "error_count": len(rejects)}
+            log_event(self._monitor, "warn", "tokenizer", "records_rejected", **facts)
 
     def _log_batch(self, name: str, done: TokenizedShard, seconds: float) -> None:
-        reader, tokenizer = self._depths.depths()
-        log_event(
-            self._monitor,
-            "trace",
-            "tokenizer",
-            "batch",
-            file_path=name,
-            batch_size=len(done.shard.texts),
-            tokens=done.tokens,
-            latency_ms=round(1000 * seconds, 3),
-            queue_depth_reader=reader,
-            queue_depth_tok=tokenizer,
-        )
+        facts = {"file_path": name, "batch_size": len(done.shard.texts), "tokens": done.tokens}
+        facts |= {"latency_ms": round(1000 * seconds, 3), **queue_fields(self._depths.depths())}
+        log_event(self._monitor, "trace", "tokenizer", "batch", **facts)
 
     def _warm_up(self) -> None:
         """Load the engine and let it make its tables while the first rows are read."""
@@ -408,30 +391,19 @@ class _Pipeline:
         )
 
     def _end(self, item: _UnitEnd, writer: UnitWriter, fail_fast: bool) -> LaneStretch:
-        unit, monitor = item.unit, self._monitor
-        file = self._files[unit.file]
+        unit, problem, monitor = item.unit, item.problem, self._monitor
+        name = self._files[unit.file].name
         monitor({"kind": "count", "units": 1})
-        if item.problem is None:
+        if problem is None:
             stretch = writer.finish(unit.number)
+            rows, tokens = stretch.facts["rows"], stretch.facts["tokens"]
             log_event(
-                monitor,
-                "debug",
-                "writer",
-                "unit_done",
-                file_path=file.name,
-                records=stretch.facts["rows"],
-                tokens=stretch.facts["tokens"],
+                monitor, "debug", "writer", "unit_done", file_path=name, records=rows, tokens=tokens
             )
             return stretch
         if fail_fast:
-            raise item.problem
-        log_event(
-            monitor,
-            "error",
-            "reader",
-            "batch_decode_failed",
-            file_path=file.name,
-            error=str(item.problem),
-        )
+            raise problem
+        error = str(problem)
+        log_event(monitor, "error", "reader", "batch_decode_failed", file_path=name, error=error)
         monitor({"kind": "count", "error.read": 1})
-        return writer.fail(unit.number, item.problem.problem)  # where it lies is not the data's
+        return writer.fail(unit.number, problem.problem)  # where it lies is not the data's

@@ -58,11 +58,9 @@ class Assignment:
         """What makes documents."""
         recipe = make_recipe(load_tokenizer(self.tokenizer), self.options, self.layout)
         if ingredient_hashes(recipe) != self.made_of:
-            raise ConversionError(
-                str(self.tokenizer),
-                "it or the chat template changed while the build ran",
-                "put back what was there, then build again with `resume`",
-            )
+            problem = "it or the chat template changed while the build ran"
+            hint = "put back what was there, then build again with `resume`"
+            raise ConversionError(str(self.tokenizer), problem, hint)
         return recipe
 
 
@@ -155,13 +153,9 @@ class _Supervisor:
 
     def _assignment(self, lane: int) -> Assignment:
         job, place = self._job, self._job.place
-        own = replace(
-            job.lane_work(self._choice, lane),
-            prefix=place.prefix.absolute(),
-            base=place.base.absolute(),
-        )
+        prefix, base = place.prefix.absolute(), place.base.absolute()
         return Assignment(
-            job=own,
+            job=replace(job.lane_work(self._choice, lane), prefix=prefix, base=base),
             tokenizer=job.recipe.loaded.path.absolute(),
             made_of=ingredient_hashes(job.recipe),
             options=job.recipe.options,
@@ -179,10 +173,8 @@ class _Supervisor:
     def _give(self, worker: _Worker) -> None:
         """Units up to `AHEAD`; one that was in a process that died is given alone."""
         while self._left and len(worker.given) < UNITS_AHEAD:
-            alone = self._deaths[self._left[0].number] or any(
-                self._deaths[unit.number] for unit in worker.given
-            )
-            if alone and worker.given:
+            units = (self._left[0], *worker.given)
+            if worker.given and any(self._deaths[unit.number] for unit in units):
                 return
             unit = self._left.popleft()
             worker.given.append(unit)
@@ -217,37 +209,27 @@ class _Supervisor:
         monitor = self._job.monitor
         log_event(monitor, "error", "pipeline", "worker_died", worker=worker.lane, error=ending)
         monitor({"kind": "count", "error.worker": 1})
+        self._stillborn += not worker.ready
         if worker.ready:
             self._blame(worker, ending)
-        else:
-            self._count_stillborn(ending)
+        elif self._stillborn >= MOST_DEATHS * self._job.work.processes:
+            problem = f"processes end before they begin ({ending})"
+            hint = "read what they wrote to standard error, or build with `processes` 1"
+            raise ConversionError(str(self._job.place.prefix), problem, hint)
         self._left.extendleft(reversed(worker.given))
         if self._left:
             self._start(worker.lane)
         for other in self._workers.values():
             self._give(other)
 
-    def _count_stillborn(self, ending: str) -> None:
-        self._stillborn += 1
-        if self._stillborn >= MOST_DEATHS * self._job.work.processes:
-            raise ConversionError(
-                str(self._job.place.prefix),
-                f"processes end before they begin ({ending})",
-                "read what they wrote to standard error, or build with `processes` 1",
-            )
-
     def _blame(self, worker: _Worker, ending: str) -> None:
         """Count the death against the units that were being done; the third ends a unit."""
         for unit in worker.given:
             self._deaths[unit.number] += 1
         guilty = [unit for unit in worker.given if self._deaths[unit.number] >= MOST_DEATHS]
-        for unit in guilty:
-            worker.given.remove(unit)
-            self._open -= 1
-            self._failures[unit.file] = (
-                f"{MOST_DEATHS} worker processes crashed on this file ({ending})"
-            )
-            self._files.done(unit, failed=True)
+        why = f"{MOST_DEATHS} worker processes crashed on this file ({ending})"
+        self._failures |= {unit.file: why for unit in guilty}
+        self._done(worker, {unit.number: True for unit in guilty})
 
     def end(self) -> None:
         """End all processes: those that have nothing to do by themselves, the others now."""

@@ -6,12 +6,14 @@ Also take the sample of text that engines are compared on, and count what a data
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NotRequired, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NotRequired, TypeAlias, TypedDict
 
 import pyarrow as pa
 
 from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.json_yaml import encode
 from ingot.converters.megatron.engines.engine import EngineChoice
 from ingot.converters.megatron.indexed_dataset import TokenDtype, token_dtype
 from ingot.converters.megatron.metrics.messages import Monitor
@@ -109,7 +111,7 @@ class Recipe:
             "eos": list(self.rules.eos),
             "eod_id": self.rules.eod,
             "chat_template": _template_facts(self.template),
-            "input": {"kind": self.layout.kind, "columns": list(self.layout.columns)},
+            "input": encode(self.layout),
             "options": self.options.to_document(),
             "expected_special_tokens": _expected_sha256(self.options),
             "files": {file.name: file.bytes for file in files},
@@ -117,12 +119,14 @@ class Recipe:
 
     def meta(self, counts: Counts, files: FileResults) -> DataSetMeta:
         """What `.meta.json` says; the special-token check is not in it yet."""
+        given = self.loaded.given
         return {
             "version": RECIPE_VERSION,
             "kind": self.layout.kind,
             "dtype": self.rules.dtype,
             "tokenizer": {
-                "file": _tokenizer_name(self.loaded),
+                # without its folder: equal builds give equal bytes wherever they are made
+                "file": given if given.startswith("hf://") else self.loaded.path.name,
                 "sha256": self.loaded.sha256,
                 "vocab_size": self.loaded.vocabulary,
             },
@@ -143,15 +147,9 @@ def make_recipe(loaded: TokenizerFile, options: BuildOptions, layout: InputLayou
     chat = layout.kind == "sft"
     if chat and options.doc_boundary == "file":
         raise ConversionError("", "`doc_boundary` file joins texts, not conversations", "use row")
-    bos, eos = _resolve_frame(loaded, options)
-    rules = DocumentRules.from_options(
-        options,
-        dtype=_resolve_dtype(loaded, options),
-        bos=bos,
-        eos=eos,
-        eod=_resolve_eod(loaded, options),
-        chat=chat,
-    )
+    dtype, (bos, eos) = _resolve_dtype(loaded, options), _resolve_frame(loaded, options)
+    eod = _resolve_eod(loaded, options)
+    rules = DocumentRules.from_options(options, dtype=dtype, bos=bos, eos=eos, eod=eod, chat=chat)
     template = None
     if chat:
         from ingot.converters.megatron.chat.templates import load_template
@@ -194,11 +192,6 @@ def _resolve_dtype(loaded: TokenizerFile, options: BuildOptions) -> TokenDtype:
         problem = f"its ids go up to {loaded.largest_id}, `dtype` u16 holds {_LARGEST_UINT16}"
         raise ConversionError(loaded.given, problem, "use `dtype` auto or u32")
     return "uint16"
-
-
-def _tokenizer_name(loaded: TokenizerFile) -> str:
-    """Its name without its folder, so that equal builds give equal bytes wherever they are made."""
-    return loaded.given if loaded.given.startswith("hf://") else loaded.path.name
 
 
 def _template_facts(template: "ChatTemplate | None") -> dict[str, str] | None:
@@ -300,12 +293,8 @@ def sample_texts(
 
 def _first_texts(file: InputFile, unit: Unit, preparer: Preparer) -> Iterator[pa.LargeStringArray]:
     rows = read_rows(file, unit, preparer.layout, batch_size=_ROWS)
-    try:
-        for shard in preparer.prepare(file.name, rows):
-            if len(shard.texts):
-                yield shard.texts
-    except SourceError:
-        return  # it will be told when it is its turn
+    with suppress(SourceError):  # it will be told when it is its turn
+        yield from (s.texts for s in preparer.prepare(file.name, rows) if len(s.texts))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -356,28 +345,23 @@ def count_results(
         if number in failures:
             entries.append({**entry, "status": "failed", "error": failures[number]})
         else:
-            entries.append(
-                {**entry, "status": "done", **_shown_counts(sum_counts(by_file[number]))}
-            )
-    counts = sum_counts([stretch for some in by_file.values() for stretch in some])
-    of_files = {"files": len(files), "failed_files": len(failures)}
-    return {**of_files, **_shown_counts(counts)}, entries
+            entries.append({**entry, "status": "done", **_shown_counts(by_file[number])})
+    counts = _shown_counts([stretch for some in by_file.values() for stretch in some])
+    return {"files": len(files), "failed_files": len(failures), **counts}, entries
 
 
-def _shown_counts(counts: Counter[str]) -> dict[str, int]:
+def _shown_counts(stretches: Sequence[LaneStretch]) -> dict[str, int]:
+    counts = sum_counts(stretches)
     return {name: counts[name] for name in UNIT_COUNTS}
 
 
 def read_stats(meta: DataSetMeta, *, already_done: bool = False) -> TokenStats:
     """The stats of a data set with that `.meta.json`."""
     counts = meta["counts"]
+    names = ("documents", "sequences", "tokens", "characters", "rejected", "failed_files")
+    same: dict[str, Any] = {name: counts[name] for name in names}
     return TokenStats(
-        documents=counts["documents"],
-        sequences=counts["sequences"],
-        tokens=counts["tokens"],
-        characters=counts["characters"],
-        rejected=counts["rejected"],
-        failed_files=counts["failed_files"],
+        **same,
         filtered=counts["short"] + counts["long"],
         dtype=meta["dtype"],
         eod_id=meta["eod_id"],

@@ -113,17 +113,14 @@ class NeighbourRules:
         if any(" " in piece for piece in pieces) or METASPACE not in pieces:
             raise UnprovableError("a vocabulary with spaces in it, or without a sign for them")
         self._pairs = collect_bigrams(pieces)
+        model = self._model
+        kinds = (model.is_control, model.is_unknown, model.is_unused)  # none of which is a text's
         self._known = {
-            piece
-            for piece, number in zip(pieces, numbers, strict=True)
-            if self._is_known(piece, number)
+            pieces[number]
+            for number in numbers
+            if len(pieces[number]) == 1 and not any(is_kind(number) for is_kind in kinds)
         }
         self._has_bytes = bool(trainer.get(_BYTE_FALLBACK))
-
-    def _is_known(self, piece: str, number: int) -> bool:
-        model = self._model
-        special = model.is_control(number) or model.is_unknown(number) or model.is_unused(number)
-        return len(piece) == 1 and not special
 
     def __call__(self, x: str, y: str) -> bool:
         """No piece holds both, neither is changed, and they are not two unknown ones in a row."""
@@ -230,9 +227,8 @@ def _sentencepiece_rules(apart: NeighbourRules) -> CutRules:
 
     possible = lru_cache(maxsize=_CACHE)(apart)
     count = lru_cache(maxsize=_CACHE)(apart.count)
-    return CutRules(
-        reach=NEIGHBOUR_REACH, again=NEIGHBOUR_REACH, possible=possible, safe=safe, count=count
-    )
+    reach = NEIGHBOUR_REACH
+    return CutRules(reach=reach, again=reach, possible=possible, safe=safe, count=count)
 
 
 def _combine_rules(

@@ -104,9 +104,6 @@ class _ShapingState:
     ends: Flags | None
     tally: dict[str, int]
 
-    def owners(self) -> Sizes:
-        return np.repeat(np.arange(len(self.sizes)), self.sizes)
-
     def totals(self) -> Sizes:
         return _group_sums(self.lengths, self.sizes)
 
@@ -157,21 +154,14 @@ def _group_texts(texts: TokenizedTexts, tokens: Tokens) -> _ShapingState:
         sizes = np.diff(np.searchsorted(first, [*begins, len(texts.kinds)]))
         dead = None
         if texts.failed is not None:
-            dead = _reduce_groups(texts.failed.astype(np.int64), begins) > 0
-        lengths = _reduce_groups(lengths, first)
+            dead = np.logical_or.reduceat(texts.failed, begins)
+        lengths = np.add.reduceat(lengths, first)
     state = _ShapingState(
         tokens=tokens, mask=texts.mask, lengths=lengths, sizes=sizes, ends=texts.ends, tally={}
     )
     if dead is not None and dead.any():
         state.keep_documents(~dead)
     return state
-
-
-def _reduce_groups(numbers: Sizes, starts: Sizes) -> Sizes:
-    if not len(starts):
-        return np.zeros(0, np.int64)
-    sums: Sizes = np.add.reduceat(numbers, starts)
-    return sums
 
 
 def _group_sums(numbers: Sizes, sizes: Sizes) -> Sizes:
@@ -239,7 +229,7 @@ def _limit_documents(state: _ShapingState, rules: DocumentRules) -> None:
 
 
 def _truncate_documents(state: _ShapingState, limit: int, over: Flags) -> None:
-    owners = state.owners()
+    owners = np.repeat(np.arange(len(state.sizes)), state.sizes)
     ends = np.cumsum(state.lengths)
     starts = ends - state.lengths
     document_starts = np.cumsum(state.totals()) - state.totals()

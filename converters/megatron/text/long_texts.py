@@ -24,42 +24,21 @@ _MANY: Final = 1 << 16
 _GROWTH: Final = 4
 
 
-def places_before(rules: CutRules, text: str, first: int, last: int) -> Iterator[SafePlace]:
-    """Safe places from `last` down to `first`, both included."""
-    size, end = _FEW, last + 1
-    while end > first:
-        begin = max(first, end - size)
-        yield from _safe_places(rules, text, range(end - 1, begin - 1, -1))
-        size, end = min(size * _GROWTH, _MANY), begin
-
-
-def places_after(rules: CutRules, text: str, first: int, last: int) -> Iterator[SafePlace]:
-    """Safe places from `first` up to `last`, both included."""
-    size, begin = _FEW, first
-    while begin <= last:
-        end = min(last + 1, begin + size)
-        yield from _safe_places(rules, text, range(begin, end))
-        size, begin = min(size * _GROWTH, _MANY), end
-
-
-def _safe_places(rules: CutRules, text: str, places: range) -> Iterator[SafePlace]:
-    low, high = min(places), max(places)
-    neighbours = set(zip(text[low - 1 : high], text[low : high + 1], strict=True))
-    likely = {x + y for x, y in neighbours if rules.possible(x, y)}
-    if not likely:
-        return
-    for at in places:
-        if text[at - 1 : at + 1] in likely:
-            skip = _ids_to_skip(rules, text, at)
-            if skip is not None:
-                yield at, skip
-
-
-def _ids_to_skip(rules: CutRules, text: str, at: int) -> int | None:
-    """Ids to skip behind a place; `None` where it is not safe."""
-    if not rules.safe(text[at - rules.reach : at], text[at : at + rules.reach]):
-        return None
-    return rules.count(text[at - rules.again : at]) if rules.again else 0
+def safe_places(rules: CutRules, text: str, places: range) -> Iterator[SafePlace]:
+    """Those of the places that are safe, in their order."""
+    size = _FEW
+    while places:
+        near, places, size = places[:size], places[size:], min(size * _GROWTH, _MANY)
+        low, high = min(near), max(near)
+        neighbours = set(zip(text[low - 1 : high], text[low : high + 1], strict=True))
+        likely = {x + y for x, y in neighbours if rules.possible(x, y)}
+        for at in near if likely else ():
+            if text[at - 1 : at + 1] not in likely:
+                continue
+            if rules.safe(text[at - rules.reach : at], text[at : at + rules.reach]):
+                skip = rules.count(text[at - rules.again : at]) if rules.again else 0
+                if skip is not None:
+                    yield at, skip
 
 
 # UTF-8 bytes of the largest piece. Either library needs up to half a GiB for it: `tokenizers` up to
@@ -100,21 +79,17 @@ class Cutter:
         self.largest = max(limit, LARGEST_PIECES[loaded.kind] if largest is None else largest)
 
     @cached_property
-    def _found(self) -> tuple[CutRules | None, str | None]:
-        """The rules, read when the first long text comes: a large vocabulary takes seconds."""
+    def _rules(self) -> CutRules | str:
+        """The rules, or why there are none: a large vocabulary takes seconds, so they are late."""
         try:
-            return self._read(), None
+            return self._read()
         except UnprovableError as error:
-            return None, str(error)
-
-    @property
-    def _rules(self) -> CutRules | None:
-        return self._found[0]
+            return str(error)
 
     @property
     def reason(self) -> str | None:
         """Why no text at all can be cut for this tokenizer; `None` where texts can be."""
-        return self._found[1]
+        return self._rules if isinstance(self._rules, str) else None
 
     def cut(self, text: str, kept: int, begun: CutPiece | None = None) -> Iterator[CutPiece]:
         """Cut a text until at most `kept` characters are left, which are the last piece."""
@@ -127,14 +102,16 @@ class Cutter:
             yield piece
             if next_skip is None:
                 return
-            begin, skip = end - (self._rules.again if self._rules else 0), next_skip
+            begin, skip = (
+                end - (0 if isinstance(self._rules, str) else self._rules.again),
+                next_skip,
+            )
         yield CutPiece(text=text[begin:], start=start + begin, skip=skip)
 
     def _check(self, text: str) -> None:
         if len(text) > self.limit and len(text.encode()) > self.largest:
-            raise UncuttableError(
-                self.reason or f"more than {self.largest:,} bytes without a place to cut"
-            )
+            found = f"more than {self.largest:,} bytes without a place to cut"
+            raise UncuttableError(self.reason or found)
 
     def _place(self, text: str, begin: int) -> tuple[int, int] | None:
         """The last place within the limit, else the first behind it; and the ids to skip there.
@@ -142,17 +119,13 @@ class Cutter:
         Two pieces in a row together exceed the limit, so the time is linear in the text.
         """
         rules = self._rules
-        if rules is None:
+        if isinstance(rules, str):
             return None
         first, last = begin + rules.again + rules.reach, len(text) - rules.reach
         near, far = min(begin + self.limit, last), min(begin + self.largest, last)
-        return next(
-            chain(
-                places_before(rules, text, first, near),
-                places_after(rules, text, max(first, near + 1), far),
-            ),
-            None,
-        )
+        before = safe_places(rules, text, range(near, first - 1, -1))
+        behind = safe_places(rules, text, range(max(first, near + 1), far + 1))
+        return next(chain(before, behind), None)
 
 
 class CutStream:
@@ -263,12 +236,10 @@ class LongText:
         most, way = self._options.max_chars, self._options.long_docs
         before = self.chars
         self.chars += len(block)
-        if most is None:
+        if most is None or (way != "split" and self.chars <= most):
             yield from self._pieces(self._stream.feed, block)
         elif way == "split":
             yield from self._sequences(block, most)
-        elif self.chars <= most:
-            yield from self._pieces(self._stream.feed, block)
         elif way == "filter":
             self.verdict = LONG_REASON
         else:

@@ -54,19 +54,9 @@ TextSides: TypeAlias = tuple[list[str], list[str]]
 _NormalizerStage: TypeAlias = Callable[[TextSides], TextSides | None]
 
 # These make of every character, between plain ones, what they make of it alone.
-_CHARACTER_NORMALIZERS: Final = frozenset(
-    {
-        "NFC",
-        "NFD",
-        "NFKC",
-        "NFKD",
-        "Lowercase",
-        "StripAccents",
-        "Nmt",
-        "Precompiled",
-        "BertNormalizer",
-        "ByteLevel",
-    }
+_CHARACTER_NORMALIZERS: Final = (
+    *("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt", "Precompiled"),
+    *("BertNormalizer", "ByteLevel"),
 )
 NEEDED_CHARACTERS: Final = 2
 
@@ -187,16 +177,9 @@ SplitJudge: TypeAlias = Callable[[str, str], SplitVerdict]
 METASPACE: Final = "▁"
 _BYTE_LEVEL: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # These look at two neighbours, and at nothing else, to split between them.
-_PAIRWISE: Final = frozenset(
-    {
-        "BertPreTokenizer",
-        "Whitespace",
-        "WhitespaceSplit",
-        "Digits",
-        "CharDelimiterSplit",
-        "UnicodeScripts",
-        "Punctuation",
-    }
+_PAIRWISE: Final = (
+    *("BertPreTokenizer", "Whitespace", "WhitespaceSplit", "Digits", "CharDelimiterSplit"),
+    *("UnicodeScripts", "Punctuation"),
 )
 
 
@@ -286,7 +269,7 @@ def _split_judge(document: dict[str, Any]) -> SplitJudge:
     if behavior in ("Isolated", "Removed"):
         return partial(_judge_isolated, pattern)
     if behavior == "Contiguous":
-        return partial(_judge_contiguous, pattern)
+        return lambda x, y: "bound" if pattern.crosses(x, y) else "open"
     if document["invert"]:
         raise UnprovableError(f"the pre-tokenizer Split with {behavior} and invert")
     return partial(_judge_merged, pattern, behavior == "MergedWithPrevious")
@@ -297,10 +280,6 @@ def _judge_isolated(pattern: RegexPattern, x: str, y: str) -> SplitVerdict:
     if pattern.crosses(x, y):
         return "bound"
     return "cut" if pattern.alone(x) or pattern.alone(y) else "open"
-
-
-def _judge_contiguous(pattern: RegexPattern, x: str, y: str) -> SplitVerdict:
-    return "bound" if pattern.crosses(x, y) else "open"
 
 
 def _judge_merged(pattern: RegexPattern, previous: bool, x: str, y: str) -> SplitVerdict:

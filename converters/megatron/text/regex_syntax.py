@@ -146,10 +146,7 @@ class PatternParser:
         self.at = found.end()
         low = int(found[1] or 0)
         high = low if not found[2] else int(found[3]) if found[3] else None
-        return self._marked_count(low, high)
-
-    def _marked_count(self, low: int, high: int | None) -> tuple[int, int | None]:
-        """`{1,3}+` repeats the whole count in one dialect and only locks it in another."""
+        # `{1,3}+` repeats the whole count in one dialect and only locks it in another.
         if self._take("+"):
             self.possessive = True
             return min(low, 1), None
@@ -217,9 +214,8 @@ class PatternParser:
         raise self._refuse("an open class")
 
     def _group(self) -> _SubExpression:
-        for look in ("(?!", "(?="):
-            if self._take(look):
-                return self._look_ahead()
+        if self._take("(?!") or self._take("(?="):
+            return self._look_ahead()
         outer = self.folded
         if self._take("(?i:"):
             self.folded = True

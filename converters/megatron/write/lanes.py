@@ -15,6 +15,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, TypeAlias, TypedDict
 
@@ -170,10 +171,7 @@ def _is_content_there(
 
 
 def _stretch_checksum(path: Path, start: int, end: int) -> int:
-    found = 0
-    for block in file_blocks(path, start, end):
-        found = zlib.crc32(block, found)
-    return found
+    return reduce(lambda crc, block: zlib.crc32(block, crc), file_blocks(path, start, end), 0)
 
 
 def file_blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
@@ -217,16 +215,13 @@ class Lane:
                 self._files[kind] = file
                 file.truncate(self._ends[kind])
         except OSError:
-            self._close()
+            self.__exit__()
             raise
         self._begin()
         self._synced = time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._close()
-
-    def _close(self) -> None:
         for file in self._files.values():
             with contextlib.suppress(OSError):  # what was not flushed belongs to no finished unit
                 file.close()
@@ -277,15 +272,12 @@ class Lane:
                 self._files[kind].truncate(ends[kind])
                 self._ends[kind] = ends[kind]
 
-    def fail(self, unit: int, problem: str, facts: dict[str, int]) -> LaneStretch:
-        """Close a unit whose file cannot be read: it gives nothing."""
-        self.rollback()
-        return self.finish(unit, "", facts, problem)
-
     def finish(
         self, unit: int, engine: str, facts: dict[str, int], failed: str | None = None
     ) -> LaneStretch:
-        """Close a unit: what was appended since the last one is its own."""
+        """Close a unit: what was appended since the last one is its own, nothing if it failed."""
+        if failed is not None:
+            self.rollback()
         for kind in LANE_FILES:
             self._files[kind].flush()
         stretch = LaneStretch(

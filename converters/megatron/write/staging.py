@@ -22,7 +22,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,9 +52,9 @@ from ingot.converters.megatron.write.lanes import (
 from ingot.converters.output.files import (
     LockedError,
     encode_json,
+    hold_lock,
     output_errors,
     sync_path,
-    take_lock,
 )
 from ingot.converters.output.identity import describe_difference
 
@@ -212,29 +212,24 @@ def open_staging(prefix: Path, tmp_dir: Path | None) -> Iterator[Staging]:
     An unfinished build is found where its files lie, whatever `tmp_dir` is now.
     """
     _check_name(prefix)
-    with output_errors(prefix):
-        prefix.parent.mkdir(parents=True, exist_ok=True)
-        lock = _lock_prefix(_unfinished_file(prefix, _LOCK), prefix)
-        try:
+    own = _unfinished_file(prefix, _LOCK)
+    with ExitStack() as held:
+        with output_errors(prefix):
+            prefix.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                lock = held.enter_context(hold_lock(own, wait_s=LOCK_SECONDS))
+            except LockedError as error:
+                problem, hint = "another build is writing it", "wait for it, or end it"
+                raise OutputError(str(prefix), problem, hint) from error
             wanted, beside = _staging_base(prefix, tmp_dir)
-        except OSError:
-            os.close(lock)
-            raise
-    base = (find_json(_unfinished_file(prefix, _LOCK), own=True) or {}).get("base")
-    place = Staging(
-        prefix=prefix,
-        base=wanted if base is None else Path(text_to_name(base)),
-        wanted=wanted,
-        lock=lock,
-        beside=beside,
-    )
-    try:
-        yield place
-    finally:
-        own = _unfinished_file(prefix, _LOCK)
-        if set(_list_unfinished(place.base)) | set(_list_unfinished(prefix)) <= {own}:
-            own.unlink(missing_ok=True)
-        os.close(lock)
+        base = (find_json(own, own=True) or {}).get("base")
+        start = wanted if base is None else Path(text_to_name(base))
+        place = Staging(prefix=prefix, base=start, wanted=wanted, lock=lock, beside=beside)
+        try:
+            yield place
+        finally:
+            if set(_list_unfinished(place.base)) | set(_list_unfinished(prefix)) <= {own}:
+                own.unlink(missing_ok=True)
 
 
 def _check_name(prefix: Path) -> None:
@@ -264,14 +259,6 @@ def _staging_base(prefix: Path, tmp_dir: Path | None) -> tuple[Path, str]:
         return prefix, f"{tmp_dir} is on another file system than {prefix.parent}"
     _unfinished_file(prefix, "probe").unlink()
     return base, ""
-
-
-def _lock_prefix(path: Path, prefix: Path) -> int:
-    try:
-        return take_lock(path, wait_s=LOCK_SECONDS)
-    except LockedError as error:
-        problem, hint = "another build is writing it", "wait for it, or end it"
-        raise OutputError(str(prefix), problem, hint) from error
 
 
 def identity_difference(now: BuildIdentity, then: BuildIdentity) -> str:
@@ -309,10 +296,7 @@ def finished_units(base: Path) -> dict[int, LaneStretch]:
 
 def sum_counts(stretches: Sequence[LaneStretch]) -> Counter[str]:
     """The counts of several units together."""
-    counts: Counter[str] = Counter()
-    for stretch in stretches:
-        counts.update(stretch.facts)
-    return counts
+    return sum((Counter(stretch.facts) for stretch in stretches), Counter())
 
 
 def assemble(
@@ -342,7 +326,7 @@ def assemble(
             renames.append((_gather_file(place, stretches, "mask"), mask_bin))
             write_index(place.file("mask_idx"), MASK_CODE, lengths, documents)
             renames.append((place.file("mask_idx"), mask_idx))
-        if any(_span_size(stretch, "rejects") for stretch in stretches):
+        if any(start < end for start, end in (stretch.spans["rejects"] for stretch in stretches)):
             renames.append((_gather_file(place, stretches, "rejects"), rejects))
     return [*renames, (place.file("idx"), idx_path)]
 
@@ -369,18 +353,14 @@ def commit_data_set(
     place.commit([*first, *documents, last], [idx_path, mask_idx, mask_bin, rejects])
 
 
-def _span_size(stretch: LaneStretch, kind: str) -> int:
-    start, end = stretch.spans[kind]
-    return end - start
-
-
 def _gather_file(place: Staging, stretches: Sequence[LaneStretch], kind: str) -> Path:
     """One file of all stretches: the first lane's own where that is it already."""
     own = lane_file(place.base, 0, kind)
-    spans = [
-        (stretch.lane, *stretch.spans[kind]) for stretch in stretches if _span_size(stretch, kind)
-    ]
-    if _is_whole_file(spans, own.stat().st_size if own.exists() else 0):
+    spans = [(stretch.lane, *stretch.spans[kind]) for stretch in stretches]
+    spans = [(lane, start, end) for lane, start, end in spans if start < end]
+    size = own.stat().st_size if own.exists() else 0
+    lanes, starts, ends = ([span[i] for span in spans] for i in range(3))
+    if not any(lanes) and [*starts, size] == [0, *ends]:  # they follow each other up to its end
         sync_path(own)
         return own
     merged = place.file(f"merged_{kind}")
@@ -392,15 +372,6 @@ def _gather_file(place: Staging, stretches: Sequence[LaneStretch], kind: str) ->
                 raise OSError(f"{left} bytes are missing")
     sync_path(merged)
     return merged
-
-
-def _is_whole_file(spans: Sequence[tuple[int, int, int]], size: int) -> bool:
-    reached = 0
-    for lane, start, end in spans:
-        if lane or start != reached:
-            return False
-        reached = end
-    return reached == size
 
 
 def copy_stretch(source: int, out: int, start: int, size: int) -> int:

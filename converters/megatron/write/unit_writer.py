@@ -150,16 +150,12 @@ class StreamedDocument:
             self._fill(ids, most)
         else:
             room = most - self._total
-            if len(ids) > room:
-                self._over()
+            if len(ids) > room and self._rules.long_docs == "truncate":
+                self._tally["truncated"] = 1
+            elif len(ids) > room:
+                self.drop()
+                self._tally["long"] = 1
             self._write(ids[: max(0, room)])
-
-    def _over(self) -> None:
-        if self._rules.long_docs == "truncate":
-            self._tally["truncated"] = 1
-        else:
-            self.drop()
-            self._tally["long"] = 1
 
     def _fill(self, ids: Tokens, most: int) -> None:
         self._break()
@@ -178,11 +174,9 @@ class StreamedDocument:
         self._current += len(ids)
         self._total += len(ids)
         if self._current >= MAX_SEQUENCE:
-            raise ConversionError(
-                str(self._lane.base),
-                "a document of 2^31 tokens or more: Megatron cannot index it",
-                "use `doc_boundary` row, or `max_tokens` with `long_docs` split",
-            )
+            problem = "a document of 2^31 tokens or more: Megatron cannot index it"
+            hint = "use `doc_boundary` row, or `max_tokens` with `long_docs` split"
+            raise ConversionError(str(self._lane.base), problem, hint)
         self._lane.extend(cast_ids(ids, self._rules.dtype), None)
 
     def _break(self) -> None:
@@ -252,20 +246,8 @@ class GatheredDocument:
 
 # What is counted of every unit, file and data set.
 UNIT_COUNTS: Final = (
-    "rows",
-    "documents",
-    "sequences",
-    "tokens",
-    "characters",
-    "text_bytes",
-    "empty",
-    "null",
-    "short",
-    "long",
-    "truncated",
-    "split",
-    "rejected",
-    "tools_unused",
+    *("rows", "documents", "sequences", "tokens", "characters", "text_bytes", "empty", "null"),
+    *("short", "long", "truncated", "split", "rejected", "tools_unused"),
 )
 
 
@@ -318,10 +300,11 @@ class UnitWriter:
     def _reject(self, rejects: Iterable[Reject]) -> None:
         for reject in rejects:
             if self._fail_fast:
-                where = f"{reject.file}, row {reject.row}"
-                raise ConversionError(
-                    where, f"{reject.reason}: {reject.found}", "leave out `fail_fast` to go on"
+                where, problem = (
+                    f"{reject.file}, row {reject.row}",
+                    f"{reject.reason}: {reject.found}",
                 )
+                raise ConversionError(where, problem, "leave out `fail_fast` to go on")
             self._lane.reject(reject_line(reject))
 
     def _documents(self, documents: ShapedDocuments) -> None:
@@ -388,6 +371,6 @@ class UnitWriter:
 
     def fail(self, unit: int, problem: str) -> LaneStretch:
         """Close a unit whose file cannot be read: nothing of it stays."""
-        stretch = self._lane.fail(unit, problem, dict.fromkeys(UNIT_COUNTS, 0))
+        stretch = self._lane.finish(unit, "", dict.fromkeys(UNIT_COUNTS, 0), problem)
         self._begin()
         return stretch

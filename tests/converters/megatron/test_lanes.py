@@ -104,7 +104,7 @@ def test_a_failed_unit_gives_nothing_and_is_tried_again_by_the_next_run(base: Pa
     with Lane(base=base) as lane:
         lane.append(documents(9))
         lane.reject(b"x\n")
-        lane.fail(2, name, {"rows": 0})
+        lane.finish(2, "", {"rows": 0}, name)
         unit(lane, 3, 4)
     assert found(base) == {0: [1, 2], 1: [3], 2: [], 3: [4]}
     assert read_journal(base, 0).stretches[2].failed == name
