@@ -95,32 +95,6 @@ class Price:
         return whole / 1e6
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Estimate:
-    """What questions may cost at most, told before any is asked; `str()` says it in words.
-
-    Attributes:
-        cost: USD for all of them at full length, None = price unknown.
-        as_of: the date of the price, None = it is no list price.
-    """
-
-    tokens_in: int
-    room: int
-    most_calls: int
-    cost: float | None
-    as_of: str | None = None
-
-    def __str__(self) -> str:
-        money = "price unknown"
-        if self.cost is not None:
-            small = 0 < self.cost < 0.01
-            money = "less than $0.01" if small else f"at most ${self.cost:,.2f}"
-            money += f" (price as of {self.as_of})" if self.as_of else ""
-        calls = f"at most {self.most_calls} call{'s' * (self.most_calls != 1)}"
-        per_call = f"about {self.tokens_in:,} tokens in and at most {self.room:,} out per call"
-        return f"{per_call}, {calls}, {money}"
-
-
 class Ledger:
     """What this process spent, and what the current data set did, earlier processes included.
 
@@ -203,16 +177,16 @@ def list_price(model: str) -> Price | None:
     )
 
 
-def estimate_cost(prompt_tokens: int, room: int, most_calls: int, price: Price | None) -> Estimate:
+def estimate_cost(prompt_tokens: int, room: int, most_calls: int, price: Price | None) -> str:
     """What at most `most_calls` questions of that size cost, every reply at its full length."""
-    cost = price.of(prompt_tokens * most_calls, room * most_calls) if price else None
-    return Estimate(
-        tokens_in=prompt_tokens,
-        room=room,
-        most_calls=most_calls,
-        cost=cost,
-        as_of=price.as_of if price else None,
-    )
+    money = "price unknown"
+    if price is not None:
+        cost = price.of(prompt_tokens * most_calls, room * most_calls)
+        money = "less than $0.01" if 0 < cost < 0.01 else f"at most ${cost:,.2f}"
+        money += f" (price as of {price.as_of})" if price.as_of else ""
+    calls = f"at most {most_calls} call{'s' * (most_calls != 1)}"
+    per_call = f"about {prompt_tokens:,} tokens in and at most {room:,} out per call"
+    return f"{per_call}, {calls}, {money}"
 
 
 # Tokens per match, over what the vocabularies of models in use need.
