@@ -204,14 +204,12 @@ def _schema_doubt(view: View) -> Doubt:
 
 def _shape_doubt(rows: Sequence[Json], draft: Draft) -> Doubt:
     """Rows of several kinds under one layout."""
-    if "any_of" in draft.body or not rows:
-        return Doubt("shapes", 0.0, "")
     shapes = [
         frozenset(k for k, v in row.items() if v not in (None, "", [], {}))
         for row in rows
         if isinstance(row, dict)
     ]
-    if len(shapes) < 4:
+    if len(shapes) < 4 or "any_of" in draft.body:
         return Doubt("shapes", 0.0, "")
     most = max(set(shapes), key=lambda s: (shapes.count(s), sorted(s)))
     unlike = sum(len(most & s) < 0.6 * len(most | s) for s in shapes) / len(shapes)
@@ -263,9 +261,7 @@ def _boilerplate_doubt(kind: str, records: Sequence[Record]) -> Doubt:
 def _cut_doubt(kind: str, records: Sequence[Record]) -> Doubt:
     """Texts that begin or stop in the middle of a sentence."""
     texts = [r["text"].strip() for r in records if kind == "pt" and len(r["text"].strip()) > 40]
-    if not texts:
-        return Doubt("cut", 0.0, "")
-    begins = sum(t[:1].islower() for t in texts) / len(texts)
+    begins = sum(t[:1].islower() for t in texts) / max(1, len(texts))
     return Doubt("cut", begins, f"{begins:.0%} of the texts begin in the middle of a sentence")
 
 
