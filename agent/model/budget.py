@@ -120,6 +120,9 @@ class Ledger:
         """What the current data set spent, what `open_set` was given included."""
         return self._count_spent["data set"]
 
+    def _spent(self, scope: str) -> Spent:
+        return self.run if scope == "run" else self.data_set
+
     def open_set(self, before: Spent) -> None:
         """The next data set begins; `before` is what earlier processes spent on it."""
         with self._adding:
@@ -129,13 +132,19 @@ class Ledger:
         """Whether one more request of at most so many tokens is within every limit."""
         for scope, limits in self._limits.items():
             check_request_limits(
-                scope, limits, self._count_spent[scope], self.price, tokens_in, tokens_out
+                scope, limits, self._spent(scope), self.price, tokens_in, tokens_out
             )
 
     def check_wait(self, seconds: float) -> None:
         """Whether so long a wait leaves time to ask again."""
         for scope, limits in self._limits.items():
-            check_wait(scope, limits, self._count_spent[scope], seconds)
+            spent = self._spent(scope).seconds
+            if limits.seconds is not None and spent + seconds >= limits.seconds:
+                problem = (
+                    f"the endpoint wants a wait of {seconds:.3g} s; {spent:.3g} of "
+                    f"{limits.seconds:g} s of this {scope} are spent"
+                )
+                raise _budget_error(scope, "seconds", problem)
 
     def add(self, spent: Spent) -> None:
         """Counts what one request or wait spent, for the run and for the data set."""
@@ -151,21 +160,11 @@ class Ledger:
     def seconds_left(self) -> float | None:
         """The time that is left, never below 0; None = no limit."""
         left = [
-            limits.seconds - self._count_spent[scope].seconds
+            limits.seconds - self._spent(scope).seconds
             for scope, limits in self._limits.items()
             if limits.seconds is not None
         ]
         return max(0.0, min(left)) if left else None
-
-
-def check_wait(scope: str, limits: Limits, spent: Spent, seconds: float) -> None:
-    """Whether so long a wait is within the limits of a scope."""
-    if limits.seconds is not None and spent.seconds + seconds >= limits.seconds:
-        problem = (
-            f"the endpoint wants a wait of {seconds:.3g} s; {spent.seconds:.3g} of "
-            f"{limits.seconds:g} s of this {scope} are spent"
-        )
-        raise _budget_error(scope, "seconds", problem)
 
 
 def list_price(model: str) -> Price | None:
