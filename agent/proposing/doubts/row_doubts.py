@@ -4,8 +4,8 @@ Each doubt looks at the values of the rows, whatever rule made the mapping and w
 are called.
 """
 
-import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ingot.agent.proposing.columns import (
@@ -240,18 +240,8 @@ def _boilerplate_doubt(kind: str, records: Sequence[Record]) -> Doubt:
         else [m["content"] for m in record["messages"] if m["role"] == "assistant"]
         for record in records
     ]
-    counts: dict[str, int] = {}
-    lines = [
-        {
-            line.strip()
-            for text in one
-            for line in text[:20_000].split("\n")
-            if len(line.strip()) >= 15
-        }
-        for one in texts
-    ]
-    for line in itertools.chain.from_iterable(lines):
-        counts[line] = counts.get(line, 0) + 1
+    lines = [{line.strip() for text in one for line in text[:20_000].split("\n")} for one in texts]
+    counts = Counter(line for one in lines for line in one if len(line) >= 15)
     whole = sum(len(line) * n for line, n in counts.items())
     again = sum(len(line) * n for line, n in counts.items() if n >= max(3, 0.2 * len(texts)))
     share = again / max(1, whole)
