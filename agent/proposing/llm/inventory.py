@@ -184,7 +184,7 @@ def inventory_lines(rows: Sequence[Json], facts: Profile, size: Size, share: str
     hidden = Counter(kinds[one.path] for one in open_ones)
     hidden.subtract(kinds[one.path] for one in kept)
     made += _hidden_line(hidden, facts.cut)
-    made += _names_line("numbers", _ranges(ranges, fixed, share), 2 * size.paths, "; ")
+    made += _names_line("numbers", _range_texts(ranges, fixed, share), 2 * size.paths, "; ")
     fixed.sort(key=lambda one: _KINDS.index(kinds[one.path]))
     most = size.paths if size.words else size.paths // 2
     made += _names_line("the same in all rows", _fixed_values(fixed, size, share), most, "; ")
@@ -229,7 +229,7 @@ def _is_measure(facts: PathFacts, roles: dict[str, dict[str, int]]) -> bool:
     return bool(kinds) and facts.path not in roles and measured
 
 
-def _ranges(ranges: Sequence[PathFacts], fixed: Sequence[PathFacts], share: str) -> list[str]:
+def _range_texts(ranges: Sequence[PathFacts], fixed: Sequence[PathFacts], share: str) -> list[str]:
     return [
         share_path(one.path, share)
         + (f" {one.numbers.low:.3g}..{one.numbers.high:.3g}" if share != "none" else "")

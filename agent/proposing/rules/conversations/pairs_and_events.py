@@ -364,12 +364,12 @@ def two_key_talk(view: View, path: str, element: str, fields: list[Field]) -> Ta
     """Elements that hold both sides of a turn under two keys."""
     texts = [f for f in fields if f.facts.chars and text_weight(f) > 0]
 
-    def strength(pair: tuple[Field, ...]) -> float:
+    def pair_strength(pair: tuple[Field, ...]) -> float:
         side = max(name_sides(pair[1].name)[1], _is_machine_field(pair[1]))
         return _asking_strength(pair[0]) + side
 
-    best = max(permutations(texts, 2), key=strength, default=None)
-    if best is None or (score := strength(best)) < 1.2:
+    best = max(permutations(texts, 2), key=pair_strength, default=None)
+    if best is None or (score := pair_strength(best)) < 1.2:
         return None
     user, assistant = best
     system = [
