@@ -141,11 +141,8 @@ class Context:
 
     def forget(self) -> None:
         """Open sources and draw samples anew: the data may have changed."""
-        self._sources.clear()
-        self._samples.clear()
-        self._fields.clear()
-        self._doors.clear()
-        self._rules.clear()
+        for kept in (self._sources, self._samples, self._fields, self._doors, self._rules):
+            kept.clear()
 
     def check_tokenizer(self, file: str) -> None:
         """See that a tokenizer serves, once."""

@@ -8,18 +8,16 @@ import json
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from ingot.agent.chat.edits import Edit
 from ingot.agent.model.budget import Usage
+from ingot.agent.model.cache import open_tables
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError
 from ingot.converters.json_yaml import EMPTY, decode, encode
-from ingot.converters.output.sqlite_file import database_error, open_database
 from ingot.converters.rows import MappingDocument, Safe
 
 FORM = 1  # of the JSON that a conversation is kept as
@@ -129,7 +127,7 @@ class ChatStore:
         document = json.dumps({"form": FORM, **encode(conversation)}, ensure_ascii=False)
         state = "converted" if conversation.done else "open"
         row = (conversation.order.source, state, document, known + 1, time.time())
-        with self._connected() as connection:
+        with open_tables(self._file, _TABLE) as connection:
             if known:
                 changed = connection.execute(
                     "UPDATE chats SET source=?, state=?, document=?, revision=?, at=?"
@@ -149,7 +147,7 @@ class ChatStore:
 
     def load(self, id_: str) -> Conversation:
         """Load a conversation. Raises KeyError."""
-        with self._connected() as connection:
+        with open_tables(self._file, _TABLE) as connection:
             found = connection.execute(
                 "SELECT document, revision FROM chats WHERE id=?", (id_,)
             ).fetchone()
@@ -167,7 +165,7 @@ class ChatStore:
 
     def listed(self) -> list[_ChatSummary]:
         """List all conversations, the latest first."""
-        with self._connected() as connection:
+        with open_tables(self._file, _TABLE) as connection:
             rows = connection.execute(
                 "SELECT id, source, state, at FROM chats ORDER BY at DESC, id"
             ).fetchall()
@@ -175,19 +173,10 @@ class ChatStore:
 
     def forget(self, id_: str) -> None:
         """Remove a conversation, if there is one."""
-        with self._connected() as connection:
+        with open_tables(self._file, _TABLE) as connection:
             connection.execute("DELETE FROM chats WHERE id=?", (id_,))
             connection.commit()
         self._revisions.pop(id_, None)
-
-    @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        with closing(open_database(self._file)) as connection:
-            try:
-                connection.execute(_TABLE)
-                yield connection
-            except sqlite3.Error as error:
-                raise database_error(self._file, error) from error
 
 
 def _conflict_error(connection: sqlite3.Connection, id_: str) -> OutputError:

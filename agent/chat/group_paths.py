@@ -6,6 +6,7 @@ comes from the first row (`[0]`). What cannot be rewritten stays, and its proble
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 from ingot.converters.mapping.language import split_template
 from ingot.converters.rows import Json, MappingDocument
@@ -13,26 +14,30 @@ from ingot.converters.rows import Json, MappingDocument
 _EVERY, _FIRST = "[*]", "[0]"
 _AT = re.compile(r"\[(?:\*|0)\](?:\.|(?=\[)|$)")
 _Rewrite = Callable[[str], str]
+_RewriteLayout = Callable[[MappingDocument], MappingDocument]
 
 
 def enter_group(document: MappingDocument) -> MappingDocument:
     """Return a mapping of single rows as one of lists of rows."""
-    return _each_layout(document, _enter_layout)
+    return _each_layout(document, _enter_layout, _below(_EVERY))
 
 
 def leave_group(document: MappingDocument) -> MappingDocument:
     """Return a mapping of lists of rows as one of single rows."""
-    return _each_layout(document, _leave_layout)
+    return _each_layout(document, _leave_layout, _above)
 
 
 def _each_layout(
-    document: MappingDocument, rewrite: Callable[[MappingDocument, bool], MappingDocument]
+    document: MappingDocument, rewrite: _RewriteLayout, outer: _Rewrite
 ) -> MappingDocument:
     """Rewrite the mapping and its alternatives; below an outer `each` only its path changes."""
     around = bool(document.get("each"))
-    made = rewrite(document, around)
+    made = _with_each(document, outer) if around else rewrite(document)
     if "any_of" in made:
-        made["any_of"] = [rewrite(one, around or bool(one.get("each"))) for one in made["any_of"]]
+        made["any_of"] = [
+            _with_each(one, outer) if around or one.get("each") else rewrite(one)
+            for one in made["any_of"]
+        ]
     return made
 
 
@@ -53,47 +58,39 @@ def _above(path: str) -> str:
     return _AT.sub("", path, count=1) or "$" if _AT.match(path) else path
 
 
-def _enter_layout(layout: MappingDocument, is_inside: bool) -> MappingDocument:
-    if is_inside:
-        return _with_each(layout, _below(_EVERY))
-    made = _rewrite_facts(layout, _below(_FIRST))
-    messages = layout.get("messages") or []
-    if layout.get("text") is not None:
-        made["text"] = _value_of_rows(layout["text"])
-    if messages:
-        made["messages"] = [_enter_message(one) for one in messages]
-    where = layout.get("where")
-    if where and messages and all(one.get("each") == _EVERY for one in made["messages"]):
+def _enter_layout(layout: MappingDocument) -> MappingDocument:
+    made = _rewrite_layout(layout, _below(_FIRST), _value_of_rows, _enter_message)
+    where, messages = layout.get("where"), made.get("messages")
+    if where and messages and all(one.get("each") == _EVERY for one in messages):
         # What held for a row now holds for a message.
-        made["messages"] = [
-            {**one, "where": [*one.get("where", ()), *where]} for one in made["messages"]
-        ]
+        made["messages"] = [{**one, "where": [*one.get("where", ()), *where]} for one in messages]
         del made["where"]
-    elif where:
-        made["where"] = [_with_path(one, _below(_FIRST)) for one in where]
     return made
 
 
-def _leave_layout(layout: MappingDocument, is_inside: bool) -> MappingDocument:
-    if is_inside:
-        return _with_each(layout, _above)
-    made = _rewrite_facts(layout, _above)
-    if layout.get("text") is not None:
-        made["text"] = _rewrite_value(layout["text"], _above)
-    if layout.get("messages"):
-        made["messages"] = [_leave_message(one) for one in layout["messages"]]
-    if layout.get("where"):
-        made["where"] = [_with_path(one, _above) for one in layout["where"]]
-    return made
+def _leave_layout(layout: MappingDocument) -> MappingDocument:
+    rewrite_text = partial(_rewrite_value, rewrite=_above)
+    return _rewrite_layout(layout, _above, rewrite_text, _leave_message)
 
 
-def _rewrite_facts(layout: MappingDocument, rewrite: _Rewrite) -> MappingDocument:
+def _rewrite_layout(
+    layout: MappingDocument,
+    rewrite: _Rewrite,
+    rewrite_text: Callable[[Json], Json],
+    rewrite_message: _RewriteLayout,
+) -> MappingDocument:
     made = dict(layout)
     for key in ("system", "tools"):
         if layout.get(key) is not None:
             made[key] = _rewrite_value(layout[key], rewrite)
     if layout.get("meta"):
         made["meta"] = {key: _rewrite_value(one, rewrite) for key, one in layout["meta"].items()}
+    if layout.get("text") is not None:
+        made["text"] = rewrite_text(layout["text"])
+    if layout.get("messages"):
+        made["messages"] = list(map(rewrite_message, layout["messages"]))
+    if layout.get("where"):
+        made["where"] = [_with_path(one, rewrite) for one in layout["where"]]
     return made
 
 

@@ -22,7 +22,7 @@ from ingot.converters.rows import MappingDocument
 # The chance that samples of the same data differ so, below which the data differs.
 _CHANCE = 0.012
 _HALVINGS = 12
-_MOST_WEIGHT = 500
+_MOST_WEIGHT = 500  # rows; more than any sample has comes from a file edited by hand
 NO_TYPES: frozenset[str] = frozenset()
 _STEP = re.compile(r"\['(?:[^'\\]|\\.)*+'\]|\[[^\]]*+\]?|\.?[^.\[\]]+")
 
@@ -58,7 +58,7 @@ class ComparedPaths:
             part=part,
             mixed=mixed,
             roles=_merge_paths(shape.get("roles", {}), keyed),
-            weight=_sample_weight(shape),
+            weight=min(int(shape.get("weight", 1)), _MOST_WEIGHT),
         )
 
     def share(self, path: str, kind: str) -> float:
@@ -81,11 +81,6 @@ class ComparedPaths:
         return not kinds or (
             "object" in kinds and not any(p.startswith(inside) for p in self.types)
         )
-
-
-def _sample_weight(shape: Shape) -> int:
-    """What a sample is worth in rows; more than any sample has comes from a file edited by hand."""
-    return min(int(shape.get("weight", 1)), _MOST_WEIGHT)
 
 
 def least_share(share: float, weight: int) -> float:

@@ -10,6 +10,7 @@ from ingot.agent.judging.sample_gates import (
     ProblemsByCode,
     constant_answer_gates,
     loss_gates,
+    percent_text,
     sample_gates,
     share_text,
 )
@@ -247,7 +248,7 @@ def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
         name="unread formats",
         state="person" if much else "warn",
         figure=f"{files}, {share} of the bytes",
-        limit=f"at most {MOST_UNREAD:.0%} of the bytes".replace("%", " %"),
+        limit=f"at most {percent_text(MOST_UNREAD)} of the bytes",
         detail=Safe(f"{files} ({share} of the bytes) in formats that are not read: {found.first}"),
     )
 
@@ -264,7 +265,7 @@ def _other_shapes_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
         name="files of another shape",
         state="warn" if proposal.mapper in PERSONS else "person",
         figure=f"{share} of the bytes",
-        limit=f"at most {most:.0%} of the bytes".replace("%", " %"),
+        limit=f"at most {percent_text(most)} of the bytes",
         detail=Safe(
             f"{share} of the bytes are left out, in files of another shape: `ingot lake run` "
             "converts several data sets of one folder"

@@ -13,6 +13,7 @@ from ingot.converters.mapping.rows.executor import SOFT_REASONS
 from ingot.converters.sources.text_kinds import MOST_TRANSCRIPTS, Content, MostFrequent
 
 _MOST_DETAIL = 400
+State = Literal["pass", "warn", "person"]
 
 
 class ProblemsByCode:
@@ -47,13 +48,19 @@ def failing_gate(name: str, problems: Sequence[Problem], limit: str, figure: str
 
 def person_gate(name: str, why: str, found: Sequence[str], limit: str) -> Gate:
     """A gate that only a person opens where something was found."""
-    return Gate(
-        name=name,
-        state="person" if found else "pass",
-        figure=str(len(found)) if found else "none",
-        limit=limit,
-        detail=detail_text([f"{why}: {', '.join(found)}"]) if found else EMPTY_TEXT,
-    )
+    said = detail_text([f"{why}: {', '.join(found)}"])
+    return _gate_of("person" if found else "pass", name, str(len(found) or "none"), limit, said)
+
+
+def _gate_of(state: State, name: str, figure: str, limit: str, detail: Safe) -> Gate:
+    """A gate whose detail is told where it does not pass."""
+    told = EMPTY_TEXT if state == "pass" else detail
+    return Gate(name=name, state=state, figure=figure, limit=limit, detail=told)
+
+
+def percent_text(share: float) -> str:
+    """A share as limits name it: "98 %"."""
+    return f"{share:.0%}".replace("%", " %")
 
 
 def problem_text(problem: Problem) -> str:
@@ -91,7 +98,7 @@ def sample_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
     yield failing_gate(
         "coverage",
         found.take("coverage"),
-        f"at least {MIN_COVERAGE:.0%}".replace("%", " %"),
+        f"at least {percent_text(MIN_COVERAGE)}",
         share_text(check.records + sum(soft.values()), tried),
     )
     records = f"{check.records} of {check.rows} rows"
@@ -101,7 +108,7 @@ def sample_gates(check: Check, found: ProblemsByCode) -> Iterator[Gate]:
     yield failing_gate(
         "unreadable rows",
         found.take("unreadable"),
-        f"at most {MAX_UNREADABLE:.0%}".replace("%", " %"),
+        f"at most {percent_text(MAX_UNREADABLE)}",
         share_text(unreadable, check.rows),
     )
     yield from _path_gates(check, found)
@@ -207,27 +214,17 @@ MOST_NO_TIMES = 0.1
 def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
     """What the mapping leaves behind: for a person, unless a person wrote the mapping."""
     loss = check.loss
-    stop: Literal["warn", "person"] = "warn" if by_person else "person"
-    share = share_text(min(check.content.chars, loss.text_chars), loss.text_chars)
-    low = check.content.chars < LEAST_YIELD * loss.text_chars
-    yield Gate(
-        name="text in the records",
-        state=stop if low else "pass",
-        figure=share,
-        limit=f"at least {LEAST_YIELD:.0%} of the characters".replace("%", " %"),
-        detail=Safe(f"the records hold {share} of the characters of the texts" if low else ""),
-    )
-    silent = [f"{file} ({rows} rows)" for file, rows in loss.silent_files]
-    yield Gate(
-        name="files without a record",
-        state=stop if silent else "pass",
-        figure=str(len(silent)) if silent else "none",
-        limit="none",
-        detail=detail_text(
-            [f"no sampled row gives a record: {', '.join(silent[:5])}"] * bool(silent)
-        ),
-    )
+    stop: State = "warn" if by_person else "person"
     content = check.content
+    share = share_text(min(content.chars, loss.text_chars), loss.text_chars)
+    limit = f"at least {percent_text(LEAST_YIELD)} of the characters"
+    said = Safe(f"the records hold {share} of the characters of the texts")
+    low: State = stop if content.chars < LEAST_YIELD * loss.text_chars else "pass"
+    yield _gate_of(low, "text in the records", share, limit, said)
+    files = [f"{file} ({rows} rows)" for file, rows in loss.silent_files]
+    said = detail_text([f"no sampled row gives a record: {', '.join(files[:5])}"])
+    silent: State = stop if files else "pass"
+    yield _gate_of(silent, "files without a record", str(len(files) or "none"), "none", said)
     yield _share_gate(
         "texts without words",
         (content.wordless, content.records, MOST_WORDLESS),
@@ -251,33 +248,19 @@ def loss_gates(check: Check, *, by_person: bool) -> Iterator[Gate]:
             Safe("values of meta.timestamp are no date or time"),
             stop,
         )
-    media = share_text(loss.media_rows, loss.looked_at)
-    yield Gate(
-        name="images, audio, video",
-        state=stop if loss.media_rows else "pass",
-        figure=media if loss.media_rows else "none",
-        limit="none: records hold text only",
-        detail=Safe(
-            f"{media} records are without an image, audio or video that belongs to them"
-            if loss.media_rows
-            else ""
-        ),
-    )
+    seen, limit = share_text(loss.media_rows, loss.looked_at), "none: records hold text only"
+    said = Safe(f"{seen} records are without an image, audio or video that belongs to them")
+    media: State = stop if loss.media_rows else "pass"
+    figure = seen if loss.media_rows else "none"
+    yield _gate_of(media, "images, audio, video", figure, limit, said)
 
 
-def _share_gate(
-    name: str, found: tuple[int, int, float], why: Safe, stop: Literal["warn", "person"]
-) -> Gate:
-    """Stop where a part of a whole is more than a share of it."""
+def _share_gate(name: str, found: tuple[int, int, float], why: Safe, stop: State) -> Gate:
+    """Stop where a part of a whole is more than a share of it; `why` follows the figure."""
     part, whole, most = found
-    figure, over = share_text(part, whole), part > most * whole
-    return Gate(
-        name=name,
-        state=stop if over else "pass",
-        figure=figure,
-        limit=f"at most {most:.0%}".replace("%", " %"),
-        detail=Safe(f"{figure} {why}" if over else ""),
-    )
+    figure, limit = share_text(part, whole), f"at most {percent_text(most)}"
+    state: State = stop if part > most * whole else "pass"
+    return _gate_of(state, name, figure, limit, Safe(f"{figure} {why}"))
 
 
 def left_out_gates(check: Check) -> Iterator[Gate]:
@@ -291,17 +274,10 @@ def left_out_gates(check: Check) -> Iterator[Gate]:
 
 
 def _half_gate(name: Safe, gone: int, whole: int) -> Gate:
+    figure, limit = share_text(gone, whole), f"at most {percent_text(MOST_LEFT_OUT)}"
+    said = Safe(f"the model's mapping leaves out more than half: {name} {figure}")
     much = gone > MOST_LEFT_OUT * whole
-    figure = share_text(gone, whole)
-    return Gate(
-        name=name,
-        state="person" if much else "pass",
-        figure=figure,
-        limit=f"at most {MOST_LEFT_OUT:.0%}".replace("%", " %"),
-        detail=Safe(
-            f"the model's mapping leaves out more than half: {name} {figure}" if much else ""
-        ),
-    )
+    return _gate_of("person" if much else "pass", name, figure, limit, said)
 
 
 def constant_answer_gates(check: Check) -> Iterator[Gate]:
@@ -309,14 +285,7 @@ def constant_answer_gates(check: Check) -> Iterator[Gate]:
     usual = check.content.usual
     for side in ("text", "answers"):
         if side in usual:
-            same = is_constant(usual[side])
+            state: State = "person" if is_constant(usual[side]) else "pass"
             figure = share_text(usual[side].count, usual[side].texts)
-            yield Gate(
-                name=f"constant {side}",
-                state="person" if same else "pass",
-                figure=figure,
-                limit="not the same in all",
-                detail=Safe(
-                    f"the mapping trains on the same text in {figure} records" if same else ""
-                ),
-            )
+            said = Safe(f"the mapping trains on the same text in {figure} records")
+            yield _gate_of(state, f"constant {side}", figure, "not the same in all", said)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from ingot.agent.lake.lake_state import LakeState
-from ingot.agent.model.budget import Ledger, Limits, Price, Spent, check_request_limits, check_wait
+from ingot.agent.model.budget import Ledger, Limits, Price, Spent, check_request_limits
 from ingot.agent.nodes.propose import document_decision
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.fingerprint import fingerprint
@@ -64,8 +64,8 @@ class LakeLedger(Ledger):
     def __init__(
         self, state: LakeState, run: Limits, data_set: Limits, price: Price | None
     ) -> None:
-        super().__init__(data_set=data_set, price=price)
-        self._state, self._of_run = state, run
+        super().__init__(price=price)
+        self._state, self._limits = state, {"data set": data_set, _RUN: run}
 
     @property
     def run(self) -> Spent:
@@ -80,15 +80,11 @@ class LakeLedger(Ledger):
 
         def reserve(note: _SpentNote | None) -> _SpentNote:
             note = note or _SpentNote()
-            check_request_limits(_RUN, self._of_run, note.total, self.price, tokens_in, tokens_out)
+            run = self._limits[_RUN]
+            check_request_limits(_RUN, run, note.total, self.price, tokens_in, tokens_out)
             return replace(note, reserved=note.with_mine(wanted))
 
         self._state.change_note(_NOTE, _SpentNote, reserve)
-
-    def check_wait(self, seconds: float) -> None:
-        """Check that a wait leaves time to ask again."""
-        super().check_wait(seconds)
-        check_wait(_RUN, self._of_run, self.run, seconds)
 
     def add(self, spent: Spent) -> None:
         """Count what one request or wait spent, in place of its reservation."""
@@ -99,12 +95,6 @@ class LakeLedger(Ledger):
             return _SpentNote(spent=note.spent + spent, reserved=note.with_mine(None))
 
         self._state.change_note(_NOTE, _SpentNote, settle)
-
-    def seconds_left(self) -> float | None:
-        """Return the time that is left, never below 0; None = no limit."""
-        of_set, most = super().seconds_left(), self._of_run.seconds
-        left = [] if most is None else [max(0.0, most - self.run.seconds)]
-        return min([*left, *([] if of_set is None else [of_set])], default=None)
 
 
 def begin_run(state: LakeState) -> None:

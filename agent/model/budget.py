@@ -95,32 +95,6 @@ class Price:
         return whole / 1e6
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Estimate:
-    """What questions may cost at most, told before any is asked; `str()` says it in words.
-
-    Attributes:
-        cost: USD for all of them at full length, None = price unknown.
-        as_of: the date of the price, None = it is no list price.
-    """
-
-    tokens_in: int
-    room: int
-    most_calls: int
-    cost: float | None
-    as_of: str | None = None
-
-    def __str__(self) -> str:
-        money = "price unknown"
-        if self.cost is not None:
-            small = 0 < self.cost < 0.01
-            money = "less than $0.01" if small else f"at most ${self.cost:,.2f}"
-            money += f" (price as of {self.as_of})" if self.as_of else ""
-        calls = f"at most {self.most_calls} call{'s' * (self.most_calls != 1)}"
-        per_call = f"about {self.tokens_in:,} tokens in and at most {self.room:,} out per call"
-        return f"{per_call}, {calls}, {money}"
-
-
 class Ledger:
     """What this process spent, and what the current data set did, earlier processes included.
 
@@ -146,6 +120,9 @@ class Ledger:
         """What the current data set spent, what `open_set` was given included."""
         return self._count_spent["data set"]
 
+    def _spent_in(self, scope: str) -> Spent:
+        return self.run if scope == "run" else self.data_set
+
     def open_set(self, before: Spent) -> None:
         """The next data set begins; `before` is what earlier processes spent on it."""
         with self._adding:
@@ -155,13 +132,19 @@ class Ledger:
         """Whether one more request of at most so many tokens is within every limit."""
         for scope, limits in self._limits.items():
             check_request_limits(
-                scope, limits, self._count_spent[scope], self.price, tokens_in, tokens_out
+                scope, limits, self._spent_in(scope), self.price, tokens_in, tokens_out
             )
 
     def check_wait(self, seconds: float) -> None:
         """Whether so long a wait leaves time to ask again."""
         for scope, limits in self._limits.items():
-            check_wait(scope, limits, self._count_spent[scope], seconds)
+            spent = self._spent_in(scope).seconds
+            if limits.seconds is not None and spent + seconds >= limits.seconds:
+                problem = (
+                    f"the endpoint wants a wait of {seconds:.3g} s; {spent:.3g} of "
+                    f"{limits.seconds:g} s of this {scope} are spent"
+                )
+                raise _budget_error(scope, "seconds", problem)
 
     def add(self, spent: Spent) -> None:
         """Counts what one request or wait spent, for the run and for the data set."""
@@ -177,21 +160,11 @@ class Ledger:
     def seconds_left(self) -> float | None:
         """The time that is left, never below 0; None = no limit."""
         left = [
-            limits.seconds - self._count_spent[scope].seconds
+            limits.seconds - self._spent_in(scope).seconds
             for scope, limits in self._limits.items()
             if limits.seconds is not None
         ]
         return max(0.0, min(left)) if left else None
-
-
-def check_wait(scope: str, limits: Limits, spent: Spent, seconds: float) -> None:
-    """Whether so long a wait is within the limits of a scope."""
-    if limits.seconds is not None and spent.seconds + seconds >= limits.seconds:
-        problem = (
-            f"the endpoint wants a wait of {seconds:.3g} s; {spent.seconds:.3g} of "
-            f"{limits.seconds:g} s of this {scope} are spent"
-        )
-        raise _budget_error(scope, "seconds", problem)
 
 
 def list_price(model: str) -> Price | None:
@@ -203,16 +176,16 @@ def list_price(model: str) -> Price | None:
     )
 
 
-def estimate_cost(prompt_tokens: int, room: int, most_calls: int, price: Price | None) -> Estimate:
+def estimate_cost(prompt_tokens: int, room: int, most_calls: int, price: Price | None) -> str:
     """What at most `most_calls` questions of that size cost, every reply at its full length."""
-    cost = price.of(prompt_tokens * most_calls, room * most_calls) if price else None
-    return Estimate(
-        tokens_in=prompt_tokens,
-        room=room,
-        most_calls=most_calls,
-        cost=cost,
-        as_of=price.as_of if price else None,
-    )
+    money = "price unknown"
+    if price is not None:
+        cost = price.of(prompt_tokens * most_calls, room * most_calls)
+        money = "less than $0.01" if 0 < cost < 0.01 else f"at most ${cost:,.2f}"
+        money += f" (price as of {price.as_of})" if price.as_of else ""
+    calls = f"at most {most_calls} call{'s' * (most_calls != 1)}"
+    per_call = f"about {prompt_tokens:,} tokens in and at most {room:,} out per call"
+    return f"{per_call}, {calls}, {money}"
 
 
 # Tokens per match, over what the vocabularies of models in use need.

@@ -74,7 +74,7 @@ class Store:
             return _parse_document(text) if at >= since else None
         # As bytes: a text that is no UTF-8 would end in an error of the library.
         ask = f"SELECT CAST(document AS BLOB) FROM {table} WHERE key = ? AND at >= ?"
-        with _open_cache(self._file) as connection:
+        with open_tables(self._file, _TABLES) as connection:
             row = connection.execute(ask, (key, since)).fetchone()
         return _parse_document(row[0]) if row and row[0] is not None else None
 
@@ -84,15 +84,16 @@ class Store:
             self._memory[table, key] = (text, time.time())
             return
         put = f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)"
-        with _open_cache(self._file) as connection, connection:
+        with open_tables(self._file, _TABLES) as connection, connection:
             connection.execute(put, (key, text, time.time()))
 
 
 @contextmanager
-def _open_cache(file: Path) -> Iterator[sqlite3.Connection]:
+def open_tables(file: Path, tables: str) -> Iterator[sqlite3.Connection]:
+    """Open the database of a file, in which tables are made that are not there."""
     with closing(open_database(file)) as connection:
         try:
-            connection.executescript(_TABLES)
+            connection.executescript(tables)
             yield connection
         except (OSError, sqlite3.Error) as error:
             raise database_error(file, error) from error

@@ -9,9 +9,9 @@ plausible wrong one; nor is a text with two answers, since a repair would silent
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from ingot.agent.model.replies import join_surrogates
+from ingot.agent.model.replies import join_surrogates, outermost_objects
 from ingot.converters.rows import Json
 
 JsonObject = dict[str, Json]
@@ -70,7 +70,8 @@ def _object_amid_text(
     plain: str, rank: Rank, how: tuple[str, ...], *, cut_off: bool
 ) -> tuple[JsonObject, tuple[str, ...]]:
     """The object amid other text, or the one that bad spelling hides."""
-    met = [one for one in _outermost_objects(plain) if rank(one)]
+    inside = outermost_objects(plain, _DECODER, _MOST_TRIES)
+    met = [one for one, _ in inside if rank(one)]
     found = [one for one in met if rank(one) == max(map(rank, met))]
     if len(found) > 1:
         raise UnreadableReply("one JSON object and nothing else", f"{len(found)} objects")
@@ -93,20 +94,6 @@ def _parse_strict(text: str) -> Json:
         return _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _outermost_objects(text: str) -> Iterator[JsonObject]:
-    """Every outermost object that is strict JSON; of a text full of brackets the first ones."""
-    place, tries = text.find("{"), 0
-    while place >= 0 and tries < _MOST_TRIES:
-        tries += 1
-        try:
-            value, end = _DECODER.raw_decode(text, place)
-        except (ValueError, RecursionError):
-            end = place + 1
-        else:
-            yield value
-        place = text.find("{", end)
 
 
 def _is_incomplete(text: str) -> bool:

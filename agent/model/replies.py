@@ -118,20 +118,27 @@ def call_arguments(message: dict[str, Any]) -> str:
     return found if isinstance(found, str) else ""
 
 
+def outermost_objects(
+    text: str, decoder: json.JSONDecoder, most: int
+) -> Iterator[tuple[dict[str, Json], str]]:
+    """Every outermost JSON object, with its text; of a text full of brackets the first ones."""
+    place = text.find("{")
+    for _ in range(most):
+        if place < 0:
+            return
+        try:
+            value, end = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            end = place + 1
+        else:
+            yield value, text[place:end]
+        place = text.find("{", end)
+
+
 def _last_object(text: str) -> str | None:
     """The last whole JSON object in a text, None = there is none."""
-    decoder, found, at = json.JSONDecoder(), None, text.find("{")
-    for _ in range(_MOST_STARTS):
-        if at < 0:
-            break
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            end = at + 1
-        else:
-            found = text[at:end] if value else found
-        at = text.find("{", end)
-    return found
+    spans = outermost_objects(text, json.JSONDecoder(), _MOST_STARTS)
+    return next((span for value, span in reversed(list(spans)) if value), None)
 
 
 def refusal_text(message: dict[str, Any], finish: Json = None) -> str:

@@ -72,16 +72,13 @@ def check_url(endpoint: Endpoint) -> None:
     try:
         url = httpx2.URL(endpoint.url)
         url.host.encode("idna")
-    except (httpx2.InvalidURL, UnicodeError) as error:
-        raise _url_error(endpoint) from error
-    if url.scheme not in ("http", "https") or not url.host:
-        raise _url_error(endpoint)
-
-
-def _url_error(endpoint: Endpoint) -> ModelError:
-    hint = "--base-url is such as http://localhost:8000/v1"
-    problem = "the base URL is not an http or https URL"
-    return ModelError(endpoint.host, problem, hint, kind="unreachable")
+        is_web = url.scheme in ("http", "https") and bool(url.host)
+    except (httpx2.InvalidURL, UnicodeError):
+        is_web = False
+    if not is_web:
+        hint = "--base-url is such as http://localhost:8000/v1"
+        problem = "the base URL is not an http or https URL"
+        raise ModelError(endpoint.host, problem, hint, kind="unreachable")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, TypeVar
 
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Evidence, Proposal
@@ -45,6 +45,8 @@ from ingot.converters.sources.storage.compression import (
 )
 from ingot.converters.sources.storage.listing import Entry, Place
 
+T = TypeVar("T")
+
 
 def read_head(place: Place, size: int) -> bytes:
     """The first bytes of a file, decompressed."""
@@ -57,9 +59,17 @@ def is_archive_member(file: SourceFile, source: Source) -> bool:
     return all(file.place != entry.place for entry in source.listing.entries)
 
 
-def unpack_advice(file: SourceFile, command: str) -> str:
+def unpack_advice(name: str, command: str) -> str:
     """What is to be done with a file that lies in an archive."""
-    return f"{redact(file.name)} lies in an archive: unpack it, and see {command} --help"
+    return f"{redact(name)} lies in an archive: unpack it, and see {command} --help"
+
+
+def recognize_place(recognize: Callable[[bytes], T | None], place: Place, size: int) -> T | None:
+    """What a file is by its first bytes; what is damaged is told where it is read."""
+    try:
+        return recognize(read_head(place, size))
+    except SourceError:
+        return None
 
 
 def shell_name(name: str | None) -> str:
@@ -97,21 +107,14 @@ def _criteo_log_proposal(source: Source) -> Proposal | None:
     """By the largest table: Kaggle's comes with a readme."""
     tables = [one for one in source.files if one.facts.delimiter == "\t"]
     largest = max(tables, key=lambda one: one.bytes or 0, default=None)
-    if largest is None or not _is_criteo_log(largest.place):
+    if largest is None or recognize_place(recognize_criteo, largest.place, CRITEO_HEAD) is None:
         return None
     what = _CRITEO_COMMAND.format(_folder_argument(largest.name))
     if is_archive_member(largest, source):
-        what = unpack_advice(largest, "ingot criteo preprocess")
+        what = unpack_advice(largest.name, "ingot criteo preprocess")
     return irrelevant_proposal(
         f"This is raw Criteo data, clicks and no text. {what}", _CRITEO_LINES
     )
-
-
-def _is_criteo_log(place: Place) -> bool:
-    try:
-        return recognize_criteo(read_head(place, CRITEO_HEAD)) is not None
-    except SourceError:  # what is damaged is told where it is read
-        return False
 
 
 def _folder_argument(name: str) -> str:
@@ -160,7 +163,7 @@ def _aliccp_proposal(source: Source) -> Proposal | None:
     if first is None or recognize_aliccp(read_head(first.place, ALICCP_HEAD)) is None:
         return None
     if is_archive_member(first, source):
-        what = unpack_advice(first, "ingot ctr build")
+        what = unpack_advice(first.name, "ingot ctr build")
     else:
         what = _aliccp_command(_aliccp_files(source))
     return irrelevant_proposal(
@@ -191,11 +194,7 @@ def _aliccp_files(source: Source) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {SKELETON: [], COMMON: []}
     entries: Sequence[Entry] = sorted(source.listing.entries, key=lambda one: -(one.bytes or 0))
     for entry in islice(entries, _MOST_FILES):
-        try:
-            kind = recognize_aliccp(read_head(entry.place, ALICCP_HEAD))
-        except SourceError:  # a damaged neighbour is not what this is about
-            continue
-        if kind is not None:
+        if (kind := recognize_place(recognize_aliccp, entry.place, ALICCP_HEAD)) is not None:
             found[kind].append(entry.name)
     return found
 
@@ -235,31 +234,19 @@ def _monolith_proposal(source: Source) -> Proposal | None:
     if not streams:
         return None
     largest = max(source.listing.entries, key=lambda one: one.bytes)
-    found = largest if largest.name in streams else _first_stream(source, streams)
+    plain = [one for one in source.listing.entries if one.name in streams]
+    found = largest if largest.name in streams else next(iter(plain), None)
     if source.files and found is not largest:
         return None
-    return (
-        _packed_stream_proposal(min(streams)) if found is None else _stream_proposal(source, found)
-    )
-
-
-def _first_stream(source: Source, streams: set[str]) -> Entry | None:
-    """The first of them that is no file of an archive."""
-    return next((one for one in source.listing.entries if one.name in streams), None)
-
-
-def _packed_stream_proposal(name: str) -> Proposal:
-    where = f"{redact(name)} lies in an archive: unpack it, and see ingot monolith convert --help"
-    return irrelevant_proposal(
-        f"These are messages for Monolith and no text. {where}", MONOLITH_STREAM
-    )
+    if found is not None:
+        return _stream_proposal(source, found)
+    where = unpack_advice(min(streams), "ingot monolith convert")
+    reason = f"These are messages for Monolith and no text. {where}"
+    return irrelevant_proposal(reason, MONOLITH_STREAM)
 
 
 def _stream_proposal(source: Source, found: Entry) -> Proposal | None:
-    try:
-        stream = recognize_monolith(read_head(found.place, MONOLITH_HEAD))
-    except SourceError:  # what is damaged is told where it is read
-        stream = None
+    stream = recognize_place(recognize_monolith, found.place, MONOLITH_HEAD)
     if stream is None:
         return None
     where = shell_name(found.name) if source.listing.direct else "FOLDER"

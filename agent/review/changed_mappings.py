@@ -94,9 +94,7 @@ def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[Ch
 
 
 def _is_chosen(one: ChangedMapping, globs: Sequence[str] | None) -> bool:
-    return matches_globs(one.path, globs) or (
-        one.old_path is not None and matches_globs(one.old_path, globs)
-    )
+    return any(path is not None and matches_globs(path, globs) for path in (one.path, one.old_path))
 
 
 def compare_files(old: Side, old_path: str, new: Side, new_path: str) -> ChangedMapping:

@@ -222,8 +222,8 @@ MOST = Card(
 def test_a_card_takes_the_room_that_is_left(desk: Desk, tokens: int) -> None:
     source = open_source(str(desk.lay("set", None, CLEAR)))
     sample = draw_sample(source)
-    plain = opening_messages(source, sample, Request(), tokens=tokens)
-    shown = opening_messages(source, sample, Request(), tokens=tokens, card=MOST)
+    plain = opening_messages(source, sample, Request(tokens=tokens))
+    shown = opening_messages(source, sample, Request(tokens=tokens), card=MOST)
     assert sum(estimate_tokens(one["content"]) for one in shown) <= tokens
     bodies = [one[1]["content"].split("=====\n", 1)[1] for one in (plain, shown)]
     data = bodies[0].split("\n=====")[0]

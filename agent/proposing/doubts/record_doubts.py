@@ -35,13 +35,13 @@ def find_doubts(
     reading: Reading, draft: Draft, records: Sequence[Record], source: Source, made: float
 ) -> list[Doubt]:
     """What speaks against a draft that was run."""
-    view = reading.view
+    view, rows = reading.view, len(reading.view.nodes)
     found = [
         *row_doubts(draft, reading, records, source),
         _unused_text_doubt(view, draft),
         other_files_share(source),
         Doubt("rows", 1 - made, f"{1 - made:.0%} of the rows give no record"),
-        _few_rows_doubt(len(view.nodes)),
+        Doubt("few", max(0.0, 1 - rows / _FEW_ROWS), f"only {rows} rows to judge by"),
         *record_doubts(draft.kind, records),
     ]
     return [trace for trace in found if trace.share > 0]
@@ -125,10 +125,6 @@ def other_files_share(source: Source) -> Doubt:
     read = sum(file.bytes for file in source.files)
     share = other / max(1, other + read)
     return Doubt("elsewhere", share, f"{share:.0%} of the data lies in files of another shape")
-
-
-def _few_rows_doubt(rows: int) -> Doubt:
-    return Doubt("few", max(0.0, 1 - rows / _FEW_ROWS), f"only {rows} rows to judge by")
 
 
 def record_doubts(kind: str, records: Sequence[Record]) -> list[Doubt]:

@@ -4,8 +4,8 @@ Each doubt looks at the values of the rows, whatever rule made the mapping and w
 are called.
 """
 
-import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ingot.agent.proposing.columns import (
@@ -204,14 +204,12 @@ def _schema_doubt(view: View) -> Doubt:
 
 def _shape_doubt(rows: Sequence[Json], draft: Draft) -> Doubt:
     """Rows of several kinds under one layout."""
-    if "any_of" in draft.body or not rows:
-        return Doubt("shapes", 0.0, "")
     shapes = [
         frozenset(k for k, v in row.items() if v not in (None, "", [], {}))
         for row in rows
         if isinstance(row, dict)
     ]
-    if len(shapes) < 4:
+    if len(shapes) < 4 or "any_of" in draft.body:
         return Doubt("shapes", 0.0, "")
     most = max(set(shapes), key=lambda s: (shapes.count(s), sorted(s)))
     unlike = sum(len(most & s) < 0.6 * len(most | s) for s in shapes) / len(shapes)
@@ -242,18 +240,8 @@ def _boilerplate_doubt(kind: str, records: Sequence[Record]) -> Doubt:
         else [m["content"] for m in record["messages"] if m["role"] == "assistant"]
         for record in records
     ]
-    counts: dict[str, int] = {}
-    lines = [
-        {
-            line.strip()
-            for text in one
-            for line in text[:20_000].split("\n")
-            if len(line.strip()) >= 15
-        }
-        for one in texts
-    ]
-    for line in itertools.chain.from_iterable(lines):
-        counts[line] = counts.get(line, 0) + 1
+    lines = [{line.strip() for text in one for line in text[:20_000].split("\n")} for one in texts]
+    counts = Counter(line for one in lines for line in one if len(line) >= 15)
     whole = sum(len(line) * n for line, n in counts.items())
     again = sum(len(line) * n for line, n in counts.items() if n >= max(3, 0.2 * len(texts)))
     share = again / max(1, whole)
@@ -263,9 +251,7 @@ def _boilerplate_doubt(kind: str, records: Sequence[Record]) -> Doubt:
 def _cut_doubt(kind: str, records: Sequence[Record]) -> Doubt:
     """Texts that begin or stop in the middle of a sentence."""
     texts = [r["text"].strip() for r in records if kind == "pt" and len(r["text"].strip()) > 40]
-    if not texts:
-        return Doubt("cut", 0.0, "")
-    begins = sum(t[:1].islower() for t in texts) / len(texts)
+    begins = sum(t[:1].islower() for t in texts) / max(1, len(texts))
     return Doubt("cut", begins, f"{begins:.0%} of the texts begin in the middle of a sentence")
 
 

@@ -17,7 +17,7 @@ from ingot.agent.proposing.columns import (
 from ingot.agent.proposing.names import NAMED, name_strength, speaker_role
 from ingot.agent.proposing.proposal import select_parts, value_strings
 from ingot.agent.proposing.readings import Draft, Reading, has_documents
-from ingot.agent.proposing.rules.conversations.row_groups import paged_reading
+from ingot.agent.proposing.rules.conversations.row_groups import group_rows, paged_reading
 from ingot.agent.proposing.rules.documents.typed_blocks import blocks_by_type
 from ingot.agent.proposing.speakers import flag_roles
 from ingot.converters.paths import Mark, compile_path, steps_text
@@ -155,10 +155,7 @@ def _sequence_doubt(reading: Reading, draft: Draft) -> Doubt:
         often = len(by.present) / max(1, by.distinct)
         if by.distinct < 2 or often < 1.8 or by.words > 8 or by.path in draft.used:
             continue
-        groups: dict[str, list[int]] = {}
-        for place, key in enumerate(by.texts):
-            groups.setdefault(key, []).append(place)
-        longer = [g for g in groups.values() if len(g) > 1]
+        longer = [g for g in group_rows(by).values() if len(g) > 1]
         if len(longer) < 2 or sum(map(len, longer)) < 0.6 * len(by.texts):
             continue
         for one in columns:

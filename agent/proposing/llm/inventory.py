@@ -184,9 +184,12 @@ def inventory_lines(rows: Sequence[Json], facts: Profile, size: Size, share: str
     hidden = Counter(kinds[one.path] for one in open_ones)
     hidden.subtract(kinds[one.path] for one in kept)
     made += _hidden_line(hidden, facts.cut)
-    made += _ranges_line([one for one in ranges if one not in fixed], size, share)
+    made += _names_line("numbers", _range_texts(ranges, fixed, share), 2 * size.paths, "; ")
     fixed.sort(key=lambda one: _KINDS.index(kinds[one.path]))
-    return [*made, *_fixed_line(fixed, size, share), *_empty_line(empty, size, share)]
+    most = size.paths if size.words else size.paths // 2
+    made += _names_line("the same in all rows", _fixed_values(fixed, size, share), most, "; ")
+    bare = [share_path(one.path, share) for one in empty]
+    return made + _names_line("empty in all rows", bare, size.paths // 2, ", ")
 
 
 def _path_kind(facts: PathFacts, roles: dict[str, int]) -> str:
@@ -226,14 +229,13 @@ def _is_measure(facts: PathFacts, roles: dict[str, dict[str, int]]) -> bool:
     return bool(kinds) and facts.path not in roles and measured
 
 
-def _ranges_line(measures: Sequence[PathFacts], size: Size, share: str) -> list[str]:
-    told = [
+def _range_texts(ranges: Sequence[PathFacts], fixed: Sequence[PathFacts], share: str) -> list[str]:
+    return [
         share_path(one.path, share)
         + (f" {one.numbers.low:.3g}..{one.numbers.high:.3g}" if share != "none" else "")
-        for one in measures
-        if one.numbers
+        for one in ranges
+        if one.numbers and one not in fixed
     ]
-    return ["numbers: " + "; ".join(_first_names(told, 2 * size.paths))] if told else []
 
 
 def _order_paths(paths: Sequence[PathFacts]) -> list[PathFacts]:
@@ -268,27 +270,19 @@ def _is_fixed(facts: PathFacts) -> bool:
     return short and facts.filled == facts.places and bool(facts.values)
 
 
-def _fixed_line(fixed: Sequence[PathFacts], size: Size, share: str) -> list[str]:
-    if not fixed:
-        return []
+def _fixed_values(fixed: Sequence[PathFacts], size: Size, share: str) -> list[str]:
     told = [share_path(one.path, share) for one in fixed]
-    if share != "none" and size.values:
-        values = (_value_text(one, one.values[0][0]) for one in fixed)
-        told = [f"{path} = {value}" for path, value in zip(told, values, strict=True)]
-    most = size.paths if size.words else size.paths // 2
-    return ["the same in all rows: " + "; ".join(_first_names(told, most))]
+    if share == "none" or not size.values:
+        return told
+    values = (_value_text(one, one.values[0][0]) for one in fixed)
+    return [f"{path} = {value}" for path, value in zip(told, values, strict=True)]
 
 
-def _empty_line(empty: Sequence[PathFacts], size: Size, share: str) -> list[str]:
-    if not empty:
-        return []
-    told = [share_path(one.path, share) for one in empty]
-    return ["empty in all rows: " + ", ".join(_first_names(told, size.paths // 2))]
-
-
-def _first_names(items: list[str], most: int) -> list[str]:
-    kept = items[: max(1, most // 3)]
-    return [*kept, f"+{len(items) - len(kept)}"] if len(items) > len(kept) else kept
+def _names_line(label: str, names: list[str], most: int, sign: str) -> list[str]:
+    """One line with the first of some names and how many more there are; none without names."""
+    kept = names[: max(1, most // 3)]
+    more = [f"+{len(names) - len(kept)}"] if len(names) > len(kept) else []
+    return [f"{label}: {sign.join([*kept, *more])}"] if names else []
 
 
 def role_values(rows: Sequence[Json], facts: PathFacts) -> dict[str, int] | None:

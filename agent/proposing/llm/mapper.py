@@ -208,9 +208,7 @@ def conversation_messages(
     card: Card | None = None,
 ) -> list[Message]:
     """What is sent: the task, the data set, the former answers and what was wrong with them."""
-    messages = question.opening_messages(
-        source, sample, request, share=request.share, tokens=request.tokens, card=card
-    )
+    messages = question.opening_messages(source, sample, request, card)
     said = [one for one in history if one.mapper == MODEL]
     if not said:
         return messages

@@ -55,15 +55,10 @@ _MODES = {
 
 
 def opening_messages(
-    source: Source,
-    sample: Sample,
-    request: Request,
-    *,
-    share: str = "redacted",
-    tokens: int = 8000,
-    card: Card | None = None,
+    source: Source, sample: Sample, request: Request, card: Card | None = None
 ) -> list[Message]:
     """What is sent first: the instructions, and the data set."""
+    tokens = request.tokens
     task = load_prompt(_task_prompt(tokens)).text
 
     def question(data: Safe) -> Safe:
@@ -78,7 +73,7 @@ def opening_messages(
         raise ValueError(f"{tokens} tokens: the instructions alone have {estimate_tokens(task)}")
     data = dataset_lines(
         read_data(source, sample),
-        share,
+        request.share,
         lambda block: estimate_tokens(question(block)) <= room,
         small=tokens < SMALL_TOKENS,
         card=card,

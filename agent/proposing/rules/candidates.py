@@ -18,7 +18,11 @@ from ingot.agent.proposing.readings import (
 )
 from ingot.agent.proposing.rules.answers.question_answer import question_answer_drafts
 from ingot.agent.proposing.rules.conversations.conversations import conversation_drafts
-from ingot.agent.proposing.rules.conversations.row_groups import grouped_reading, is_single_turn
+from ingot.agent.proposing.rules.conversations.row_groups import (
+    group_rows,
+    grouped_reading,
+    is_single_turn,
+)
 from ingot.agent.proposing.rules.conversations.threads import thread_drafts, thread_readings
 from ingot.agent.proposing.rules.documents.running_text import document_drafts
 from ingot.agent.proposing.rules.documents.trees import section_tree_drafts, tree_drafts
@@ -281,8 +285,6 @@ def _are_attributes(by: Column, name: Column, value: Column) -> bool:
     shared = rows >= _OFTEN * by.distinct and rows >= _OFTEN * name.distinct
     if not once or not shared or by.distinct < 3 or name.words > 3:
         return False
-    lengths: dict[str, list[int]] = {}
-    for attribute, text in zip(name.texts, value.texts, strict=True):
-        lengths.setdefault(attribute, []).append(len(text))
-    means = sorted(sum(one) / len(one) for one in lengths.values())
+    groups = group_rows(name).values()
+    means = sorted(sum(len(value.texts[n]) for n in group) / len(group) for group in groups)
     return means[-1] > 10 * max(1.0, means[0])

@@ -29,10 +29,6 @@ _TIMES = 0.9  # of the values of a timestamp have to be times
 _INNER = ("answer", "comment", "reply", "paragraph")
 
 
-def _unique_share(column: Column) -> float:
-    return column.distinct / max(1, len(column.present))
-
-
 def _score_original_id(column: Column, used: frozenset[str]) -> float:
     """An id names the record: different in every row, short, no running text, nobody else's id."""
     if column.path in used or column.nature == "time" or is_secret_name(column.name):
@@ -44,7 +40,8 @@ def _score_original_id(column: Column, used: frozenset[str]) -> float:
     exact = spell_name(column.name) in ("id", "uid", "uuid", "guid", "_id", "doc_id", "docid")
     # Rows that stand in a file twice have their ids twice.
     least = 0.9 if exact else 0.97
-    if _unique_share(column) < least or len(column.present) < 2 or _has_fractions(column):
+    count = len(column.present)
+    if count < 2 or column.distinct / count < least or _has_fractions(column):
         return 0.0
     named = column.named("id") * (0.7 if column.named("foreign_id") >= NAMED else 1)
     shape = {"uuid": 0.35, "hash": 0.3, "url": 0.25, "file": 0.1}.get(column.nature, 0.0)
@@ -245,10 +242,6 @@ def _first_shared_value(column: Column) -> Column | None:
     return replace(column, path=column.path.replace("[*]", "[0]"), many=False, values=first)
 
 
-def _column_reason(column: Column) -> str:
-    return f"{column.distinct} distinct values in {len(column.present)} rows, {column.nature}"
-
-
 def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[Evidence, ...]]:
     """The columns of the meta keys that the data has."""
     meta: dict[str, Json] = {}
@@ -257,22 +250,20 @@ def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[
     shared = [*columns, *(c for c in map(_first_shared_value, view.columns) if c is not None)]
     for key, score in FINDERS.items():
         own = shared if key in SHARED_KEYS else columns
-        ranked = sorted(
-            ((score(c, used) - 0.15 * ("[0]" in c.path), -c.position, c) for c in own),
-            key=lambda r: (-r[0], -r[1]),
-        )
-        best = ranked[0] if ranked else None
-        if best is None or best[0] < 0.25:
+        scored = [(score(c, used) - 0.15 * ("[0]" in c.path), c) for c in own]
+        ranked = sorted(scored, key=lambda r: (-r[0], r[1].position))
+        likely = [one for one in ranked[:2] if one[0] >= 0.25]
+        if not likely:
             continue
-        meta[key] = best[2].path
-        second = ranked[1][2].path if len(ranked) > 1 and ranked[1][0] >= 0.25 else None
+        sure, best = likely[0]
+        meta[key] = best.path
         evidence.append(
             Evidence(
                 target=f"meta.{key}",
-                choice=best[2].path,
-                why=_column_reason(best[2]),
-                runner_up=second,
-                confidence=min(1.0, best[0]),
+                choice=best.path,
+                why=f"{best.distinct} distinct values in {len(best.present)} rows, {best.nature}",
+                runner_up=likely[1][1].path if len(likely) > 1 else None,
+                confidence=min(1.0, sure),
             )
         )
     return meta, tuple(evidence)

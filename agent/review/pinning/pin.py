@@ -4,7 +4,7 @@ What is written is read again, and has to read like the source that it was taken
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ingot.agent.privacy import redact
@@ -46,18 +46,12 @@ _FACTS = ("format", "layout", "encoding", "delimiter", "quote", "header")
 _BROKEN: Json = object()
 
 
-def _pinned_spec(source: Source) -> SourceSpec:
-    """Return the facts that were asked for or guessed, as a mapping states them."""
-    own = {f.name: getattr(source.spec, f.name) for f in fields(SourceSpec)}
-    guessed = {f.name: getattr(source.guessed, f.name) for f in fields(SourceSpec)}
-    return SourceSpec(**{k: guessed[k] if value is None else value for k, value in own.items()})
-
-
 def _sample_faults(
     location: str, source: Source, written: Mapping[str, PinnedContent], hiding: SampleRedactor
 ) -> list[str]:
     """Say which rows differ when the sample is read as a mapping states it."""
-    spec = replace(_pinned_spec(source), json_fields=None)
+    facts = source.guessed.to_document() | source.spec.to_document()
+    spec = SourceSpec.from_document(facts | {"json_fields": None})
     if spec.columns is not None:
         spec = replace(spec, columns=tuple(map(hiding.text, spec.columns)))
     try:

@@ -117,23 +117,22 @@ def test_prices_are_per_million() -> None:
 
 def test_an_estimate_in_words() -> None:
     listed = replace(PRICE, as_of="2026-01-31")
-    told = str(estimate_cost(5000, 4096, 3, listed))
+    told = estimate_cost(5000, 4096, 3, listed)
     assert told.startswith("about 5,000 tokens in and at most 4,096 out per call, at most 3 calls")
     assert told.endswith("at most $0.15 (price as of 2026-01-31)")
-    assert estimate_cost(5000, 4096, 3, PRICE).cost == pytest.approx(0.15288)
-    assert str(estimate_cost(10, 10, 1, None)).endswith("at most 1 call, price unknown")
-    assert str(estimate_cost(10, 10, 1, listed)).endswith(
-        "less than $0.01 (price as of 2026-01-31)"
-    )
+    assert PRICE.of(15_000, 12_288) == pytest.approx(0.15288)
+    assert estimate_cost(10, 10, 1, None).endswith("at most 1 call, price unknown")
+    small = estimate_cost(10, 10, 1, listed)
+    assert small.endswith("less than $0.01 (price as of 2026-01-31)")
     free = Price(usd_per_million_in=0, usd_per_million_out=0)
-    assert "at most $0.00" in str(estimate_cost(10, 10, 1, free))
+    assert "at most $0.00" in estimate_cost(10, 10, 1, free)
 
 
 def test_only_a_price_of_the_table_is_dated() -> None:
-    assert str(estimate_cost(5000, 4096, 3, PRICE)).endswith("at most 3 calls, at most $0.15")
+    assert estimate_cost(5000, 4096, 3, PRICE).endswith("at most 3 calls, at most $0.15")
     listed = list_price("gpt-4.1-mini")
     assert listed is not None
-    assert f"(price as of {listed.as_of})" in str(estimate_cost(5000, 4096, 3, listed))
+    assert f"(price as of {listed.as_of})" in estimate_cost(5000, 4096, 3, listed)
 
 
 @pytest.mark.parametrize(

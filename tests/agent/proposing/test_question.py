@@ -38,7 +38,7 @@ def data(file: Path, rows: Any = ROWS) -> tuple[Source, Sample]:
 
 
 def asked(file: Path, rows: Any = ROWS, **options: Any) -> str:
-    _, user = opening_messages(*data(file, rows), Request(mode="sft"), **options)
+    _, user = opening_messages(*data(file, rows), Request(mode="sft", **options))
     return user["content"]
 
 
@@ -50,7 +50,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> tuple[Source, Sample]:
 
 @pytest.mark.parametrize("tokens", [1500, 2000, 3000, 6000, 8000, 20_000])
 def test_both_messages_fit(wide: tuple[Source, Sample], tokens: int) -> None:
-    system, user = opening_messages(*wide, Request(), tokens=tokens)
+    system, user = opening_messages(*wide, Request(tokens=tokens))
     assert (system["role"], user["role"]) == ("system", "user")
     assert estimate_tokens(system["content"]) + estimate_tokens(user["content"]) <= tokens
 

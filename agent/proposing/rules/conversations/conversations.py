@@ -66,13 +66,13 @@ def _find_system(view: View, talk: Talk) -> Json:
     return persona_system_value([c for c in view.columns if not is_below_talk(c, talk)])
 
 
-def _find_ending(view: View, talk: Talk) -> tuple[list[dict[str, Json]], list[str]] | None:
-    """The assistant's turn that follows a conversation which ends with the user's."""
+def _find_ending(view: View, talk: Talk) -> tuple[Json, str] | None:
+    """What the assistant says after a conversation that ends with the user's turn; its path."""
     if (spoken := _spoken_reply(view, talk)) is not None:
-        return [{"role": "assistant", "content": spoken[0]}], [spoken[1]]
+        return spoken
     for column in (c for c in view.texts if c.many and not is_below_talk(c, talk)):
         if chosen := preferred_list_element(view.columns, column):
-            return [{"role": "assistant", "content": chosen}], [column.path]
+            return chosen, column.path
     for other in view.facts.paths:
         path = other.path
         named = max(
@@ -85,17 +85,12 @@ def _find_ending(view: View, talk: Talk) -> tuple[list[dict[str, Json]], list[st
             inner = [c for c in view.texts if c.path.startswith(f"{path}.") and not c.many]
             best = max(inner, key=lambda c: (c.named("utterance"), c.chars), default=None)
             if best:
-                return [{"role": "assistant", "content": best.path}], [best.path]
+                return best.path, best.path
         if other.types.get("list") and (listed := _answer_of_list(view, path)):
-            return [{"role": "assistant", "content": listed[0]}], [listed[1]]
-    ranked = sorted(
-        ((answer_strength(c), -c.position, c) for c in view.columns if _can_end(c, talk)),
-        key=lambda r: (-r[0], -r[1]),
-    )
-    if ranked and ranked[0][0] >= 0.6:
-        answer = ranked[0][2]
-        return [{"role": "assistant", "content": answer.path}], [answer.path]
-    return None
+            return listed
+    able = [c for c in view.columns if _can_end(c, talk)]
+    answer = max(able, key=lambda c: (answer_strength(c), -c.position), default=None)
+    return (answer.path, answer.path) if answer and answer_strength(answer) >= 0.6 else None
 
 
 def _spoken_reply(view: View, talk: Talk) -> tuple[Json, str] | None:
@@ -146,19 +141,20 @@ def _draft_with_ending(view: View, talk: Talk, body: MappingDocument, score: flo
     ending = _find_ending(view, talk)
     if ending is None:
         return None
-    entries, used = ending
-    shortened = {**body, "messages": [*body["messages"], *entries]}
-    if talk.ends_open > 0.9 and isinstance(end := entries[0]["content"], str):
-        shortened["where"] = [*body.get("where", ()), {"path": end, "min_chars": 1}]
+    content, used = ending
+    said = {"role": "assistant", "content": content}
+    shortened = {**body, "messages": [*body["messages"], said]}
+    if talk.ends_open > 0.9 and isinstance(content, str):
+        shortened["where"] = [*body.get("where", ()), {"path": content, "min_chars": 1}]
     return Draft(
         kind="sft",
         body=shortened,
         score=score,
-        why=f"{talk.why}; assistant = {used[0]}",
-        used=talk.used | frozenset(used),
+        why=f"{talk.why}; assistant = {used}",
+        used=talk.used | {used},
         evidence=(
             *talk.evidence,
-            Evidence(target="messages.assistant", choice=used[0], why="the conversation ends open"),
+            Evidence(target="messages.assistant", choice=used, why="the conversation ends open"),
         ),
         most=talk.most,
         unknown=talk.unknown,

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, product
+from itertools import islice, permutations, product
 
 from ingot.agent.proposing.columns import Places, View, last_name, parse_json_text, text_of
 from ingot.agent.proposing.names import (
@@ -363,20 +363,15 @@ def _side_text(view: View, element: str, one: Field) -> Json:
 def two_key_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
     """Elements that hold both sides of a turn under two keys."""
     texts = [f for f in fields if f.facts.chars and text_weight(f) > 0]
-    if len(texts) < 2:
+
+    def pair_strength(pair: tuple[Field, ...]) -> float:
+        side = max(name_sides(pair[1].name)[1], _is_machine_field(pair[1]))
+        return _asking_strength(pair[0]) + side
+
+    best = max(permutations(texts, 2), key=pair_strength, default=None)
+    if best is None or (score := pair_strength(best)) < 1.2:
         return None
-    ranked = sorted(
-        (
-            (_asking_strength(a) + max(name_sides(b.name)[1], _is_machine_field(b)), a, b)
-            for a in texts
-            for b in texts
-            if a is not b
-        ),
-        key=lambda one: -one[0],
-    )
-    score, user, assistant = ranked[0]
-    if score < 1.2:
-        return None
+    user, assistant = best
     system = [
         f for f in texts if name_strength(f.name, "system") >= NAMED and f not in (user, assistant)
     ]

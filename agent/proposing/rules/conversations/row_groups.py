@@ -350,12 +350,11 @@ def _restarting_order(view: View, by: Column) -> Column | None:
     for column in view.columns:
         if not column.numeric or column.path == by.path or column.many:
             continue
-        groups: dict[str, list[float]] = {}
-        for key, text in zip(by.texts, column.texts, strict=True):
-            groups.setdefault(key, []).append(parse_finite_number(text) or 0.0)
-        lists = [g for g in groups.values() if len(g) > 1]
+        numbers = [parse_finite_number(text) or 0.0 for text in column.texts]
+        groups = [[numbers[n] for n in group] for group in group_rows(by).values()]
+        lists = [g for g in groups if len(g) > 1]
         rises = all(len(set(g)) == len(g) for g in lists)
-        starts = len({min(g) for g in groups.values()}) <= max(2, 0.2 * len(groups))
+        starts = len(set(map(min, groups))) <= max(2, 0.2 * len(groups))
         if lists and rises and (starts or name_strength(column.name, "order") >= NAMED):
             return column
     return None

@@ -236,9 +236,7 @@ def _shared_introduction(texts: Sequence[str], split: dict[str, str | None]) -> 
 
 
 def _find_end_marks(texts: Sequence[str]) -> list[str]:
-    seen: Counter[str] = Counter()
-    for text in texts:
-        seen.update(dict.fromkeys(_ENDS.findall(text), 1).keys())
+    seen = Counter(mark for text in texts for mark in set(_ENDS.findall(text)))
     return sorted(mark for mark, count in seen.items() if count >= 0.3 * len(texts))
 
 
