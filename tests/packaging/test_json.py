@@ -25,7 +25,6 @@ JSON = {
         agent/review/pinning/row_choice agent/review/pinning/row_extraction
         agent/review/pinning/sample_redaction converters/lake/catalog converters/lake/statistics
         converters/mapping/check converters/mapping/columns/projection
-        converters/mapping/columns/values
         converters/mapping/lookup converters/mapping/rows/conditions
         converters/mapping/rows/executor converters/mapping/rows/group
         converters/mapping/rows/values converters/megatron/read/preparation converters/paths

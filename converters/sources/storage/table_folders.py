@@ -97,7 +97,7 @@ def table_folders(entries: Iterable[Entry]) -> dict[str, str]:
         outer, _, last = folder.rpartition("/")
         for kind, (log, files) in _LOGS.items():
             if last == log and files.fullmatch(base):
-                tables[outer] = kind
+                tables.setdefault(outer, kind)  # Delta's log may stand beside that of another kind
     return tables
 
 
