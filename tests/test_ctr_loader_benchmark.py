@@ -19,5 +19,5 @@ def test_it_tells_ratios() -> None:
     assert head.split()[:4] == ["rows/s", "ratio", "rows/CPU", "s"]
     assert [line[:24].strip() for line in lines] == [
         *("row dicts, collate_fn", "build_dataloader", "shuffled", "jagged"),
-        *("cache", "cache, shuffled", "cache, jagged", "decoding alone"),
+        *("cache", "cache, shuffled", "cache, jagged", "decoding alone", "copying alone"),
     ]

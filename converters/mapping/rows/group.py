@@ -188,7 +188,7 @@ def _pack_rows(batch: Batch, number: int, places: list[int]) -> Iterator[_Entry]
 def _pack(rows: list[Json]) -> bytes | str:
     """Rows as bytes of orjson, or as text of the slower `json` where one has a wider integer."""
     try:
-        return orjson.dumps(rows)
+        return bytes(memoryview(orjson.dumps(rows)))  # a copy: what orjson gives holds 4 KB
     except TypeError:
         return json.dumps(rows)
 

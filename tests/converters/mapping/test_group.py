@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ingot.converters.errors import OutputError
 from ingot.converters.mapping.language import Group
+from ingot.converters.mapping.rows import group as group_module
 from ingot.converters.mapping.rows.group import BATCH_GROUPS, group_rows
 from ingot.converters.paths import compile_path
 from ingot.converters.rows import BadRow, Batch
@@ -148,7 +149,11 @@ def test_the_split_into_batches_does_not_matter_and_no_row_is_lost(
 
 
 @pytest.mark.more
-def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_module, "HELD_BYTES", 1 << 20)
+
     def rows(count: int) -> list[Batch]:
         shuffled = random.Random(7)
         for start in range(0, count, 200):

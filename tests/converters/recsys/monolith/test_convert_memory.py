@@ -47,7 +47,7 @@ def grown(folder, name, kind, target, size, warm):
 
 
 def test_a_larger_stream_takes_no_more(tmp_path):
-    more, rows, expected = grown(tmp_path, *CASES[-1], 32 << 20, 8 << 20)
+    more, rows, expected = grown(tmp_path, *CASES[-1], 64 << 20, 32 << 20)
     assert rows == expected
     assert more < 32 << 20
 
