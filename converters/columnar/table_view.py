@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 # What tells a field of a file, also within others, by the metadata of the table's: Delta's name in
 # the file, or Iceberg's number, which the field of the file has too.
@@ -38,9 +39,8 @@ class TableView:
 
     def digest(self) -> str:
         """What tells the view from another one of the same file."""
-        said = repr(
-            [str(self.schema.to_string(show_field_metadata=True)), sorted(self.constants.items())]
-        )
+        schema = self.schema.to_string(show_field_metadata=True)
+        said = repr([schema, sorted(self.constants.items())])
         return hashlib.sha256(said.encode() + np.packbits(self.deleted).tobytes()).hexdigest()
 
     def rows_left(self, first: int, rows: int) -> int:
@@ -103,6 +103,12 @@ def _conform(array: pa.Array, kind: pa.DataType) -> pa.Array:
         offsets = array.offsets.cast(pa.int64() if large else pa.int32())
         made = pa.LargeListArray if large else pa.ListArray
         return made.from_arrays(offsets, inner, type=kind, mask=mask)
+    if pa.types.is_map(kind) and pa.types.is_map(array.type):
+        keys, items = _conform(array.keys, kind.key_type), _conform(array.items, kind.item_type)
+        offsets = array.offsets
+        if mask is not None:  # a map is null where its offset is
+            offsets = pc.if_else(pa.concat_arrays([mask, pa.array([False])]), None, offsets)
+        return pa.MapArray.from_arrays(offsets, keys, items, kind)
     return array if array.type == kind else array.cast(kind)
 
 

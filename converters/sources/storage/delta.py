@@ -10,20 +10,13 @@ import pyarrow as pa
 
 from ingot.converters.columnar.table_view import TableView
 from ingot.converters.errors import SourceError, error_text, translate_native_errors
+from ingot.converters.sources.storage import table_folders as tables
 from ingot.converters.sources.storage.listing import Entry
-from ingot.converters.sources.storage.table_folders import TableVersion, data_file, table_entry
-
-
-class _LogError(Exception):
-    """The package cannot read a log; it raises nothing more precise."""
-
-
-_Flags = npt.NDArray[np.bool_]
 
 
 def read_delta_table(
     folder: Path, name: str, version: str | None = None
-) -> tuple[TableVersion, list[Entry]]:
+) -> tuple[tables.TableVersion, list[Entry]]:
     """The current version of a table (or that of a number or time), and its files by name.
 
     Raises SourceError: the package is not installed, the log is damaged or has gaps, there is no
@@ -36,7 +29,7 @@ def read_delta_table(
         hint = 'pip install "ingot[delta]"'
         raise SourceError(where, "a Delta table needs the package deltalake", hint) from error
     try:
-        with translate_native_errors(_LogError):
+        with translate_native_errors(tables.UnreadableTableError):
             table = DeltaTable(where)
             if version is not None:
                 table.load_as_version(int(version) if version.isdecimal() else version)
@@ -44,26 +37,23 @@ def read_delta_table(
             schema = pa.schema(table.schema().to_arrow())
             added = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
             deleted = dict(_deleted_rows(pa.table(table.deletion_vectors())))
-    except _LogError as error:
+    except tables.UnreadableTableError as error:
         problem = f"cannot read the log of the Delta table: {error_text(error)}"
         raise SourceError(where, problem, "check the version, or restore the log") from error
-    told = TableVersion(folder=name or ".", kind="delta", version=number, id=made)
+    told = tables.TableVersion(folder=name or ".", kind="delta", version=number, id=made)
     entries = []
     for row, path in enumerate(added["path"].to_pylist()):
-        file = data_file(folder, unquote(path), "Delta table")
-        gone = deleted.pop(file.resolve(), _NONE)
+        file = tables.data_file(folder, unquote(path), "Delta table")
+        gone = deleted.pop(file.resolve(), np.zeros(0, np.bool_))
         view = TableView(schema=schema, constants=_constants(added, row), deleted=gone)
-        entries.append(table_entry(folder, file, told, view))
+        entries.append(tables.table_entry(folder, file, told, view))
     if deleted:  # a row that was deleted must not come back
         problem = f"the Delta table deletes rows of files that it does not have: {min(deleted)}"
         raise SourceError(where, problem, "restore the log, or write the table anew")
     return told, sorted(entries, key=lambda one: one.name)
 
 
-_NONE: _Flags = np.zeros(0, np.bool_)
-
-
-def _deleted_rows(vectors: pa.Table) -> Iterator[tuple[Path, _Flags]]:
+def _deleted_rows(vectors: pa.Table) -> Iterator[tuple[Path, npt.NDArray[np.bool_]]]:
     """The files with deleted rows, and which these are."""
     for place, kept in zip(vectors["filepath"], vectors["selection_vector"], strict=True):
         path = Path(unquote(urlsplit(place.as_py()).path))

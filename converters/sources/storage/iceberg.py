@@ -20,11 +20,12 @@ import pyarrow as pa
 from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.columnar.table_view import TableView
 from ingot.converters.errors import SourceError, error_text, translate_native_errors
+from ingot.converters.sources.storage import table_folders as tables
 from ingot.converters.sources.storage.listing import Entry
-from ingot.converters.sources.storage.table_folders import TableVersion, data_file, table_entry
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
+    from pyiceberg.schema import Schema
     from pyiceberg.table import FileScanTask, StaticTable
 
 _KIND = "Iceberg table"
@@ -33,13 +34,9 @@ _NAME_MAPPING = "schema.name-mapping.default"
 _ROWS = 65_536  # of a file of deleted rows that are read at a time
 
 
-class _MetadataError(Exception):
-    """The package cannot read a table; it raises nothing more precise."""
-
-
 def read_iceberg_table(
     folder: Path, name: str, version: str | None = None
-) -> tuple[TableVersion, list[Entry]]:
+) -> tuple[tables.TableVersion, list[Entry]]:
     """The current snapshot of a table (or that of an id or time), and its files by name.
 
     Raises SourceError: the package is not installed, the metadata is damaged or not clear, there is
@@ -50,7 +47,7 @@ def read_iceberg_table(
         hint = 'pip install "ingot[iceberg]"'
         raise SourceError(where, "an Iceberg table needs the package pyiceberg", hint)
     try:
-        with translate_native_errors(_MetadataError):
+        with translate_native_errors(tables.UnreadableTableError):
             table = _open_table(folder)
             snapshot = _snapshot_id(table, version)
             # Of the current one the current schema, which may be newer than the rows.
@@ -58,26 +55,27 @@ def read_iceberg_table(
             tasks = [] if snapshot is None else list(scan.plan_files())
             schema = _table_schema(scan.projection())
             identity = str(table.metadata.table_uuid)
-    except _MetadataError as error:
+    except tables.UnreadableTableError as error:
         problem = f"cannot read the metadata of the Iceberg table: {error_text(error)}"
         raise SourceError(where, problem, "check the version, or restore the table") from error
-    told = TableVersion(folder=name or ".", kind="iceberg", version=snapshot or 0, id=identity)
+    told = tables.TableVersion(
+        folder=name or ".", kind="iceberg", version=snapshot or 0, id=identity
+    )
     files = _TableFiles(folder, table.metadata.location)
-    numbered = _NAME_MAPPING not in table.metadata.properties
     entries = []
     for task in tasks:
         view = TableView(
             schema=schema,
             constants=_partition(table, task, schema),
             deleted=files.deleted_rows(task),
-            numbered=numbered,
+            numbered=_NAME_MAPPING not in table.metadata.properties,
         )
-        entries.append(table_entry(folder, files.find(task.file), told, view))
+        entries.append(tables.table_entry(folder, files.find(task.file), told, view))
     return told, sorted(entries, key=lambda one: one.name)
 
 
 def _open_table(folder: Path) -> "StaticTable":
-    """The table of the newest metadata file. Raises _MetadataError where two are newest."""
+    """The table of the newest metadata file. Raises UnreadableTableError where two are newest."""
     from pyiceberg.catalog.noop import NoopCatalog
     from pyiceberg.io import FileIO
     from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -91,14 +89,14 @@ def _open_table(folder: Path) -> "StaticTable":
     newest = numbers[max(numbers)]
     if len(newest) > 1:
         names = " and ".join(sorted(file.name for file in newest))
-        raise _MetadataError(f"more than one metadata file is the newest: {names}")
+        raise tables.UnreadableTableError(f"more than one metadata file is the newest: {names}")
     metadata = FromInputFile.table_metadata(PyArrowFileIO().new_input(str(newest[0])))
 
     class FolderIO(FileIO):
         """Opens what the metadata tells in the folder, and nothing else."""
 
         def new_input(self, location: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
-            file = data_file(folder, _inner_path(location, metadata.location), _KIND)
+            file = tables.data_file(folder, location, _KIND, metadata.location)
             return PyArrowFileIO().new_input(str(file))
 
         def new_output(self, location: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
@@ -116,13 +114,8 @@ def _open_table(folder: Path) -> "StaticTable":
     )
 
 
-def _inner_path(location: str, table: str) -> str:
-    """A location of the metadata relative to the table's; as it is where it lies elsewhere."""
-    return location.removeprefix(f"{table.rstrip('/')}/")
-
-
 def _snapshot_id(table: "StaticTable", version: str | None) -> int | None:
-    """The snapshot that is read; None of a table that has none yet. Raises _MetadataError."""
+    """The snapshot that is read; None of a table that has none yet. Raises UnreadableTableError."""
     if version is None:
         return table.metadata.current_snapshot_id
     if version.isdecimal():
@@ -132,14 +125,19 @@ def _snapshot_id(table: "StaticTable", version: str | None) -> int | None:
         when = when if when.tzinfo else when.replace(tzinfo=dt.UTC)
         found = table.snapshot_as_of_timestamp(int(when.timestamp() * 1000))
     if found is None:
-        raise _MetadataError(f"there is no snapshot {version}")
+        raise tables.UnreadableTableError(f"there is no snapshot {version}")
     return found.snapshot_id
 
 
-def _table_schema(schema: object) -> pa.Schema:
+def _table_schema(schema: "Schema") -> pa.Schema:
+    """The schema as Arrow has it. Raises UnreadableTableError where former rows have a default."""
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-    found: pa.Schema = schema_to_pyarrow(schema)  # type: ignore[arg-type]
+    for number in schema.field_ids:
+        if schema.find_field(number).initial_default is not None:
+            name = schema.find_column_name(number)
+            raise tables.UnreadableTableError(f"column {name} has a default for former rows")
+    found: pa.Schema = schema_to_pyarrow(schema)
     return found
 
 
@@ -177,7 +175,7 @@ class _TableFiles:
         if file.file_format.name not in ("PARQUET", "PUFFIN"):
             problem = f"files of the Iceberg table are {file.file_format.name}, not Parquet"
             raise SourceError(str(self._folder), problem, "write the table anew as Parquet")
-        return data_file(self._folder, _inner_path(file.file_path, self._location), _KIND)
+        return tables.data_file(self._folder, file.file_path, _KIND, self._location)
 
     def deleted_rows(self, task: "FileScanTask") -> npt.NDArray[np.bool_]:
         """Which rows of a data file are deleted. Raises SourceError."""
@@ -202,9 +200,9 @@ class _TableFiles:
         where = self.find(file)
         read = _read_vectors if file.file_format.name == "PUFFIN" else _read_positions
         try:
-            with translate_native_errors(_MetadataError):
+            with translate_native_errors(tables.UnreadableTableError):
                 yield from read(where)
-        except _MetadataError as error:
+        except tables.UnreadableTableError as error:
             problem = f"cannot read which rows it deletes: {error_text(error)}"
             raise SourceError(str(where), problem, "restore it, or write the table anew") from error
 

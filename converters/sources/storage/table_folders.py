@@ -60,11 +60,16 @@ class TableFile(LocalFile):
 TableReader = Callable[[Path, str, str | None], tuple[TableVersion, list[Entry]]]
 
 
-def data_file(folder: Path, path: str, kind: str) -> Path:
-    """Where a file of a log lies, whose path there is told relative to the folder of the table.
+class UnreadableTableError(Exception):
+    """A package cannot read a log; it raises nothing more precise."""
+
+
+def data_file(folder: Path, path: str, kind: str, location: str = "") -> Path:
+    """Where a file of a log lies, whose path is told from the table's folder, or its location.
 
     Raises SourceError where that is outside of the table.
     """
+    path = path.removeprefix(f"{location.rstrip('/')}/") if location else path
     inner = PurePosixPath(path)
     if inner.is_absolute() or ".." in inner.parts or "://" in path:
         problem = f"a file of the {kind} lies elsewhere: {path[:200]}"

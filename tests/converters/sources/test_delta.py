@@ -154,6 +154,20 @@ def test_columns_are_renamed_and_deleted_rows_are_gone(tmp_path: Path) -> None:
     assert numbers == [*range(46), *range(10)]
 
 
+def test_fields_within_maps_are_renamed(tmp_path: Path) -> None:
+    inner = {"type": "struct", "fields": [renamed("a", "string", "b", 3)]}
+    kind = {"type": "map", "keyType": "string", "valueType": inner, "valueContainsNull": True}
+    begin_table(tmp_path, [renamed("m", kind, "col-1", 1)], [])
+    arrow = pa.map_(pa.string(), pa.struct([("b", pa.string())]))
+    cells = [[("k", {"b": "x"})], None, [], [("k", {"b": "y"}), ("l", {"b": "z"})]]
+    add_file(tmp_path, "1.parquet", pa.table({"col-1": pa.array(cells, arrow)}), {}, [0])
+    assert rows(open_source(str(tmp_path))) == [
+        {"m": None},
+        {"m": {}},
+        {"m": {"k": {"a": "y"}, "l": {"a": "z"}}},
+    ]
+
+
 def test_a_table_behind_a_link_has_no_deleted_rows(tmp_path: Path) -> None:
     begin_table(tmp_path / "there", FIELDS, [])
     add_file(tmp_path / "there", "a b%20c.parquet", stored(0, 9), {}, [3])

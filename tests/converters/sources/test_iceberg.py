@@ -1,6 +1,7 @@
 """Iceberg tables, written by pyiceberg: one snapshot, as it is, without a catalog."""
 
 import datetime as dt
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, StringType
 
 from ingot.converters.errors import SourceError
+from ingot.converters.json_yaml import load_json
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, open_source
 from tests.converters.sources.iceberg_tables import delete_rows, make_table
@@ -131,6 +133,15 @@ def test_deletes_of_rows_that_are_not_there_are_an_error(table: Table) -> None:
 def test_deletes_by_equality_are_refused_by_name(table: Table) -> None:
     delete_rows(table, "id", [1], DataFileContent.EQUALITY_DELETES)
     with pytest.raises(SourceError, match="equality deletes"):
+        open_source(str(folder_of(table)))
+
+
+def test_defaults_of_former_rows_are_refused_and_not_read_as_null(table: Table) -> None:
+    newest = max((folder_of(table) / "metadata").glob("*.metadata.json"))
+    document = load_json(newest)
+    document["schemas"][0]["fields"][2]["initial-default"] = "en"
+    newest.write_text(json.dumps(document))
+    with pytest.raises(SourceError, match="column lang has a default for former rows"):
         open_source(str(folder_of(table)))
 
 
