@@ -48,7 +48,7 @@ from ingot.converters.output.commit import find_finished
 from ingot.converters.output.files import output_errors
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import LeftOut
-from ingot.converters.sources.readers import (
+from ingot.converters.sources.file_kinds import (
     DAMAGED_HINT,
     UNREAD_HINT,
     damaged_text,

@@ -20,7 +20,7 @@ from ingot.converters.output.worker_pool import TaskFailure, Workers
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import FileFacts, LeftOut
-from ingot.converters.sources.readers import side_file_reason
+from ingot.converters.sources.file_kinds import side_file_reason
 from ingot.converters.sources.source import EntryFiles, head_size, inspect_entry, names_alone
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
@@ -32,7 +32,7 @@ from ingot.converters.sources.storage.listing import (
     Place,
     list_location,
 )
-from ingot.converters.sources.storage.table_folders import read_tables, table_reason
+from ingot.converters.sources.tables.table_folders import read_tables, table_reason
 
 _CHUNK: Final = 200
 _THREADS: Final = 8  # of a process that reads from afar

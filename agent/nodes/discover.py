@@ -23,7 +23,7 @@ from ingot.converters.output.commit import check_destination
 from ingot.converters.output.files import output_errors
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import LeftOut
-from ingot.converters.sources.readers import (
+from ingot.converters.sources.file_kinds import (
     DAMAGED_HINT,
     UNREAD_HINT,
     damaged_text,

@@ -21,7 +21,7 @@ from ingot.converters.records.writers import part_name, reject_text
 from ingot.converters.rows import NonFinite, Reject, add_non_finite
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
-from ingot.converters.sources.storage.table_folders import TableFile
+from ingot.converters.sources.tables.table_folders import TableFile
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.messages import Monitor

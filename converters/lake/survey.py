@@ -14,7 +14,7 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import LeftOut, SourceSpec
 from ingot.converters.sources.file_groups import group_files, guessed_spec
-from ingot.converters.sources.readers import (
+from ingot.converters.sources.file_kinds import (
     BINARY,
     LFS_POINTER,
     side_file_reason,
@@ -23,7 +23,7 @@ from ingot.converters.sources.readers import (
 )
 from ingot.converters.sources.source import EntryFiles
 from ingot.converters.sources.storage.listing import Entry, Listing, file_stem
-from ingot.converters.sources.storage.table_folders import table_folders
+from ingot.converters.sources.tables.table_folders import table_folders
 
 JOINT: Final = "--"
 _ODD_NAME = re.compile(r"[^\w.+=@ -]")

@@ -9,22 +9,20 @@ from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.rows import Batch
 from ingot.converters.sources.facts import FileFacts, LeftOut, RootCandidate, SourceFile, SourceSpec
 from ingot.converters.sources.file_groups import guessed_spec, select_main_group
+from ingot.converters.sources.file_kinds import describe_magic, may_be_data_alone, side_file_reason
 from ingot.converters.sources.formats.row_chunks import to_batches
 from ingot.converters.sources.readers import (
     HEAD,
     NoData,
-    describe_magic,
-    may_be_data_alone,
     peek_file,
     read_file,
-    side_file_reason,
     sniff_file,
 )
 from ingot.converters.sources.root_candidates import root_candidates
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.listing import Entry, Listing, list_location, matches_globs
-from ingot.converters.sources.storage.table_folders import (
+from ingot.converters.sources.tables.table_folders import (
     read_tables,
     split_version,
     table_folders,

@@ -27,10 +27,10 @@ def read_all(folder: Path) -> list[object]:
 
 
 def test_a_binary_reader(tmp_path, monkeypatch):
-    def detect(_, peek):
+    def detect(entry, peek, spec):
         return FileFacts(format="toy") if peek.head.startswith(b"TOY\0") else None
 
-    def rows(stream, _):
+    def rows(file, spec, stream):
         yield RowChunk(values=[{"text": part.decode()} for part in stream.read()[4:].split(b"\0")])
 
     monkeypatch.setitem(READERS, "toy", BinaryReader(detect, rows))

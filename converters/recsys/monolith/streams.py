@@ -16,7 +16,7 @@ from ingot.converters.output.files import MANIFEST, RUN, output_errors
 from ingot.converters.recsys.monolith.frames.compression import open_decompressed, peek_bytes
 from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing, StreamHints
 from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows
-from ingot.converters.sources.readers import side_file_reason
+from ingot.converters.sources.file_kinds import side_file_reason
 from ingot.converters.sources.recognizers.monolith import MONOLITH_HEAD, Kind, recognize_monolith
 from ingot.converters.sources.storage.listing import Entry, LocalFile, Place, list_location
 

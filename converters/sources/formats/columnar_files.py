@@ -13,6 +13,7 @@ import pyarrow as pa
 from ingot.converters.columnar.batch_checks import is_valid_batch
 from ingot.converters.columnar.parquet import ValidBatch, open_parquet, open_random_access
 from ingot.converters.errors import translate_read_errors
+from ingot.converters.sources.facts import SourceFile, SourceSpec
 from ingot.converters.sources.formats.arrow import batch_rows, make_lazy_rows
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, RowChunk
@@ -28,6 +29,11 @@ def parquet_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], int]:
         return column_names(file.schema.names), sum(rows for rows, _ in file.groups)
 
 
+def read_parquet(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
+    """The rows of a Parquet file. Raises SourceError."""
+    return parquet_rows(stream, str(file.place))
+
+
 def parquet_rows(
     stream: BinaryIO, where: str, groups: Sequence[int] | None = None
 ) -> Iterator[RowChunk]:
@@ -35,7 +41,7 @@ def parquet_rows(
     with open_parquet(stream, where) as file:
         rows, sizes = zip(*file.groups[:8], strict=True) if file.groups else ((), ())
         batches = file.batches(_rows_that_fit(sum(rows), sum(sizes)), groups)
-        yield from _batch_chunks(batches, column_names(file.schema.names), where)
+        yield from batch_chunks(batches, column_names(file.schema.names), where)
 
 
 def _rows_that_fit(rows: int, size: int) -> int:
@@ -92,10 +98,11 @@ def arrow_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], None]:
         return names, None
 
 
-def arrow_rows(stream: BinaryIO, where: str) -> Iterator[RowChunk]:
+def read_arrow(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
     """The rows of an Arrow IPC file or stream. Raises SourceError."""
+    where = str(file.place)
     with open_arrow(stream, where) as (names, batches):
-        yield from _batch_chunks(_slice_batches(batches), names, where)
+        yield from batch_chunks(_slice_batches(batches), names, where)
 
 
 def _slice_batches(batches: Iterator[ValidBatch]) -> Iterator[ValidBatch]:
@@ -105,9 +112,10 @@ def _slice_batches(batches: Iterator[ValidBatch]) -> Iterator[ValidBatch]:
             yield batch.slice(start, most), valid
 
 
-def _batch_chunks(
+def batch_chunks(
     batches: Iterator[ValidBatch], names: Sequence[str], where: str
 ) -> Iterator[RowChunk]:
+    """The rows of checked batches of Arrow. Raises SourceError."""
     while True:
         with translate_read_errors(where):
             batch, valid = next(batches, (None, False))

@@ -88,14 +88,14 @@ def _is_arrow_head(head: bytes) -> bool:
     return True
 
 
-def parquet_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
+def parquet_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
     """Return the facts of a Parquet file. Raises SourceError."""
     if not seen.head.startswith(PARQUET):
         return None
     return _columnar_facts("parquet", entry, seen, columnar_files.parquet_facts)
 
 
-def arrow_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
+def arrow_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
     """Return the facts of an Arrow file or stream. Raises SourceError."""
     if not _is_arrow_head(seen.head):
         return None

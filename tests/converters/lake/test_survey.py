@@ -11,7 +11,7 @@ import pytest
 from ingot.converters.errors import SourceError
 from ingot.converters.lake.survey import SeenFile, group_by_reason, survey_lake
 from ingot.converters.sources.facts import LeftOut
-from ingot.converters.sources.readers import side_file_reason
+from ingot.converters.sources.file_kinds import side_file_reason
 from ingot.converters.sources.source import EntryFiles, inspect_entry
 from ingot.converters.sources.storage.listing import list_location
 

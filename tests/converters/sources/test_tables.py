@@ -9,7 +9,7 @@ import pytest
 
 from ingot.converters.sources import SourceSpec, open_source
 from ingot.converters.sources.storage.listing import list_location
-from ingot.converters.sources.storage.table_folders import read_tables
+from ingot.converters.sources.tables.table_folders import read_tables
 
 UUID = "0a1b2c3d-0000-4000-8000-00000000000f"
 LOGS = {

@@ -168,8 +168,8 @@ def read_tables(listing: Listing, version: str | None = None) -> Listing:
 
 def _readers() -> dict[str, TableReader]:
     """What reads the tables of a kind; loaded when there is one."""
-    from ingot.converters.sources.storage.delta import read_delta_table
-    from ingot.converters.sources.storage.iceberg import read_iceberg_table
+    from ingot.converters.sources.tables.delta import read_delta_table
+    from ingot.converters.sources.tables.iceberg import read_iceberg_table
 
     return {"Delta table": read_delta_table, "Iceberg table": read_iceberg_table}
 
