@@ -20,8 +20,8 @@ import pyarrow as pa
 from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.columnar.table_view import TableView
 from ingot.converters.errors import SourceError, error_text, translate_native_errors
-from ingot.converters.sources.storage import table_folders as tables
 from ingot.converters.sources.storage.listing import Entry
+from ingot.converters.sources.tables import table_folders as tables
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
