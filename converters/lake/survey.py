@@ -23,6 +23,7 @@ from ingot.converters.sources.file_kinds import (
 )
 from ingot.converters.sources.source import EntryFiles
 from ingot.converters.sources.storage.listing import Entry, Listing, file_stem
+from ingot.converters.sources.tables.partitions import read_partitions
 from ingot.converters.sources.tables.table_folders import table_folders
 
 JOINT: Final = "--"
@@ -328,7 +329,7 @@ class _LakeFolder:
             location="".join(c if c.isprintable() else "_" for c in location),
             name=name,
             spec=SourceSpec(),
-            files=tuple(files),
+            files=read_partitions(files),
             left_out=tuple(sorted(left_out, key=lambda one: one.name)),
             guessed=guessed_spec(files),
             roots=(),

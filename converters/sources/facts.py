@@ -59,6 +59,7 @@ class FileFacts:
         multiline: whether quoted `csv` cells with line breaks were seen.
         one_line: whether the file is one `json` object on one line, which `jsonl` could be too.
         rows: number of rows where the file says it, else None.
+        partitions: columns that the names of its folders hold, each with the value of all rows.
         shape: keys or columns seen at the head: files of one shape are read together.
     """
 
@@ -75,6 +76,7 @@ class FileFacts:
     multiline: bool = False
     one_line: bool = False
     rows: int | None = None
+    partitions: tuple[tuple[str, str | int | None], ...] = ()
     shape: frozenset[str] = field(default=frozenset())
     guessed: frozenset[str] = field(default=frozenset())
 

@@ -49,6 +49,7 @@ from ingot.converters.sources.storage.compression import (
     peek_first_bytes,
 )
 from ingot.converters.sources.storage.listing import Entry, LocalFile, file_stem
+from ingot.converters.sources.tables.partitions import add_partitions
 
 Blocks = Iterator[bytes]
 
@@ -87,11 +88,12 @@ def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
     with open_window(whole, piece.start, piece.size) if piece else whole as raw:
         stream = open_decompressed(raw, where)
         if isinstance(reader, BinaryReader):
-            yield from reader.rows(file, spec, stream)
+            rows = reader.rows(file, spec, stream)
         else:
             facts, begins = file.facts, not (piece and piece.start)
             parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline, begins=begins)
-            yield from reader.rows(file, spec, parts)
+            rows = reader.rows(file, spec, parts)
+        yield from add_partitions(file, rows)
 
 
 def read_text_blocks(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:

@@ -22,6 +22,7 @@ from ingot.converters.sources.root_candidates import root_candidates
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.listing import Entry, Listing, list_location, matches_globs
+from ingot.converters.sources.tables.partitions import read_partitions
 from ingot.converters.sources.tables.table_folders import (
     read_tables,
     split_version,
@@ -97,6 +98,7 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
     left_out += [LeftOut(name=name, why=results.OWN_RESULT) for name in listing.results]
     left_out += [LeftOut(name=name, why=why) for name, why in listing.unreadable]
     main, others = select_main_group(files, spec)
+    main = read_partitions(main)
     for file in main if spec.orient else ():
         if file.facts.format != "json" or file.facts.layout == "values":
             several = file.facts.layout == "values"

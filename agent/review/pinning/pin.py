@@ -26,6 +26,7 @@ from ingot.agent.review.pinning.row_choice import (
     PinnedContent,
     PinTask,
     choose_fitting,
+    drop_partitions,
     select_wanted,
     start_counts,
 )
@@ -69,8 +70,10 @@ def _row_faults(again: Source, written: Mapping[str, PinnedContent]) -> Iterator
         content = written.get(file.name)
         if content is not None and content.rows is not None:
             table = file.facts.format == "csv"
-            got = _comparable_rows(_read_rows(again, file), table=table)
-            if got != _comparable_rows(content.rows, table=table):
+            rows = [drop_partitions(row, file) for row in _read_rows(again, file)]
+            got = _comparable_rows(rows, table=table)
+            want = [drop_partitions(row, file) for row in content.rows]
+            if got != _comparable_rows(want, table=table):
                 yield f"{file.name}: other rows"
 
 
@@ -160,7 +163,7 @@ def pin_sample(
         PinTask(
             file=by_name[name],
             spec=source.spec,
-            want=select_wanted(sample, name),
+            want=select_wanted(sample, by_name[name]),
             hiding=hiding,
             counts=counts,
         )
@@ -268,7 +271,7 @@ def _extract_others(source: Source, hiding: SampleRedactor) -> Iterator[Pinnable
             other = source.with_spec(SourceSpec(files=(_literal_glob(name),)))
             sample = draw_sample(other, rows=_ROWS_OF_OTHER, max_bytes=_BYTES_OF_OTHER)
             for file in other.files:
-                want = select_wanted(sample, file.name)
+                want = select_wanted(sample, file)
                 if want and file.name == name:
                     yield extract_rows(
                         PinTask(

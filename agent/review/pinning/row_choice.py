@@ -51,13 +51,17 @@ def start_counts() -> Counts:
     return dict.fromkeys(_REASONS, 0)
 
 
-def select_wanted(sample: Sample, file: str) -> list[WantedRow]:
+def select_wanted(sample: Sample, file: SourceFile) -> list[WantedRow]:
     """Return the sampled rows of a file, in its order as far as that is known."""
-    rows = [(one.row, one.key, one.value) for one in sample.rows if one.file == file]
+    rows = [
+        (one.row, one.key, drop_partitions(one.value, file))
+        for one in sample.rows
+        if one.file == file.name
+    ]
     bad = [
         (one.bad.row, None, BrokenRow(one.bad.detail, one.bad.found, one.bad.reason, one.bad.path))
         for one in sample.bad
-        if one.file == file
+        if one.file == file.name
     ]
     both = [*rows, *bad]
     if all(row != UNKNOWN_ROW for row, _, _ in both):
@@ -66,6 +70,14 @@ def select_wanted(sample: Sample, file: str) -> list[WantedRow]:
         WantedRow(place=place, row=row, key=key, value=value)
         for place, (row, key, value) in enumerate(both)
     ]
+
+
+def drop_partitions(row: Json, file: SourceFile) -> Json:
+    """Return a row without the columns that the folders of its file name."""
+    names = [name for name, _ in file.facts.partitions]
+    return (
+        {k: v for k, v in row.items() if k not in names} if names and isinstance(row, dict) else row
+    )
 
 
 def find_wanted(
