@@ -17,7 +17,12 @@ from ingot.agent.judging.trial import Trial, try_out
 from ingot.agent.privacy import EMPTY_TEXT, Safe, redact
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping
-from ingot.agent.review.pinning.pinned_sample import ABOUT, find_pinned, pinned_folder
+from ingot.agent.review.pinning.pinned_sample import (
+    ABOUT,
+    PinnedSample,
+    find_pinned,
+    pinned_folder,
+)
 from ingot.agent.review.revisions import Side, describe_odd_files, write_sidecars
 from ingot.agent.state import Change, Order
 from ingot.converters.errors import MappingError, Problem, SourceError, StorageError
@@ -193,6 +198,7 @@ class SampleBasis:
     source_name: str | None = None
     sha256: str | None = None
     folder: str = ""
+    pinned: PinnedSample | None = None
 
     def hide_folder(self, text: str) -> Safe:
         """Return a message without secrets and without the temporary folder."""
@@ -289,6 +295,7 @@ def _pinned_basis(side: Side, path: str, folder: Path) -> SampleBasis | None:
     if found is None:
         return None
     return SampleBasis(
+        pinned=found,
         kind="pinned",
         place=redact(shown),
         location=found.location,
@@ -322,7 +329,7 @@ def replay_mappings(
         old_fault="; ".join(map(str, faults)) if before is None else "",
         problems=problems,
         matched=matched,
-        drift=_provenance_drift(new, after),
+        drift=() if stand.pinned and stand.pinned.lines else _provenance_drift(new, after),
     )
 
 
@@ -331,6 +338,7 @@ def _run_mapping(
 ) -> tuple[SampleRun | None, tuple[Problem, ...], SourceError | None]:
     """Run a mapping; if that fails return the problems, and the reader's error if it is one."""
     order = Order(source=stand.location, source_name=stand.source_name)
+    document = stand.pinned.fit_mapping(document) if stand.pinned else document
     try:
         trial = try_out(context, order, document, where="the mapping", show=0)
     except StorageError:

@@ -52,7 +52,8 @@ def _sample_faults(
 ) -> list[str]:
     """Say which rows differ when the sample is read as a mapping states it."""
     facts = source.guessed.to_document() | source.spec.to_document()
-    spec = SourceSpec.from_document(facts | {"json_fields": None})
+    lines = any(content.as_lines for content in written.values())
+    spec = SourceSpec.from_document({} if lines else facts | {"json_fields": None})
     if spec.columns is not None:
         spec = replace(spec, columns=tuple(map(hiding.text, spec.columns)))
     try:
@@ -200,6 +201,8 @@ def _write_readable(
         attempt = _make_attempt(cuts, more, rows, bad=bad)
         every = [*source.files, *(one.file for one in more)]
         names = redact_names([f for f in every if f.name in attempt.contents], hiding)
+        lines = {name for name in names if attempt.contents[name].as_lines}
+        names = {name: f"{new}{'.jsonl' * (name in lines)}" for name, new in names.items()}
         every = [file for file in every if file.name in names]
         contents = {names[name]: attempt.contents[name] for name in names}
         files = {names[file.name]: file for file in every}
@@ -213,10 +216,11 @@ def _write_readable(
             break
     counts["over_limit"] += attempt.left
     notes = [note for one in cuts if one.file.name in names for note in one.notes]
-    unlike = _detection_differences(location, source, main) if main else []
+    unlike = _detection_differences(location, source, main) if main and not lines else []
     return SampleFacts(
         source_name=hiding.text(source.name),
         direct=direct,
+        lines=bool(lines),
         share="raw" if hiding.off else "redacted",
         rows=sum(attempt.rows[name] for name in main),
         bad=attempt.bad,

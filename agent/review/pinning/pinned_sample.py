@@ -27,6 +27,7 @@ from ingot.converters.errors import OutputError, SourceError, translate_read_err
 from ingot.converters.json_yaml import decode, encode, load_json, violations
 from ingot.converters.output.commit import replace_folder
 from ingot.converters.output.files import encode_json, output_errors, sync_path, sync_tree
+from ingot.converters.rows import MappingDocument
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.storage.archives import TarMember, ZipMember
 from ingot.converters.sources.storage.compression import detect_compression, peek_first_bytes
@@ -54,6 +55,7 @@ class SampleFacts:
     version: int = 1
     source_name: str
     direct: bool
+    lines: bool = False
     share: str
     seed: int = 0
     rows: int
@@ -71,12 +73,23 @@ class PinnedSample:
     """A pinned sample: the location to open (its `data`, or the one file in it).
 
     `rows` counts those that cannot be read too; `sha256` is of the names and bytes of all files.
+    `lines`: the source is of a format whose rows are pinned as JSON Lines.
     """
 
     location: str
     source_name: str
     rows: int
     sha256: str
+    lines: bool
+
+    def fit_mapping(self, document: MappingDocument) -> MappingDocument:
+        """Return a mapping that reads the sample, without what it says of the original's files."""
+        facts = document.get("source")
+        if not self.lines or not isinstance(facts, dict):
+            return document
+        rest = {key: value for key, value in document.items() if key != "source"}
+        fields = facts.get("json_fields")
+        return {**rest, "source": {"json_fields": fields}} if fields else rest
 
 
 def pinned_folder(mapping: Path) -> Path:
@@ -101,6 +114,7 @@ def find_pinned(folder: Path) -> PinnedSample | None:
         source_name=facts.source_name,
         rows=facts.rows,
         sha256=digest,
+        lines=facts.lines,
     )
 
 

@@ -168,11 +168,13 @@ def _spread_order(count: int) -> list[int]:
 class PinnedContent:
     """A pinned file before it is compressed, and the rows that it should give (None = unknown).
 
-    A row is its value before `json_fields`, or `BrokenRow`.
+    A row is its value before `json_fields`, or `BrokenRow`. `as_lines`: the file is of a format
+    that is not written here, and its rows are JSON Lines.
     """
 
     data: SafeBytes
     rows: Sequence[Json] | None
+    as_lines: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,6 +7,7 @@ import datetime as dt
 import decimal
 import io
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, BinaryIO
@@ -209,6 +210,8 @@ def extract_rows(task: PinTask) -> PinnableRows:
     """Take the rows of a file that may be pinned."""
     if task.file.facts.format in ("parquet", "arrow"):
         return _extract_from_table(task)
+    if task.file.facts.format not in ("jsonl", "json", "csv", "text"):
+        return _extract_values(task)
     if task.file.facts.format == "json":
         root = file_root(task.file, task.spec)
         if root.orient is not None:
@@ -216,6 +219,26 @@ def extract_rows(task: PinTask) -> PinnableRows:
         if (doc := load_document(task)) is not None:
             return extract_from_document(task, *doc)
     return _extract_from_text(task)
+
+
+# --- formats that are not written here
+
+
+def _extract_values(task: PinTask) -> PinnableRows:
+    """Take the values of rows; they are written as JSON Lines."""
+    rows = [
+        unparse_fields(one.value, task.spec)
+        for one in task.want
+        if _may_stay(task, one, sys.maxsize)
+    ]
+
+    def write(kept: Sequence[int]) -> PinnedContent:
+        hidden = [task.hiding.value(rows[place]) for place in kept]
+        text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in hidden)
+        return PinnedContent(data=SafeBytes(text.encode()), rows=hidden, as_lines=True)
+
+    sizes = [len(json.dumps(row)) for row in rows]
+    return PinnableRows(file=task.file, sizes=sizes, broken=[False] * len(rows), write=write)
 
 
 # --- tables in JSON

@@ -54,6 +54,8 @@ def check(
     order = complete_order(order, mapping=mapping)
     sample = None if source else find_pinned(pinned_folder(mapping))
     place = source or (sample.location if sample else None)
+    if sample and order.mapping:
+        order = replace(order, mapping=sample.fit_mapping(order.mapping))
     if place is None and not golden:
         problem = f"no SOURCE, and no pinned sample beside {mapping}"
         raise typer.BadParameter(f"{problem} (ingot map --pin-sample makes one)")

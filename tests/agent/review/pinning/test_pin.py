@@ -11,12 +11,12 @@ import lzma
 import tarfile
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,7 +36,12 @@ from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import sample_batches
 from ingot.converters.mapping.rows.executor import RowExecutor
 from ingot.converters.sources import Source, SourceSpec, open_source
+from ingot.converters.sources.facts import FileFacts, SourceFile
+from ingot.converters.sources.formats.detection import FilePeek
+from ingot.converters.sources.formats.row_chunks import RowChunk
+from ingot.converters.sources.readers import READERS, BinaryReader
 from ingot.converters.sources.sample import Sample, draw_sample
+from ingot.converters.sources.storage.listing import Entry
 
 PLAIN = SourceSpec()
 ROOT = Path(__file__).resolve().parents[4]
@@ -759,3 +764,32 @@ def test_what_is_secret_by_its_neighbours_is_not_pinned(tmp_path: Path) -> None:
     assert [row["password"]["value"] for row in pinned] == ["[secret]", "[secret b]"]
     assert [row["q"] for row in pinned] == ["What opens [secret]?", "What opens [secret b]?"]
     assert line not in str(pinned)
+
+
+def test_rows_of_a_format_that_is_not_written_are_pinned_as_json_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
+        texts = stream.read()[4:].decode().split("\0")
+        yield RowChunk(
+            values=[{"text": one, "key": "sk-abcdefghijklmnopqrstuvwx"} for one in texts]
+        )
+
+    def detect(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
+        return FileFacts(format="toy") if seen.head.startswith(b"TOY\0") else None
+
+    monkeypatch.setitem(READERS, "toy", BinaryReader(detect, rows))
+    texts = [f"This is text {n}, as long as it must be." for n in range(30)]
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.toy").write_bytes(b"TOY\0" + "\0".join(texts).encode())
+    _, _, folder = pinned_from(tmp_path / "raw", tmp_path)
+    pinned = find_pinned(folder)
+    assert pinned is not None
+    (batch,) = open_source(pinned.location).batches()
+    assert [row["text"] for row in batch.values] == texts
+    assert "sk-abc" not in (folder / "data" / "a.toy.jsonl").read_text()
+    facts = json.loads((folder / "sample.json").read_text())
+    assert (facts["lines"], facts["differs"]) == (True, [])
+    document = {"version": 2, "source": {"format": "toy", "json_fields": ["x"]}, "text": "text"}
+    fits = {"version": 2, "source": {"json_fields": ["x"]}, "text": "text"}
+    assert pinned.fit_mapping(document) == fits
