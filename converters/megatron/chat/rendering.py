@@ -24,12 +24,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from ingot.converters.errors import IngotError
+from ingot.converters.megatron.engines.engine import byte_offsets
 from ingot.converters.rows import Json
 
 RENDERING: Final = "chatml"  # recorded beside the tokens
 TURN_START: Final = "<|im_start|>"
 TURN_END: Final = "<|im_end|>"
+Places: TypeAlias = npt.NDArray[np.int64]
 
 
 class TemplateError(IngotError):
@@ -64,6 +71,80 @@ class RenderedChat:
 
     text: str
     spans: tuple[TextSpan, ...]
+
+
+class TrainedSpans(NamedTuple):
+    """What is trained on of some texts: for each span its text, and where it begins and ends."""
+
+    owners: Places
+    starts: Places
+    ends: Places
+    closing: npt.NDArray[
+        np.bool_
+    ]  # per text, whether nothing but white space follows its last span
+
+    @classmethod
+    def of_texts(cls, texts: Sequence[str], spans: Sequence[Sequence[TextSpan]]) -> "TrainedSpans":
+        """The trained ones of the spans of each text."""
+        found = [[one for one in own if one.trained] for own in spans]
+        flat = [(at, one.start, one.end) for at, own in enumerate(found) for one in own]
+        last = (max((one.end for one in own), default=None) for own in found)
+        pairs = zip(texts, last, strict=True)
+        closing = [end is not None and not text[end:].strip() for text, end in pairs]
+        owners, starts, ends = np.array(flat, np.int64).reshape(-1, 3).T
+        return cls(owners, starts, ends, np.array(closing, np.bool_))
+
+    def slice(self, begin: int, end: int) -> "TrainedSpans":
+        """Those of the texts from `begin` to `end`."""
+        own = slice(*np.searchsorted(self.owners, (begin, end)))
+        closing = self.closing[begin:end]
+        return TrainedSpans(self.owners[own] - begin, self.starts[own], self.ends[own], closing)
+
+    def of_text(self, place: int) -> tuple[TextSpan, ...]:
+        """Those of one text."""
+        own = self.slice(place, place + 1)
+        pairs = zip(own.starts.tolist(), own.ends.tolist(), strict=True)
+        return tuple(TextSpan(start, end, True) for start, end in pairs)
+
+
+def render_table(table: pa.RecordBatch) -> tuple[pa.LargeStringArray, TrainedSpans] | None:
+    """Render SFT records as `render_chat` does, column by column.
+
+    None where a record has no messages, or a message no role.
+    """
+    text = pa.large_string()
+    lists = table["messages"]
+    flat, counts = lists.flatten(), lists.value_lengths().fill_null(0).to_numpy()
+    role, content = flat.field("role").cast(text), flat.field("content").cast(text).fill_null("")
+    if not len(table) or not counts.all() or flat.null_count or role.null_count:
+        return None
+    pieces = _join(TURN_START, role, "\n", content, f"{TURN_END}\n")
+    bounds = np.concatenate([[0], np.cumsum(counts)])
+    # The texts of a record's messages lie behind each other already.
+    borders = pa.py_buffer(byte_offsets(pieces)[bounds])
+    texts = pa.LargeStringArray.from_buffers(len(counts), borders, pieces.buffers()[2])
+    system, tools = table["system"].cast(text), _join("# Tools\n", table["tools"].cast(text))
+    both = pc.coalesce(_join(system, "\n\n", tools), system, tools)
+    first = _join(f"{TURN_START}system\n", both, f"{TURN_END}\n").fill_null("")
+    ends = np.cumsum(pc.utf8_length(pieces).to_numpy())
+    before = np.concatenate([[0], ends])[bounds[:-1]] - pc.utf8_length(first).to_numpy()
+    starts = ends - pc.utf8_length(content).to_numpy() - len(TURN_END) - 1
+    owners = np.repeat(np.arange(len(counts)), counts)
+    trained = flat.field("loss_mask").fill_null(False).to_numpy(zero_copy_only=False)
+    spans = TrainedSpans(
+        owners=owners[trained],
+        starts=(starts - before[owners])[trained],
+        ends=(ends - 1 - before[owners])[trained],
+        closing=trained[bounds[1:] - 1],
+    )
+    return _join(first, texts) if both.null_count < len(both) else texts, spans
+
+
+def _join(*parts: pa.LargeStringArray | str) -> pa.LargeStringArray:
+    """The parts of each text joined; null where one is."""
+    text = pa.large_string()
+    given = (pa.scalar(part, text) if isinstance(part, str) else part for part in parts)
+    return pc.binary_join_element_wise(*given, pa.scalar("", text))
 
 
 def render_chat(

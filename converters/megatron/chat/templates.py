@@ -186,6 +186,11 @@ class ChatTemplate:
     )  # none = ChatML, made without Jinja
     _special: Mapping[str, Json] = field(repr=False)
 
+    @property
+    def is_chatml(self) -> bool:
+        """Whether it is ChatML as made here, for which no template runs."""
+        return not self._programs
+
     def render(
         self,
         messages: Iterable[dict[str, Json]],
@@ -195,7 +200,7 @@ class ChatTemplate:
     ) -> RenderedChat:
         """Render the messages of an SFT record (`role`, `content`, `loss_mask`)."""
         given = list(messages)
-        if not self._programs:
+        if self.is_chatml:
             return render_chat(given, system=system, tools=tools)
         chat = _chat_variables(given, system)
         parsed = _parse_tools(tools)
