@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ingot.converters.megatron.chat.chatml import render_table
 from ingot.converters.megatron.chat.rendering import (
     RenderedChat,
     TemplateError,
     TextSpan,
-    render_table,
 )
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.read.input_files import InputLayout
