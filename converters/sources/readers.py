@@ -21,7 +21,14 @@ from ingot.converters.sources.file_kinds import (
     describe_magic,
     file_ending,
 )
-from ingot.converters.sources.formats import columnar_files, detection
+from ingot.converters.sources.formats import (
+    avro,
+    columnar_files,
+    detection,
+    mds,
+    msgpack_rows,
+    webdataset,
+)
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
 from ingot.converters.sources.formats.detection import FilePeek, TextHead, text_facts
 from ingot.converters.sources.formats.json_documents import read_json_document
@@ -152,6 +159,12 @@ def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
 READERS: Final[dict[str, BinaryReader | TextReader]] = {
     "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.read_parquet),
     "arrow": BinaryReader(detection.arrow_file_facts, columnar_files.read_arrow),
+    "avro": BinaryReader(detection.avro_file_facts, avro.read_avro),
+    "feather": BinaryReader(detection.feather_file_facts, columnar_files.read_other),
+    "mds": BinaryReader(mds.mds_file_facts, mds.read_mds),
+    "msgpack": BinaryReader(msgpack_rows.msgpack_file_facts, msgpack_rows.read_msgpack),
+    "orc": BinaryReader(detection.orc_file_facts, columnar_files.read_other),
+    "webdataset": BinaryReader(webdataset.webdataset_facts, webdataset.read_webdataset),
     "jsonl": TextReader(detection.lines_facts, _read_lines),
     "json": TextReader(detection.json_facts, _read_json),
     "csv": TextReader(detection.table_facts, _read_csv),
@@ -219,14 +232,14 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
         return NoData(EMPTY)
     if seen.head.startswith(LFS_MAGIC):
         return NoData(LFS_POINTER)
-    if inner := seen.archive or detect_compression(seen.head):
-        return NoData(f"a {inner} file inside another file{UNREAD}: unpack it")
     for reader in READERS.values():
         if (
             isinstance(reader, BinaryReader)
             and (facts := reader.detect(entry, seen, spec)) is not None
         ):
             return facts
+    if inner := seen.archive or detect_compression(seen.head):
+        return NoData(f"a {inner} file inside another file{UNREAD}: unpack it")
     if isinstance(READERS.get(spec.format or ""), BinaryReader):
         raise SourceError(str(entry.place), f"not a {spec.format} file")
     if spec.format is None and (kind := describe_magic(seen.head)):
