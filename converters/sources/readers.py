@@ -176,7 +176,9 @@ HEAD = 256 << 10
 LONG_HEAD = 8 << 20  # where the head holds no whole line
 _WINDOWS = 8
 _WINDOW = 64 << 10
-_COLUMNAR_NAME = re.compile(r"\.(parquet|arrow|feather)(\.\w+)?$", re.IGNORECASE)
+_COLUMNAR_NAME = re.compile(
+    r"\.(parquet|arrow|avro|feather|mds|mpk|msgpack|orc)(\.\w{1,9})?$", re.IGNORECASE
+)
 _COMPRESSED_NAME = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
 
 
@@ -254,8 +256,8 @@ def _binary_verdict(entry: Entry, seen: FilePeek) -> NoData:
     for recognizer in RECOGNIZERS.values():
         if recognizer.binary and recognizer.recognize(seen.head) is not None:
             return NoData(recognizer.what, elsewhere=True)
-    if _COLUMNAR_NAME.search(entry.name):
-        problem = "damaged: it is named as a Parquet or Arrow file and does not begin like one"
+    if named := _COLUMNAR_NAME.search(entry.name):
+        problem = f"damaged: it is named .{named[1]} and does not begin like such a file"
         raise SourceError(str(entry.place), problem, "fetch or copy it again")
     return NoData(describe_magic(seen.head) or BINARY)
 

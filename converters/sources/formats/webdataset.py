@@ -133,7 +133,7 @@ class _WatchedStream:
     def check_end(self, place: int, where: str) -> None:
         """See that the archive ends at a place: with zeros, and nothing behind them."""
         last = self._before + self._last
-        rest = last[len(last) - (self._count - place) :]
+        rest = last[max(0, len(last) - (self._count - place)) :]
         if len(rest) < _BLOCK:
             raise truncated_error(where, "the tar archive ends without its end mark")
         while rest:
