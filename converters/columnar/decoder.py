@@ -20,12 +20,15 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from ingot.converters.columnar.batch_checks import is_valid_batch
-from ingot.converters.columnar.other_forms import OTHER_FORMS, OtherFile
-from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
+from ingot.converters.columnar.file_opening import (
+    OTHER_FORMS,
+    OtherFile,
+    check_footer,
+    open_path,
+)
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.output.worker_pool import NOTHING, Inbox, Send
 
-PARQUET: Final = b"PAR1"
-_MOST_FOOTER: Final = 256 << 20
 _BUFFERS: Final = 64 << 20
 _LEAST_BUFFER: Final = 16 << 10
 _MOST_BUFFER: Final = 8 << 20
@@ -178,9 +181,11 @@ class _Decoder:
         self._where = asked.where
         _limit_memory(_MEMORY)
         with translate_read_errors(asked.where):
-            self._source = _open_path(asked) or _AskedFile(self._items, self._send, asked.size)
+            self._source = open_path(asked.path, asked.inode) or _AskedFile(
+                self._items, self._send, asked.size
+            )
             if asked.form == "parquet":
-                _check_footer(self._source, asked)
+                check_footer(self._source, asked.size, asked.where)
         if asked.form != "parquet":
             return self._open_other(asked)
         with translate_read_errors(asked.where, "cannot read its Parquet footer"):
@@ -193,7 +198,7 @@ class _Decoder:
         return Facts(schema, self._metadata.num_columns, sizes)
 
     def _open_other(self, asked: OpenFile) -> Facts:
-        """Open a file that has no row groups of Parquet; its rows are told as those of one group."""
+        """Open a file without row groups of Parquet; its rows are told as those of one."""
         with translate_read_errors(asked.where):
             self._other = other = OTHER_FORMS[asked.form](self._source)
         _limit_memory(_MEMORY + _GROWTH * asked.size // max(1, other.parts))
@@ -377,34 +382,6 @@ def _limit_memory(size: int) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     most = size if hard == resource.RLIM_INFINITY else min(size, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
-
-
-def _open_path(asked: OpenFile) -> pa.NativeFile | None:
-    """The file that the parent has open, if its path still leads there."""
-    if asked.path is None:
-        return None
-    try:
-        file = pa.OSFile(os.fsencode(asked.path))
-    except OSError:
-        return None
-    facts = os.fstat(file.fileno())
-    if (facts.st_dev, facts.st_ino) == asked.inode:
-        return file
-    file.close()
-    return None
-
-
-def _check_footer(source: Any, asked: OpenFile) -> None:  # noqa: ANN401 - of Arrow or of Python
-    """See that there is a footer, and no more of it than there can be."""
-    source.seek(max(0, asked.size - 8))
-    end = source.read(8)
-    if asked.size < 12 or end[4:] != PARQUET:
-        raise truncated_error(asked.where, "the Parquet file has no footer")
-    footer = int.from_bytes(end[:4], "little")
-    if footer > min(asked.size - 12, _MOST_FOOTER):
-        problem = f"damaged: its Parquet footer would have {footer:,} bytes"
-        raise SourceError(asked.where, problem, "fetch or copy it again")
-    source.seek(0)
 
 
 def _write_stream(out: pa.NativeFile, batch: pa.RecordBatch) -> None:

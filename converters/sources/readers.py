@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
 from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.sources.containers import avro, mds, msgpack_rows, webdataset
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import (
     BINARY,
@@ -21,14 +22,7 @@ from ingot.converters.sources.file_kinds import (
     describe_magic,
     file_ending,
 )
-from ingot.converters.sources.formats import (
-    avro,
-    columnar_files,
-    detection,
-    mds,
-    msgpack_rows,
-    webdataset,
-)
+from ingot.converters.sources.formats import columnar_files, detection
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
 from ingot.converters.sources.formats.detection import FilePeek, TextHead, text_facts
 from ingot.converters.sources.formats.json_documents import read_json_document
@@ -159,7 +153,7 @@ def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
 READERS: Final[dict[str, BinaryReader | TextReader]] = {
     "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.read_parquet),
     "arrow": BinaryReader(detection.arrow_file_facts, columnar_files.read_arrow),
-    "avro": BinaryReader(detection.avro_file_facts, avro.read_avro),
+    "avro": BinaryReader(avro.avro_file_facts, avro.read_avro),
     "feather": BinaryReader(detection.feather_file_facts, columnar_files.read_other),
     "mds": BinaryReader(mds.mds_file_facts, mds.read_mds),
     "msgpack": BinaryReader(msgpack_rows.msgpack_file_facts, msgpack_rows.read_msgpack),

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.rows import Batch
+from ingot.converters.sources.containers.webdataset import webdataset_facts
 from ingot.converters.sources.facts import FileFacts, LeftOut, RootCandidate, SourceFile, SourceSpec
 from ingot.converters.sources.file_groups import guessed_spec, select_main_group
 from ingot.converters.sources.file_kinds import describe_magic, may_be_data_alone, side_file_reason
 from ingot.converters.sources.formats.row_chunks import to_batches
-from ingot.converters.sources.formats.webdataset import webdataset_facts
 from ingot.converters.sources.readers import (
     HEAD,
     NoData,

@@ -1,7 +1,7 @@
 """Parquet, ORC, Feather and Arrow IPC files: opened, checked, and read in bounded memory.
 
-Parquet, ORC and Feather V1 are decoded in a process of their own. Arrow IPC is read here, and every batch is validated in
-full before a value is touched.
+Parquet, ORC and Feather V1 are decoded in a process of their own. Arrow IPC is read here, and every
+batch is validated in full before a value is touched.
 """
 
 from collections.abc import Iterator, Sequence

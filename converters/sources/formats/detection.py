@@ -9,11 +9,11 @@ from typing import BinaryIO
 import orjson
 import pyarrow as pa
 
-from ingot.converters.columnar.decoder import PARQUET
+from ingot.converters.columnar.file_opening import PARQUET
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceSpec
-from ingot.converters.sources.formats import avro, columnar_files, dialect
+from ingot.converters.sources.formats import columnar_files, dialect
 from ingot.converters.sources.formats.json_rows import (
     Element,
     compile_root,
@@ -92,21 +92,14 @@ def parquet_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts
     """Return the facts of a Parquet file. Raises SourceError."""
     if not seen.head.startswith(PARQUET):
         return None
-    return _columnar_facts("parquet", entry, seen, columnar_files.parquet_facts)
+    return columnar_facts("parquet", entry, seen, columnar_files.parquet_facts)
 
 
 def arrow_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
     """Return the facts of an Arrow file or stream. Raises SourceError."""
     if not _is_arrow_head(seen.head):
         return None
-    return _columnar_facts("arrow", entry, seen, columnar_files.arrow_facts)
-
-
-def avro_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
-    """Return the facts of an Avro file. Raises SourceError."""
-    if not seen.head.startswith(avro.AVRO):
-        return None
-    return _columnar_facts("avro", entry, seen, avro.avro_facts)
+    return columnar_facts("arrow", entry, seen, columnar_files.arrow_facts)
 
 
 _ORC = re.compile(rb"ORC.{0,12}[\x00-\x08\x0e-\x1f]", re.DOTALL)  # no text that begins like one
@@ -116,22 +109,23 @@ def orc_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | N
     """Return the facts of an ORC file. Raises SourceError."""
     if not _ORC.match(seen.head):
         return None
-    return _columnar_facts("orc", entry, seen, columnar_files.orc_facts)
+    return columnar_facts("orc", entry, seen, columnar_files.orc_facts)
 
 
 def feather_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
     """Return the facts of a Feather V1 file. Raises SourceError."""
     if not seen.head.startswith(columnar_files.FEATHER_1):
         return None
-    return _columnar_facts("feather", entry, seen, columnar_files.feather_facts)
+    return columnar_facts("feather", entry, seen, columnar_files.feather_facts)
 
 
-def _columnar_facts(
+def columnar_facts(
     form: str,
     entry: Entry,
     seen: FilePeek,
     read: Callable[[BinaryIO, str], tuple[tuple[str, ...], int | None]],
 ) -> FileFacts:
+    """Return the facts of a file that tells its columns. Raises SourceError."""
     where, codec = str(entry.place), seen.compression
     with entry.place.open() as raw:
         names, rows = read(open_decompressed(raw, where), where)

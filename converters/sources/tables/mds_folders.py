@@ -1,4 +1,4 @@
-"""Folders of MDS shards: which of their files `index.json` names, and what hashes they should have."""
+"""Folders of MDS shards: which files `index.json` names, and what hashes they should have."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from typing import Final
 
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
-from ingot.converters.sources.formats.mds import HASH_MARK, new_hash
+from ingot.converters.sources.containers.mds import HASH_MARK, new_hash
 from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_json
 from ingot.converters.sources.storage.listing import Entry, Listing
 

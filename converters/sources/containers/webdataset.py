@@ -1,7 +1,7 @@
 """WebDataset shards: tar archives in which neighbours with one key are the parts of one row.
 
-`000/a.jpg`, `000/a.txt` and `000/a.json` are the row of the key `000/a`. An archive is read once, from
-its start to its end.
+`000/a.jpg`, `000/a.txt` and `000/a.json` are the row of the key `000/a`. An archive is read once,
+from its start to its end.
 """
 
 import re
@@ -32,20 +32,20 @@ from ingot.converters.sources.storage.listing import Entry
 
 KEY: Final = "__key__"
 _PART = re.compile(r"((?:.*/)?[^./][^./]{0,254})\.([^/]{1,254})", re.DOTALL)
-_JSON: Final = frozenset(("json", "jsn"))
-_INTEGERS: Final = frozenset(("cls", "cls2", "class", "count", "id", "index", "inx"))
-_TEXTS: Final = frozenset(("txt", "text", "transcript", "caption"))
-_BINARY: Final = frozenset(
-    "jpg jpeg png gif webp bmp tif tiff ppm pgm pbm pnm wav mp3 flac ogg opus m4a aac mp4 avi mkv webm"
-    " mov npy npz pt pth pkl pickle pyd ten tb bin safetensors pdf mp msg msgpack cbor".split()
+# By the last ending.
+_JSON = re.compile("json|jsn")
+_INTEGERS = re.compile("cls2?|class|count|id|index|inx")
+_TEXTS = re.compile("txt|text|transcript|caption")
+_READ = (_JSON, _INTEGERS, _TEXTS)
+_BINARY = re.compile(
+    "jpe?g|png|gif|webp|bmp|tiff?|p[pgbn]m|wav|mp3|flac|ogg|opus|m4a|aac|mp4|avi|mkv|webm|mov|np[yz]"
+    "|pth?|pkl|pickle|pyd|ten|tb|bin|safetensors|pdf|mp|msg|msgpack|cbor"
 )
-_DATA_FILES: Final = frozenset(
-    "jsonl ndjson jsonlines csv tsv tab psv parquet arrow feather orc avro mds sqlite db h5 hdf5 xlsx"
-    " zip tar tgz gz gzip zst zstd bz2 xz 7z rar".split()
+_DATA_FILES = re.compile(
+    "jsonl|ndjson|jsonlines|[ct]sv|tab|psv|parquet|arrow|feather|orc|avro|mds|sqlite|db|h5|hdf5|xlsx"
+    "|zip|tar|tgz|gz|gzip|zstd?|bz2|xz|7z|rar"
 )
-_SPLITS: Final = frozenset(
-    ("train", "training", "test", "dev", "valid", "validation", "val", "eval")
-)
+_SPLITS = re.compile("train(ing)?|test|dev|valid(ation)?|val|eval")
 _LOOKED_AT: Final = 100  # members
 _LOOKED_BYTES: Final = 16 << 20
 _SHARE: Final = 0.8  # of the members that stand beside another part of their row
@@ -61,7 +61,7 @@ _BLOCK: Final = tarfile.BLOCKSIZE
 
 
 def webdataset_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
-    """Return the facts of a WebDataset shard: a tar that looks like one, or that is stated to be."""
+    """Return the facts of a WebDataset shard: a tar that looks like one, or is stated to be."""
     if seen.archive != "tar" or spec.format not in (None, "webdataset") or spec.files is not None:
         return None
     where = str(entry.place)
@@ -87,13 +87,14 @@ def _looks_like_webdataset(members: Sequence[tuple[str, int]]) -> bool:
     rows = [[ending for _, ending in row] for _, row in groupby(parts, key=lambda part: part[0])]
     beside = sum(len(row) for row in rows if len(set(row)) > 1)
     kinds = {_last_ending(ending) for _, ending in parts}
-    sizes = [size for name, size in members if _last_ending(name) not in _BINARY]
+    sizes = [size for name, size in members if not _BINARY.fullmatch(_last_ending(name))]
+    read = [kind for kind in kinds if any(one.fullmatch(kind) for one in _READ)]
     return (
         len(rows) > 1
         and beside >= _SHARE * len(members)
-        and not kinds & _DATA_FILES
-        and bool(kinds & (_TEXTS | _JSON | _INTEGERS))
-        and not any(key.rpartition("/")[2].lower() in _SPLITS for key, _ in parts)
+        and bool(read)
+        and not any(map(_DATA_FILES.fullmatch, kinds))
+        and not any(_SPLITS.fullmatch(key.rpartition("/")[2].lower()) for key, _ in parts)
         and median(sizes) <= _MOST_PART
     )
 
@@ -205,7 +206,7 @@ class _Row:
             self._break(f"two parts {ending}")
         elif len(self._parts) >= _MOST_PARTS:
             self._break(f"more than {_MOST_PARTS} parts")
-        elif _last_ending(ending) in _BINARY:
+        elif _BINARY.fullmatch(_last_ending(ending)):
             self._parts[ending] = {"bytes": info.size}
         elif self.size + info.size > MAX_ROW_BYTES:
             self._break(f"more than {MAX_ROW_BYTES >> 20} MiB")
@@ -219,21 +220,21 @@ class _Row:
     def _decode(self, ending: str, data: bytes) -> Json:
         kind = _last_ending(ending)
         try:
-            if kind in _JSON:
+            if _JSON.fullmatch(kind):
                 value, count = parse_counted(data)
                 self.non_finite += count
                 return value
-            if kind in _INTEGERS:
+            if _INTEGERS.fullmatch(kind):
                 if not _INTEGER.fullmatch(data):
                     raise ValueError("no integer")
                 return int(data)
             text = data.decode()
         except ValueError as error:
-            if isinstance(error, UnicodeDecodeError) and kind not in _TEXTS:
+            if isinstance(error, UnicodeDecodeError) and not _TEXTS.fullmatch(kind):
                 return {"bytes": len(data)}
             why = str(error) if isinstance(error, JsonTextError) else "cannot be read"
             return self._break(f"part {ending}: {why}", data)
-        return {"bytes": len(data)} if "\0" in text and kind not in _TEXTS else text
+        return {"bytes": len(data)} if "\0" in text and not _TEXTS.fullmatch(kind) else text
 
     def _break(self, detail: str, data: bytes = b"") -> Json:
         self.broken = self.broken or BrokenRow(detail, row_excerpt(data or self.key))

@@ -1,8 +1,8 @@
 """Avro schemas: what one may ask of a reader, and logical types as JSON values.
 
-A schema of a stranger may be recursive or deep, which ends the process in fastavro's compiled reader,
-or make many values of no bytes. Each logical type is renamed to one of `READERS`, by which fastavro
-makes JSON values while it decodes.
+A schema of a stranger may be recursive or deep, which ends the process in fastavro's compiled
+reader, or make many values of no bytes. Each logical type is renamed to one of `READERS`, by which
+fastavro makes JSON values while it decodes.
 """
 
 import math
@@ -153,7 +153,9 @@ class _Inspector:
             space = name.rpartition(".")[0]
         elif stated is not None:
             space = stated
-        kept = {key: schema[key] for key in ("type", "name", "namespace") if key in schema}
+        kept: dict[str, Json] = {"type": schema["type"], "name": name}
+        if stated is not None:
+            kept["namespace"] = stated
         full = name if "." in name or not space else f"{space}.{name}"
         return kept, full, space
 

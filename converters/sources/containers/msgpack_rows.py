@@ -37,7 +37,7 @@ _BLOCK: Final = 1 << 20
 _SHAPE_ROWS: Final = 50
 _NAME: Final = re.compile(r"\.(msgpack|mpk)(\.\w{1,4})?$", re.IGNORECASE)
 _MAPS: Final = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})
-_LISTS: Final = {**{first: 0 for first in range(0x90, 0xA0)}, 0xDC: 2, 0xDD: 4}
+_LISTS: Final = {**dict.fromkeys(range(144, 160), 0), 0xDC: 2, 0xDD: 4}
 """First bytes of a list, and how many bytes of its length follow."""
 _MAY_BE_INFINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]|\xca[\x7f\xff][\x80-\xff]")
 _iso_time = value_converter(pa.timestamp("ns", tz="UTC"))
@@ -76,7 +76,8 @@ def _import_package(where: str) -> "types.ModuleType":
     except ImportError as error:
         hint = 'pip install "ingot[msgpack]"'
         raise SourceError(where, "a MessagePack file needs the package msgpack", hint) from error
-    return msgpack
+    module: types.ModuleType = msgpack
+    return module
 
 
 def _is_list_of_maps(package: Any, seen: FilePeek) -> bool:  # noqa: ANN401 - a module

@@ -8,7 +8,7 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, BinaryIO, Final
+from typing import IO, Any, BinaryIO, Final, cast
 
 import orjson
 import pyarrow as pa
@@ -21,12 +21,13 @@ from ingot.converters.errors import (
     truncated_error,
 )
 from ingot.converters.rows import Json
-from ingot.converters.sources.facts import SourceFile, SourceSpec
-from ingot.converters.sources.formats.avro_schema import (
+from ingot.converters.sources.containers.avro_schema import (
     READERS,
     inspect_schema,
     take_broken_value,
 )
+from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
+from ingot.converters.sources.formats.detection import FilePeek, columnar_facts
 from ingot.converters.sources.formats.row_chunks import (
     MAX_DEPTH,
     MAX_ROW_BYTES,
@@ -39,6 +40,7 @@ from ingot.converters.sources.formats.row_chunks import (
     parse_json,
 )
 from ingot.converters.sources.storage.compression import detect_compression, open_decompressed
+from ingot.converters.sources.storage.listing import Entry
 
 AVRO: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
@@ -53,9 +55,11 @@ class _AvroError(Exception):
     """What fastavro cannot decode; it raises nothing more precise."""
 
 
-def avro_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], None]:
-    """The columns of an Avro file, no number of rows. Raises SourceError."""
-    return _Frames(stream, where).facts.columns, None
+def avro_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
+    """Return the facts of an Avro file. Raises SourceError."""
+    if not seen.head.startswith(AVRO):
+        return None
+    return columnar_facts("avro", entry, seen, lambda *file: (_Frames(*file).facts.columns, None))
 
 
 def read_avro(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
@@ -216,13 +220,14 @@ class _BlockReader:
     def _open(self) -> Iterator[Any]:
         """Open another reader; that of a recursive schema is in Python, which knows its depth."""
         if self._recursive:
-            from fastavro._read_py import block_reader
+            from fastavro import _read_py as read
         else:
-            from fastavro.read import block_reader
+            from fastavro import read  # type: ignore[no-redef]
         self._fed = _Fed(self._schema, self._frames.sync)
         try:
             with translate_native_errors(_AvroError):
-                return iter(block_reader(self._fed, handle_unicode_errors=self._errors))
+                stream = cast(IO[bytes], self._fed)
+                return iter(read.block_reader(stream, handle_unicode_errors=self._errors))
         except _AvroError as error:
             problem = f"cannot read its Avro schema: {error_text(error)}"
             raise SourceError(self._frames.where, problem, _HINT) from error

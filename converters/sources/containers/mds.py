@@ -1,7 +1,7 @@
 """MDS shards, as MosaicML's streaming writes them: a table of offsets, the columns, the samples.
 
-A shard says itself what its columns are. `index.json` beside it, which `tables.mds_folders` reads, says
-which shards there are and what their hashes should be.
+A shard says itself what its columns are. `index.json` beside it, which `tables.mds_folders` reads,
+says which shards there are and what their hashes should be.
 """
 
 import hashlib
@@ -46,9 +46,7 @@ _SCALARS: Final = {
     **{"uint64": "<Q", "uint32": "<I", "uint16": "<H", "uint8": "<B"},
     **{"float64": "<d", "float32": "<f", "float16": "<e"},
 }
-_UNREAD: Final = frozenset(
-    "ndarray pil jpeg jpeg_array jpegarray png list[pil] list[jpeg] list[png] pkl".split()
-)
+_UNREAD = re.compile(r"ndarray|pil|png|jpeg|jpeg_?array|list\[(pil|jpeg|png)\]|pkl")
 
 Decode = Callable[[bytes], tuple[Json, int]]  # a value, and how many numbers were read as null
 
@@ -202,7 +200,7 @@ class _Shard:
 def _decoder(encoding: str) -> Decode:
     """The function from the bytes of a column to its value. Raises ValueError."""
     kind = encoding.partition(":")[0]
-    if kind in _UNREAD:
+    if _UNREAD.fullmatch(kind):
         return lambda data: ({"encoding": kind, "bytes": len(data)}, 0)
     if kind in _SCALARS:
         return _scalar_decoder(struct.Struct(_SCALARS[kind]))
