@@ -1,4 +1,6 @@
-"""The process that decodes Parquet files: one that ends it, or needs too much memory, ends no run.
+"""The process that decodes Parquet, ORC and Feather V1 files: one that ends it ends no run.
+
+Nor does one that needs too much memory.
 
 It opens a file by its path, or asks its parent for the bytes of one that has none. A batch is sent
 as an Arrow stream of its own, checked, and only when the parent wants it.
@@ -18,11 +20,15 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from ingot.converters.columnar.batch_checks import is_valid_batch
-from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
+from ingot.converters.columnar.file_opening import (
+    OTHER_FORMS,
+    OtherFile,
+    check_footer,
+    open_path,
+)
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.output.worker_pool import NOTHING, Inbox, Send
 
-PARQUET: Final = b"PAR1"
-_MOST_FOOTER: Final = 256 << 20
 _BUFFERS: Final = 64 << 20
 _LEAST_BUFFER: Final = 16 << 10
 _MOST_BUFFER: Final = 8 << 20
@@ -41,9 +47,13 @@ _GROWTH: Final = 4  # a file may need more: so often what a row group of it has 
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """Asks for the `Facts` of a file; its path (with device and inode) is None if it has none."""
+    """Asks for the `Facts` of a file; its path (with device and inode) is None if it has none.
+
+    `form` is `parquet`, `orc` or `feather` (version 1).
+    """
 
     where: str
+    form: str
     size: int
     path: str | None
     inode: tuple[int, int] | None
@@ -163,6 +173,7 @@ class _Decoder:
         self._where = ""
         self._batches: Iterator[Reply] = iter(())
         self._stream = pa.allocate_buffer(0)  # new memory for every batch would take longer
+        self._other: OtherFile | None = None
 
     def open(self, asked: OpenFile) -> Facts:
         """Open another file."""
@@ -170,8 +181,13 @@ class _Decoder:
         self._where = asked.where
         _limit_memory(_MEMORY)
         with translate_read_errors(asked.where):
-            self._source = _open_path(asked) or _AskedFile(self._items, self._send, asked.size)
-            _check_footer(self._source, asked)
+            self._source = open_path(asked.path, asked.inode) or _AskedFile(
+                self._items, self._send, asked.size
+            )
+            if asked.form == "parquet":
+                check_footer(self._source, asked.size, asked.where)
+        if asked.form != "parquet":
+            return self._open_other(asked)
         with translate_read_errors(asked.where, "cannot read its Parquet footer"):
             self._metadata = pq.read_metadata(self._source)
             self._file = self._reader(_MOST_BUFFER)
@@ -180,6 +196,13 @@ class _Decoder:
             schema = self._file.schema_arrow
         _limit_memory(_MEMORY + _GROWTH * asked.size // max(1, len(sizes)))
         return Facts(schema, self._metadata.num_columns, sizes)
+
+    def _open_other(self, asked: OpenFile) -> Facts:
+        """Open a file without row groups of Parquet; its rows are told as those of one."""
+        with translate_read_errors(asked.where):
+            self._other = other = OTHER_FORMS[asked.form](self._source)
+        _limit_memory(_MEMORY + _GROWTH * asked.size // max(1, other.parts))
+        return Facts(other.schema, len(other.schema), ((other.rows, asked.size),))
 
     def _reader(self, most: int, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
         """A reader that holds buffers of the columns, not a row group of them."""
@@ -203,7 +226,7 @@ class _Decoder:
     def close(self) -> None:
         """Let go of the file and of the memory."""
         self._batches = iter(())
-        self._file = self._metadata = None
+        self._file = self._metadata = self._other = None
         if self._source is not None:
             self._source.close()
             self._source = None
@@ -223,6 +246,7 @@ class _Decoder:
                 valid = is_valid_batch(batch, number, self._where)
                 most = max(1, batch.num_rows * _DECODED_BYTES // max(_DECODED_BYTES, batch.nbytes))
                 most = max(most, -(-batch.num_rows // _MOST_PARTS))
+                most = most if self._other is None else asked.rows
             for start in range(0, batch.num_rows, most):
                 with translate_read_errors(self._where):
                     data = self._stream_bytes(batch.slice(start, most))
@@ -241,14 +265,23 @@ class _Decoder:
 
     def _check_rows(self, asked: ReadRows, rows: int) -> None:
         """See that all rows came: of some damaged columns none do, and no error is raised."""
-        groups = range(self._metadata.num_row_groups) if asked.groups is None else asked.groups
-        told = sum(self._metadata.row_group(group).num_rows for group in groups)
+        if self._other is not None:
+            told, name = self._other.rows, "its footer"
+        else:
+            told, name = self._told_rows(asked), "its Parquet footer"
         if rows != told and (asked.columns is None or len(asked.columns)):
-            problem = f"damaged: {rows:,} of the {told:,} rows that its Parquet footer tells of"
+            problem = f"damaged: {rows:,} of the {told:,} rows that {name} tells of"
             raise SourceError(self._where, problem, "fetch or copy it again")
+
+    def _told_rows(self, asked: ReadRows) -> int:
+        groups = range(self._metadata.num_row_groups) if asked.groups is None else asked.groups
+        return sum(self._metadata.row_group(group).num_rows for group in groups)
 
     def _decoded_batches(self, asked: ReadRows) -> Iterator[pa.RecordBatch]:
         """The batches of row groups, cut shorter in those groups that may grow when decoded."""
+        if self._other is not None:
+            yield from self._other.batches()
+            return
         groups = range(self._metadata.num_row_groups) if asked.groups is None else asked.groups
         columns = None if asked.columns is None else list(asked.columns)
         how: dict[str, Any] = {"columns": columns, "use_threads": False}
@@ -349,34 +382,6 @@ def _limit_memory(size: int) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     most = size if hard == resource.RLIM_INFINITY else min(size, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
-
-
-def _open_path(asked: OpenFile) -> pa.NativeFile | None:
-    """The file that the parent has open, if its path still leads there."""
-    if asked.path is None:
-        return None
-    try:
-        file = pa.OSFile(os.fsencode(asked.path))
-    except OSError:
-        return None
-    facts = os.fstat(file.fileno())
-    if (facts.st_dev, facts.st_ino) == asked.inode:
-        return file
-    file.close()
-    return None
-
-
-def _check_footer(source: Any, asked: OpenFile) -> None:  # noqa: ANN401 - of Arrow or of Python
-    """See that there is a footer, and no more of it than there can be."""
-    source.seek(max(0, asked.size - 8))
-    end = source.read(8)
-    if asked.size < 12 or end[4:] != PARQUET:
-        raise truncated_error(asked.where, "the Parquet file has no footer")
-    footer = int.from_bytes(end[:4], "little")
-    if footer > min(asked.size - 12, _MOST_FOOTER):
-        problem = f"damaged: its Parquet footer would have {footer:,} bytes"
-        raise SourceError(asked.where, problem, "fetch or copy it again")
-    source.seek(0)
 
 
 def _write_stream(out: pa.NativeFile, batch: pa.RecordBatch) -> None:

@@ -52,14 +52,17 @@ def open_random_access(stream: BinaryIO) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def open_parquet(stream: BinaryIO, where: str) -> Iterator["ParquetFile"]:
-    """A Parquet file; the stream stays open. Raises SourceError where it is cut off or damaged."""
+def open_parquet(stream: BinaryIO, where: str, form: str = "parquet") -> Iterator["ParquetFile"]:
+    """A Parquet file; the stream stays open. Raises SourceError where it is cut off or damaged.
+
+    `form` may be `orc` or `feather` (version 1): such a file has one row group.
+    """
     with open_random_access(stream) as source:
         with translate_read_errors(where):
             process = _take_process()
         file = ParquetFile(process, source, where)
         try:
-            file.open()
+            file.open(form)
             yield file
         finally:
             file.close()
@@ -78,12 +81,12 @@ class ParquetFile:
         self.columns: int
         self.groups: tuple[tuple[int, int], ...]
 
-    def open(self) -> None:
+    def open(self, form: str) -> None:
         """Have the file opened and its footer read."""
         with translate_read_errors(self._where):
             size = self._source.seek(0, 2)
             path, inode = _local_path(self._source)
-        facts: Facts = self._ask(OpenFile(self._where, size, path, inode))
+        facts: Facts = self._ask(OpenFile(self._where, form, size, path, inode))
         self.schema, self.columns, self.groups = facts.schema, facts.columns, facts.groups
         if self._view is not None:
             view, self._starts = self._view, [0, *accumulate(rows for rows, _ in facts.groups)]

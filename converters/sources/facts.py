@@ -41,7 +41,11 @@ class SourceSpec:
         return {key: value for key, value in encode(self).items() if value is not None}
 
 
-FORMATS = ("jsonl", "json", "csv", "parquet", "arrow", "text")
+FORMATS = (
+    *("jsonl", "json", "csv", "parquet", "arrow"),
+    *("avro", "feather", "mds", "msgpack", "orc", "webdataset"),
+    "text",
+)
 ORIENTS = ("split", "list", "index", "columns")  # of a table in JSON, with the names of pandas
 
 

@@ -61,8 +61,6 @@ _UNREAD_KINDS = {
     "a PDF document": "pdf",
     "an Office document": "doc docx xls xlsx ppt pptx odt ods rtf",
     "an HTML page": "html htm",
-    "an ORC file": "orc",
-    "an Avro file": "avro",
 }
 _UNREAD_ENDINGS = {
     ending: kind + UNREAD for kind, endings in _UNREAD_KINDS.items() for ending in endings.split()
@@ -93,8 +91,6 @@ _MAGIC = [
         (rb"SQLite format 3\x00", "an SQLite database, which is not read"),
         (rb"Rar!\x1a", "a RAR archive, which is not read: unpack it"),
         (rb"7z\xbc\xaf", "a 7z archive, which is not read: unpack it"),
-        (rb"ORC.{0,12}[\x00-\x08\x0e-\x1f]", "an ORC file, which is not read"),
-        (rb"Obj\x01", "an Avro file, which is not read"),
         (rb"\x80[\x02-\x05]", "a pickle, which is never read"),
     )
 ]

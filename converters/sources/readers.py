@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
 from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.sources.containers import avro, mds, msgpack_rows, webdataset
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import (
     BINARY,
@@ -152,6 +153,12 @@ def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
 READERS: Final[dict[str, BinaryReader | TextReader]] = {
     "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.read_parquet),
     "arrow": BinaryReader(detection.arrow_file_facts, columnar_files.read_arrow),
+    "avro": BinaryReader(avro.avro_file_facts, avro.read_avro),
+    "feather": BinaryReader(detection.feather_file_facts, columnar_files.read_other),
+    "mds": BinaryReader(mds.mds_file_facts, mds.read_mds),
+    "msgpack": BinaryReader(msgpack_rows.msgpack_file_facts, msgpack_rows.read_msgpack),
+    "orc": BinaryReader(detection.orc_file_facts, columnar_files.read_other),
+    "webdataset": BinaryReader(webdataset.webdataset_facts, webdataset.read_webdataset),
     "jsonl": TextReader(detection.lines_facts, _read_lines),
     "json": TextReader(detection.json_facts, _read_json),
     "csv": TextReader(detection.table_facts, _read_csv),
@@ -163,7 +170,9 @@ HEAD = 256 << 10
 LONG_HEAD = 8 << 20  # where the head holds no whole line
 _WINDOWS = 8
 _WINDOW = 64 << 10
-_COLUMNAR_NAME = re.compile(r"\.(parquet|arrow|feather)(\.\w+)?$", re.IGNORECASE)
+_COLUMNAR_NAME = re.compile(
+    r"\.(parquet|arrow|avro|feather|mds|mpk|msgpack|orc)(\.\w{1,9})?$", re.IGNORECASE
+)
 _COMPRESSED_NAME = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
 
 
@@ -219,14 +228,14 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
         return NoData(EMPTY)
     if seen.head.startswith(LFS_MAGIC):
         return NoData(LFS_POINTER)
-    if inner := seen.archive or detect_compression(seen.head):
-        return NoData(f"a {inner} file inside another file{UNREAD}: unpack it")
     for reader in READERS.values():
         if (
             isinstance(reader, BinaryReader)
             and (facts := reader.detect(entry, seen, spec)) is not None
         ):
             return facts
+    if inner := seen.archive or detect_compression(seen.head):
+        return NoData(f"a {inner} file inside another file{UNREAD}: unpack it")
     if isinstance(READERS.get(spec.format or ""), BinaryReader):
         raise SourceError(str(entry.place), f"not a {spec.format} file")
     if spec.format is None and (kind := describe_magic(seen.head)):
@@ -241,8 +250,8 @@ def _binary_verdict(entry: Entry, seen: FilePeek) -> NoData:
     for recognizer in RECOGNIZERS.values():
         if recognizer.binary and recognizer.recognize(seen.head) is not None:
             return NoData(recognizer.what, elsewhere=True)
-    if _COLUMNAR_NAME.search(entry.name):
-        problem = "damaged: it is named as a Parquet or Arrow file and does not begin like one"
+    if named := _COLUMNAR_NAME.search(entry.name):
+        problem = f"damaged: it is named .{named[1]} and does not begin like such a file"
         raise SourceError(str(entry.place), problem, "fetch or copy it again")
     return NoData(describe_magic(seen.head) or BINARY)
 

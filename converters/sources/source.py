@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.rows import Batch
+from ingot.converters.sources.containers.webdataset import webdataset_facts
 from ingot.converters.sources.facts import FileFacts, LeftOut, RootCandidate, SourceFile, SourceSpec
 from ingot.converters.sources.file_groups import guessed_spec, select_main_group
 from ingot.converters.sources.file_kinds import describe_magic, may_be_data_alone, side_file_reason
@@ -207,7 +208,8 @@ def inspect_entry(
     """Find out what one file is; an archive is looked into."""
     seen = peek_file(entry, head)
     looked = EntryFiles([], [])
-    if seen.archive is None or describe_magic(seen.head):  # an Office document is a zip file
+    shard = seen.archive == "tar" and webdataset_facts(entry, seen, spec) is not None
+    if seen.archive is None or shard or describe_magic(seen.head):  # Office writes zip files
         try:
             verdict = sniff_file(entry, seen, spec)
         except SourceError as error:

@@ -233,8 +233,6 @@ UNREAD = {
     "a.docx": b"PK\x03\x04",
     "printable.txt": b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\n" * 9,
     "report": b"PK\x03\x04" + b"\x14\0" * 13 + b"[Content_Types].xml<?xml version='1.0'?>",
-    "rows": b"Obj\x01\x04\x14avro.codec\x08null\x16avro.schema" + b"Some text. " * 999,
-    "stripes.csv": b"ORC\n\x06\x12\x04\x08" + b"Some text. " * 999 + b"ORC",
 }
 
 

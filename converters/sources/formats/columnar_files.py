@@ -1,7 +1,7 @@
-"""Parquet and Arrow IPC files: opened, checked, and read as chunks of rows in bounded memory.
+"""Parquet, ORC, Feather and Arrow IPC files: opened, checked, and read in bounded memory.
 
-Parquet is decoded in a process of its own. Arrow IPC is read here, and every batch is validated in
-full before a value is touched.
+Parquet, ORC and Feather V1 are decoded in a process of their own. Arrow IPC is read here, and every
+batch is validated in full before a value is touched.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ingot.converters.columnar.batch_checks import is_valid_batch
 from ingot.converters.columnar.parquet import ValidBatch, open_parquet, open_random_access
-from ingot.converters.errors import translate_read_errors
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.facts import SourceFile, SourceSpec
 from ingot.converters.sources.formats.arrow import batch_rows, make_lazy_rows
 from ingot.converters.sources.formats.delimited import column_names
@@ -23,9 +23,15 @@ ARROW_FILE = b"ARROW1"
 ARROW_STREAM = b"\xff\xff\xff\xff"
 
 
-def parquet_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], int]:
+FEATHER_1 = b"FEA1\0\0\0\0"
+_MOST_FEATHER = 256 << 20  # a file of version 1 is decoded as a whole
+
+
+def parquet_facts(
+    stream: BinaryIO, where: str, form: str = "parquet"
+) -> tuple[tuple[str, ...], int]:
     """The column names of a Parquet file and its number of rows. Raises SourceError."""
-    with open_parquet(stream, where) as file:
+    with open_parquet(stream, where, form) as file:
         return column_names(file.schema.names), sum(rows for rows, _ in file.groups)
 
 
@@ -42,6 +48,30 @@ def parquet_rows(
         rows, sizes = zip(*file.groups[:8], strict=True) if file.groups else ((), ())
         batches = file.batches(_rows_that_fit(sum(rows), sum(sizes)), groups)
         yield from batch_chunks(batches, column_names(file.schema.names), where)
+
+
+def orc_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], int]:
+    """The column names of an ORC file and its number of rows. Raises SourceError."""
+    return parquet_facts(stream, where, "orc")
+
+
+def feather_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], int]:
+    """The column names of a Feather V1 file and its number of rows. Raises SourceError."""
+    with open_random_access(stream) as source:
+        if source.seek(0, 2) > _MOST_FEATHER:
+            problem = f"a Feather V1 file of more than {_MOST_FEATHER >> 20} MiB, which is not read"
+            raise SourceError(where, problem, "write it as version 2 (Arrow IPC)")
+        source.seek(0)
+        return parquet_facts(source, where, "feather")
+
+
+def read_other(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
+    """The rows of an ORC or Feather V1 file. Raises SourceError."""
+    where, form = str(file.place), file.facts.format
+    with open_parquet(stream, where, form) as opened:
+        names = column_names(opened.schema.names)
+        ((rows, size),) = opened.groups
+        yield from batch_chunks(opened.batches(_rows_that_fit(rows, size)), names, where)
 
 
 def _rows_that_fit(rows: int, size: int) -> int:

@@ -9,7 +9,7 @@ from typing import BinaryIO
 import orjson
 import pyarrow as pa
 
-from ingot.converters.columnar.decoder import PARQUET
+from ingot.converters.columnar.file_opening import PARQUET
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceSpec
@@ -92,22 +92,40 @@ def parquet_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts
     """Return the facts of a Parquet file. Raises SourceError."""
     if not seen.head.startswith(PARQUET):
         return None
-    return _columnar_facts("parquet", entry, seen, columnar_files.parquet_facts)
+    return columnar_facts("parquet", entry, seen, columnar_files.parquet_facts)
 
 
 def arrow_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
     """Return the facts of an Arrow file or stream. Raises SourceError."""
     if not _is_arrow_head(seen.head):
         return None
-    return _columnar_facts("arrow", entry, seen, columnar_files.arrow_facts)
+    return columnar_facts("arrow", entry, seen, columnar_files.arrow_facts)
 
 
-def _columnar_facts(
+_ORC = re.compile(rb"ORC.{0,12}[\x00-\x08\x0e-\x1f]", re.DOTALL)  # no text that begins like one
+
+
+def orc_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
+    """Return the facts of an ORC file. Raises SourceError."""
+    if not _ORC.match(seen.head):
+        return None
+    return columnar_facts("orc", entry, seen, columnar_files.orc_facts)
+
+
+def feather_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
+    """Return the facts of a Feather V1 file. Raises SourceError."""
+    if not seen.head.startswith(columnar_files.FEATHER_1):
+        return None
+    return columnar_facts("feather", entry, seen, columnar_files.feather_facts)
+
+
+def columnar_facts(
     form: str,
     entry: Entry,
     seen: FilePeek,
     read: Callable[[BinaryIO, str], tuple[tuple[str, ...], int | None]],
 ) -> FileFacts:
+    """Return the facts of a file that tells its columns. Raises SourceError."""
     where, codec = str(entry.place), seen.compression
     with entry.place.open() as raw:
         names, rows = read(open_decompressed(raw, where), where)
@@ -120,7 +138,7 @@ def lines_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
     if spec.format == "jsonl" or (
         spec.format is None and not (spec.root or spec.orient) and _is_json_lines(head)
     ):
-        return replace(head.base, format="jsonl", shape=_rows_shape(_parse_head_lines(head)))
+        return replace(head.base, format="jsonl", shape=rows_shape(_parse_head_lines(head)))
     return None
 
 
@@ -191,14 +209,14 @@ def _json_list_facts(head: TextHead) -> FileFacts | None:
         return None
     if not found and not head.whole and not re.match(rb'\s*\[\s*["{\[\dtfn-]', head.data):
         return None
-    return replace(head.base, format="json", layout="list", shape=_rows_shape(values))
+    return replace(head.base, format="json", layout="list", shape=rows_shape(values))
 
 
 def _json_object_facts(head: TextHead, *, table: bool) -> FileFacts | None:
     elements, _ = _head_elements(read_concatenated_values(iter([head.data]), head.name))
     in_a_row = [_parse_or_none(element.data) for element in elements]
     if len(in_a_row) >= 2 and sum(value is not None for value in in_a_row) * 2 >= len(in_a_row):
-        return replace(head.base, format="json", layout="values", shape=_rows_shape(in_a_row))
+        return replace(head.base, format="json", layout="values", shape=rows_shape(in_a_row))
     if head.whole:
         value = _parse_or_none(head.data)
         if isinstance(value, dict):
@@ -253,7 +271,7 @@ def _first_elements(head: TextHead, root: str) -> list[Json] | None:
     return [_parse_or_none(element.data) for element in elements]
 
 
-def _rows_shape(values: Iterable[Json]) -> frozenset[str]:
+def rows_shape(values: Iterable[Json]) -> frozenset[str]:
     """The keys of objects, `$list` and `$value` for rows that are none."""
     keys: set[str] = set()
     for value in values:

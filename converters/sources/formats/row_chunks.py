@@ -105,7 +105,7 @@ def parse_counted(data: bytes) -> tuple[Json, int]:
         value, count = load_json(data)
     except orjson.JSONDecodeError as error:
         raise JsonTextError(f"{error.msg} at character {error.pos}") from error
-    if may_be_deep(data) and _is_deep(value):
+    if may_be_deep(data) and is_deep(value):
         raise JsonTextError(f"nested more than {MAX_DEPTH} levels deep")
     if has_long_digits(data) and _LONG_NUMBER.search(data):
         return _parse_exactly(nullify_non_finite(data)[0] if count else data), count
@@ -124,13 +124,26 @@ def ends_early(data: bytes) -> bool:
     return False
 
 
-def _is_deep(value: Json) -> bool:
+def is_deep(value: Json) -> bool:
+    """Whether a value is nested more than MAX_DEPTH levels deep."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [inner for outer in level for inner in _child_values(outer)]
         if not level:
             return False
     return any(isinstance(value, dict | list) for value in level)
+
+
+def has_utf8_texts(value: Json) -> bool:
+    """Whether all texts of a value are UTF-8: none has a lone surrogate."""
+    try:
+        orjson.dumps(value)
+    except TypeError:  # for integers beyond 64 bits as well
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return False
+    return True
 
 
 def _child_values(value: Json) -> Iterable[Json]:

@@ -275,7 +275,7 @@ def _tar_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
         with tarfile.open(fileobj=stream, mode="r|" if packed else "r:") as tar:
             found = [
                 _tar_member(entry, info, number, packed)
-                for number, info in enumerate(_tar_headers(tar))
+                for number, info in enumerate(tar_headers(tar))
                 if not info.isdir()
             ]
     if not packed:
@@ -307,7 +307,8 @@ def _tar_member(
     )
 
 
-def _tar_headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+def tar_headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The headers of an open tar, one after another; the tar keeps none."""
     while (info := tar.next()) is not None:
         _forget_headers(tar)
         yield info

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from ingot.converters.errors import SourceError, error_text, translate_read_errors
 from ingot.converters.sources.storage.listing import Entry, Listing, LocalFile, enclosing_folders
+from ingot.converters.sources.tables.mds_folders import read_mds_indexes
 
 if TYPE_CHECKING:
     from ingot.converters.columnar.table_view import TableView
@@ -145,6 +146,7 @@ def read_tables(listing: Listing, version: str | None = None) -> Listing:
     The others are in `unreadable`; tables that cannot be read are in `closed`. Raises SourceError
     where the location itself is a table that cannot be read, or is to be read at a version.
     """
+    listing = read_mds_indexes(listing)
     found = _find_tables(listing)
     if version is not None and found.get("") not in _readers():
         problem = f"no Delta or Iceberg table: it has no version {version}"

@@ -1,0 +1,1 @@
+"""Files that hold rows of other shapes than lines, tables and JSON."""

@@ -1,0 +1,243 @@
+"""MDS shards, as MosaicML's streaming writes them: a table of offsets, the columns, the samples.
+
+A shard says itself what its columns are. `index.json` beside it, which `tables.mds_folders` reads,
+says which shards there are and what their hashes should be.
+"""
+
+import hashlib
+import math
+import re
+import struct
+import sys
+from array import array
+from collections.abc import Callable, Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Any, BinaryIO, Final
+
+import xxhash
+
+from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
+from ingot.converters.rows import Json
+from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
+from ingot.converters.sources.formats.arrow import exact_number
+from ingot.converters.sources.formats.detection import FilePeek
+from ingot.converters.sources.formats.row_chunks import (
+    MAX_ROW_BYTES,
+    TABLE_ROWS,
+    BrokenRow,
+    JsonTextError,
+    RowChunk,
+    chunk_of_counted,
+    parse_counted,
+    parse_json,
+    row_excerpt,
+)
+from ingot.converters.sources.storage.compression import open_decompressed
+from ingot.converters.sources.storage.listing import Entry
+
+HASH_MARK: Final = "mds"  # begins the mark of content of a shard whose hash is known
+_MOST_CONFIG: Final = 1 << 20
+_MOST_OFFSETS: Final = 256 << 20
+_FAST_BYTES: Final = 1 << 20
+_HINT: Final = "fetch or copy it again"
+_NUMBER = re.compile(rb"[+-]?[\d.]{1,1000}(e[+-]?\d{1,4})?|[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_SCALARS: Final = {
+    **{"int": "<q", "int64": "<q", "int32": "<i", "int16": "<h", "int8": "<b"},
+    **{"uint64": "<Q", "uint32": "<I", "uint16": "<H", "uint8": "<B"},
+    **{"float64": "<d", "float32": "<f", "float16": "<e"},
+}
+_UNREAD = re.compile(r"ndarray|pil|png|jpeg|jpeg_?array|list\[(pil|jpeg|png)\]|pkl")
+
+Decode = Callable[[bytes], tuple[Json, int]]  # a value, and how many numbers were read as null
+
+
+def new_hash(algorithm: str) -> Any:  # noqa: ANN401 - of hashlib or of xxhash
+    """A hash by the name that streaming gives it, None of one that is not known."""
+    if algorithm in xxhash.algorithms_available:
+        return getattr(xxhash, algorithm)()
+    fixed = algorithm in hashlib.algorithms_guaranteed and not algorithm.startswith("shake")
+    return hashlib.new(algorithm, usedforsecurity=False) if fixed else None
+
+
+def mds_file_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
+    """Return the facts of an MDS shard. Raises SourceError."""
+    if spec.format not in (None, "mds") or len(seen.head) < 12:
+        return None
+    count, first, second = struct.unpack("<III", seen.head[:12])
+    width = first - 8 - 4 * count  # of the columns, behind all offsets
+    if not (2 <= width <= _MOST_CONFIG and (second >= first or not count)):
+        return None
+    config = seen.head[8 + 4 * count :][: min(width, 1)]
+    if config not in (b"{", b""):
+        return None
+    where = str(entry.place)
+    with entry.place.open() as raw:
+        shard = _Shard(open_decompressed(raw, where), where)
+    return FileFacts(
+        format="mds",
+        compression=seen.compression,
+        columns=tuple(shard.names),
+        rows=shard.count,
+        shape=frozenset(shard.names),
+    )
+
+
+def read_mds(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
+    """The rows of a shard. Raises SourceError, after the rows before the damage."""
+    mark, _colon, rest = (file.etag or "").partition(":")
+    algorithm, _colon, digest = rest.partition(":") if mark == HASH_MARK else ("", "", "")
+    rows: list[tuple[Json, int]] = []
+    size = 0
+    try:
+        shard = _Shard(stream, str(file.place), new_hash(algorithm))
+        for data in shard.samples():
+            rows.append(shard.decode(data))
+            size += len(data)
+            if len(rows) >= TABLE_ROWS or size > _FAST_BYTES:
+                yield chunk_of_counted(rows)
+                rows, size = [], 0
+        shard.check_hash(digest)
+    except SourceError:
+        yield chunk_of_counted(rows)
+        raise
+    yield chunk_of_counted(rows)
+
+
+class _Shard:
+    """A shard that is read from its start to its end."""
+
+    def __init__(self, stream: BinaryIO, where: str, hashed: Any = None) -> None:  # noqa: ANN401
+        self._stream, self._where, self._hash = stream, where, hashed
+        (self.count,) = struct.unpack("<I", self._read(4, "its header"))
+        if 4 * self.count > _MOST_OFFSETS:
+            raise self._damage(f"its offsets would have {4 * self.count:,} bytes")
+        self._offsets = array("I", self._read(4 * self.count + 4, "its offsets"))
+        if sys.byteorder == "big":
+            self._offsets.byteswap()
+        width = self._offsets[0] - 8 - 4 * self.count
+        if not 2 <= width <= _MOST_CONFIG:
+            raise self._damage(f"its columns would have {width:,} bytes")
+        self._read_config(self._read(width, "its columns"))
+
+    def _read_config(self, data: bytes) -> None:
+        try:
+            config = parse_json(data)
+            version, form = config["version"], config["format"]
+            self.names: list[str] = config["column_names"]
+            encodings, sizes = config["column_encodings"], config["column_sizes"]
+            self._columns = [
+                (name, _decoder(encoding), size or None)
+                for name, encoding, size in zip(self.names, encodings, sizes, strict=True)
+            ]
+        except (JsonTextError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._damage(f"its columns are not told: {error}"[:200]) from error
+        if (version, form) != (2, "mds"):
+            raise SourceError(self._where, f"MDS of version {version!r}, which is not read"[:200])
+        sound = all(type(size) is int and size > 0 for _, _, size in self._columns if size)
+        if (
+            not sound
+            or len({*self.names}) < len(self.names)
+            or not all(isinstance(name, str) for name in self.names)
+        ):
+            raise self._damage("two columns of one name, or a size that is none")
+        self._variable = sum(size is None for _, _, size in self._columns)
+
+    def samples(self) -> Iterator[bytes]:
+        """The bytes of each sample."""
+        for number in range(self.count):
+            size = self._offsets[number + 1] - self._offsets[number]
+            if not 0 <= size <= MAX_ROW_BYTES:
+                raise self._damage(f"row {number} would have {size:,} bytes")
+            yield self._read(size, f"row {number}")
+        with translate_read_errors(self._where):
+            if self._stream.read(1):
+                raise self._damage(f"bytes behind its {self.count:,} rows")
+
+    def decode(self, data: bytes) -> tuple[Json, int]:
+        """The row of a sample, and how many of its numbers were read as null."""
+        at = 4 * self._variable
+        if len(data) < at:
+            return BrokenRow("damaged: no sizes of its columns", ""), 0
+        sizes = iter(struct.unpack(f"<{self._variable}I", data[:at]))
+        row: dict[str, Json] = {}
+        infinite = 0
+        for name, decode, fixed in self._columns:
+            size = fixed or next(sizes)
+            try:
+                row[name], count = decode(data[at : at + size])
+            except (ValueError, struct.error, InvalidOperation) as error:
+                why = str(error) if isinstance(error, JsonTextError) else "cannot be read"
+                part = row_excerpt(data[at : at + min(size, 1000)])
+                return BrokenRow(f"column {name}: {why}"[:200], part), 0
+            at += size
+            infinite += count
+        if at != len(data):
+            return BrokenRow(f"damaged: columns of {at:,} bytes in {len(data):,}", ""), 0
+        return row, infinite
+
+    def check_hash(self, digest: str) -> None:
+        """See that all that was read has the hash that the index tells of."""
+        if self._hash is not None and self._hash.hexdigest() != digest:
+            raise self._damage(f"its {self._hash.name} is not the one in index.json")
+
+    def _read(self, size: int, what: str) -> bytes:
+        parts, left = [], size
+        with translate_read_errors(self._where):
+            while left > 0 and (part := self._stream.read(min(left, 1 << 20))):
+                parts.append(part)
+                left -= len(part)
+        if left:
+            raise truncated_error(self._where, f"the MDS shard ends inside {what}")
+        data = b"".join(parts)
+        if self._hash is not None:
+            self._hash.update(data)
+        return data
+
+    def _damage(self, problem: str) -> SourceError:
+        return SourceError(self._where, f"damaged: {problem}", _HINT)
+
+
+def _decoder(encoding: str) -> Decode:
+    """The function from the bytes of a column to its value. Raises ValueError."""
+    kind = encoding.partition(":")[0]
+    if _UNREAD.fullmatch(kind):
+        return lambda data: ({"encoding": kind, "bytes": len(data)}, 0)
+    if kind in _SCALARS:
+        return _scalar_decoder(struct.Struct(_SCALARS[kind]))
+    if kind not in _DECODERS:
+        raise ValueError(f"the encoding {kind[:40]!r} is not known")
+    return _DECODERS[kind]
+
+
+def _scalar_decoder(form: struct.Struct) -> Decode:
+    def decode(data: bytes) -> tuple[Json, int]:
+        return _finite(form.unpack(data)[0])
+
+    return decode
+
+
+def _finite(value: int | float) -> tuple[Json, int]:
+    return (value, 0) if math.isfinite(value) else (None, 1)
+
+
+def _number(data: bytes) -> Decimal:
+    if not _NUMBER.fullmatch(data):
+        raise ValueError("no number")
+    return Decimal(data.decode())
+
+
+def _decimal(data: bytes) -> tuple[Json, int]:
+    value = _number(data)
+    return (exact_number(value), 0) if value.is_finite() else (None, 1)
+
+
+_DECODERS: Final[dict[str, Decode]] = {
+    "str": lambda data: (data.decode(), 0),
+    "bytes": lambda data: (data.decode(), 0),
+    "json": parse_counted,
+    "str_int": lambda data: (
+        (int(_number(data)), 0) if data.strip(b"+-").isdigit() else _decimal(b"")
+    ),
+    "str_float": lambda data: _finite(float(_number(data))),
+    "str_decimal": _decimal,
+}

@@ -1,0 +1,241 @@
+"""WebDataset shards: tar archives in which neighbours with one key are the parts of one row.
+
+`000/a.jpg`, `000/a.txt` and `000/a.json` are the row of the key `000/a`. An archive is read once,
+from its start to its end.
+"""
+
+import re
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from statistics import median
+from typing import BinaryIO, Final
+
+from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
+from ingot.converters.rows import Json
+from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
+from ingot.converters.sources.formats.detection import FilePeek
+from ingot.converters.sources.formats.row_chunks import (
+    MAX_ROW_BYTES,
+    TABLE_ROWS,
+    BrokenRow,
+    JsonTextError,
+    RowChunk,
+    chunk_of_counted,
+    parse_counted,
+    row_excerpt,
+)
+from ingot.converters.sources.storage.archives import tar_headers
+from ingot.converters.sources.storage.compression import open_decompressed
+from ingot.converters.sources.storage.listing import Entry
+
+KEY: Final = "__key__"
+_PART = re.compile(r"((?:.*/)?[^./][^./]{0,254})\.([^/]{1,254})", re.DOTALL)
+# By the last ending.
+_JSON = re.compile("json|jsn")
+_INTEGERS = re.compile("cls2?|class|count|id|index|inx")
+_TEXTS = re.compile("txt|text|transcript|caption")
+_READ = (_JSON, _INTEGERS, _TEXTS)
+_BINARY = re.compile(
+    "jpe?g|png|gif|webp|bmp|tiff?|p[pgbn]m|wav|mp3|flac|ogg|opus|m4a|aac|mp4|avi|mkv|webm|mov|np[yz]"
+    "|pth?|pkl|pickle|pyd|ten|tb|bin|safetensors|pdf|mp|msg|msgpack|cbor"
+)
+_DATA_FILES = re.compile(
+    "jsonl|ndjson|jsonlines|[ct]sv|tab|psv|parquet|arrow|feather|orc|avro|mds|sqlite|db|h5|hdf5|xlsx"
+    "|zip|tar|tgz|gz|gzip|zstd?|bz2|xz|7z|rar"
+)
+_SPLITS = re.compile("train(ing)?|test|dev|valid(ation)?|val|eval")
+_LOOKED_AT: Final = 100  # members
+_LOOKED_BYTES: Final = 16 << 20
+_SHARE: Final = 0.8  # of the members that stand beside another part of their row
+_MOST_PART: Final = 1 << 20  # bytes of a part of text, in the middle of all
+_MOST_PARTS: Final = 1000  # of a row
+_MOST_HEADER: Final = 1 << 20
+_HEADERS: Final = (
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+)
+_INTEGER = re.compile(rb"\s*[+-]?\d{1,1000}\s*")
+_BLOCK: Final = tarfile.BLOCKSIZE
+
+
+def webdataset_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
+    """Return the facts of a WebDataset shard: a tar that looks like one, or is stated to be."""
+    if seen.archive != "tar" or spec.format not in (None, "webdataset") or spec.files is not None:
+        return None
+    where = str(entry.place)
+    members: list[tuple[str, int]] = []
+    with entry.place.open() as raw, translate_read_errors(where):
+        stream = open_decompressed(raw, where)
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_BoundedHeader) as tar:
+            for info in tar_headers(tar):
+                if info.isreg():
+                    members.append((info.name, info.size))
+                if len(members) >= _LOOKED_AT or info.offset_data + info.size > _LOOKED_BYTES:
+                    break
+    if spec.format is None and not _looks_like_webdataset(members):
+        return None
+    parts = [part for name, _ in members if (part := _split_name(name))]
+    shape = frozenset((KEY, *(ending for _, ending in parts)))
+    return FileFacts(format="webdataset", compression=seen.compression, shape=shape)
+
+
+def _looks_like_webdataset(members: Sequence[tuple[str, int]]) -> bool:
+    """Whether most members are small parts of rows, and none is a data file of its own."""
+    parts = [part for name, _ in members if (part := _split_name(name))]
+    rows = [[ending for _, ending in row] for _, row in groupby(parts, key=lambda part: part[0])]
+    beside = sum(len(row) for row in rows if len(set(row)) > 1)
+    kinds = {_last_ending(ending) for _, ending in parts}
+    sizes = [size for name, size in members if not _BINARY.fullmatch(_last_ending(name))]
+    read = [kind for kind in kinds if any(one.fullmatch(kind) for one in _READ)]
+    return (
+        len(rows) > 1
+        and beside >= _SHARE * len(members)
+        and bool(read)
+        and not any(map(_DATA_FILES.fullmatch, kinds))
+        and not any(_SPLITS.fullmatch(key.rpartition("/")[2].lower()) for key, _ in parts)
+        and median(sizes) <= _MOST_PART
+    )
+
+
+def _split_name(name: str) -> tuple[str, str] | None:
+    """The key of a member and the ending behind it; None of a member that is no part."""
+    found = _PART.fullmatch(name.removeprefix("./"))
+    return (found[1], found[2].lower()) if found else None
+
+
+def _last_ending(name: str) -> str:
+    return name.rpartition(".")[2].lower()
+
+
+class _BoundedHeader(tarfile.TarInfo):
+    """A header whose long names and attributes are no longer than names are: all are held."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type in _HEADERS and self.size > _MOST_HEADER:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        return super()._proc_member(tar)  # type: ignore[misc, no-any-return]
+
+
+class _WatchedStream:
+    """A stream that knows the last blocks that were read of it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._last = self._before = b""
+        self._count = 0
+
+    def read(self, size: int) -> bytes:
+        self._before, self._last = self._last, self._stream.read(size)
+        self._count += len(self._last)
+        return self._last
+
+    def check_end(self, place: int, where: str) -> None:
+        """See that the archive ends at a place: with zeros, and nothing behind them."""
+        last = self._before + self._last
+        rest = last[max(0, len(last) - (self._count - place)) :]
+        if len(rest) < _BLOCK:
+            raise truncated_error(where, "the tar archive ends without its end mark")
+        while rest:
+            if rest.strip(b"\0"):
+                problem = f"damaged: no header of a tar archive at byte {place:,}"
+                raise SourceError(where, problem, "fetch or copy it again")
+            place, rest = self._count, self.read(1 << 20)
+
+
+def read_webdataset(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
+    """The rows of a shard. Raises SourceError, after the rows before the damage."""
+    rows: list[tuple[Json, int]] = []
+    size = 0
+    try:
+        for row in _read_rows(stream, str(file.place)):
+            rows.append((row.value(), row.non_finite))
+            size += row.size
+            if len(rows) >= TABLE_ROWS or size > _MOST_PART:
+                yield chunk_of_counted(rows)
+                rows, size = [], 0
+    except SourceError:
+        yield chunk_of_counted(rows)
+        raise
+    yield chunk_of_counted(rows)
+
+
+def _read_rows(stream: BinaryIO, where: str) -> Iterator["_Row"]:
+    row: _Row | None = None
+    watched = _WatchedStream(stream)
+    with translate_read_errors(where):
+        tar = tarfile.open(fileobj=watched, mode="r|", tarinfo=_BoundedHeader)  # type: ignore[call-overload]  # noqa: SIM115
+    while True:
+        with translate_read_errors(where):
+            info = next(tar_headers(tar), None)
+        if info is None:
+            break
+        if info.isdir() or (named := _split_name(info.name)) is None:
+            continue
+        if row is None or row.key != named[0]:
+            if row is not None:
+                yield row
+            row = _Row(named[0])
+        with translate_read_errors(where):
+            row.add(named[1], info, tar)
+    with translate_read_errors(where):
+        watched.check_end(tar.offset, where)  # type: ignore[attr-defined]
+    if row is not None:
+        yield row
+
+
+@dataclass(slots=True)
+class _Row:
+    """A row while its parts come."""
+
+    key: str
+    size: int = 0
+    non_finite: int = 0
+    broken: BrokenRow | None = None
+    _parts: dict[str, Json] = field(default_factory=dict)
+
+    def value(self) -> Json:
+        return self.broken or {KEY: self.key, **self._parts}
+
+    def add(self, ending: str, info: tarfile.TarInfo, tar: tarfile.TarFile) -> None:
+        """Read one more part."""
+        if not info.isreg():
+            self._break(f"part {ending} is no regular file")
+        elif ending in self._parts:
+            self._break(f"two parts {ending}")
+        elif len(self._parts) >= _MOST_PARTS:
+            self._break(f"more than {_MOST_PARTS} parts")
+        elif _BINARY.fullmatch(_last_ending(ending)):
+            self._parts[ending] = {"bytes": info.size}
+        elif self.size + info.size > MAX_ROW_BYTES:
+            self._break(f"more than {MAX_ROW_BYTES >> 20} MiB")
+        elif self.broken is None and (opened := tar.extractfile(info)) is not None:
+            self.size += info.size
+            data = opened.read()
+            if len(data) < info.size:
+                raise EOFError
+            self._parts[ending] = self._decode(ending, data)
+
+    def _decode(self, ending: str, data: bytes) -> Json:
+        kind = _last_ending(ending)
+        try:
+            if _JSON.fullmatch(kind):
+                value, count = parse_counted(data)
+                self.non_finite += count
+                return value
+            if _INTEGERS.fullmatch(kind):
+                if not _INTEGER.fullmatch(data):
+                    raise ValueError("no integer")
+                return int(data)
+            text = data.decode()
+        except ValueError as error:
+            if isinstance(error, UnicodeDecodeError) and not _TEXTS.fullmatch(kind):
+                return {"bytes": len(data)}
+            why = str(error) if isinstance(error, JsonTextError) else "cannot be read"
+            return self._break(f"part {ending}: {why}", data)
+        return {"bytes": len(data)} if "\0" in text and not _TEXTS.fullmatch(kind) else text
+
+    def _break(self, detail: str, data: bytes = b"") -> Json:
+        self.broken = self.broken or BrokenRow(detail, row_excerpt(data or self.key))
+        return None
