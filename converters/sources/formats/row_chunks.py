@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from ingot.converters.errors import SourceError
 from ingot.converters.paths import Index, Key, Mark, Names, Step, compile_path
 from ingot.converters.rows import BadRow, Batch, Json
 
@@ -105,7 +106,7 @@ def parse_counted(data: bytes) -> tuple[Json, int]:
         value, count = load_json(data)
     except orjson.JSONDecodeError as error:
         raise JsonTextError(f"{error.msg} at character {error.pos}") from error
-    if may_be_deep(data) and _is_deep(value):
+    if may_be_deep(data) and is_deep(value):
         raise JsonTextError(f"nested more than {MAX_DEPTH} levels deep")
     if has_long_digits(data) and _LONG_NUMBER.search(data):
         return _parse_exactly(nullify_non_finite(data)[0] if count else data), count
@@ -124,7 +125,8 @@ def ends_early(data: bytes) -> bool:
     return False
 
 
-def _is_deep(value: Json) -> bool:
+def is_deep(value: Json) -> bool:
+    """Whether a value is nested more than MAX_DEPTH levels deep."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [inner for outer in level for inner in _child_values(outer)]
@@ -149,6 +151,7 @@ def _parse_exactly(data: bytes) -> Json:
 # Columns cost little per row and much per batch.
 BATCH_ROWS = 4096  # at most; of text one block of the file
 TABLE_ROWS = 1024  # of a batch with an Arrow form or of a table in JSON
+CHUNK_BYTES = 4 << 20  # of rows that come one by one, about
 MAX_ROW_BYTES = 256 << 20  # a larger row is refused: memory stays bounded whatever the file holds
 EXCERPT_CHARACTERS = 200  # characters of a broken row that are shown
 
@@ -201,6 +204,30 @@ def join_parts(parts: Iterable[bytes], limit: int = MAX_ROW_BYTES) -> bytes | Br
             problem = f"file of more than {limit >> 20} MiB as one row"
             return BrokenRow(problem, row_excerpt(data[0]))
     return b"".join(data)
+
+
+def chunk_sized_rows(rows: Iterator[tuple[Json, int]]) -> Iterator[RowChunk]:
+    """Chunks of rows that come with their sizes; those before an error are given before it."""
+    held: list[Json] = []
+    size = 0
+    error: SourceError | None = None
+    while True:
+        try:
+            row, cost = next(rows)
+        except StopIteration:
+            break
+        except SourceError as raised:
+            error = raised
+            break
+        held.append(row)
+        size += cost
+        if size > CHUNK_BYTES or len(held) == BATCH_ROWS:
+            yield RowChunk(values=held)
+            held, size = [], 0
+    if held:
+        yield RowChunk(values=held)
+    if error is not None:
+        raise error
 
 
 def parse_sound_rows(rows: Sequence[bytes], text: bytes) -> RowChunk | None:
