@@ -50,6 +50,7 @@ TEXT_ENDINGS = {
     **dict.fromkeys(_SIDE_FILE_KINDS["script"].split(), _CODE),
     **DOCUMENTS,
     **dict.fromkeys(("yaml", "yml"), "a YAML file"),
+    "toml": "a TOML file",
     "ipynb": "a Jupyter notebook",
 }
 UNREAD = ", which is not read"

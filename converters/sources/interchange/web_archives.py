@@ -76,12 +76,12 @@ def _rows(stream: BinaryIO, where: str) -> Iterator[tuple[Json, int]]:
 
 def _read_headers(source: BinaryIO, where: str, number: int) -> dict[str, str] | None:
     """The headers of the next record, None at the end. Raises SourceError."""
-    line = source.readline(_MAX_LINE)
+    line, blank = source.readline(_MAX_LINE), not number
     while line and not line.strip(b"\r\n"):
-        line = source.readline(_MAX_LINE)
+        line, blank = source.readline(_MAX_LINE), True
     if not line:
         return None
-    if not line.startswith(b"WARC/"):
+    if not (blank and line.startswith(b"WARC/")):
         problem = f"no record begins where record {number} should: {row_excerpt(line)[:40]!r}"
         hint = "the Content-Length before is wrong, or the file is damaged: fetch it again"
         raise SourceError(where, problem, hint)

@@ -154,12 +154,12 @@ def _scan_head(data: bytes, encoding: str, *, whole: bool) -> _Head:
 
     def start(name: str, attributes: dict[str, str]) -> None:
         above, _, siblings = stack[-1] if stack else ("", 0, Counter[str]())
-        path = f"{above}/{name}"
+        path = f"{above}/{name}" if len(stack) <= MAX_DEPTH else ""
         siblings[name] += 1
-        if len(stack) > MAX_DEPTH:
+        if len(stack) > _MAX_OPEN:
             raise ValueError("nested too deep")
         stack.append((path, parser.expat.CurrentByteIndex, Counter()))
-        if len(head.paths) < _MOST_PATHS or path in head.paths:
+        if path and (len(head.paths) < _MOST_PATHS or path in head.paths):
             facts = head.paths[path]
             facts.count += 1
             facts.repeats |= siblings[name] > 1
@@ -211,7 +211,9 @@ def xml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | Non
     if spec.format is not None and not stated:
         return None
     encoding = _xml_encoding(seen.head, spec.encoding)
-    if not _OPENS.match(seen.head[:4096].decode(encoding, "replace")):
+    text = seen.head[:4096].decode(encoding, "replace")
+    kind = _DOCTYPE.match(text.removeprefix("\ufeff"))
+    if not _OPENS.match(text) or (kind and kind[2].lower() == "html"):
         return None
     declared = b"<?xml" in seen.head[:100].replace(b"\0", b"")
     head = _scan_head(seen.head, encoding, whole=seen.whole)
@@ -219,7 +221,7 @@ def xml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | Non
         return None
     # Texts have tags too: what does not say that it is XML has to be sound and have elements.
     named = re.search(r"\.(xml|rss|atom|tmx|rdf)\b", entry.name, re.IGNORECASE)
-    if not (stated or declared) and not (head.sound and (named or len(head.paths) > 1)):
+    if not (stated or declared or named) and not (head.sound and len(head.paths) > 1):
         return None
     if not seen.whole:
         data = _read_head(entry)
