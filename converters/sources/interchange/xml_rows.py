@@ -369,6 +369,7 @@ class _RowReader:
             element = self._stack[-1]
             element.parts.append(text)
             element.has_text = element.has_text or not text.isspace()
+            self._charge(0)
             if self._parser.damaged and _UNDECODABLE in text:
                 self._break(_NOT_TEXT, text)
 
