@@ -6,6 +6,7 @@ that hostile boundaries do not multiply; `policy.default` raises on many headers
 
 import binascii
 import codecs
+import email.errors
 import email.header
 import email.utils
 import html
@@ -66,7 +67,10 @@ _LABELS: Final = {
     **{"shift_jis": "cp932", "shift-jis": "cp932", "euc-kr": "cp949", "ks_c_5601-1987": "cp949"},
 }
 # What the library raises on hostile headers.
-_HOSTILE: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+_HOSTILE: Final = (
+    *(ValueError, LookupError, TypeError, AttributeError, OverflowError),
+    email.errors.MessageError,
+)
 
 
 def decode_text(data: bytes, label: str | None) -> tuple[str, str]:

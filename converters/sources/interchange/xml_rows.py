@@ -32,7 +32,7 @@ from ingot.converters.sources.formats.text import read_blocks
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, file_stem
 
-MAX_ROW: Final = 32 << 20  # bytes of a row, each element counted as 64 more
+MAX_ROW: Final = 32 << 20  # characters of a row, each element and attribute counted as 64 more
 _ELEMENT_COST: Final = 64
 _MAX_TOKEN: Final = 8 << 20  # a tag or comment, which the parser holds whole
 _MAX_OPEN: Final = 10_000  # elements that are open at the same time
@@ -60,7 +60,7 @@ _DOCTYPE = re.compile(
     rf"<!DOCTYPE\s++([^\s\[>]++)\s*+(?:(?:PUBLIC\s++{_LITERAL}|SYSTEM)\s*+(?:{_LITERAL}\s*+)?)?",
     re.DOTALL,
 )
-_OPENS = re.compile(r"[\ufeff\s]*+<(?:[A-Za-z_:\u0080-\uffff]|\?xml\s|!--|!DOCTYPE\s)")
+_OPENS = re.compile(r"\s*+<(?:[A-Za-z_:\u0080-\uffff]|\?xml\s|!--|!DOCTYPE\s)")
 
 
 @cache
@@ -211,8 +211,11 @@ def xml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | Non
     if spec.format is not None and not stated:
         return None
     encoding = _xml_encoding(seen.head, spec.encoding)
-    text = seen.head[:4096].decode(encoding, "replace")
-    kind = _DOCTYPE.match(text.removeprefix("\ufeff"))
+    try:
+        text = seen.head[:4096].decode(encoding, "ingot.undecodable").removeprefix("\ufeff")
+    except UnicodeError:
+        return None
+    kind = _DOCTYPE.match(text)
     if not _OPENS.match(text) or (kind and kind[2].lower() == "html"):
         return None
     declared = b"<?xml" in seen.head[:100].replace(b"\0", b"")
@@ -314,7 +317,7 @@ class _RowReader:
         self._names: list[str] = []  # of the elements around the rows
         self._stack: list[_Element] = []
         self._deeper = 0  # elements that are open in a row that is broken
-        self._cost = self._began = 0
+        self._cost = 0
         self.fault: BrokenRow | None = None  # of the row that is open
         parser.expat.StartElementHandler = self._start
         parser.expat.EndElementHandler = self._end
@@ -335,7 +338,7 @@ class _RowReader:
                 element.value = {
                     f"@{key}": text for key, text in attributes.items() if not _is_syntax(key)
                 }
-            self._charge(_ELEMENT_COST)
+            self._charge(_ELEMENT_COST * (1 + len(attributes)) + sum(map(len, attributes.values())))
             if self._parser.damaged and any(_UNDECODABLE in t for t in attributes.values()):
                 self._break(_NOT_TEXT)
         if len(self._stack) + self._deeper + len(self._names) > _MAX_OPEN:
@@ -346,13 +349,12 @@ class _RowReader:
         begins = ".".join(self._names) == self._root if self._root else True
         if begins:
             self.found, self._cost = True, 0
-            self._began = self._parser.expat.CurrentByteIndex
         return begins
 
     def _charge(self, cost: int) -> None:
         """Break a row that becomes too large or too deep."""
         self._cost += cost
-        if self._cost + self._parser.expat.CurrentByteIndex - self._began > MAX_ROW:
+        if self._cost > MAX_ROW:
             self._break(f"an element of more than {MAX_ROW >> 20} MiB")
         elif len(self._stack) > MAX_DEPTH:
             self._break(f"nested more than {MAX_DEPTH} levels deep")
@@ -369,7 +371,7 @@ class _RowReader:
             element = self._stack[-1]
             element.parts.append(text)
             element.has_text = element.has_text or not text.isspace()
-            self._charge(0)
+            self._charge(len(text))
             if self._parser.damaged and _UNDECODABLE in text:
                 self._break(_NOT_TEXT, text)
 
@@ -396,7 +398,7 @@ class _RowReader:
         text: str | None = None
         if element.has_text or (element.parts and not element.value):
             text = "".join(_texts_in(element.parts))
-            self._cost += len(text) if element.value else 0
+            self._charge(len(text) if element.value else 0)
             text = text if element.keep_space else text.strip()
         value: Json = element.value
         if not element.value and f"{element.path}{{}}" not in self._forms:
@@ -406,7 +408,6 @@ class _RowReader:
         if self._stack:
             self._stack[-1].parts.append(element.parts)
             self._put(self._stack[-1].value, element.path, value)
-            self._charge(0)
         return value
 
     def _put(self, around: dict[str, Json], path: str, value: Json) -> None:

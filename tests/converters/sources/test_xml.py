@@ -165,9 +165,9 @@ def test_damage_is_an_error_after_the_rows_before_it(
 
 
 def test_broken_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xml_rows, "MAX_ROW", 5000)
+    monkeypatch.setattr(xml_rows, "MAX_ROW", 30_000)
     deep = "<d>" * 300 + "</d>" * 300
-    data = f"<a><r>1</r><r>{'x' * 9000}</r><r>{deep}</r><r>".encode() + b"\xff</r><r>5</r></a>"
+    data = f"<a><r>1</r><r>{'x' * 90_000}</r><r>{deep}</r><r>".encode() + b"\xff</r><r>5</r></a>"
     source = place(tmp_path, data).with_spec(SourceSpec(root="a.r[*]"))
     (batch,) = source.batches()
     assert batch.values == [{"#text": "1"}, {"#text": "5"}]
