@@ -190,6 +190,7 @@ def _scan_entry(entry: Entry, head: int) -> SeenFile:
 
 
 _FACTS: Final = tuple(one.name for one in fields(FileFacts))
+_SETS: Final = ("forms", "guessed", "shape")
 
 
 def _seen_json(seen: SeenFile) -> Json:
@@ -202,7 +203,7 @@ def _seen_json(seen: SeenFile) -> Json:
         elif isinstance(place, TarMember):
             member = {"tar": [place.member, place.number, place.size, place.offset]}
         told = {name: getattr(facts, name) for name in _FACTS}
-        sets = {"shape": sorted(facts.shape), "guessed": sorted(facts.guessed)}
+        sets = {key: sorted(getattr(facts, key)) for key in _SETS}
         stamps = [file.name, file.bytes, file.mtime_ns, file.etag]
         files.append({"stamps": stamps, "member": member, "facts": told | sets})
     left_out = [[one.name, one.why, one.bytes] for one in seen.looked.left_out]
@@ -214,7 +215,7 @@ def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
     for one in document["files"]:
         name, size, mtime_ns, etag = one["stamps"]
         facts = {**one["facts"], "columns": tuple(one["facts"]["columns"])}
-        facts |= {key: frozenset(facts[key]) for key in ("shape", "guessed")}
+        facts |= {key: frozenset(facts.get(key, ())) for key in _SETS}
         place = _member_place(one["member"] or {}, entry.place)
         file = SourceFile.of(entry, FileFacts(**facts))
         files.append(

@@ -42,9 +42,9 @@ class SourceSpec:
 
 
 FORMATS = (
-    *("jsonl", "json", "csv", "parquet", "arrow"),
+    *("jsonl", "json", "csv", "parquet", "arrow", "text"),
     *("avro", "feather", "mds", "msgpack", "orc", "webdataset"),
-    "text",
+    *("xml", "yaml", "toml", "warc", "mbox", "eml"),
 )
 ORIENTS = ("split", "list", "index", "columns")  # of a table in JSON, with the names of pandas
 
@@ -64,6 +64,7 @@ class FileFacts:
         one_line: whether the file is one `json` object on one line, which `jsonl` could be too.
         rows: number of rows where the file says it, else None.
         partitions: columns that the names of its folders hold, each with the value of all rows.
+        forms: of `xml` the paths of elements that are lists (`/a/b[]`) or objects (`/a/b{}`).
         shape: keys or columns seen at the head: files of one shape are read together.
     """
 
@@ -81,6 +82,7 @@ class FileFacts:
     one_line: bool = False
     rows: int | None = None
     partitions: tuple[tuple[str, str | int | None], ...] = ()
+    forms: frozenset[str] = field(default=frozenset())
     shape: frozenset[str] = field(default=frozenset())
     guessed: frozenset[str] = field(default=frozenset())
 
@@ -131,7 +133,7 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootCandidate:
-    """Where rows may lie in a JSON file: `path` is a `root`, `rows` None where unknown.
+    """Where rows may lie in a JSON or XML file: `path` is a `root`, `rows` None where unknown.
 
     `orient` is set where the file is a table in this orient, and can be read in no other one.
     """

@@ -127,7 +127,8 @@ def _make_groups(
     files: Sequence[SourceFile], spec: SourceSpec
 ) -> tuple[list[SourceFile], list[_Group]]:
     """The files, read alike where they belong together, and their groups."""
-    files = _read_single_objects_as_lines(_unify_headers(_unify_encodings(files), spec))
+    files = _unify_forms(_unify_headers(_unify_encodings(files), spec))
+    files = _read_single_objects_as_lines(files)
     groups: list[_Group] = []
     for file in sorted(files, key=lambda file: (-file.bytes, file.name)):
         group = next((group for group in groups if group.takes(file)), None)
@@ -202,6 +203,17 @@ def _unify_headers(files: Sequence[SourceFile], spec: SourceSpec) -> Sequence[So
         and len(file.facts.columns) in headerless
         else file
         for file in files
+    ]
+
+
+def _unify_forms(files: Sequence[SourceFile]) -> Sequence[SourceFile]:
+    """An element of XML that is a list or an object in one file is one in all of them."""
+    forms = [file.facts.forms for file in files if file.facts.forms]
+    if len(forms) < 2:
+        return files
+    every = frozenset().union(*forms)
+    return [
+        _change_facts(file, forms=every) if file.facts.format == "xml" else file for file in files
     ]
 
 

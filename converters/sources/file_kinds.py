@@ -50,6 +50,7 @@ TEXT_ENDINGS = {
     **dict.fromkeys(_SIDE_FILE_KINDS["script"].split(), _CODE),
     **DOCUMENTS,
     **dict.fromkeys(("yaml", "yml"), "a YAML file"),
+    "toml": "a TOML file",
     "ipynb": "a Jupyter notebook",
 }
 UNREAD = ", which is not read"
@@ -99,9 +100,8 @@ MARKUP = [
     (re.compile(pattern, re.IGNORECASE), kind)
     for pattern, kind in (
         (rb"(<!--.*?-->\s*)?(<!doctype html|<html)", "an HTML page"),
-        (rb"<\?xml|<!doctype ", "an XML file"),
-        (rb"WARC/[\d.]+\s", "a WARC archive"),
-        (rb"From \S+ [^\n]*\d{4}\r?\n[\w-]+: ", "a mailbox (mbox)"),
+        (rb"<\?xml", "an HTML page"),  # any other XML is read
+        (rb"<!doctype ", "an SGML file"),
         (rb"\{\\rtf\d", "an RTF document"),
         (rb'\{\s*"cells"\s*:\s*\[\s*\{[^{}]*"cell_type"\s*:', "a Jupyter notebook"),
     )
@@ -129,6 +129,8 @@ def file_ending(name: str) -> str:
 def may_be_data_alone(name: str) -> bool:
     """Whether an auxiliary file is looked into where its folder or archive holds nothing else."""
     base = name.rpartition("/")[2]
+    if file_ending(base) in ("toml", "yaml", "yml"):  # where they look like records
+        return side_file_reason(name) is not None and not base.startswith(".")
     return bool(_DATA_IN_NOTES.fullmatch(base)) and side_file_reason(name) == _SIDE_FILE
 
 

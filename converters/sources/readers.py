@@ -42,6 +42,7 @@ from ingot.converters.sources.formats.text import (
     read_text_lines,
     read_utf8_blocks,
 )
+from ingot.converters.sources.interchange import mail, web_archives, xml_rows, yaml_toml
 from ingot.converters.sources.recognizers import RECOGNIZERS
 from ingot.converters.sources.storage.archives import open_window
 from ingot.converters.sources.storage.compression import (
@@ -143,6 +144,12 @@ def _read_csv(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Row
     return delimited_rows(parts, facts.columns, dialect, facts.header, facts.fewest)
 
 
+def _read_tree(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
+    where, form = str(file.place), file.facts.format
+    root = None if spec.root is None else compile_root(spec.root, where)
+    return yaml_toml.read_documents(form, parts, root, where, file_stem(file.name))
+
+
 def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
     if spec.root == "$":
         return read_text_document(parts, file_stem(file.name))
@@ -159,6 +166,12 @@ READERS: Final[dict[str, BinaryReader | TextReader]] = {
     "msgpack": BinaryReader(msgpack_rows.msgpack_file_facts, msgpack_rows.read_msgpack),
     "orc": BinaryReader(detection.orc_file_facts, columnar_files.read_other),
     "webdataset": BinaryReader(webdataset.webdataset_facts, webdataset.read_webdataset),
+    "warc": BinaryReader(web_archives.warc_facts, web_archives.read_warc),
+    "mbox": BinaryReader(mail.mbox_facts, mail.read_mbox),
+    "eml": BinaryReader(mail.eml_facts, mail.read_eml),
+    "xml": BinaryReader(xml_rows.xml_facts, xml_rows.read_xml),
+    "yaml": TextReader(yaml_toml.yaml_facts, _read_tree),
+    "toml": TextReader(yaml_toml.toml_facts, _read_tree),
     "jsonl": TextReader(detection.lines_facts, _read_lines),
     "json": TextReader(detection.json_facts, _read_json),
     "csv": TextReader(detection.table_facts, _read_csv),
@@ -292,7 +305,7 @@ def _text_facts(
     head = TextHead(name=name, data=data, lines=lines, whole=seen.whole, base=base)
     facts = _format_facts(head, spec, str(entry.place))
     named = TEXT_ENDINGS.get(file_ending(name)) if (spec.format or spec.files) is None else None
-    if named and file_ending(name) not in DOCUMENTS and facts.format not in ("json", "jsonl"):
+    if named and file_ending(name) not in DOCUMENTS and facts.format in ("csv", "text"):
         return NoData(f"{named}{UNREAD}")
     return facts
 

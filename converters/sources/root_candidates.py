@@ -1,4 +1,4 @@
-"""Where rows may lie in a JSON file that is one object: the roots and tables that it offers."""
+"""Where rows may lie in a file that is one object: the roots and tables that it offers."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
@@ -10,6 +10,8 @@ from ingot.converters.sources.formats.json_documents import guess_orient, parse_
 from ingot.converters.sources.formats.json_rows import top_level_containers
 from ingot.converters.sources.formats.row_chunks import BrokenRow
 from ingot.converters.sources.formats.text import read_utf8_blocks
+from ingot.converters.sources.interchange.xml_rows import xml_roots
+from ingot.converters.sources.interchange.yaml_toml import load_tree
 from ingot.converters.sources.storage.compression import open_decompressed
 
 MAX_BYTES = 64 << 20  # a larger file is not loaded to look for roots, only its head is
@@ -33,14 +35,20 @@ def root_candidates(
     if not objects:
         return ()
     file = max(objects, key=lambda file: (file.bytes, file.name))
+    if file.facts.format == "xml":
+        return xml_roots(file, len(objects))
     with file.place.open() as raw:
         stream = open_decompressed(raw, str(file.place))
         parts = read_utf8_blocks(stream, str(file.place), file.facts.encoding, file.facts.newline)
-        head = b"".join(islice(parts, _HEAD_BLOCKS))
-        value, _ = parse_json_document(chain([head], parts), MAX_BYTES)
+        if file.facts.format != "json":
+            head, value = b"", load_tree(file.facts.format, parts, str(file.place))
+        else:
+            head = b"".join(islice(parts, _HEAD_BLOCKS))
+            value, _ = parse_json_document(chain([head], parts), MAX_BYTES)
     if isinstance(value, dict):
         points = _file_points(value, len(objects))
         whole = RootCandidate(path="$", rows=1, why="the file as one row")
+        tables = tables and file.facts.format == "json"
         found = _find_table(value, len(objects)) if tables else ()
         ranked = [*found, *_find_roots(value, (), 1), (points, whole)]
         return tuple(root for _, root in sorted(ranked, key=lambda item: (-item[0], item[1].path)))

@@ -249,7 +249,7 @@ def _add_verdict(
     if isinstance(verdict, FileFacts):
         looked.files.append(SourceFile.of(entry, verdict))
     elif direct and not verdict.elsewhere:
-        hint = "ingot reads JSON, CSV, Parquet, Arrow and text"
+        hint = "ingot reads JSON, CSV, Parquet, Arrow, XML and text, and more (docs/readers.md)"
         raise SourceError(str(entry.place), f"no data in it: {verdict.why}", hint)
     else:
         looked.left_out.append(LeftOut.of(entry, verdict.why))

@@ -225,10 +225,7 @@ def test_names_from_archives_cannot_steer_the_terminal() -> None:
 
 
 UNREAD = {
-    "a.xml": b'<?xml version="1.0"?>\n<a><b>Some text.</b></a>\n',
     "a.data": b"<!-- made -->\n<html><body>Some text.</body></html>\n",
-    "a.warc": b"WARC/1.0\r\nWARC-Type: response\r\n\r\n",
-    "inbox": b"From me@x.org Sat Jan  3 01:05:34 2015\nSubject: x\n\nSome text.\n",
     "a.pdf": b"%PDF-1.7\n",
     "a.docx": b"PK\x03\x04",
     "printable.txt": b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\n" * 9,

@@ -44,12 +44,13 @@ def read_json_document(
     if type(value) is BrokenRow or root.whole:
         yield replace(chunk_of_counted([(value, count)]), keys=[stem])
         return
-    for chunk in _root_rows(value, root, where):
+    for chunk in find_root_rows(value, root, where):
         yield replace(chunk, non_finite={0: count} if count else {})
         count = 0
 
 
-def _root_rows(value: Json, root: RowRoot, where: str) -> Iterator[RowChunk]:
+def find_root_rows(value: Json, root: RowRoot, where: str) -> Iterator[RowChunk]:
+    """Yield what a root finds in the value of a file. Raises SourceError."""
     path = root.text
     try:
         nodes = compile_path(path).nodes(Node(value))

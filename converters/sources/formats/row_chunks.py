@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from ingot.converters.errors import SourceError
 from ingot.converters.paths import Index, Key, Mark, Names, Step, compile_path
 from ingot.converters.rows import BadRow, Batch, Json
 
@@ -162,6 +163,7 @@ def _parse_exactly(data: bytes) -> Json:
 # Columns cost little per row and much per batch.
 BATCH_ROWS = 4096  # at most; of text one block of the file
 TABLE_ROWS = 1024  # of a batch with an Arrow form or of a table in JSON
+CHUNK_BYTES = 4 << 20  # of rows that come one by one, about
 MAX_ROW_BYTES = 256 << 20  # a larger row is refused: memory stays bounded whatever the file holds
 EXCERPT_CHARACTERS = 200  # characters of a broken row that are shown
 
@@ -214,6 +216,30 @@ def join_parts(parts: Iterable[bytes], limit: int = MAX_ROW_BYTES) -> bytes | Br
             problem = f"file of more than {limit >> 20} MiB as one row"
             return BrokenRow(problem, row_excerpt(data[0]))
     return b"".join(data)
+
+
+def chunk_sized_rows(rows: Iterator[tuple[Json, int]]) -> Iterator[RowChunk]:
+    """Chunks of rows that come with their sizes; those before an error are given before it."""
+    held: list[Json] = []
+    size = 0
+    error: SourceError | None = None
+    while True:
+        try:
+            row, cost = next(rows)
+        except StopIteration:
+            break
+        except SourceError as raised:
+            error = raised
+            break
+        held.append(row)
+        size += cost
+        if size > CHUNK_BYTES or len(held) == BATCH_ROWS:
+            yield RowChunk(values=held)
+            held, size = [], 0
+    if held:
+        yield RowChunk(values=held)
+    if error is not None:
+        raise error
 
 
 def parse_sound_rows(rows: Sequence[bytes], text: bytes) -> RowChunk | None:

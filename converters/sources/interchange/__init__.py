@@ -1,0 +1,1 @@
+"""Formats in which programs exchange data: XML, YAML and TOML, web archives, mail."""
