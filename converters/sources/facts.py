@@ -41,7 +41,7 @@ class SourceSpec:
         return {key: value for key, value in encode(self).items() if value is not None}
 
 
-FORMATS = ("jsonl", "json", "csv", "parquet", "arrow", "text")
+FORMATS = ("chat_tree", "jsonl", "json", "csv", "parquet", "arrow", "text")
 ORIENTS = ("split", "list", "index", "columns")  # of a table in JSON, with the names of pandas
 
 
@@ -50,7 +50,7 @@ class FileFacts:
     """How a file is read.
 
     Attributes:
-        layout: of `json`: `list`, `object` (one value of any kind) or `values` (several in a row).
+        layout: of `json` and `chat_tree`: `list`, `object` (one value of any kind) or `values` (several in a row).
         compression: `gz`, `zst`, `bz2`, `xz` or None.
         delimiter, quote: of `csv`; `""` = no quoting.
         columns: names of the columns of `csv`, Parquet and Arrow.

@@ -22,6 +22,7 @@ from ingot.converters.sources.file_kinds import (
     file_ending,
 )
 from ingot.converters.sources.formats import columnar_files, detection
+from ingot.converters.sources.formats.chat_trees import chat_tree_facts, read_chat_trees
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
 from ingot.converters.sources.formats.detection import FilePeek, TextHead, text_facts
 from ingot.converters.sources.formats.json_documents import read_json_document
@@ -152,6 +153,7 @@ def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
 READERS: Final[dict[str, BinaryReader | TextReader]] = {
     "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.read_parquet),
     "arrow": BinaryReader(detection.arrow_file_facts, columnar_files.read_arrow),
+    "chat_tree": TextReader(chat_tree_facts, read_chat_trees),
     "jsonl": TextReader(detection.lines_facts, _read_lines),
     "json": TextReader(detection.json_facts, _read_json),
     "csv": TextReader(detection.table_facts, _read_csv),
@@ -283,7 +285,7 @@ def _text_facts(
     head = TextHead(name=name, data=data, lines=lines, whole=seen.whole, base=base)
     facts = _format_facts(head, spec, str(entry.place))
     named = TEXT_ENDINGS.get(file_ending(name)) if (spec.format or spec.files) is None else None
-    if named and file_ending(name) not in DOCUMENTS and facts.format not in ("json", "jsonl"):
+    if named and file_ending(name) not in DOCUMENTS and facts.format not in ("chat_tree", "json", "jsonl"):
         return NoData(f"{named}{UNREAD}")
     return facts
 
