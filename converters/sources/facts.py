@@ -50,7 +50,8 @@ class FileFacts:
     """How a file is read.
 
     Attributes:
-        layout: of `json` and `chat_tree`: `list`, `object` (one value of any kind) or `values` (several in a row).
+        layout: of `json`: `list`, `object` (one value of any kind) or `values` (several in a row);
+            of `chat_tree` one of the first two.
         compression: `gz`, `zst`, `bz2`, `xz` or None.
         delimiter, quote: of `csv`; `""` = no quoting.
         columns: names of the columns of `csv`, Parquet and Arrow.

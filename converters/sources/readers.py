@@ -285,7 +285,11 @@ def _text_facts(
     head = TextHead(name=name, data=data, lines=lines, whole=seen.whole, base=base)
     facts = _format_facts(head, spec, str(entry.place))
     named = TEXT_ENDINGS.get(file_ending(name)) if (spec.format or spec.files) is None else None
-    if named and file_ending(name) not in DOCUMENTS and facts.format not in ("chat_tree", "json", "jsonl"):
+    if (
+        named
+        and file_ending(name) not in DOCUMENTS
+        and facts.format not in ("chat_tree", "json", "jsonl")
+    ):
         return NoData(f"{named}{UNREAD}")
     return facts
 

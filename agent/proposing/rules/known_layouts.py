@@ -1,6 +1,6 @@
-"""Recognize the exports of well-known tools at sight, and propose the mapping that is kept for them.
+"""Recognize exports of well-known tools at sight, and propose the mapping that is kept for them.
 
-`schemas/known/` holds a layout a file (`known.schema.json`). A layout only proposes: its mapping is
+`schemas/known` holds a layout a file (`known.schema.json`). A layout only proposes: its mapping is
 run on the sample like any other, and where it does not fit, the general rules decide.
 """
 
@@ -34,8 +34,9 @@ from ingot.converters.sources.sample import Sample, draw_sample
 
 CONFIDENCE = 0.95
 ASKING_CONFIDENCE = 0.5  # below what is converted without a person
-MOST_OTHERS = 5  # one of so many sampled rows may lack what is required, or have the forbidden
+MOST_OTHERS = 5  # one of so many sampled rows may lack what is required
 _RECORDS = 40  # records that the language is judged by
+_MOST_PARTS = 64  # of a mapping that are left out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,19 +66,26 @@ class KnownLayout:
         """`pt` or `sft`."""
         return "pt" if "text" in self.mapping else "sft"
 
-    def fits(self, row: Json) -> bool:
-        """Whether a row has all that is required and nothing that is forbidden."""
-        return all(_has(row, one) for one in self.required) and not any(
-            _has(row, path) for path in self.forbidden
-        )
+    def fits(self, rows: Sequence[Json]) -> bool:
+        """Whether most rows have all that is required, and none has what is forbidden."""
+        if any(_has(row, path) for row in rows for path in self.forbidden):
+            return False
+        others, most = 0, len(rows) // MOST_OTHERS
+        for row in rows:
+            others += not all(_has(row, one) for one in self.required)
+            if others > most:
+                return False
+        return bool(rows)
 
 
 @cache
 def known_layouts() -> tuple[KnownLayout, ...]:
     """Every layout, by name."""
-    found = [one for one in files("ingot.schemas").joinpath("known").iterdir() if one.is_file()]
-    texts = [one.read_bytes() for one in found if one.name.endswith(".json")]
-    return tuple(sorted((decode(KnownLayout, orjson.loads(t)) for t in texts), key=lambda k: k.name))
+    folder = files("ingot.schemas").joinpath("known")
+    texts = [one.read_bytes() for one in folder.iterdir() if one.name.endswith(".json")]
+    return tuple(
+        sorted((decode(KnownLayout, orjson.loads(t)) for t in texts), key=lambda k: k.name)
+    )
 
 
 def _has(row: Json, wanted: Json) -> bool:
@@ -118,14 +126,12 @@ def _is_part(one: KnownLayout, other: KnownLayout) -> bool:
     return len(here) < len(there) and set(here) < set(there)
 
 
-def _recognize(
-    layout: KnownLayout, source: Source, sample: Sample
-) -> tuple[Source, Sample] | None:
+def _recognize(layout: KnownLayout, source: Source, sample: Sample) -> tuple[Source, Sample] | None:
     """The source and the sample as the layout reads them, None where the rows are others."""
     facts = layout.mapping.get("source", {})
     names = {one.name.rpartition("/")[2] for one in (*source.files, *source.left_out)}
     beside = bool(layout.beside) and names >= set(layout.beside)
-    if not (beside or _fits_most(layout, sample)):
+    if not (beside or layout.fits([row.value for row in sample.rows])):
         return None
     if not facts:
         return source, sample
@@ -135,16 +141,7 @@ def _recognize(
         drawn = draw_sample(read)
     except SourceError:
         return None
-    return (read, drawn) if not beside or _fits_most(layout, drawn) else None
-
-
-def _fits_most(layout: KnownLayout, sample: Sample) -> bool:
-    others, rows = 0, len(sample.rows)
-    for row in sample.rows:
-        others += not layout.fits(row.value)
-        if others > rows // MOST_OTHERS:
-            return False
-    return rows > 0
+    return (read, drawn) if layout.fits([row.value for row in drawn.rows]) else None
 
 
 def _propose_layout(
@@ -205,9 +202,7 @@ def _doubt_layout(proposal: Proposal, others: Sequence[str]) -> Proposal:
     """The same proposal for a person, who has to say which of several layouts it is."""
     why = f"the rows could also be those of the known layout {', '.join(others)}"
     told = Evidence(target="doubt", choice="layout", why=why, runner_up=others[0])
-    return replace(
-        proposal, confidence=ASKING_CONFIDENCE, evidence=(*proposal.evidence, told)
-    )
+    return replace(proposal, confidence=ASKING_CONFIDENCE, evidence=(*proposal.evidence, told))
 
 
 # --- parts of a mapping that no sampled row has
@@ -223,7 +218,7 @@ def _drop_absent_parts(
     """
     document, gone = copy.deepcopy(document), []
     values = [row.value for row in sample.rows]
-    for _ in range(len(str(document))):
+    for _ in range(_MOST_PARTS):
         mapping = bind(document, values, where="known layout")
         nodes = [node for batch in sample_batches(sample, mapping) for node in row_nodes(batch)]
         problems = unresolved_problems(mapping, nodes)

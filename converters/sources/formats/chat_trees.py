@@ -63,9 +63,7 @@ def _is_in(data: bytes, begins: re.Pattern[bytes], keys: tuple[bytes, ...]) -> b
     return all(key in data for key in keys) and begins.search(data) is not None
 
 
-def read_chat_trees(
-    file: SourceFile, _: SourceSpec, parts: Iterator[bytes]
-) -> Iterator[RowChunk]:
+def read_chat_trees(file: SourceFile, _: SourceSpec, parts: Iterator[bytes]) -> Iterator[RowChunk]:
     """Yield a row for each chat; one whose branch cannot be followed is a bad row."""
     where = str(file.place)
     if file.facts.layout == "object":
