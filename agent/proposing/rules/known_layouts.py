@@ -104,14 +104,14 @@ def propose_known(
 ) -> tuple[Proposal | None, tuple[Evidence, ...]]:
     """The proposal of the layout that the rows have; else what speaks against the nearest one."""
     hits = [
-        (layout, drawn)
+        (layout, read)
         for layout in known_layouts()
-        if request.mode in ("auto", layout.kind) and (drawn := _recognize(layout, source, sample))
+        if request.mode in ("auto", layout.kind) and (read := _recognize(layout, source, sample))
     ]
     best = [one for one in hits if not any(_is_part(one[0], other[0]) for other in hits)]
     against: list[Evidence] = []
-    for layout, (read, drawn) in best:
-        found = _propose_layout(layout, read, drawn, request)
+    for layout, read in best:
+        found = _propose_layout(layout, *read, request)
         if isinstance(found, Proposal):
             others = [one.name for one, _ in best if one is not layout]
             return (_doubt_layout(found, others) if others else found), ()
@@ -129,8 +129,9 @@ def _is_part(one: KnownLayout, other: KnownLayout) -> bool:
 def _recognize(layout: KnownLayout, source: Source, sample: Sample) -> tuple[Source, Sample] | None:
     """The source and the sample as the layout reads them, None where the rows are others."""
     facts = layout.mapping.get("source", {})
-    names = {one.name.rpartition("/")[2] for one in (*source.files, *source.left_out)}
-    beside = bool(layout.beside) and names >= set(layout.beside)
+    names = [*(one.name for one in source.files), *(one.name for one in source.left_out)]
+    there = {name.rpartition("/")[2] for name in names}
+    beside = bool(layout.beside) and there >= set(layout.beside)
     if not (beside or layout.fits([row.value for row in sample.rows])):
         return None
     if not facts:
@@ -141,7 +142,8 @@ def _recognize(layout: KnownLayout, source: Source, sample: Sample) -> tuple[Sou
         drawn = draw_sample(read)
     except SourceError:
         return None
-    return (read, drawn) if layout.fits([row.value for row in drawn.rows]) else None
+    fits = not beside or layout.fits([row.value for row in drawn.rows])
+    return (read, drawn) if fits else None
 
 
 def _propose_layout(
@@ -151,7 +153,7 @@ def _propose_layout(
     rows = [row.value for row in sample.rows]
     name = request.source_name or "sample"
     facts = {**source.guessed.to_document(), **layout.mapping.get("source", {})}
-    document = {"version": 2, **({"source": facts} if facts else {})}
+    document: MappingDocument = {"version": 2, **({"source": facts} if facts else {})}
     document |= {key: value for key, value in layout.mapping.items() if key != "source"}
     try:
         document, gone = _drop_absent_parts(document, sample)

@@ -12,7 +12,7 @@ elements of a JSON list or as a file of one object:
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ingot.converters.json_yaml import found_text
@@ -24,7 +24,7 @@ from ingot.converters.sources.formats.json_rows import compile_root, read_json_e
 from ingot.converters.sources.formats.row_chunks import BrokenRow, RowChunk, row_excerpt
 from ingot.converters.sources.storage.listing import file_stem
 
-FORMAT = "chat_tree"
+CHAT_TREE = "chat_tree"
 # The key of the messages of each tool, how they begin, and keys that they have.
 _TREES = {
     "mapping": (
@@ -56,7 +56,7 @@ def chat_tree_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts |
     facts = json_facts(head, spec, where)
     if facts is None or facts.layout == "values" or (facts.shape and key not in facts.shape):
         return None
-    return replace(facts, format=FORMAT, shape=frozenset({key}), one_line=False)
+    return replace(facts, format=CHAT_TREE, shape=frozenset({key}), one_line=False)
 
 
 def _is_in(data: bytes, begins: re.Pattern[bytes], keys: tuple[bytes, ...]) -> bool:
@@ -70,6 +70,11 @@ def read_chat_trees(file: SourceFile, _: SourceSpec, parts: Iterator[bytes]) -> 
         chunks = read_json_document(parts, file_stem(file.name), compile_root("$", where), where)
     else:
         chunks = read_json_elements(parts, compile_root("[*]", where), where)
+    yield from show_branches(chunks)
+
+
+def show_branches(chunks: Iterable[RowChunk]) -> Iterator[RowChunk]:
+    """Yield chunks of chats as they are read from JSON, each with the branch that was shown."""
     for chunk in chunks:
         yield replace(chunk, values=[_shown_chat(value) for value in chunk.values], sound=False)
 

@@ -153,6 +153,17 @@ def test_other_files_of_an_export_are_no_rows(tmp_path):
     assert len(draw_sample(source).rows) == 18
 
 
+def test_a_large_file_is_sampled_all_over(tmp_path):
+    chats = [{**TREE, "id": f"c{n}", "title": "x" * 400} for n in range(3000)]
+    (tmp_path / "c.json").write_text(json.dumps(chats), "utf-8")
+    rows = draw_sample(open_source(str(tmp_path / "c.json")), max_bytes=1 << 20).rows
+    found = [int(row.value["id"][1:]) for row in rows]
+    assert len(found) == 200
+    assert min(found) < 100
+    assert max(found) > 2800
+    assert all(len(row.value["messages"]) == 3 for row in rows)
+
+
 def test_damaged_files_end_in_rows_bad_rows_or_an_error(tmp_path):
     chance = random.Random(5)
     whole = json.dumps([TREE, claude(("a", ROOT), ("b", "a")), gpt(None)]).encode()
