@@ -6,6 +6,7 @@ from dataclasses import replace
 from ingot.agent.context import Context
 from ingot.agent.judging import drift, model_gates
 from ingot.agent.judging.trial import Trial, report_facts, try_out
+from ingot.agent.nodes.discover import summarize_source
 from ingot.agent.nodes.propose import document_decision
 from ingot.agent.privacy import Door
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
@@ -49,6 +50,9 @@ def validate(state: State, context: Context) -> State:
         "problems": tuple(map(door.problem, [*trial.report.problems, *faults])),
         "proposal": replace(proposal, mapping=document, decision=decision),
     }
+    if proposal.mapper == "rules" and "files" in proposal.mapping.get("source", {}):
+        # A known layout says which files of an export are rows; what is not read is told of these.
+        checked["source"] = summarize_source(trial.source)
     return _add_drift(checked, trial, order, door) if proposal.mapper == "file" else checked
 
 

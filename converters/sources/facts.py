@@ -42,7 +42,7 @@ class SourceSpec:
 
 
 FORMATS = (
-    *("jsonl", "json", "csv", "parquet", "arrow", "text"),
+    *("chat_tree", "jsonl", "json", "csv", "parquet", "arrow", "text"),
     *("avro", "feather", "mds", "msgpack", "orc", "webdataset"),
     *("xml", "yaml", "toml", "warc", "mbox", "eml"),
 )
@@ -54,7 +54,8 @@ class FileFacts:
     """How a file is read.
 
     Attributes:
-        layout: of `json`: `list`, `object` (one value of any kind) or `values` (several in a row).
+        layout: of `json`: `list`, `object` (one value of any kind) or `values` (several in a row);
+            of `chat_tree` one of the first two.
         compression: `gz`, `zst`, `bz2`, `xz` or None.
         delimiter, quote: of `csv`; `""` = no quoting.
         columns: names of the columns of `csv`, Parquet and Arrow.

@@ -23,6 +23,7 @@ from ingot.converters.sources.file_kinds import (
     file_ending,
 )
 from ingot.converters.sources.formats import columnar_files, detection
+from ingot.converters.sources.formats.chat_trees import chat_tree_facts, read_chat_trees
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
 from ingot.converters.sources.formats.detection import FilePeek, TextHead, text_facts
 from ingot.converters.sources.formats.json_documents import read_json_document
@@ -172,6 +173,7 @@ READERS: Final[dict[str, BinaryReader | TextReader]] = {
     "xml": BinaryReader(xml_rows.xml_facts, xml_rows.read_xml),
     "yaml": TextReader(yaml_toml.yaml_facts, _read_tree),
     "toml": TextReader(yaml_toml.toml_facts, _read_tree),
+    "chat_tree": TextReader(chat_tree_facts, read_chat_trees),
     "jsonl": TextReader(detection.lines_facts, _read_lines),
     "json": TextReader(detection.json_facts, _read_json),
     "csv": TextReader(detection.table_facts, _read_csv),

@@ -29,7 +29,8 @@ JSON = {
         converters/mapping/rows/executor converters/mapping/rows/group
         converters/mapping/rows/values converters/megatron/read/preparation converters/paths
         converters/records/readers converters/records/schema converters/rows
-        converters/sources/formats/arrow converters/sources/formats/delimited
+        converters/sources/formats/arrow converters/sources/formats/chat_trees
+        converters/sources/formats/delimited converters/sources/tables/partitions
         converters/sources/formats/detection converters/sources/formats/json_documents
         converters/sources/formats/json_rows converters/sources/root_candidates
         converters/sources/formats/row_chunks converters/sources/formats/text
@@ -51,7 +52,8 @@ JSON = {
         agent/judging/model_gates agent/proposing/proposal agent/proposing/rules/context_columns
         agent/proposing/rules/conversations/conversations
         agent/proposing/rules/conversations/dialogue
-        agent/proposing/rules/mapper agent/proposing/rules/metadata
+        agent/proposing/rules/known_layouts agent/proposing/rules/mapper
+        agent/proposing/rules/metadata
         agent/proposing/rules/answers/question_answer agent/proposing/rules/answers/sides
         agent/proposing/rules/conversations/first_turns
         agent/proposing/rules/conversations/pairs_and_events

@@ -26,6 +26,7 @@ from ingot.agent.proposing.rules.candidates import (
     candidate_document,
     find_candidates,
 )
+from ingot.agent.proposing.rules.known_layouts import propose_known
 from ingot.agent.proposing.rules.metadata import find_meta, mapping_language
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping.bind import bind
@@ -266,7 +267,20 @@ def propose(source: Source, sample: Sample, request: Request) -> Proposal:
 def propose_with_doubts(
     source: Source, sample: Sample, request: Request
 ) -> tuple[Proposal, dict[str, float]]:
-    """The proposal, and what speaks against it by name: what its confidence is made of."""
+    """The proposal, and what speaks against it by name: what its confidence is made of.
+
+    A known layout comes first; one whose mapping does not fit the rows is told in the evidence.
+    """
+    known, unfit = propose_known(source, sample, request)
+    if known is not None:
+        return known, {}
+    proposal, doubts = _propose_generally(source, sample, request)
+    return replace(proposal, evidence=(*proposal.evidence, *unfit)), doubts
+
+
+def _propose_generally(
+    source: Source, sample: Sample, request: Request
+) -> tuple[Proposal, dict[str, float]]:
     modes = ("pt", "sft") if request.mode == "auto" else (request.mode,)
     drafted = find_candidates(source, sample, modes)
     ran = [_run_candidate(c, request) for c in drafted[:MOST_TRIES]]

@@ -1,0 +1,259 @@
+"""Recognize exports of well-known tools at sight, and propose the mapping that is kept for them.
+
+`schemas/known` holds a layout a file (`known.schema.json`). A layout only proposes: its mapping is
+run on the sample like any other, and where it does not fit, the general rules decide.
+"""
+
+import copy
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+
+import orjson
+
+from ingot.agent.proposing.proposal import Evidence, Proposal, Request
+from ingot.agent.proposing.rules.metadata import mapping_language
+from ingot.converters.errors import MappingError, SourceError
+from ingot.converters.json_yaml import decode
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.check import (
+    check_mapping,
+    sample_batches,
+    unresolved_problems,
+)
+from ingot.converters.mapping.rows.conditions import same_json
+from ingot.converters.mapping.rows.values import row_nodes
+from ingot.converters.paths import Node, compile_path
+from ingot.converters.rows import Json, MappingDocument, RowError
+from ingot.converters.sources import Source
+from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.sources.profile import pick_evenly
+from ingot.converters.sources.sample import Sample, draw_sample
+
+CONFIDENCE = 0.95
+ASKING_CONFIDENCE = 0.5  # below what is converted without a person
+MOST_OTHERS = 5  # one of so many sampled rows may lack what is required
+_RECORDS = 40  # records that the language is judged by
+_MOST_PARTS = 64  # of a mapping that are left out
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownLayout:
+    """An export of a tool, as a file of `schemas/known` describes it.
+
+    Attributes:
+        required: paths that a row has; with values, all that is found there is among them.
+        forbidden: paths that no row of this layout has.
+        beside: names of files that lie beside the rows in such an export.
+        ask: what a person has to confirm, "" = nothing.
+        count: a path of numbers that are told with what they count.
+    """
+
+    name: str
+    title: str
+    docs: str
+    required: tuple[Json, ...]
+    forbidden: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    ask: str = ""
+    count: dict[str, str] = field(default_factory=dict)
+    mapping: MappingDocument
+
+    @property
+    def kind(self) -> str:
+        """`pt` or `sft`."""
+        return "pt" if "text" in self.mapping else "sft"
+
+    def fits(self, rows: Sequence[Json]) -> bool:
+        """Whether most rows have all that is required, and none has what is forbidden."""
+        if any(_has(row, path) for row in rows for path in self.forbidden):
+            return False
+        others, most = 0, len(rows) // MOST_OTHERS
+        for row in rows:
+            others += not all(_has(row, one) for one in self.required)
+            if others > most:
+                return False
+        return bool(rows)
+
+
+@cache
+def known_layouts() -> tuple[KnownLayout, ...]:
+    """Every layout, by name."""
+    folder = files("ingot.schemas").joinpath("known")
+    texts = [one.read_bytes() for one in folder.iterdir() if one.name.endswith(".json")]
+    return tuple(
+        sorted((decode(KnownLayout, orjson.loads(t)) for t in texts), key=lambda k: k.name)
+    )
+
+
+def _has(row: Json, wanted: Json) -> bool:
+    path, among = (wanted, None) if isinstance(wanted, str) else (wanted["path"], wanted["in"])
+    try:
+        hits = compile_path(path).nodes(Node(row))
+    except RowError:
+        return False
+    return bool(hits) and (
+        among is None or all(any(same_json(hit.value, one) for one in among) for hit in hits)
+    )
+
+
+def propose_known(
+    source: Source, sample: Sample, request: Request
+) -> tuple[Proposal | None, tuple[Evidence, ...]]:
+    """The proposal of the layout that the rows have; else what speaks against the nearest one."""
+    hits = [
+        (layout, read)
+        for layout in known_layouts()
+        if request.mode in ("auto", layout.kind) and (read := _recognize(layout, source, sample))
+    ]
+    best = [one for one in hits if not any(_is_part(one[0], other[0]) for other in hits)]
+    against: list[Evidence] = []
+    for layout, read in best:
+        found = _propose_layout(layout, *read, request)
+        if isinstance(found, Proposal):
+            others = [one.name for one, _ in best if one is not layout]
+            return (_doubt_layout(found, others) if others else found), ()
+        why = f"it looks like {layout.title}, but the mapping of that does not fit: {found}"
+        against.append(Evidence(target="layout", choice="none", why=why, runner_up=layout.name))
+    return None, tuple(against)
+
+
+def _is_part(one: KnownLayout, other: KnownLayout) -> bool:
+    """Whether the other one requires all that this one does, and more."""
+    here, there = ([*map(str, layout.required)] for layout in (one, other))
+    return len(here) < len(there) and set(here) < set(there)
+
+
+def _recognize(layout: KnownLayout, source: Source, sample: Sample) -> tuple[Source, Sample] | None:
+    """The source and the sample as the layout reads them, None where the rows are others."""
+    facts = layout.mapping.get("source", {})
+    names = [*(one.name for one in source.files), *(one.name for one in source.left_out)]
+    there = {name.rpartition("/")[2] for name in names}
+    beside = bool(layout.beside) and there >= set(layout.beside)
+    if not (beside or layout.fits([row.value for row in sample.rows])):
+        return None
+    if not facts:
+        return source, sample
+    stated = SourceSpec.from_document({**source.spec.to_document(), **facts})
+    try:
+        read = source.with_spec(stated)
+        drawn = draw_sample(read)
+    except SourceError:
+        return None
+    fits = not beside or layout.fits([row.value for row in drawn.rows])
+    return (read, drawn) if fits else None
+
+
+def _propose_layout(
+    layout: KnownLayout, source: Source, sample: Sample, request: Request
+) -> Proposal | str:
+    """The proposal, or why the mapping does not fit the sample."""
+    rows = [row.value for row in sample.rows]
+    name = request.source_name or "sample"
+    facts = {**source.guessed.to_document(), **layout.mapping.get("source", {})}
+    document: MappingDocument = {"version": 2, **({"source": facts} if facts else {})}
+    document |= {key: value for key, value in layout.mapping.items() if key != "source"}
+    try:
+        document, gone = _drop_absent_parts(document, sample)
+        report = check_mapping(
+            bind(document, rows, where=layout.name), sample, source_name=name, show=len(rows)
+        )
+    except MappingError as error:
+        return str(error)
+    if report.problems or not report.records:
+        return "; ".join(map(str, report.problems[:2])) or "it gives no record"
+    records = pick_evenly([record for _, record in report.examples], _RECORDS)
+    language, detected, _ = mapping_language(records, request.language, document.get("meta", {}))
+    if language is not None:
+        document["meta"] = {**document.get("meta", {}), "language": language}
+    confidence = ASKING_CONFIDENCE if layout.ask else CONFIDENCE
+    why = f"known layout {layout.name}: {layout.title}, {layout.docs}"
+    told = [Evidence(target="decision", choice=layout.kind, why=why, confidence=confidence)]
+    told += [Evidence(target="doubt", choice="layout", why=layout.ask)] if layout.ask else []
+    if gone:
+        why = f"in no sampled row, so left out of the mapping: {', '.join(gone)}"
+        told.append(Evidence(target="layout", choice=layout.name, why=why))
+    told += _counted(layout, rows)
+    return Proposal(
+        decision=layout.kind,
+        mapping=document,
+        confidence=confidence,
+        reason=f"This is a known layout: {layout.title} ({layout.name}).",
+        evidence=tuple(told),
+        detected=detected,
+    )
+
+
+def _counted(layout: KnownLayout, rows: Sequence[Json]) -> list[Evidence]:
+    """What a reader left out of the sampled rows, where it did."""
+    found = [
+        hit.value
+        for row in rows
+        for path in (layout.count.get("path"),)
+        if path
+        for hit in compile_path(path).nodes(Node(row))
+        if isinstance(hit.value, int) and hit.value > 0
+    ]
+    why = f"{layout.count.get('what')}: {sum(found)}, in {len(found)} of {len(rows)} sampled rows"
+    return [Evidence(target="layout", choice=layout.name, why=why)] if found else []
+
+
+def _doubt_layout(proposal: Proposal, others: Sequence[str]) -> Proposal:
+    """The same proposal for a person, who has to say which of several layouts it is."""
+    why = f"the rows could also be those of the known layout {', '.join(others)}"
+    told = Evidence(target="doubt", choice="layout", why=why, runner_up=others[0])
+    return replace(proposal, confidence=ASKING_CONFIDENCE, evidence=(*proposal.evidence, told))
+
+
+# --- parts of a mapping that no sampled row has
+
+
+def _drop_absent_parts(
+    document: MappingDocument, sample: Sample
+) -> tuple[MappingDocument, list[str]]:
+    """The mapping without what no sampled row has: a mapping names nothing that is nowhere.
+
+    Gives the paths, too. A condition that holds for what is missing goes by itself; else what it is
+    the condition of. Raises MappingError where nothing is left.
+    """
+    document, gone = copy.deepcopy(document), []
+    values = [row.value for row in sample.rows]
+    for _ in range(_MOST_PARTS):
+        mapping = bind(document, values, where="known layout")
+        nodes = [node for batch in sample_batches(sample, mapping) for node in row_nodes(batch)]
+        problems = unresolved_problems(mapping, nodes)
+        if not problems:
+            break
+        gone.append(str(problems[0].got))
+        _drop_part(document, problems[0].pointer)
+    return document, gone
+
+
+_PART = re.compile(r"(/[^/]{1,99})")
+
+
+def _drop_part(document: MappingDocument, pointer: str) -> None:
+    """Take the innermost element of a list, or key of `meta`, out of which a pointer leads."""
+    steps = [step[1:] for step in _PART.findall(pointer)]
+    inside: Json = document
+    place: tuple[Json, str | int] = (document, steps[0])
+    around: tuple[Json, str | int] = (document, "text" if "text" in document else "messages")
+    for step in steps:
+        if isinstance(inside, list):
+            place, around = (inside, int(step)), place
+        elif inside is document.get("meta"):
+            place = (inside, step)
+        inside = inside[int(step)] if isinstance(inside, list) else inside.get(step)
+        if inside is None:
+            break
+    holder, key = place
+    condition = holder[key] if isinstance(key, int) else None
+    if isinstance(condition, dict) and not _holds_for_missing(condition):
+        holder, key = around
+    del holder[key]
+
+
+def _holds_for_missing(condition: dict[str, Json]) -> bool:
+    return not condition.get("min_chars") and None in condition.get("in", [None])
