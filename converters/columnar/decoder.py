@@ -18,6 +18,14 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from ingot.converters.columnar.batch_checks import is_valid_batch
+from ingot.converters.columnar.lance_files import (
+    FindVersion,
+    FoundVersion,
+    LanceFragment,
+    OpenFragment,
+    find_version,
+    lance_errors,
+)
 from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
 from ingot.converters.output.worker_pool import NOTHING, Inbox, Send
 
@@ -36,6 +44,7 @@ _FEW_BYTES: Final = 256 << 10
 _DICTIONARY_ROWS: Final = 256
 _MOST_PARTS: Final = 16  # of a batch that is larger; each part has the whole of a dictionary
 _MEMORY: Final = 768 << 20
+_LANCE_MEMORY: Final = 1536 << 20
 _GROWTH: Final = 4  # a file may need more: so often what a row group of it has as stored
 
 
@@ -95,7 +104,7 @@ class WantedBytes:
 
 
 # What is sent, and the bytes behind it.
-Reply: TypeAlias = tuple[Facts | SentBatch | Exception | None, memoryview]
+Reply: TypeAlias = tuple[Facts | FoundVersion | SentBatch | Exception | None, memoryview]
 
 
 def decode_files(inbox: Inbox, send: Send) -> int:
@@ -116,6 +125,11 @@ def _reply(decoder: "_Decoder", asked: object) -> Reply:
     try:
         if isinstance(asked, OpenFile):
             return decoder.open(asked), NOTHING
+        if isinstance(asked, LanceFragment):
+            return decoder.open_fragment(asked), NOTHING
+        if isinstance(asked, FindVersion):
+            _limit_memory(_LANCE_MEMORY)
+            return find_version(asked), NOTHING
         if isinstance(asked, ReadRows):
             decoder.read(asked)
         return decoder.next_batch()
@@ -162,6 +176,8 @@ class _Decoder:
         self._source: Any = None
         self._where = ""
         self._batches: Iterator[Reply] = iter(())
+        self._fragment: OpenFragment | None = None
+        self._rows: Sequence[int] = ()  # of each row group
         self._stream = pa.allocate_buffer(0)  # new memory for every batch would take longer
 
     def open(self, asked: OpenFile) -> Facts:
@@ -179,7 +195,19 @@ class _Decoder:
             sizes = tuple((group.num_rows, group.total_byte_size) for group in groups)
             schema = self._file.schema_arrow
         _limit_memory(_MEMORY + _GROWTH * asked.size // max(1, len(sizes)))
+        self._rows = [rows for rows, _ in sizes]
         return Facts(schema, self._metadata.num_columns, sizes)
+
+    def open_fragment(self, asked: LanceFragment) -> Facts:
+        """Open another fragment of Lance."""
+        self.close()
+        self._where = asked.path
+        _limit_memory(_LANCE_MEMORY)
+        with lance_errors(self._where):
+            self._fragment = OpenFragment(asked)
+        self._rows = [rows for rows, _ in self._fragment.groups]
+        schema = self._fragment.schema
+        return Facts(schema, len(schema), self._fragment.groups)
 
     def _reader(self, most: int, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
         """A reader that holds buffers of the columns, not a row group of them."""
@@ -203,7 +231,7 @@ class _Decoder:
     def close(self) -> None:
         """Let go of the file and of the memory."""
         self._batches = iter(())
-        self._file = self._metadata = None
+        self._file = self._metadata = self._fragment = None
         if self._source is not None:
             self._source.close()
             self._source = None
@@ -241,14 +269,18 @@ class _Decoder:
 
     def _check_rows(self, asked: ReadRows, rows: int) -> None:
         """See that all rows came: of some damaged columns none do, and no error is raised."""
-        groups = range(self._metadata.num_row_groups) if asked.groups is None else asked.groups
-        told = sum(self._metadata.row_group(group).num_rows for group in groups)
+        groups = range(len(self._rows)) if asked.groups is None else asked.groups
+        told = sum(self._rows[group] for group in groups)
         if rows != told and (asked.columns is None or len(asked.columns)):
-            problem = f"damaged: {rows:,} of the {told:,} rows that its Parquet footer tells of"
+            problem = f"damaged: {rows:,} of the {told:,} rows that it tells of"
             raise SourceError(self._where, problem, "fetch or copy it again")
 
     def _decoded_batches(self, asked: ReadRows) -> Iterator[pa.RecordBatch]:
         """The batches of row groups, cut shorter in those groups that may grow when decoded."""
+        if self._fragment is not None:
+            with lance_errors(self._where):
+                yield from self._fragment.batches(asked.rows, asked.groups, asked.columns)
+            return
         groups = range(self._metadata.num_row_groups) if asked.groups is None else asked.groups
         columns = None if asked.columns is None else list(asked.columns)
         how: dict[str, Any] = {"columns": columns, "use_threads": False}

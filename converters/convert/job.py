@@ -51,7 +51,7 @@ from ingot.converters.output.worker_pool import Runner, Workers, results_in_orde
 from ingot.converters.progress import Progress, Watch, peak_rss
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import SourceSpec, input_entry, unchanged_files
-from ingot.converters.sources.storage.listing import LocalFile
+from ingot.converters.sources.storage.listing import LocalFile, storage_places
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.messages import Message
@@ -189,8 +189,8 @@ def _check_apart(source: Source, out: Path) -> None:
     """Refuse to replace a folder by what is made of its own files."""
     top = out.resolve()
     for file in source.files:
-        place = file.place
-        if isinstance(place, LocalFile) and Path(place.path).resolve().is_relative_to(top):
+        local = (one for one in storage_places(file.place) if isinstance(one, LocalFile))
+        if any(Path(one.path).resolve().is_relative_to(top) for one in local):
             problem = f"holds a file of the source: {file.name}"
             raise OutputError(str(out), problem, "choose a destination outside the source")
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
+from ingot.converters.columnar.lance_files import LANCE
+from ingot.converters.columnar.table_view import FragmentStream
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import (
@@ -151,6 +153,7 @@ def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
 # In the order in which they are tried; lines of text are what is left.
 READERS: Final[dict[str, BinaryReader | TextReader]] = {
     "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.read_parquet),
+    "lance": BinaryReader(detection.lance_fragment_facts, columnar_files.read_parquet),
     "arrow": BinaryReader(detection.arrow_file_facts, columnar_files.read_arrow),
     "jsonl": TextReader(detection.lines_facts, _read_lines),
     "json": TextReader(detection.json_facts, _read_json),
@@ -182,6 +185,8 @@ def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
     """Read the beginning of a file. Raises SourceError."""
     where = str(entry.place)
     with entry.place.open() as raw:
+        if isinstance(raw, FragmentStream):
+            return FilePeek(head=LANCE, whole=False, compression=None)
         with translate_read_errors(where):
             codec = detect_compression(peek_first_bytes(raw))
         stream = open_decompressed(raw, where)

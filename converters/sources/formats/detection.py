@@ -10,6 +10,7 @@ import orjson
 import pyarrow as pa
 
 from ingot.converters.columnar.decoder import PARQUET
+from ingot.converters.columnar.lance_files import LANCE
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceSpec
@@ -25,6 +26,7 @@ from ingot.converters.sources.formats.row_chunks import load_json
 from ingot.converters.sources.storage.archives import archive_kind
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry
+from ingot.converters.sources.tables.table_folders import TableFile
 
 _SHAPE_ROWS = 50
 _MOST_LINES = 4_000  # that a table is judged by
@@ -100,6 +102,13 @@ def arrow_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts |
     if not _is_arrow_head(seen.head):
         return None
     return _columnar_facts("arrow", entry, seen, columnar_files.arrow_facts)
+
+
+def lance_fragment_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
+    """Return the facts of a fragment of a Lance table. Raises SourceError."""
+    if seen.head != LANCE or not isinstance(entry.place, TableFile):
+        return None
+    return _columnar_facts("lance", entry, seen, columnar_files.parquet_facts)
 
 
 def _columnar_facts(

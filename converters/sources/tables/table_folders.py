@@ -7,14 +7,23 @@ were deleted: only the log says which are which. Reading the files would bring d
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from ingot.converters.errors import SourceError, error_text, translate_read_errors
-from ingot.converters.sources.storage.listing import Entry, Listing, LocalFile, enclosing_folders
+from ingot.converters.errors import SourceError, redact_urls
+from ingot.converters.sources.storage.listing import (
+    Entry,
+    Listing,
+    LocalFile,
+    Place,
+    enclosing_folders,
+    is_local,
+    storage_places,
+)
 
 if TYPE_CHECKING:
+    from ingot.converters.columnar.lance_files import LanceFragment
     from ingot.converters.columnar.table_view import TableView
 
 # The folder of its log, and the names of the files there.
@@ -42,56 +51,76 @@ class TableVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class TableFile(LocalFile):
-    """A data file of a table, which is read as that version of the table sees it."""
+class TableFile:
+    """A data file of a table, or more (a fragment of Lance), read as a version of it sees them."""
 
+    places: tuple[Place, ...]
     table: TableVersion
-    view: "TableView"
+    view: "TableView | LanceFragment" = field(compare=False)
+
+    def __str__(self) -> str:
+        return str(self.places[0])
 
     def open(self) -> BinaryIO:
-        """The bytes from the start, seekable. Raises SourceError."""
-        from ingot.converters.columnar.table_view import TableStream
+        """The bytes from the start, of one file after another. Raises SourceError."""
+        from ingot.converters.columnar.table_view import FragmentStream, TableStream, TableView
 
-        with translate_read_errors(self.path):
-            return TableStream(self.path, self.view)
+        if isinstance(self.view, TableView):
+            return TableStream(self.places[0].open(), self.view)
+        return FragmentStream(self.places, self.view)
 
 
-# Reads the table of a folder, under a name, at a version or the current one.
-TableReader = Callable[[Path, str, str | None], tuple[TableVersion, list[Entry]]]
+@dataclass(frozen=True, slots=True)
+class TableFolder:
+    """The files of a listing that lie below a table.
+
+    Attributes:
+        name: in the listing, "" = the location.
+        where: its path or URL, for messages; a path leads there.
+        entries: by their names in the folder.
+        metadata: the metadata file of Iceberg that is to be read; "" = the newest.
+    """
+
+    name: str
+    kind: str
+    where: str
+    entries: Mapping[str, Entry]
+    metadata: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all of it lies on this machine."""
+        return all(is_local(one.place) for one in self.entries.values())
+
+    def find(self, path: str, location: str = "") -> Entry:
+        """The file that a log tells by its path from the table's folder, or its location.
+
+        Raises SourceError where that is outside of the table, or not there.
+        """
+        path = path.removeprefix(f"{location.rstrip('/')}/") if location else path
+        inner = PurePosixPath(path)
+        if inner.is_absolute() or ".." in inner.parts or "://" in path:
+            problem = f"a file of the {self.kind} lies elsewhere: {redact_urls(path[:200])}"
+            hint = "copy the table as a whole, not as a shallow clone"
+            raise SourceError(self.where, problem, hint)
+        if (found := self.entries.get(inner.as_posix())) is None:
+            problem = f"a file of this version of the table is gone: {path[:200]}"
+            raise SourceError(self.where, problem, "read a later version, or restore it")
+        return found
+
+    def data_entry(self, file: Entry, table: TableVersion, view: "TableView") -> Entry:
+        """A data file of the table; its mark of content is also what the table says of it."""
+        place = TableFile((file.place,), table, view)
+        etag = f"{file.etag}:{view.digest()}" if file.etag else view.digest()
+        return replace(file, place=place, etag=etag)
+
+
+# Reads the table of a folder at a version, or the current one.
+TableReader = Callable[[TableFolder, str | None], tuple[TableVersion, list[Entry]]]
 
 
 class UnreadableTableError(Exception):
     """A package cannot read a log; it raises nothing more precise."""
-
-
-def data_file(folder: Path, path: str, kind: str, location: str = "") -> Path:
-    """Where a file of a log lies, whose path is told from the table's folder, or its location.
-
-    Raises SourceError where that is outside of the table.
-    """
-    path = path.removeprefix(f"{location.rstrip('/')}/") if location else path
-    inner = PurePosixPath(path)
-    if inner.is_absolute() or ".." in inner.parts or "://" in path:
-        problem = f"a file of the {kind} lies elsewhere: {path[:200]}"
-        raise SourceError(str(folder), problem, "copy the table as a whole, not as a shallow clone")
-    return folder.absolute() / inner
-
-
-def table_entry(folder: Path, file: Path, table: TableVersion, view: "TableView") -> Entry:
-    """A data file of a table; its mark of content is what the table says of it."""
-    try:
-        facts = file.stat()
-    except OSError as error:
-        problem = f"a file of this version of the table is gone: {error_text(error)}"
-        raise SourceError(str(file), problem, "read a later version, or restore it") from error
-    inner = file.relative_to(folder.absolute()).as_posix()
-    return Entry(
-        name=inner if table.folder == "." else f"{table.folder}/{inner}",
-        place=TableFile(str(file), table, view),
-        bytes=facts.st_size,
-        mtime_ns=facts.st_mtime_ns,
-        etag=view.digest(),
-    )
 
 
 def table_folders(entries: Iterable[Entry]) -> dict[str, str]:
@@ -147,22 +176,22 @@ def read_tables(listing: Listing, version: str | None = None) -> Listing:
     """
     found = _find_tables(listing)
     if version is not None and found.get("") not in _readers():
-        problem = f"no Delta or Iceberg table: it has no version {version}"
+        problem = f"no table with a log: it has no version {version}"
         raise SourceError(listing.base, problem, "leave @VERSION out")
-    for folder, kind in sorted(found.items()):
+    for name, kind in sorted(found.items()):
         why = unread_reason(kind)
-        root = _local_root(listing, folder, kind)
-        if root is not None and kind in _readers():
+        folder = _whole_folder(listing, name, kind)
+        if folder is not None and kind in _readers():
             try:
-                read = _readers()[kind](root, folder, None if folder else version)
+                read = _readers()[kind](folder, None if name else version)
             except SourceError as error:
-                if not folder:
+                if not name:
                     raise
                 why += f": {error.problem}"
             else:
-                listing = _with_current_files(listing, folder, kind, *read)
+                listing = _with_current_files(listing, name, kind, *read)
                 continue
-        listing = replace(listing, closed={**listing.closed, folder: why})
+        listing = replace(listing, closed={**listing.closed, name: why})
     return listing
 
 
@@ -170,8 +199,13 @@ def _readers() -> dict[str, TableReader]:
     """What reads the tables of a kind; loaded when there is one."""
     from ingot.converters.sources.tables.delta import read_delta_table
     from ingot.converters.sources.tables.iceberg import read_iceberg_table
+    from ingot.converters.sources.tables.lance import read_lance_table
 
-    return {"Delta table": read_delta_table, "Iceberg table": read_iceberg_table}
+    return {
+        "Delta table": read_delta_table,
+        "Iceberg table": read_iceberg_table,
+        "Lance table": read_lance_table,
+    }
 
 
 def unread_reason(kind: str) -> str:
@@ -179,27 +213,35 @@ def unread_reason(kind: str) -> str:
     return f"part of {'an' if kind.startswith('I') else 'a'} {kind}, which is not read"
 
 
-def _local_root(listing: Listing, folder: str, kind: str) -> Path | None:
-    """The folder of a table that is listed as a whole, if it lies on this machine."""
-    inner = f"{folder}/" if folder else ""
+def _whole_folder(listing: Listing, name: str, kind: str) -> TableFolder | None:
+    """The folder of a table that is listed as a whole."""
+    inner = f"{name}/" if name else ""
     log = f"{inner}{_LOGS[kind][0]}/"
     first = next((one for one in listing.entries if one.name.startswith(log)), None)
-    if first is None or not isinstance(first.place, LocalFile):
+    if first is None:
         return None
-    return Path(first.place.path.removesuffix(first.name.removeprefix(inner)))
+    below = (one for one in listing.entries if one.name.startswith(inner))
+    return TableFolder(
+        name=name or ".",
+        kind=kind,
+        where=str(first.place).removesuffix(first.name.removeprefix(inner)).rstrip("/"),
+        entries={one.name.removeprefix(inner): one for one in below},
+    )
 
 
 def _with_current_files(
     listing: Listing, folder: str, kind: str, table: TableVersion, files: Sequence[Entry]
 ) -> Listing:
-    inner, current = f"{folder}/" if folder else "", {one.name for one in files}
+    inner = f"{folder}/" if folder else ""
+    read = {place for one in files for place in storage_places(one.place)}
     why = f"not in version {table.version} of its {kind}"
-    below = (one.name for one in listing.entries if one.name.startswith(inner))
+    below = (one for one in listing.entries if one.name.startswith(inner))
+    gone = tuple((one.name, why) for one in below if read.isdisjoint(storage_places(one.place)))
     kept = [one for one in listing.entries if not one.name.startswith(inner)]
     return replace(
         listing,
         entries=tuple(sorted([*kept, *files], key=lambda one: one.name)),
-        unreadable=(*listing.unreadable, *((name, why) for name in below if name not in current)),
+        unreadable=(*listing.unreadable, *gone),
     )
 
 

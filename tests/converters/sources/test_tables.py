@@ -16,10 +16,9 @@ LOGS = {
     "Delta table": ("_delta_log/00000000000000000000.json", "part-0.snappy.parquet"),
     "Iceberg table": (f"metadata/00000-{UUID}.metadata.json", "data/00000-0.parquet"),
     "Hudi table": (".hoodie/hoodie.properties", "2026/part.parquet"),
-    "Lance table": ("_versions/18446744073709551614.manifest", "data/part.lance"),
 }
 
-OTHERS = ("Hudi table", "Lance table")
+OTHERS = ("Hudi table",)
 
 
 def reason(kind: str) -> str:
