@@ -771,9 +771,7 @@ def test_rows_of_a_format_that_is_not_written_are_pinned_as_json_lines(
 ) -> None:
     def rows(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
         texts = stream.read()[4:].decode().split("\0")
-        yield RowChunk(
-            values=[{"text": one, "key": "sk-abcdefghijklmnopqrstuvwx"} for one in texts]
-        )
+        yield RowChunk(values=[{"text": one, "mail": "x@secret-host.example"} for one in texts])
 
     def detect(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
         return FileFacts(format="toy") if seen.head.startswith(b"TOY\0") else None
@@ -787,7 +785,7 @@ def test_rows_of_a_format_that_is_not_written_are_pinned_as_json_lines(
     assert pinned is not None
     (batch,) = open_source(pinned.location).batches()
     assert [row["text"] for row in batch.values] == texts
-    assert "sk-abc" not in (folder / "data" / "a.toy.jsonl").read_text()
+    assert "secret-host" not in (folder / "data" / "a.toy.jsonl").read_text()
     facts = json.loads((folder / "sample.json").read_text())
     assert (facts["lines"], facts["differs"]) == (True, [])
     document = {"version": 2, "source": {"format": "toy", "json_fields": ["x"]}, "text": "text"}
