@@ -1,11 +1,12 @@
 """Iceberg tables: the files of one snapshot, and how the table sees each of them.
 
-The newest metadata file of the folder tells it, or one that is named, or a catalog's. Paths in the metadata begin with
-the table's location: they are looked up in the folder, wherever that has been moved to, and nothing
-outside of it is opened.
+The newest metadata file of the folder tells it, or one that is named, or that of a catalog. Paths
+in the metadata begin with the table's location: they are looked up in the folder, wherever that has
+been moved to, and nothing outside of it is opened.
 """
 
 import datetime as dt
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,9 +19,16 @@ import pyarrow as pa
 
 from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.columnar.table_view import TableView
-from ingot.converters.errors import SourceError, error_text, translate_native_errors
+from ingot.converters.errors import (
+    IngotError,
+    SourceError,
+    error_text,
+    redact_urls,
+    translate_native_errors,
+)
 from ingot.converters.sources.storage.listing import Entry, Place
 from ingot.converters.sources.tables.table_folders import (
+    CATALOG,
     TableFolder,
     TableVersion,
     UnreadableTableError,
@@ -55,6 +63,8 @@ def read_iceberg_table(
             schema = _table_schema(scan.projection())
             identity = str(table.metadata.table_uuid)
     except UnreadableTableError as error:
+        if isinstance(error.__cause__, IngotError):  # of a file that the metadata names
+            raise error.__cause__ from error
         problem = f"cannot read the metadata of the Iceberg table: {error_text(error)}"
         hint = "check the version, or restore the table"
         raise SourceError(folder.where, problem, hint) from error
@@ -70,6 +80,38 @@ def read_iceberg_table(
         )
         entries.append(folder.data_entry(files.find(task.file), told, view))
     return told, sorted(entries, key=lambda one: one.name)
+
+
+def find_in_catalog(location: str) -> str:
+    """Where the current metadata file of a table lies: `iceberg://CATALOG/NAMESPACE.TABLE`.
+
+    The catalog is one of pyiceberg's configuration, which holds its address and its keys.
+    Raises SourceError.
+    """
+    require_iceberg(location)
+    catalog, _, table = location.removeprefix(CATALOG).partition("/")
+    if not re.fullmatch(r"[\w-]{1,100}", catalog) or "." not in table:
+        hint = "name the table as iceberg://CATALOG/NAMESPACE.TABLE"
+        raise SourceError(redact_urls(location), "no table of a catalog", hint)
+    try:
+        with translate_native_errors(UnreadableTableError):
+            from pyiceberg.catalog import load_catalog
+            from pyiceberg.utils.config import Config
+
+            told = Config().get_catalog_config(catalog) or {}  # as it is now, not at the import
+            return str(load_catalog(catalog, **told).load_table(table).metadata_location)
+    except UnreadableTableError as error:
+        hint = f"check the name, and PYICEBERG_CATALOG__{catalog.upper()}__URI in the environment"
+        raise SourceError(location, f"not found: {_without_secrets(error)}", hint) from None
+
+
+def _without_secrets(error: Exception) -> str:
+    """What an error says, without what the environment tells of catalogs, which it may quote."""
+    said = redact_urls(error_text(error))[:500]
+    for name, value in os.environ.items():
+        if name.startswith("PYICEBERG_") and len(value) > 3:
+            said = said.replace(value, "***")
+    return said
 
 
 def require_iceberg(where: str) -> None:

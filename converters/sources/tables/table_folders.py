@@ -17,8 +17,10 @@ from ingot.converters.sources.storage.listing import (
     Listing,
     LocalFile,
     Place,
+    drop_own_results,
     enclosing_folders,
     is_local,
+    list_location,
     storage_places,
 )
 
@@ -38,6 +40,11 @@ _LOGS: Final = {
     "Hudi table": (".hoodie", re.compile(r"hoodie\.properties")),
     "Lance table": ("_versions", re.compile(r"\d{1,20}\.manifest")),
 }
+
+_METADATA: Final = re.compile(rf"(.+)/(metadata/{_LOGS['Iceberg table'][1].pattern})", re.DOTALL)
+CATALOG: Final = "iceberg://"
+# Of a table behind a URL: a number or a time, as other names may hold an `@` too.
+_URL_VERSION: Final = re.compile(r"\d{1,20}|\d{4}-\d\d-\d\d(T[\d:.]{1,20}(Z|[+-][\d:]{1,6})?)?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,13 +169,36 @@ def _kind_of_folder(folder: Path) -> str | None:
 def split_version(location: str) -> tuple[str, str | None]:
     """A location without the version of a table (`users@12`, `users@2026-11-01T00:00:00Z`)."""
     base, mark, version = location.rpartition("@")
-    folder = Path(base).expanduser()
-    if not mark or "://" in base or Path(location).expanduser().exists() or not folder.is_dir():
+    if "://" in location and not location.startswith("file://"):
+        is_version = _URL_VERSION.fullmatch(version) and not base.startswith("hf://")
+        return (base, version) if mark and is_version else (location, None)
+    if not mark or Path(location).expanduser().exists() or not Path(base).expanduser().is_dir():
         return location, None
     return base, version
 
 
-def read_tables(listing: Listing, version: str | None = None) -> Listing:
+def list_tables(location: str) -> Listing:
+    """As `list_location`, with tables read: `FOLDER@VERSION`, a metadata file of Iceberg, a catalog.
+
+    Raises SourceError.
+    """
+    named, version = split_version(location)
+    if named.startswith(CATALOG):
+        from ingot.converters.sources.tables.iceberg import find_in_catalog
+
+        found = find_in_catalog(named)
+    else:
+        found = named
+    if (metadata := _METADATA.fullmatch(found)) is None:
+        if found != named:
+            problem = f"its metadata file does not lie in a folder `metadata`: {redact_urls(found)}"
+            raise SourceError(named, problem, "name the folder of the table")
+        return read_tables(drop_own_results(list_location(found)), version)
+    listing = read_tables(list_location(metadata[1]), version, metadata[2])
+    return replace(listing, base=named.rpartition(".")[2]) if found != named else listing
+
+
+def read_tables(listing: Listing, version: str | None = None, metadata: str = "") -> Listing:
     """The listing with the files of one version in the place of all that lie below a table.
 
     The others are in `unreadable`; tables that cannot be read are in `closed`. Raises SourceError
@@ -183,6 +213,7 @@ def read_tables(listing: Listing, version: str | None = None) -> Listing:
         folder = _whole_folder(listing, name, kind)
         if folder is not None and kind in _readers():
             try:
+                folder = folder if name else replace(folder, metadata=metadata)
                 read = _readers()[kind](folder, None if name else version)
             except SourceError as error:
                 if not name:
