@@ -23,8 +23,7 @@ def read_lance_table(
     if find_spec("lance") is None:
         hint = 'pip install "ingot[lance]"'
         raise SourceError(folder.where, "a Lance table needs the package pylance", hint)
-    if not folder.is_local:
-        raise SourceError(folder.where, "it is not on this machine", "copy the table to a disk")
+    folder.require_local()
     found = find_lance_version(FindVersion(folder.where, version))
     told = TableVersion(
         folder=folder.name, kind="lance", version=found.number, id=_identity(folder, found.number)

@@ -99,6 +99,12 @@ class TableFolder:
         """Whether all of it lies on this machine."""
         return all(is_local(one.place) for one in self.entries.values())
 
+    def require_local(self) -> None:
+        """Raise SourceError where the table is behind a URL."""
+        if not self.is_local:
+            problem = f"a {self.kind} is read from this machine only"
+            raise SourceError(self.where, problem, "copy the table to a disk")
+
     def find(self, path: str, location: str = "") -> Entry:
         """The file that a log tells by its path from the table's folder, or its location.
 
@@ -229,11 +235,13 @@ def read_tables(listing: Listing, version: str | None = None, metadata: str = ""
 def _readers() -> dict[str, TableReader]:
     """What reads the tables of a kind; loaded when there is one."""
     from ingot.converters.sources.tables.delta import read_delta_table
+    from ingot.converters.sources.tables.hudi import read_hudi_table
     from ingot.converters.sources.tables.iceberg import read_iceberg_table
     from ingot.converters.sources.tables.lance import read_lance_table
 
     return {
         "Delta table": read_delta_table,
+        "Hudi table": read_hudi_table,
         "Iceberg table": read_iceberg_table,
         "Lance table": read_lance_table,
     }

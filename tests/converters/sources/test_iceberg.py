@@ -193,7 +193,9 @@ def test_a_metadata_file_tells_a_version(table: Table) -> None:
     assert [len(rows(open_source(str(file)))) for file in files] == [0, 20, 40, 30]
     source = open_source(str(files[1]))
     snapshot = table.history()[0].snapshot_id
-    assert {one.why for one in source.left_out} == {f"not in version {snapshot} of its Iceberg table"}
+    assert {one.why for one in source.left_out} == {
+        f"not in version {snapshot} of its Iceberg table"
+    }
     assert source.name == "people"
 
 

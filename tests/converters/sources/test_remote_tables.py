@@ -32,7 +32,9 @@ def rows(source: Source) -> list[Json]:
 
 def people(numbers: Sequence[int]) -> pa.Table:
     texts = [f"text {n}" for n in numbers]
-    return pa.table({"id": list(numbers), "text": texts, "lang": [("en", "de")[n % 2] for n in numbers]})
+    return pa.table(
+        {"id": list(numbers), "text": texts, "lang": [("en", "de")[n % 2] for n in numbers]}
+    )
 
 
 @pytest.fixture
@@ -65,9 +67,7 @@ def upload(storage: Storage, folder: Path, name: str, without: str = "\0") -> st
     return f"s3://tables/{name}"
 
 
-def test_a_delta_table_is_read_through_faults_of_the_network(
-    storage: Storage, delta: Path
-) -> None:
+def test_a_delta_table_is_read_through_faults_of_the_network(storage: Storage, delta: Path) -> None:
     url = upload(storage, delta, "lake/delta")
     expected = people(range(10, 40)).to_pylist()
     for seed in range(2):
