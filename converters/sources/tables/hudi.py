@@ -9,8 +9,6 @@ from ingot.converters.sources.tables.table_folders import (
     UnreadableTableError,
 )
 
-_DROPPED = "hoodie.datasource.write.drop.partition.columns"
-
 
 def read_hudi_table(
     folder: TableFolder, version: str | None = None
@@ -18,7 +16,7 @@ def read_hudi_table(
     """The latest instant of a table (or the one that is named), and its files by name.
 
     Raises SourceError: the package is not installed, the timeline is damaged, there is no such
-    instant, rows lie in log files or values in names of folders, a file is gone.
+    instant, rows lie in log files, the package lacks a feature of the table, a file is gone.
     """
     try:
         from hudi import HudiReadOptions, HudiTableBuilder
@@ -42,7 +40,7 @@ def read_hudi_table(
                 raise UnreadableTableError(f"there is no instant {version}")
             options = HudiReadOptions().with_as_of_timestamp(instant)
             slices = table.get_file_slices(options) if instants else []
-            schema, name, said = table.get_schema(), table.table_name, table.hudi_options()
+            schema, name = table.get_schema(), table.table_name
     except UnreadableTableError as error:
         problem = f"cannot read the timeline of the Hudi table: {error_text(error)}"
         hint = "check the version, or restore the table"
@@ -53,9 +51,6 @@ def read_hudi_table(
     ):
         problem = "rows of the Hudi table lie in log files, or its files are not Parquet"
         raise SourceError(folder.where, problem, "run a compaction, or write it as Parquet files")
-    if str(said.get(_DROPPED)).lower() == "true":
-        problem = "files of the Hudi table lack the columns of its partitions"
-        raise SourceError(folder.where, problem, f"write it anew without {_DROPPED}")
     told = TableVersion(folder=folder.name, kind="hudi", version=int(instant), id=str(name))
     view = TableView(schema=schema)
     entries = [folder.data_entry(folder.find(path), told, view) for path in paths]
