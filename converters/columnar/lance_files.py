@@ -1,4 +1,4 @@
-"""Lance tables of strangers: their versions and fragments, in the process that decodes, see decoder.
+"""Lance tables of strangers: versions and fragments, read in the process of `decoder`.
 
 Lance is a library of its own with a format of its own, whose damaged files end its process as those
 of Parquet do. A fragment is read as a file is: its rows are those of its data files without the

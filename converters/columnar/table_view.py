@@ -8,7 +8,7 @@ import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, Protocol, TypeAlias
+from typing import Any, BinaryIO, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -153,7 +153,7 @@ class _JoinedFiles(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - a buffer of any kind
         while self._open or self._left:
             self._open = self._open or self._left.pop(0).open()
             if data := self._open.read(len(buffer)):

@@ -79,8 +79,8 @@ def open_source(location: str, spec: SourceSpec = SourceSpec()) -> Source:
     """Find out what lies at a location and how it is read.
 
     Args:
-        location: a file, folder, glob or archive of this machine, an fsspec URL, `hf://datasets/...`, or a
-            table: `FOLDER@VERSION`, a metadata file of Iceberg, `iceberg://CATALOG/NAMESPACE.TABLE`.
+        location: a file, folder, glob or archive of this machine, an fsspec URL, `hf://datasets/...`,
+            or a table: `FOLDER@VERSION`, a metadata file of Iceberg, `iceberg://CATALOG/SPACE.NAME`.
         spec: facts that are stated and not to be guessed.
 
     Raises:

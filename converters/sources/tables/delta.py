@@ -99,9 +99,12 @@ def _local_log(folder: TableFolder, version: str | None) -> Iterator[Path]:
         for name, one in needed.items():
             target = Path(copy) / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            with one.place.open() as stream, target.open("wb") as out:
-                with translate_read_errors(str(one.place)):
-                    shutil.copyfileobj(stream, out)
+            with (
+                translate_read_errors(str(one.place)),
+                one.place.open() as stream,
+                target.open("wb") as out,
+            ):
+                shutil.copyfileobj(stream, out)
         yield Path(copy)
 
 

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +98,8 @@ def find_in_catalog(location: str) -> str:
             from pyiceberg.catalog import load_catalog
             from pyiceberg.utils.config import Config
 
-            told = Config().get_catalog_config(catalog) or {}  # as it is now, not at the import
+            # As it is now, not at the import.
+            told: dict[str, Any] = dict(Config().get_catalog_config(catalog) or {})
             return str(load_catalog(catalog, **told).load_table(table).metadata_location)
     except UnreadableTableError as error:
         hint = f"check the name, and PYICEBERG_CATALOG__{catalog.upper()}__URI in the environment"
@@ -141,7 +142,7 @@ def _open_table(folder: TableFolder) -> "StaticTable":
         def exists(self) -> bool:
             return True
 
-        def open(self, seekable: bool = True):  # type: ignore[no-untyped-def]  # noqa: ANN202, ARG002
+        def open(self, seekable: bool = True):  # type: ignore[no-untyped-def]  # noqa: ANN202
             return self._entry.place.open()
 
     class FolderIO(FileIO):

@@ -56,6 +56,11 @@ class TableVersion:
     version: int
     id: str
 
+    def text(self, source: str) -> str:
+        """As people read it, `Delta table users, version 12`; `source` is the source's name."""
+        name = source if self.folder == "." else self.folder
+        return f"{self.kind.capitalize()} table {name}, version {self.version}"
+
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
@@ -128,6 +133,11 @@ class TableFolder:
         return replace(file, place=place, etag=etag)
 
 
+def tables_read(places: Iterable[Place]) -> list[TableVersion]:
+    """The tables that places are of, each once."""
+    return list(dict.fromkeys(one.table for one in places if isinstance(one, TableFile)))
+
+
 # Reads the table of a folder at a version, or the current one.
 TableReader = Callable[[TableFolder, str | None], tuple[TableVersion, list[Entry]]]
 
@@ -172,6 +182,14 @@ def _kind_of_folder(folder: Path) -> str | None:
     return None
 
 
+def refuse_table_files(folder: Path) -> None:
+    """Raise SourceError for the folder of a table, unless all of its files are of one version."""
+    kind, log = _kind_of_folder(folder), folder / _LOGS["Delta table"][0]
+    if kind is not None and [one.name for one in log.glob("*")] != [f"{0:020}.json"]:
+        problem = f"{kind}: its folder holds files of former versions and deleted rows too"
+        raise SourceError(str(folder), problem, "convert it first: ingot run FOLDER --out DIR")
+
+
 def split_version(location: str) -> tuple[str, str | None]:
     """A location without the version of a table (`users@12`, `users@2026-11-01T00:00:00Z`)."""
     base, mark, version = location.rpartition("@")
@@ -184,7 +202,7 @@ def split_version(location: str) -> tuple[str, str | None]:
 
 
 def list_tables(location: str) -> Listing:
-    """As `list_location`, with tables read: `FOLDER@VERSION`, a metadata file of Iceberg, a catalog.
+    """As `list_location`, with tables read; `FOLDER@VERSION`, a metadata file, a catalog's table.
 
     Raises SourceError.
     """

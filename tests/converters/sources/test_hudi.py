@@ -1,4 +1,4 @@
-"""Hudi tables, written by the words of its specification, and read by its package for comparison."""
+"""Hudi tables, written by the words of the specification, and compared with the package."""
 
 import json
 from collections.abc import Sequence
@@ -33,7 +33,8 @@ def commit(folder: Path, instant: int, files: dict[str, Sequence[int]], text: st
     said: dict[str, Any] = {}
     for name, numbers in files.items():
         lang, group = name.split("/")
-        path = f"lang={lang}/{group * 8}-{group * 4}-{group * 4}-{group * 4}-{group * 12}-0_0-1-2_{instant}.parquet"
+        uuid = "-".join(group * size for size in (8, 4, 4, 4, 12))
+        path = f"lang={lang}/{uuid}-0_0-1-2_{instant}.parquet"
         size = len(numbers)
         meta = {f"_hoodie_{one}": [""] * size for one in META}
         own = {"id": list(numbers), "text": [f"{text} {n}" for n in numbers], "lang": [lang] * size}

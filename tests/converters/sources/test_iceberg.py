@@ -214,7 +214,7 @@ def test_a_table_is_found_in_a_catalog(
         open_source("iceberg://local/db.nobody")
     with pytest.raises(SourceError, match="PYICEBERG_CATALOG__OTHER__URI"):
         open_source("iceberg://other/db.people")
-    with pytest.raises(SourceError, match="iceberg://CATALOG/NAMESPACE.TABLE"):
+    with pytest.raises(SourceError, match=r"iceberg://CATALOG/NAMESPACE\.TABLE"):
         open_source("iceberg://user:word@host/people")
 
 
