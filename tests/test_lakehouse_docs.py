@@ -57,8 +57,8 @@ def test_the_ten_lines(folder: Path) -> None:
     assert load_json(folder / "chats/manifest.json")["tables"][0]["version"] == 1
     assert load_json(folder / "chats-before/manifest.json")["rows"]["read"] == 60
     assert (folder / "chats-tokens.bin").stat().st_size
-    line = "ingot tokens build --input-dir warehouse/chats --output-prefix t --tokenizer tokenizer.json"
-    refused = CliRunner().invoke(app, shlex.split(line)[1:])
+    line = "tokens build --input-dir warehouse/chats --output-prefix t --tokenizer tokenizer.json"
+    refused = CliRunner().invoke(app, shlex.split(line))
     assert refused.exit_code == 1
     assert "files of former versions and deleted rows" in refused.output
     (shown,) = re.findall(r"^    table +(.*)$", PAGE, re.M)

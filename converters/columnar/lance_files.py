@@ -20,7 +20,7 @@ from ingot.converters.errors import SourceError, error_text, translate_native_er
 
 LANCE: Final = b"LANC"
 GROUP_ROWS: Final = 8_192  # that are counted as a row group is, for samples
-_BUFFER: Final = 64 << 20  # of what is read ahead, and of what is known of files
+_BUFFER: Final = 16 << 20  # of what is read ahead, and of what is known of files
 
 
 class _UnreadableError(Exception):

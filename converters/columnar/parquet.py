@@ -35,6 +35,8 @@ from ingot.converters.output.worker_pool import WorkerProcess
 
 _SPOOL_BYTES: Final = 64 << 20  # a file without random access is held in memory, then on disk
 _MOST_IDLE: Final = 8
+# Another allocator reserves 1 GiB at once where it may, and the next file may have less.
+_VARIABLES: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 # A batch, and whether each of its values fits to its type (False: not known, or not each).
 ValidBatch: TypeAlias = tuple[pa.RecordBatch, bool]
@@ -226,7 +228,7 @@ def _take_process(*, lance: bool) -> WorkerProcess:
             if process.process.poll() is None:
                 return process
             process.end()
-    return WorkerProcess(decode_files)
+    return WorkerProcess(decode_files, variables=_VARIABLES)
 
 
 def _give_back(process: WorkerProcess, *, lance: bool) -> None:
