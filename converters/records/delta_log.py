@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from ingot.converters.output.files import FileEntry, output_errors
 from ingot.converters.records.schema import KINDS, RecordKind
-from ingot.converters.rows import Json
 
 _TYPES: Final = {
     pa.string(): "string",
@@ -36,7 +35,7 @@ def write_delta_log(folder: Path, parts: Sequence[FileEntry], kind: RecordKind) 
         "partitionColumns": [],
         "configuration": {},
     }
-    actions: list[dict[str, Json]] = [
+    actions: list[dict[str, object]] = [
         {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
         {"metaData": metadata},
     ]
@@ -58,11 +57,11 @@ def write_delta_log(folder: Path, parts: Sequence[FileEntry], kind: RecordKind) 
         log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
 
 
-def _field(one: pa.Field) -> dict[str, Json]:
+def _field(one: pa.Field) -> dict[str, object]:
     return {"name": one.name, "type": _type(one.type), "nullable": True, "metadata": {}}
 
 
-def _type(kind: pa.DataType) -> Json:
+def _type(kind: pa.DataType) -> object:
     if pa.types.is_struct(kind):
         return {"type": "struct", "fields": [_field(one) for one in kind]}
     if pa.types.is_list(kind):

@@ -1,5 +1,7 @@
 """Hudi tables: the base files of one instant of a table whose rows are all in base files."""
 
+from typing import TYPE_CHECKING
+
 from ingot.converters.columnar.table_view import TableView
 from ingot.converters.errors import SourceError, error_text, translate_native_errors
 from ingot.converters.sources.storage.listing import Entry
@@ -8,6 +10,9 @@ from ingot.converters.sources.tables.table_folders import (
     TableVersion,
     UnreadableTableError,
 )
+
+if TYPE_CHECKING:
+    from hudi import HudiTimeline
 
 
 def read_hudi_table(
@@ -27,14 +32,7 @@ def read_hudi_table(
     try:
         with translate_native_errors(UnreadableTableError):
             table = HudiTableBuilder.from_base_uri(folder.where).build()
-            timeline = table.get_timeline()
-            done = [
-                *timeline.get_completed_commits(),
-                *timeline.get_completed_deltacommits(),
-                *timeline.get_completed_replacecommits(),
-                *timeline.get_completed_clustering_commits(),
-            ]
-            instants = {one.timestamp for one in done}
+            instants = _completed_instants(table.get_timeline())
             instant = max(instants, default="0") if version is None else version
             if version is not None and version not in instants:
                 raise UnreadableTableError(f"there is no instant {version}")
@@ -55,3 +53,14 @@ def read_hudi_table(
     view = TableView(schema=schema)
     entries = [folder.data_entry(folder.find(path), told, view) for path in paths]
     return told, sorted(entries, key=lambda one: one.name)
+
+
+def _completed_instants(timeline: "HudiTimeline") -> set[str]:
+    """The instants at which the table changed, each the digits of a time."""
+    done = [
+        *timeline.get_completed_commits(),
+        *timeline.get_completed_deltacommits(),
+        *timeline.get_completed_replacecommits(),
+        *timeline.get_completed_clustering_commits(),
+    ]
+    return {str(one.timestamp) for one in done}

@@ -187,7 +187,7 @@ def refuse_table_files(folder: Path) -> None:
     kind, log = _kind_of_folder(folder), folder / _LOGS["Delta table"][0]
     if kind is not None and [one.name for one in log.glob("*")] != [f"{0:020}.json"]:
         problem = f"{kind}: its folder holds files of former versions and deleted rows too"
-        raise SourceError(str(folder), problem, "convert it first: ingot run FOLDER --out DIR")
+        raise SourceError(str(folder), problem, "convert it first, and build from the records")
 
 
 def split_version(location: str) -> tuple[str, str | None]:
