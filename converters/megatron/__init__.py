@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ingot.imports import lazy_names
 
 if TYPE_CHECKING:
-    from ingot.converters.megatron.chat.rendering import render_chat
+    from ingot.converters.megatron.chat.chatml import render_chat
     from ingot.converters.megatron.indexed_dataset import IndexedReader
     from ingot.converters.megatron.options import BuildOptions, WorkOptions
     from ingot.converters.megatron.read.input_files import scan, stamp_files
@@ -33,7 +33,7 @@ __getattr__ = lazy_names(
         "TokenStats": "run.recipe",
         "WorkOptions": "options",
         "build": "run.build",
-        "render_chat": "chat.rendering",
+        "render_chat": "chat.chatml",
         "scan": "read.input_files",
         "stamp_files": "read.input_files",
     },

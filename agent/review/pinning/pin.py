@@ -26,7 +26,6 @@ from ingot.agent.review.pinning.row_choice import (
     PinnedContent,
     PinTask,
     choose_fitting,
-    drop_partitions,
     select_wanted,
     start_counts,
 )
@@ -42,6 +41,7 @@ from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.formats.row_chunks import BrokenRow
 from ingot.converters.sources.sample import Sample, draw_sample
 from ingot.converters.sources.storage.archives import TarMember
+from ingot.converters.sources.tables.partitions import drop_partitions
 
 _FACTS = ("format", "layout", "encoding", "delimiter", "quote", "header")
 _BROKEN: Json = object()

@@ -26,6 +26,7 @@ from ingot.converters.sources.formats.text import is_utf8, read_utf8_blocks
 from ingot.converters.sources.readers import file_root
 from ingot.converters.sources.sample import UNKNOWN_ROW, Sample
 from ingot.converters.sources.storage.compression import open_decompressed
+from ingot.converters.sources.tables.partitions import drop_partitions
 
 MOST_ROW, MOST_BYTES = 256 << 10, 2 << 20
 _RUN = 10  # neighbours that are kept or dropped together, as a sample takes them
@@ -70,14 +71,6 @@ def select_wanted(sample: Sample, file: SourceFile) -> list[WantedRow]:
         WantedRow(place=place, row=row, key=key, value=value)
         for place, (row, key, value) in enumerate(both)
     ]
-
-
-def drop_partitions(row: Json, file: SourceFile) -> Json:
-    """Return a row without the columns that the folders of its file name."""
-    names = [name for name, _ in file.facts.partitions]
-    return (
-        {k: v for k, v in row.items() if k not in names} if names and isinstance(row, dict) else row
-    )
 
 
 def find_wanted(

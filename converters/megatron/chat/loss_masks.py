@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError, catch_panics
-from ingot.converters.megatron.chat.rendering import TextSpan
+from ingot.converters.megatron.chat.rendering import TextSpan, TrainedSpans
 from ingot.converters.megatron.engines.engine import (
     FIRST_BYTE,
     Encoded,
@@ -70,8 +70,8 @@ class TokenBytes:
         spaced = spelled[:-1][added > 0]
         if len(spaced):
             wanted = np.insert(wanted, spaced - np.arange(len(spaced)), ord(" "))
-        letters = np.repeat(self.starts[ids] - ends[:-1], sizes)
-        letters += np.arange(len(letters))
+        letters = np.repeat((self.starts[ids] - ends[:-1]).astype(np.int32), sizes)
+        letters += np.arange(len(letters), dtype=np.int32)
         wrong = np.flatnonzero(self.flat[letters] != wanted)
         exact[np.searchsorted(spelled, wrong, side="right") - 1] = False
         places = ends[1:] + np.repeat(borders[:-1] - spelled[:-1] - added, encoded.lengths)
@@ -159,20 +159,17 @@ class LossMasker:
     def mask(
         self,
         texts: pa.LargeStringArray,
-        spans: Sequence[Sequence[TextSpan]],
+        spans: TrainedSpans,
         encoded: Encoded,
         *,
         engine: str = "the engine",
     ) -> LossMask:
         """One byte per id of `encoded`, 1 = trained on."""
         mask = np.zeros(len(encoded.ids), np.uint8)
-        edges = [
-            (at, one.start, one.end) for at, own in enumerate(spans) for one in own if one.trained
-        ]
-        if not edges or not len(mask):
+        owners = spans.owners
+        if not len(owners) or not len(mask):
             return mask
-        owners, *places = np.array(edges, np.int64).T
-        first, last = _byte_places(texts, owners, np.array(places))
+        first, last = _byte_places(texts, owners, np.stack([spans.starts, spans.ends]))
         starts, ends, exact = self._bytes.place(texts, encoded)
         if self._loaded.kind == "sentencepiece":
             # A model may drop a space that begins a text, and put its own in the place.
@@ -186,7 +183,8 @@ class LossMasker:
             mask[low:high] = 1
         for at in np.unique(owners[wanted & ~sure & (encoded.lengths[owners] > 0)]).tolist():
             own = slice(firsts[at], firsts[at + 1])
-            mask[own] = self._mask_text(texts[at].as_py(), spans[at], encoded.ids[own], engine)
+            text, own_spans = texts[at].as_py(), spans.of_text(at)
+            mask[own] = self._mask_text(text, own_spans, encoded.ids[own], engine)
         return mask
 
     def _mask_text(self, text: str, spans: Sequence[TextSpan], ids: Ids, engine: str) -> LossMask:
@@ -195,7 +193,7 @@ class LossMasker:
             raise EngineWrongError(engine, text[:_SHOWN])
         mask = np.zeros(len(ids), np.uint8)
         for one in spans:
-            if one.trained and max(one.start, 0) < min(one.end, len(text)):
+            if max(one.start, 0) < min(one.end, len(text)):
                 mask[(starts < one.end) & (np.maximum(ends, starts + 1) > one.start)] = 1
         return mask
 

@@ -1,9 +1,4 @@
-"""Render chats as ChatML, and find where a rendered chat holds what the model has to learn.
-
-ChatML: every message is `<|im_start|>ROLE`, a line break, the content as it is, `<|im_end|>`, a
-line break. The record's `system` comes first as a message of role system; tool definitions stand in
-that message under a line `# Tools`, after a blank line where there is a system text. Nothing is
-stripped, escaped or added: a marker that stands in a content reads as a marker.
+"""Find where a rendered chat holds what the model has to learn.
 
 A template is a black box that turns messages into text, and three questions to it are exact:
 
@@ -19,17 +14,17 @@ in a chat, so that long chats cost few renderings.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ingot.converters.errors import IngotError
-from ingot.converters.rows import Json
+import numpy as np
+import numpy.typing as npt
 
-RENDERING: Final = "chatml"  # recorded beside the tokens
-TURN_START: Final = "<|im_start|>"
-TURN_END: Final = "<|im_end|>"
+from ingot.converters.errors import IngotError
+
+Places: TypeAlias = npt.NDArray[np.int64]
 
 
 class TemplateError(IngotError):
@@ -66,36 +61,38 @@ class RenderedChat:
     spans: tuple[TextSpan, ...]
 
 
-def render_chat(
-    messages: Iterable[dict[str, Json]], *, system: str | None = None, tools: str | None = None
-) -> RenderedChat:
-    """Render the messages of an SFT record (`role`, `content`, `loss_mask`) as ChatML.
+class TrainedSpans(NamedTuple):
+    """What is trained on of some texts: for each span its text, and where it begins and ends."""
 
-    Args:
-        messages: in order; a null content is an empty one.
-        system: the record's system text, None = no system message of its own.
-        tools: JSON text of the tool definitions.
-    """
-    pieces: list[str] = []
-    spans: list[TextSpan] = []
-    length = 0
-    for message in [*_system_message(system, tools), *messages]:
-        header = f"{TURN_START}{message['role']}\n"
-        body = f"{message['content'] or ''}{TURN_END}"
-        start = length + len(header)
-        length = start + len(body) + 1
-        spans.append(TextSpan(start, length - 1, bool(message["loss_mask"])))
-        pieces += (header, body, "\n")
-    return RenderedChat(text="".join(pieces), spans=tuple(spans))
+    owners: Places
+    starts: Places
+    ends: Places
+    closing: npt.NDArray[
+        np.bool_
+    ]  # per text, whether nothing but white space follows its last span
 
+    @classmethod
+    def of_texts(cls, texts: Sequence[str], spans: Sequence[Sequence[TextSpan]]) -> "TrainedSpans":
+        """The trained ones of the spans of each text."""
+        found = [[one for one in own if one.trained] for own in spans]
+        flat = [(at, one.start, one.end) for at, own in enumerate(found) for one in own]
+        last = (max((one.end for one in own), default=None) for own in found)
+        pairs = zip(texts, last, strict=True)
+        closing = [end is not None and not text[end:].strip() for text, end in pairs]
+        owners, starts, ends = np.array(flat, np.int64).reshape(-1, 3).T
+        return cls(owners, starts, ends, np.array(closing, np.bool_))
 
-def _system_message(system: str | None, tools: str | None) -> list[dict[str, Json]]:
-    parts = [system] if system is not None else []
-    if tools is not None:
-        parts.append(f"# Tools\n{tools}")
-    if not parts:
-        return []
-    return [{"role": "system", "content": "\n\n".join(parts), "loss_mask": False}]
+    def slice(self, begin: int, end: int) -> "TrainedSpans":
+        """Those of the texts from `begin` to `end`."""
+        own = slice(*np.searchsorted(self.owners, (begin, end)))
+        closing = self.closing[begin:end]
+        return TrainedSpans(self.owners[own] - begin, self.starts[own], self.ends[own], closing)
+
+    def of_text(self, place: int) -> tuple[TextSpan, ...]:
+        """Those of one text."""
+        own = self.slice(place, place + 1)
+        pairs = zip(own.starts.tolist(), own.ends.tolist(), strict=True)
+        return tuple(TextSpan(start, end, True) for start, end in pairs)
 
 
 MarkSet: TypeAlias = tuple[str, str, str, str]  # around the numbers of openings and of closings

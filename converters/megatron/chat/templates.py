@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import orjson
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.chat.chatml import render_chat
 from ingot.converters.megatron.chat.rendering import (
     ChatMessage,
     MarkSet,
@@ -26,7 +27,6 @@ from ingot.converters.megatron.chat.rendering import (
     choose_marks,
     find_spans,
     read_marks,
-    render_chat,
 )
 from ingot.converters.megatron.tokenizer import TokenizerFile, special_texts
 from ingot.converters.rows import Json
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChatTemplate", "TemplateError", "load_template"]
 
-CHATML: Final = "chatml"  # made by render.py, byte for byte, without a template
+CHATML: Final = "chatml"  # made by chatml.py, byte for byte, without a template
 
 _NO_TOOLS: Final = (
     "{%- if tools %}{{ raise_exception('this format has no place for tools') }}{% endif -%}"
@@ -186,6 +186,11 @@ class ChatTemplate:
     )  # none = ChatML, made without Jinja
     _special: Mapping[str, Json] = field(repr=False)
 
+    @property
+    def is_chatml(self) -> bool:
+        """Whether it is ChatML as made here, for which no template runs."""
+        return not self._programs
+
     def render(
         self,
         messages: Iterable[dict[str, Json]],
@@ -195,7 +200,7 @@ class ChatTemplate:
     ) -> RenderedChat:
         """Render the messages of an SFT record (`role`, `content`, `loss_mask`)."""
         given = list(messages)
-        if not self._programs:
+        if self.is_chatml:
             return render_chat(given, system=system, tools=tools)
         chat = _chat_variables(given, system)
         parsed = _parse_tools(tools)

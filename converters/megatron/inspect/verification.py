@@ -81,7 +81,9 @@ class _UntokenizedDocument:
     def add(self, shard: Shard, place: int, text: str) -> None:
         kind = NEW_DOCUMENT if shard.kinds is None else int(shard.kinds[place])
         skip = 0 if shard.skips is None else int(shard.skips[place])
-        self.texts.add(self.row, kind, text, skip, shard.spans[place] if shard.spans else None)
+        self.texts.add(
+            self.row, kind, text, skip, shard.spans.of_text(place) if shard.spans else None
+        )
 
     def shard(self) -> Shard:
         """A shard of this document alone; one without any text is an empty text."""

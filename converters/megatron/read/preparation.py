@@ -10,7 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.megatron.chat.rendering import RenderedChat, TemplateError, TextSpan
+from ingot.converters.megatron.chat.chatml import render_table
+from ingot.converters.megatron.chat.rendering import (
+    RenderedChat,
+    TemplateError,
+    TextSpan,
+)
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.read.input_files import InputLayout
 from ingot.converters.megatron.read.row_batches import (
@@ -114,6 +119,26 @@ class Preparer:
             yield Shard(read=rows.read, row_group=rows.row_group)
 
     def _chats(self, template: "ChatTemplate", name: str, rows: RowBatch) -> Iterator[Shard]:
+        found = render_table(rows.table) if template.is_chatml and rows.valid else None
+        if found is None:
+            yield from self._single_chats(template, name, rows)
+            return
+        texts, spans = found
+        chars = pc.utf8_length(texts).to_numpy()
+        most = min(self.cutter.limit, self.options.max_chars or self.cutter.limit)
+        odd = np.flatnonzero((chars < (self.options.min_chars or 0)) | (chars > most)).tolist()
+        begin = 0
+        for place in [*odd, len(texts)]:
+            numbers = np.arange(rows.first + begin, rows.first + place)
+            yield Shard(tally={"rows": len(numbers)})
+            own = texts.slice(begin, len(numbers))
+            yield from slice_shards(own, numbers, None, self.shards, spans.slice(begin, place))
+            if place < len(texts):  # it is limited or cut
+                row = replace(rows, first=rows.first + place, table=rows.table.slice(place, 1))
+                yield from self._single_chats(template, name, row)
+            begin = place + 1
+
+    def _single_chats(self, template: "ChatTemplate", name: str, rows: RowBatch) -> Iterator[Shard]:
         names = ("short", "long", "truncated", "split", "rejected", "tools_unused")
         tally = dict.fromkeys(names, 0)
         rejects: list[Reject] = []

@@ -139,7 +139,7 @@ def tokenize_shard(
         lengths=encoded.lengths,
         kinds=shard.kinds,
         mask=mask,
-        ends=None if mask is None else _trained_ends(shard.texts.to_pylist(), shard),
+        ends=None if mask is None else _trained_ends(shard),
         failed=_failed_texts(encoded) if encoded.failed else None,
     )
     documents = shape_documents(texts, rules)
@@ -169,18 +169,11 @@ def _failed_texts(encoded: Encoded) -> npt.NDArray[np.bool_]:
     return failed
 
 
-def _trained_ends(texts: list[str], shard: Shard) -> npt.NDArray[np.bool_]:
+def _trained_ends(shard: Shard) -> npt.NDArray[np.bool_]:
     """Per conversation, whether nothing but white space follows what is trained on."""
     assert shard.spans is not None
-    last = (max((one.end for one in own if one.trained), default=None) for own in shard.spans)
-    ends = np.array(
-        [end is not None and not text[end:].strip() for end, text in zip(last, texts, strict=True)],
-        np.bool_,
-    )
-    if shard.kinds is None:
-        return ends
-    closing: npt.NDArray[np.bool_] = ends[np.append(shard.kinds[1:] == NEW_DOCUMENT, True)]
-    return closing
+    ends = shard.spans.closing
+    return ends if shard.kinds is None else ends[np.append(shard.kinds[1:] == NEW_DOCUMENT, True)]
 
 
 _LOOK_SECONDS: Final = 0.2

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.chat.rendering import TextSpan
+from ingot.converters.megatron.chat.rendering import TextSpan, TrainedSpans
 from ingot.converters.megatron.engines.engine import IdCounts
 from ingot.converters.megatron.indexed_dataset import DTYPES, WRITTEN_CODES, TokenDtype
 from ingot.converters.megatron.options import BuildOptions, EmptyDocs, LongDocs
@@ -307,8 +307,8 @@ class Shard:
     kinds: TextKinds | None = None
     # leading ids of each text that are to be dropped; None where there are none
     skips: IdCounts | None = None
-    # per text, what of it is trained on; None where nothing is a conversation
-    spans: tuple[tuple[TextSpan, ...], ...] | None = None
+    # what of the texts is trained on; None where nothing is a conversation
+    spans: TrainedSpans | None = None
     long: bool = False  # belongs to one long document; else all its documents are complete
     opens: bool = False  # the long document begins here
     closes: bool = False  # it ends here
@@ -349,12 +349,16 @@ class PendingShard:
             rows=np.array(self.rows, np.int64),
             kinds=np.array(self.kinds, np.uint8) if any(self.kinds) else None,
             skips=np.array(self.skips, np.int64) if any(self.skips) else None,
-            spans=tuple(self.spans) if self.spans else None,
+            spans=TrainedSpans.of_texts(self.texts, self.spans) if self.spans else None,
         )
 
 
 def slice_shards(
-    texts: pa.LargeStringArray, rows: RowNumbers, kinds: TextKinds | None, parts: int
+    texts: pa.LargeStringArray,
+    rows: RowNumbers,
+    kinds: TextKinds | None,
+    parts: int,
+    spans: TrainedSpans | None = None,
 ) -> Iterator[Shard]:
     """Shards of about `SHARD_BYTES`, or smaller ones where that makes fewer than `parts`.
 
@@ -374,6 +378,7 @@ def slice_shards(
             texts=texts.slice(begin, end - begin),
             rows=rows[begin:end],
             kinds=None if kinds is None else kinds[begin:end],
+            spans=None if spans is None else spans.slice(begin, end),
         )
 
 

@@ -68,3 +68,11 @@ def _add(chunk: RowChunk, wanted: dict[str, Json]) -> RowChunk:
             table = table.append_column(name, pa.repeat(pa.scalar(value, kind), table.num_rows))
     lazy = make_lazy_rows(table, table.schema.names, valid=True)
     return chunk if lazy is None else replace(chunk, values=lazy[0], table=lazy[1])
+
+
+def drop_partitions(row: Json, file: SourceFile) -> Json:
+    """Return a row without the columns that the folders of its file name."""
+    names = [name for name, _ in file.facts.partitions]
+    if not names or not isinstance(row, dict):
+        return row
+    return {key: value for key, value in row.items() if key not in names}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from ingot.converters.megatron.chat.loss_masks import LossMasker
-from ingot.converters.megatron.chat.rendering import TextSpan
+from ingot.converters.megatron.chat.rendering import TextSpan, TrainedSpans
 from ingot.converters.megatron.engines.engine import Encoded, EngineWrongError, open_reference
 from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
@@ -111,11 +111,14 @@ def arrow(texts: list[str]) -> pa.LargeStringArray:
     return pa.array(texts, pa.large_string())
 
 
+spans_of = TrainedSpans.of_texts
+
+
 def trained(loaded: TokenizerFile, text: str, start: int, end: int) -> list[str]:
     """What the trained tokens of a byte-level tokenizer decode to, each by itself."""
     encoded = encode(loaded, [text])
     span = TextSpan(start=start, end=end, trained=True)
-    mask = LossMasker(loaded).mask(arrow([text]), [[span]], encoded)
+    mask = LossMasker(loaded).mask(arrow([text]), spans_of([text], [[span]]), encoded)
     tokenizer = Tokenizer.from_str(loaded.data.decode())
     picked = encoded.ids[mask == 1].tolist()
     return [tokenizer.decode([one], skip_special_tokens=False) for one in picked]
@@ -135,9 +138,8 @@ def test_every_token_of_a_cut_character_is_trained(tokenizers: dict[str, Tokeniz
     loaded = tokenizers["byte_level"]
     encoded = encode(loaded, [text])
     assert len(encoded.ids) > 4
-    mask = LossMasker(loaded).mask(
-        arrow([text]), [[TextSpan(start=1, end=2, trained=True)]], encoded
-    )
+    spans = spans_of([text], [[TextSpan(start=1, end=2, trained=True)]])
+    mask = LossMasker(loaded).mask(arrow([text]), spans, encoded)
     assert mask.tolist() == [0, *[1] * (len(encoded.ids) - 2), 0]
 
 
@@ -152,12 +154,12 @@ def test_all_nothing_and_failed_texts(tokenizers: dict[str, TokenizerFile], kind
         [TextSpan(start=0, end=8, trained=False), TextSpan(start=4, end=4, trained=True)],
         [],
     ]
-    mask = LossMasker(loaded).mask(arrow(texts), spans, encoded)
+    mask = LossMasker(loaded).mask(arrow(texts), spans_of(texts, spans), encoded)
     first = int(encoded.lengths[0])
     assert mask.dtype == np.uint8
     assert mask.tolist() == [1] * first + [0] * (len(encoded.ids) - first)
     none = Encoded(ids=encoded.ids[:0], lengths=np.zeros(1, np.int64), failed=((0, "no"),))
-    assert LossMasker(loaded).mask(arrow(["x"]), [spans[0]], none).tolist() == []
+    assert LossMasker(loaded).mask(arrow(["x"]), spans_of(["x"], spans[:1]), none).tolist() == []
 
 
 PARTS = ["The", " fox", "\n", "\n\n", "  ", "é", "e\u0301", "世界", "狐狸", "👍🏽", "🦀", *SPECIAL]
@@ -185,7 +187,8 @@ def test_masks_are_those_of_the_librarys_offsets(
     loaded = tokenizers[kind]
     texts = [text for text, _ in data]
     encoded = encode(loaded, texts, plain)
-    mask = LossMasker(loaded, plain=plain).mask(arrow(texts), [spans for _, spans in data], encoded)
+    spans = spans_of(texts, [spans for _, spans in data])
+    mask = LossMasker(loaded, plain=plain).mask(arrow(texts), spans, encoded)
     expected = [one for text, spans in data for one in by_offsets(loaded, text, spans, plain)]
     assert mask.tolist() == expected
 
@@ -211,6 +214,6 @@ def covers(span: TextSpan, start: int, end: int) -> bool:
 def test_ids_of_another_text_are_an_error(tokenizers: dict[str, TokenizerFile], kind: str) -> None:
     loaded = tokenizers[kind]
     encoded = encode(loaded, ["The fox"])
-    spans = [[TextSpan(start=0, end=3, trained=True)]]
+    spans = spans_of(["The dog"], [[TextSpan(start=0, end=3, trained=True)]])
     with pytest.raises(EngineWrongError, match="quick gives other ids"):
         LossMasker(loaded).mask(arrow(["The dog"]), spans, encoded, engine="quick")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat import template_sandbox
-from ingot.converters.megatron.chat.rendering import render_chat
+from ingot.converters.megatron.chat.chatml import render_chat
 from ingot.converters.megatron.chat.templates import (
     BUILTIN,
     ChatTemplate,
