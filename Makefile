@@ -90,7 +90,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.core.stamp: pyproject.toml | $(VENV)/bin/python
 	@echo "installing ingot into $(VENV): about a minute the first time"
-	$(PIP) install --editable .
+	$(PIP) install --editable ".[delta]"
 	@touch $@
 
 $(VENV)/.dev.stamp: pyproject.toml Makefile | $(VENV)/bin/python

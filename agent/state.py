@@ -63,6 +63,7 @@ class SourceSummary:
     left_out_count: int
     unread: Annotated[UnreadFiles | None, OMIT] = None
     other_bytes: Annotated[int, OMIT] = 0  # of data files of another shape
+    tables: Annotated[tuple[Safe, ...], OMIT] = ()  # the first, each with the version that is read
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

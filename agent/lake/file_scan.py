@@ -30,6 +30,7 @@ from ingot.converters.sources.storage.listing import (
     Entry,
     LocalFile,
     Place,
+    is_local,
     list_location,
 )
 from ingot.converters.sources.tables.table_folders import read_tables, table_reason
@@ -53,7 +54,7 @@ class LakeListing(NamedTuple):
 def list_files(order: LakeOrder) -> LakeListing:
     """List the files of the lake, without those that ingot writes."""
     listing = read_tables(results.drop_own_results(list_location(order.root, whole=False)))
-    local = any(isinstance(entry.place, LocalFile) for entry in listing.entries[:1])
+    local = any(is_local(entry.place) for entry in listing.entries[:1])
     own = [] if not local or listing.direct else _own_folders(order)
     entries: list[Entry] = []
     lost, left_out = _sort_unreadable(listing.unreadable)
@@ -174,7 +175,7 @@ def _remember_files(order: LakeOrder, seen: Sequence[SeenFile], found: dict[str,
 
 
 def _scan_chunk(chunk: _Chunk) -> list[SeenFile]:
-    remote = not all(isinstance(one.place, LocalFile) for one in chunk.entries)
+    remote = not all(is_local(one.place) for one in chunk.entries)
     with archives.keep_archive_open():
         if not remote:
             return [_scan_entry(one, chunk.head) for one in chunk.entries]

@@ -31,6 +31,7 @@ from ingot.converters.sources.file_kinds import (
     unread_text,
     unread_texts,
 )
+from ingot.converters.sources.tables.table_folders import tables_read
 
 _SHOWN = 20
 
@@ -76,6 +77,7 @@ def _check_destination(out: Path) -> None:
 
 def summarize_source(source: Source) -> SourceSummary:
     """What people want to know about a source."""
+    tables = tables_read(file.place for file in source.files)
     return SourceSummary(
         name=redact(source.name),
         files=len(source.files),
@@ -84,6 +86,7 @@ def summarize_source(source: Source) -> SourceSummary:
         left_out_count=len(source.left_out),
         unread=_summarize_unread(source),
         other_bytes=sum(one.bytes for one in source.left_out if "shape" in one.why),
+        tables=tuple(redact(one.text(source.name)) for one in tables[:_SHOWN]),
     )
 
 

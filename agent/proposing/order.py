@@ -70,7 +70,8 @@ Yes: TypeAlias = Annotated[
 SourceLocation: TypeAlias = Annotated[
     str,
     Setting(
-        "File, folder, glob, archive or fsspec URL of the raw data.",
+        "File, folder, glob, archive or fsspec URL of the raw data; TABLE@VERSION: a version of a "
+        "table.",
         metavar="SOURCE",
         positional=True,
     ),

@@ -165,6 +165,7 @@ def _source_lines(state: State) -> Iterator[str]:
     source, sample = state["source"], state.get("sample")
     yield from ("", "## Source", "")
     yield f"{source.files} file{'s' * (source.files != 1)}, {source.bytes} bytes."
+    yield from (f"{markdown_line(one)}." for one in source.tables)
     if sample:
         whole = " (all of them)" if sample.complete else ""
         rows = sample.rows + sample.bad

@@ -26,6 +26,13 @@ from ingot.converters.columnar.file_opening import (
     check_footer,
     open_path,
 )
+from ingot.converters.columnar.lance_files import (
+    FindVersion,
+    FoundVersion,
+    LanceFragment,
+    OpenFragment,
+    find_version,
+)
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.output.worker_pool import NOTHING, Inbox, Send
 
@@ -42,6 +49,7 @@ _FEW_BYTES: Final = 256 << 10
 _DICTIONARY_ROWS: Final = 256
 _MOST_PARTS: Final = 16  # of a batch that is larger; each part has the whole of a dictionary
 _MEMORY: Final = 768 << 20
+_LANCE_MEMORY: Final = 1536 << 20
 _GROWTH: Final = 4  # a file may need more: so often what a row group of it has as stored
 
 
@@ -105,7 +113,7 @@ class WantedBytes:
 
 
 # What is sent, and the bytes behind it.
-Reply: TypeAlias = tuple[Facts | SentBatch | Exception | None, memoryview]
+Reply: TypeAlias = tuple[Facts | FoundVersion | SentBatch | Exception | None, memoryview]
 
 
 def decode_files(inbox: Inbox, send: Send) -> int:
@@ -126,6 +134,11 @@ def _reply(decoder: "_Decoder", asked: object) -> Reply:
     try:
         if isinstance(asked, OpenFile):
             return decoder.open(asked), NOTHING
+        if isinstance(asked, LanceFragment):
+            return decoder.open_fragment(asked), NOTHING
+        if isinstance(asked, FindVersion):
+            _limit_memory(_LANCE_MEMORY)
+            return find_version(asked), NOTHING
         if isinstance(asked, ReadRows):
             decoder.read(asked)
         return decoder.next_batch()
@@ -172,8 +185,9 @@ class _Decoder:
         self._source: Any = None
         self._where = ""
         self._batches: Iterator[Reply] = iter(())
+        self._other: OtherFile | OpenFragment | None = None
+        self._rows: Sequence[int] = ()  # of each row group
         self._stream = pa.allocate_buffer(0)  # new memory for every batch would take longer
-        self._other: OtherFile | None = None
 
     def open(self, asked: OpenFile) -> Facts:
         """Open another file."""
@@ -195,14 +209,29 @@ class _Decoder:
             sizes = tuple((group.num_rows, group.total_byte_size) for group in groups)
             schema = self._file.schema_arrow
         _limit_memory(_MEMORY + _GROWTH * asked.size // max(1, len(sizes)))
+        self._rows = [rows for rows, _ in sizes]
         return Facts(schema, self._metadata.num_columns, sizes)
 
     def _open_other(self, asked: OpenFile) -> Facts:
         """Open a file without row groups of Parquet; its rows are told as those of one."""
         with translate_read_errors(asked.where):
-            self._other = other = OTHER_FORMS[asked.form](self._source)
+            other = OTHER_FORMS[asked.form](self._source)
         _limit_memory(_MEMORY + _GROWTH * asked.size // max(1, other.parts))
-        return Facts(other.schema, len(other.schema), ((other.rows, asked.size),))
+        return self._other_facts(other, ((other.rows, asked.size),))
+
+    def open_fragment(self, asked: LanceFragment) -> Facts:
+        """Open another fragment of Lance."""
+        self.close()
+        self._where = asked.path
+        _limit_memory(_LANCE_MEMORY)
+        fragment = OpenFragment(asked)
+        return self._other_facts(fragment, fragment.groups)
+
+    def _other_facts(
+        self, other: OtherFile | OpenFragment, groups: tuple[tuple[int, int], ...]
+    ) -> Facts:
+        self._other, self._rows = other, [rows for rows, _ in groups]
+        return Facts(other.schema, len(other.schema), groups)
 
     def _reader(self, most: int, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
         """A reader that holds buffers of the columns, not a row group of them."""
@@ -265,22 +294,16 @@ class _Decoder:
 
     def _check_rows(self, asked: ReadRows, rows: int) -> None:
         """See that all rows came: of some damaged columns none do, and no error is raised."""
-        if self._other is not None:
-            told, name = self._other.rows, "its footer"
-        else:
-            told, name = self._told_rows(asked), "its Parquet footer"
+        groups = range(len(self._rows)) if asked.groups is None else asked.groups
+        told = sum(self._rows[group] for group in groups)
         if rows != told and (asked.columns is None or len(asked.columns)):
-            problem = f"damaged: {rows:,} of the {told:,} rows that {name} tells of"
+            problem = f"damaged: {rows:,} of the {told:,} rows that it tells of"
             raise SourceError(self._where, problem, "fetch or copy it again")
-
-    def _told_rows(self, asked: ReadRows) -> int:
-        groups = range(self._metadata.num_row_groups) if asked.groups is None else asked.groups
-        return sum(self._metadata.row_group(group).num_rows for group in groups)
 
     def _decoded_batches(self, asked: ReadRows) -> Iterator[pa.RecordBatch]:
         """The batches of row groups, cut shorter in those groups that may grow when decoded."""
         if self._other is not None:
-            yield from self._other.batches()
+            yield from self._other.batches(asked.rows, asked.groups, asked.columns)
             return
         groups = range(self._metadata.num_row_groups) if asked.groups is None else asked.groups
         columns = None if asked.columns is None else list(asked.columns)

@@ -52,7 +52,8 @@ class OtherFile:
     schema: pa.Schema
     rows: int
     parts: int
-    batches: Callable[[], Iterator[pa.RecordBatch]]
+    # as those of an `OpenFragment`, but of all rows, whatever is asked for
+    batches: Callable[..., Iterator[pa.RecordBatch]]
 
 
 def _open_orc(source: Any) -> OtherFile:  # noqa: ANN401 - of Arrow or of Python
@@ -62,7 +63,8 @@ def _open_orc(source: Any) -> OtherFile:  # noqa: ANN401 - of Arrow or of Python
     if any(map(_has_union, file.schema.types)):
         raise pa.ArrowNotImplementedError("a column of a union type")
     stripes = range(file.nstripes)
-    return OtherFile(file.schema, file.nrows, len(stripes), lambda: map(file.read_stripe, stripes))
+    read = file.read_stripe
+    return OtherFile(file.schema, file.nrows, len(stripes), lambda *_: map(read, stripes))
 
 
 def _has_union(kind: pa.DataType) -> bool:
@@ -74,7 +76,7 @@ def _open_feather(source: Any) -> OtherFile:  # noqa: ANN401 - of Arrow or of Py
     from pyarrow import feather
 
     table = feather.read_table(source, use_threads=False, memory_map=False)
-    return OtherFile(table.schema, table.num_rows, 1, lambda: iter(table.to_batches()))
+    return OtherFile(table.schema, table.num_rows, 1, lambda *_: iter(table.to_batches()))
 
 
 OTHER_FORMS: Final = {"orc": _open_orc, "feather": _open_feather}

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias, cast
@@ -28,12 +28,15 @@ from ingot.converters.columnar.decoder import (
     WantedBytes,
     decode_files,
 )
-from ingot.converters.columnar.table_view import TableStream
+from ingot.converters.columnar.lance_files import FindVersion, FoundVersion, LanceFragment
+from ingot.converters.columnar.table_view import FragmentStream, TableStream, TableView
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.output.worker_pool import WorkerProcess
 
 _SPOOL_BYTES: Final = 64 << 20  # a file without random access is held in memory, then on disk
 _MOST_IDLE: Final = 8
+# Another allocator reserves 1 GiB at once where it may, and the next file may have less.
+_VARIABLES: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 # A batch, and whether each of its values fits to its type (False: not known, or not each).
 ValidBatch: TypeAlias = tuple[pa.RecordBatch, bool]
@@ -57,10 +60,12 @@ def open_parquet(stream: BinaryIO, where: str, form: str = "parquet") -> Iterato
 
     `form` may be `orc` or `feather` (version 1): such a file has one row group.
     """
-    with open_random_access(stream) as source:
+    fragment = isinstance(stream, FragmentStream)
+    with nullcontext(stream) if fragment else open_random_access(stream) as source:
         with translate_read_errors(where):
-            process = _take_process()
-        file = ParquetFile(process, source, where)
+            process = _take_process(lance=fragment)
+        view = stream.view if isinstance(stream, TableStream) else None
+        file = ParquetFile(process, source, where, view)
         try:
             file.open(form)
             yield file
@@ -71,11 +76,14 @@ def open_parquet(stream: BinaryIO, where: str, form: str = "parquet") -> Iterato
 class ParquetFile:
     """An open Parquet file: what its footer says, and its batches; as its table sees both."""
 
-    def __init__(self, process: WorkerProcess, source: BinaryIO, where: str) -> None:
+    def __init__(
+        self, process: WorkerProcess, source: BinaryIO, where: str, view: TableView | None = None
+    ) -> None:
         self._process, self._source, self._where = process, source, where
+        self._lance = isinstance(source, FragmentStream)
         self._owed = False  # whether a reply is still to come
         self._in_step = True  # whether it comes as a whole
-        self._view = source.view if isinstance(source, TableStream) else None
+        self._view = view
         self._starts = [0]  # the number of the first row of each row group, and of all
         self.schema: pa.Schema
         self.columns: int
@@ -83,16 +91,22 @@ class ParquetFile:
 
     def open(self, form: str) -> None:
         """Have the file opened and its footer read."""
-        with translate_read_errors(self._where):
-            size = self._source.seek(0, 2)
-            path, inode = _local_path(self._source)
-        facts: Facts = self._ask(OpenFile(self._where, form, size, path, inode))
+        facts: Facts = self.ask(self._opened(form))
         self.schema, self.columns, self.groups = facts.schema, facts.columns, facts.groups
         if self._view is not None:
             view, self._starts = self._view, [0, *accumulate(rows for rows, _ in facts.groups)]
             left = map(view.rows_left, self._starts, (rows for rows, _ in facts.groups))
             self.schema = view.schema
             self.groups = tuple(zip(left, (size for _, size in facts.groups), strict=True))
+
+    def _opened(self, form: str) -> OpenFile | LanceFragment:
+        """What is to be opened."""
+        if isinstance(self._source, FragmentStream):
+            return self._source.fragment
+        with translate_read_errors(self._where):
+            size = self._source.seek(0, 2)
+            path, inode = _local_path(self._source)
+        return OpenFile(self._where, form, size, path, inode)
 
     def batches(
         self,
@@ -126,10 +140,10 @@ class ParquetFile:
         size: int | None,
     ) -> Iterator[ValidBatch]:
         self._settle()
-        batch: ValidBatch | None = self._ask(ReadRows(rows, groups, columns, size))
+        batch: ValidBatch | None = self.ask(ReadRows(rows, groups, columns, size))
         while batch is not None:
             yield batch
-            batch = self._receive() if self._owed else self._ask(NextBatch())
+            batch = self._receive() if self._owed else self.ask(NextBatch())
             if batch is not None:
                 self._send(NextBatch())
 
@@ -139,7 +153,7 @@ class ParquetFile:
             self._settle()
         if self._in_step and self._process.process.poll() is None:
             self._process.send(CloseFile())
-            _give_back(self._process)
+            _give_back(self._process, lance=self._lance)
         else:
             self._process.end()
 
@@ -148,7 +162,8 @@ class ParquetFile:
         if self._owed and self._in_step:
             self._receive()
 
-    def _ask(self, message: object) -> Any:  # noqa: ANN401 - what fits to the message
+    def ask(self, message: object) -> Any:  # noqa: ANN401 - what fits to the message
+        """Send a message to the process, and return its reply."""
         self._send(message)
         return self._receive()
 
@@ -183,6 +198,17 @@ class ParquetFile:
         raise SourceError(self._where, problem, hint) from None
 
 
+def find_lance_version(asked: FindVersion) -> FoundVersion:
+    """What a version of a Lance table holds. Raises SourceError."""
+    fragment = LanceFragment(asked.path, 0, 0, 0)
+    with FragmentStream((), fragment) as stream:
+        file = ParquetFile(_take_process(lance=True), stream, asked.path)
+        try:
+            return cast(FoundVersion, file.ask(asked))
+        finally:
+            file.close()
+
+
 def _local_path(source: BinaryIO) -> tuple[str | None, tuple[int, int] | None]:
     """The path of a file of this machine, with device and inode; None of other streams."""
     raw = getattr(source, "raw", None)
@@ -193,36 +219,40 @@ def _local_path(source: BinaryIO) -> tuple[str | None, tuple[int, int] | None]:
 
 
 _idle: list[WorkerProcess] = []
+_idle_lance: list[WorkerProcess] = []  # have loaded Lance, which takes memory
 _lock = threading.Lock()
 
 
-def _take_process() -> WorkerProcess:
+def _take_process(*, lance: bool) -> WorkerProcess:
+    idle = _idle_lance if lance else _idle
     with _lock:
-        while _idle:
-            process = _idle.pop()
+        while idle:
+            process = idle.pop()
             if process.process.poll() is None:
                 return process
             process.end()
-    return WorkerProcess(decode_files)
+    return WorkerProcess(decode_files, variables=_VARIABLES)
 
 
-def _give_back(process: WorkerProcess) -> None:
+def _give_back(process: WorkerProcess, *, lance: bool) -> None:
+    idle = _idle_lance if lance else _idle
     with _lock:
-        if len(_idle) < _MOST_IDLE:
-            _idle.append(process)
+        if len(idle) < _MOST_IDLE:
+            idle.append(process)
             return
     process.end()
 
 
 def _forget() -> None:
     _idle.clear()
+    _idle_lance.clear()
     _lock.release()
 
 
 @atexit.register
 def _end_idle() -> None:
-    while _idle:
-        _idle.pop().end()
+    for process in (*_idle, *_idle_lance):
+        process.end()
 
 
 # A child of a fork has processes of its own: these serve its parent.

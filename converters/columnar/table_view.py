@@ -8,17 +8,28 @@ import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, BinaryIO, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ingot.converters.columnar.lance_files import LanceFragment
+
 # What tells a field of a file, also within others, by the metadata of the table's: Delta's name in
 # the file, or Iceberg's number, which the field of the file has too.
 PHYSICAL: Final = b"delta.columnMapping.physicalName"
 FIELD_ID: Final = b"PARQUET:field_id"
+_BUFFER: Final = 64 << 10
+
+
+class Opened(Protocol):
+    """What can be opened."""
+
+    def open(self) -> BinaryIO:
+        """The bytes from the start."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,6 +130,40 @@ def _is_list(kind: pa.DataType) -> bool:
 class TableStream(io.BufferedReader):
     """The bytes of a data file of a table, which are read as the table sees them."""
 
-    def __init__(self, path: str, view: TableView) -> None:
-        super().__init__(io.FileIO(path))
+    def __init__(self, stream: BinaryIO, view: TableView) -> None:
+        super().__init__(stream.detach(), _BUFFER)  # type: ignore[attr-defined] # all are buffered
         self.view = view
+
+
+class FragmentStream(io.BufferedReader):
+    """The bytes of the files of a fragment of Lance, one after another."""
+
+    def __init__(self, places: Sequence[Opened], fragment: LanceFragment) -> None:
+        super().__init__(_JoinedFiles(places), _BUFFER)
+        self.fragment = fragment
+
+
+class _JoinedFiles(io.RawIOBase):
+    """The bytes of some files, one after another."""
+
+    def __init__(self, places: Sequence[Opened]) -> None:
+        self._left = list(places)
+        self._open: BinaryIO | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - a buffer of any kind
+        while self._open or self._left:
+            self._open = self._open or self._left.pop(0).open()
+            if data := self._open.read(len(buffer)):
+                buffer[: len(data)] = data
+                return len(data)
+            self._open.close()
+            self._open = None
+        return 0
+
+    def close(self) -> None:
+        if self._open:
+            self._open.close()
+        super().close()

@@ -1,6 +1,7 @@
 """The job: a source and a mapping to a committed folder of records.
 
-    OUT/records/part-00000.parquet|jsonl   the records, in the order of the rows
+    OUT/records/part-00000.parquet|jsonl   the records, in the order of the rows; of a Delta table
+                                           beside its log
     OUT/rejected/part-00000.jsonl          rows and records that were not converted, and why
     OUT/tokens/NAME.bin|.idx|.meta.json    with a tokenizer
     OUT/mapping.json                       the mapping as executed, nothing left to guess
@@ -49,12 +50,14 @@ from ingot.converters.output.files import encode_json, output_errors
 from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.output.worker_pool import Runner, Workers, results_in_order
 from ingot.converters.progress import Progress, Watch, peak_rss
+from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.facts import SourceSpec, input_entry, unchanged_files
-from ingot.converters.sources.storage.listing import LocalFile
+from ingot.converters.sources.storage.listing import LocalFile, storage_places
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.messages import Message
+    from ingot.converters.records.schema import RecordKind
 
 _TOP_REASONS = 3
 
@@ -189,8 +192,8 @@ def _check_apart(source: Source, out: Path) -> None:
     """Refuse to replace a folder by what is made of its own files."""
     top = out.resolve()
     for file in source.files:
-        place = file.place
-        if isinstance(place, LocalFile) and Path(place.path).resolve().is_relative_to(top):
+        local = (one for one in storage_places(file.place) if isinstance(one, LocalFile))
+        if any(Path(one.path).resolve().is_relative_to(top) for one in local):
             problem = f"holds a file of the source: {file.name}"
             raise OutputError(str(out), problem, "choose a destination outside the source")
 
@@ -257,6 +260,9 @@ class _Conversion:
         self._check(counts)
         with _time_stage(seconds, "merge"):
             parts = results.number_parts(self.staged, shards)
+            if self.options.records == "delta":
+                folder = self.staged.result / results.RECORDS_FOLDER
+                write_delta_log(folder, parts.records, cast("RecordKind", self.mapping.kind))
         with _time_stage(seconds, "tokens"):
             tokens = self._tokens(parts, counts)
         manifest = results.build_manifest(

@@ -28,7 +28,12 @@ Tokenizer: TypeAlias = Annotated[
         parse=existing_tokenizer,
     ),
 ]
-Records: TypeAlias = Annotated[RecordFormat, Setting("Format of the records.", section=OUTPUT)]
+Records: TypeAlias = Annotated[
+    RecordFormat,
+    Setting(
+        "Format of the records; delta = Parquet with the log of a Delta table.", section=OUTPUT
+    ),
+]
 Language: TypeAlias = Annotated[
     str | None,
     Setting(

@@ -21,7 +21,7 @@ from ingot.converters.records.writers import part_name, reject_text
 from ingot.converters.rows import NonFinite, Reject, add_non_finite
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
-from ingot.converters.sources.tables.table_folders import TableFile
+from ingot.converters.sources.tables.table_folders import tables_read
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.messages import Monitor
@@ -278,16 +278,9 @@ def build_manifest(
         "warnings": _warnings(counts, mapping_warnings),
         "tokens": tokens,
     }
-    if tables := _tables_read(source):
-        manifest["tables"] = tables
+    if tables := tables_read(file.place for file in source.files):
+        manifest["tables"] = [asdict(one) for one in tables]
     return cast("Manifest", manifest)
-
-
-def _tables_read(source: Source) -> list[dict[str, str | int]]:
-    """The tables that the files are of, each in the version that was read."""
-    places = (file.place for file in source.files)
-    tables = dict.fromkeys(one.table for one in places if isinstance(one, TableFile))
-    return [asdict(one) for one in tables]
 
 
 def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> dict[str, object]:

@@ -225,7 +225,8 @@ def _take_entries(entries: Iterator[T], count: int) -> list[T]:
 
 def _folder_parts(former: FinishedResult, folder: str) -> list[FileEntry]:
     """The parts of a folder by number: 99999 before 100000."""
-    own = [one for one in former.manifest["files"] if one["path"].startswith(f"{folder}/")]
+    files = former.manifest["files"]
+    own = [one for one in files if PurePosixPath(one["path"]).parent.name == folder]
     return sorted(own, key=lambda one: (len(PurePosixPath(one["path"]).stem), one["path"]))
 
 

@@ -27,7 +27,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, TypedDict, cast
 
 import numpy as np
@@ -66,6 +66,7 @@ from ingot.converters.output.files import (
 )
 from ingot.converters.output.identity import RunIdentity
 from ingot.converters.progress import peak_rss
+from ingot.converters.records.delta_log import write_delta_log
 from ingot.converters.records.readers import read_batches
 from ingot.converters.records.writers import PartsWriter
 
@@ -154,7 +155,7 @@ class _Corpus:
             dedup = {"method": "exact", "sha256": hashlib.sha256(self.drops.tobytes()).hexdigest()}
         tokenizer, splits = self.options.tokenizer, self.options.splits.to_json()
         files = result.get("files", [])
-        parts = [one for one in files if one["path"].startswith(f"{RECORDS_FOLDER}/")]
+        parts = [one for one in files if PurePosixPath(one["path"]).parent.name == RECORDS_FOLDER]
         return RunIdentity(
             settled={
                 "decision": result["decision"],
@@ -274,6 +275,9 @@ class _PendingSplit:
                 "duplicates": self._duplicates,
                 "parts": [file_entry(result, path) for path in files],
             }
+            manifest = self._corpus.result.manifest
+            if manifest["options"]["records"] == "delta":
+                write_delta_log(self._records, self._written["parts"], manifest["decision"])
             write_file(self._staged.work / _WRITTEN, encode_json(self._written))
 
     def make_tokens(self) -> None:

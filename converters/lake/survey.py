@@ -22,7 +22,7 @@ from ingot.converters.sources.file_kinds import (
     unread_texts,
 )
 from ingot.converters.sources.source import EntryFiles
-from ingot.converters.sources.storage.listing import Entry, Listing, file_stem
+from ingot.converters.sources.storage.listing import Entry, Listing, file_stem, storage_places
 from ingot.converters.sources.tables.partitions import read_partitions
 from ingot.converters.sources.tables.table_folders import table_folders
 
@@ -312,7 +312,7 @@ class _LakeFolder:
 
     def _containers(self, files: Sequence[SourceFile]) -> tuple[Entry, ...]:
         """The entries that these files are, or lie in."""
-        places = {getattr(file.place, "archive", file.place) for file in files}
+        places = {one for file in files for one in (file.place, *storage_places(file.place))}
         return tuple(entry for entry in self._entries if entry.place in places)
 
     def _source(

@@ -15,7 +15,7 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
@@ -100,9 +100,11 @@ def main() -> int:
 
 
 class WorkerProcess:
-    """A process that does `serve`; it inherits the descriptors `pass_fds`."""
+    """A process that does `serve`; it inherits the descriptors `pass_fds`, and gets `variables`."""
 
-    def __init__(self, serve: Serve, *, pass_fds: Sequence[int] = ()) -> None:
+    def __init__(
+        self, serve: Serve, *, pass_fds: Sequence[int] = (), variables: Mapping[str, str] = {}
+    ) -> None:
         # This very package, whatever lies in the folder that the parent was started in.
         found = os.pathsep.join([str(_PACKAGES), os.environ.get("PYTHONPATH", "")])
         own_input, sent = os.pipe()
@@ -117,7 +119,7 @@ class WorkerProcess:
                 stdin=own_input,
                 stdout=own_output,
                 pass_fds=tuple(pass_fds),
-                env={**os.environ, "PYTHONPATH": found.rstrip(os.pathsep)},
+                env={**os.environ, "PYTHONPATH": found.rstrip(os.pathsep), **variables},
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)

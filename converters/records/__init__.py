@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ingot.converters.records.readers import read_batches, read_records
     from ingot.converters.records.writers import RecordWriter
 
-RecordFormat = Literal["parquet", "jsonl"]
+RecordFormat = Literal["parquet", "jsonl", "delta"]
 
 __all__ = ["RecordFormat", "RecordWriter", "read_batches", "read_records"]
 

@@ -119,6 +119,7 @@ class JsonlSink:
 
 SINKS: Final[dict[str, type[ParquetSink] | type[JsonlSink]]] = {
     "parquet": ParquetSink,
+    "delta": ParquetSink,
     "jsonl": JsonlSink,
 }
 
@@ -264,8 +265,8 @@ _SHOWN_CHARS: Final = 100
 
 
 def part_name(part: int, record_format: str) -> str:
-    """File name of a part: `part-00000.parquet`."""
-    return f"part-{part:05d}.{record_format}"
+    """File name of a part: `part-00000.parquet`, also of a Delta table."""
+    return f"part-{part:05d}.{'parquet' if record_format == 'delta' else record_format}"
 
 
 class RejectWriter(_PartFile[BinaryIO]):

@@ -11,7 +11,7 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.json_yaml import UNSTORED, decode, encode
 from ingot.converters.output.files import InputEntry, InputLabels, InputStamp
 from ingot.converters.rows import MappingDocument
-from ingot.converters.sources.storage.listing import Entry, LocalFile
+from ingot.converters.sources.storage.listing import Entry, LocalFile, storage_places
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +42,7 @@ class SourceSpec:
 
 
 FORMATS = (
-    *("chat_tree", "jsonl", "json", "csv", "parquet", "arrow", "text"),
+    *("chat_tree", "jsonl", "json", "csv", "parquet", "lance", "arrow", "text"),
     *("avro", "feather", "mds", "msgpack", "orc", "webdataset"),
     *("xml", "yaml", "toml", "warc", "mbox", "eml"),
 )
@@ -188,13 +188,12 @@ def unchanged_files(files: Iterable[Entry]) -> Iterator[None]:
     """
     before: dict[str, tuple[str, tuple[int, ...] | None]] = {}
     for file in files:
-        place = file.place
-        while (archive := getattr(place, "archive", None)) is not None:
-            place = archive
-        if isinstance(place, LocalFile) and place.path not in before:
-            before[place.path] = file.name, (facts := _file_state(place.path))
-            if place is file.place and facts and facts[:2] != (file.bytes, file.mtime_ns):
-                raise _changed_error(file.name)
+        for place in storage_places(file.place):
+            if isinstance(place, LocalFile) and place.path not in before:
+                before[place.path] = file.name, (facts := _file_state(place.path))
+                whole = place is file.place or getattr(file.place, "places", ()) == (place,)
+                if whole and facts and facts[:2] != (file.bytes, file.mtime_ns):
+                    raise _changed_error(file.name)
     try:
         yield
     except SourceError:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
+from ingot.converters.columnar.lance_files import LANCE
+from ingot.converters.columnar.table_view import FragmentStream
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.containers import avro, mds, msgpack_rows, webdataset
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
@@ -52,6 +54,7 @@ from ingot.converters.sources.storage.compression import (
     peek_first_bytes,
 )
 from ingot.converters.sources.storage.listing import Entry, LocalFile, file_stem
+from ingot.converters.sources.tables.lance import lance_fragment_facts
 from ingot.converters.sources.tables.partitions import add_partitions
 
 Blocks = Iterator[bytes]
@@ -160,6 +163,7 @@ def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
 # In the order in which they are tried; lines of text are what is left.
 READERS: Final[dict[str, BinaryReader | TextReader]] = {
     "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.read_parquet),
+    "lance": BinaryReader(lance_fragment_facts, columnar_files.read_parquet),
     "arrow": BinaryReader(detection.arrow_file_facts, columnar_files.read_arrow),
     "avro": BinaryReader(avro.avro_file_facts, avro.read_avro),
     "feather": BinaryReader(detection.feather_file_facts, columnar_files.read_other),
@@ -206,6 +210,8 @@ def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
     """Read the beginning of a file. Raises SourceError."""
     where = str(entry.place)
     with entry.place.open() as raw:
+        if isinstance(raw, FragmentStream):
+            return FilePeek(head=LANCE, whole=False, compression=None)
         with translate_read_errors(where):
             codec = detect_compression(peek_first_bytes(raw))
         stream = open_decompressed(raw, where)

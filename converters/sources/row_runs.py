@@ -32,6 +32,7 @@ from ingot.converters.sources.formats.row_chunks import BrokenRow, ChunkReader, 
 from ingot.converters.sources.formats.text import is_utf8, read_utf8_blocks
 from ingot.converters.sources.readers import file_root, read_text_blocks
 from ingot.converters.sources.storage.listing import LocalFile, RemoteFile
+from ingot.converters.sources.tables.table_folders import TableFile
 
 _HEAD = 4 << 20
 _TRIES = 60
@@ -83,9 +84,11 @@ def spread_row_runs(
 ) -> list[RowRun] | None:
     """Return about `count` runs spread over a file; None where it is read from its start only."""
     facts = file.facts
-    if facts.compression is not None or not isinstance(file.place, LocalFile | RemoteFile):
+    if facts.compression is not None or not isinstance(
+        file.place, LocalFile | RemoteFile | TableFile
+    ):
         return None
-    if facts.format == "parquet":
+    if facts.format in ("parquet", "lance"):
         return _parquet_runs(file, count, chance)
     if facts.format == "arrow" and isinstance(file.place, LocalFile):
         return _arrow_runs(file, count, chance)

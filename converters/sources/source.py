@@ -22,11 +22,10 @@ from ingot.converters.sources.readers import (
 from ingot.converters.sources.root_candidates import root_candidates
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
-from ingot.converters.sources.storage.listing import Entry, Listing, list_location, matches_globs
+from ingot.converters.sources.storage.listing import Entry, Listing, matches_globs
 from ingot.converters.sources.tables.partitions import read_partitions
 from ingot.converters.sources.tables.table_folders import (
-    read_tables,
-    split_version,
+    list_tables,
     table_folders,
     table_reason,
     unread_reason,
@@ -81,15 +80,14 @@ def open_source(location: str, spec: SourceSpec = SourceSpec()) -> Source:
     """Find out what lies at a location and how it is read.
 
     Args:
-        location: a file, folder, glob or archive of this machine, an fsspec URL, or `hf://datasets/...`.
+        location: a file, folder, glob or archive of this machine, an fsspec URL, `hf://datasets/...`,
+            or a table: `FOLDER@VERSION`, a metadata file of Iceberg, `iceberg://CATALOG/SPACE.NAME`.
         spec: facts that are stated and not to be guessed.
 
     Raises:
         SourceError: nothing there, not readable, damaged, or a single file that holds no data.
     """
-    named, version = split_version(location)
-    listing = read_tables(results.drop_own_results(list_location(named)), version)
-    return _assemble_source(redact_urls(location), listing, spec)
+    return _assemble_source(redact_urls(location), list_tables(location), spec)
 
 
 def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Source:

@@ -124,6 +124,7 @@ def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
     from ingot.agent.reporting.mapping_words import mapping_lines
 
     check, result = outcome.check, outcome.result
+    yield from (("table", one) for one in (outcome.source.tables if outcome.source else ()))
     if check:
         failures = counts_text(check.failures, count_last=True)
         share = f"{check.ok_rows}/{check.rows} rows give records"

@@ -63,6 +63,18 @@ class LocalFile:
             return Path(self.path).open("rb")
 
 
+def storage_places(place: Place) -> tuple[Place, ...]:
+    """The files of a storage that hold the bytes of a place: an archive, files of a table."""
+    archive = getattr(place, "archive", None)
+    inner = getattr(place, "places", ()) if archive is None else (archive,)
+    return tuple(one for each in inner for one in storage_places(each)) or (place,)
+
+
+def is_local(place: Place) -> bool:
+    """Whether the bytes of a place lie on this machine."""
+    return all(isinstance(one, LocalFile) for one in storage_places(place))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
     """One file: its name inside the source, its place, and what the storage says about it.

@@ -1,7 +1,13 @@
 """Delta tables: the files of one version, and how the table sees each of them."""
 
-from collections.abc import Iterator
-from pathlib import Path
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -9,55 +15,120 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingot.converters.columnar.table_view import TableView
-from ingot.converters.errors import SourceError, error_text, translate_native_errors
+from ingot.converters.errors import (
+    SourceError,
+    error_text,
+    translate_native_errors,
+    translate_read_errors,
+)
 from ingot.converters.sources.storage.listing import Entry
-from ingot.converters.sources.tables import table_folders as tables
+from ingot.converters.sources.tables.table_folders import (
+    TableFolder,
+    TableVersion,
+    UnreadableTableError,
+)
+
+_LOG: Final = "_delta_log"
+_LAST: Final = f"{_LOG}/_last_checkpoint"
+_NUMBER: Final = re.compile(rf"{_LOG}/(\d{{20}})\.")
+# Not those in several parts, of which some may not be there: then more of the log is copied.
+_CHECKPOINT: Final = re.compile(rf"{_LOG}/\d{{20}}\.checkpoint\.([0-9a-f-]{{36}}\.)?(parquet|json)")
+_VECTORS: Final = re.compile(r"(^|/)deletion_vector_[0-9a-f-]{36}\.bin$")
+_MOST_LOG: Final = 4 << 30
 
 
 def read_delta_table(
-    folder: Path, name: str, version: str | None = None
-) -> tuple[tables.TableVersion, list[Entry]]:
+    folder: TableFolder, version: str | None = None
+) -> tuple[TableVersion, list[Entry]]:
     """The current version of a table (or that of a number or time), and its files by name.
 
     Raises SourceError: the package is not installed, the log is damaged or has gaps, there is no
     such version, the table has a feature that the package does not know, a file is gone.
     """
-    where = str(folder)
     try:
         from deltalake import DeltaTable
     except ImportError as error:
         hint = 'pip install "ingot[delta]"'
-        raise SourceError(where, "a Delta table needs the package deltalake", hint) from error
-    try:
-        with translate_native_errors(tables.UnreadableTableError):
-            table = DeltaTable(where)
-            if version is not None:
-                table.load_as_version(int(version) if version.isdecimal() else version)
-            number, made = table.version(), str(table.metadata().id)
-            schema = pa.schema(table.schema().to_arrow())
-            added = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
-            deleted = dict(_deleted_rows(pa.table(table.deletion_vectors())))
-    except tables.UnreadableTableError as error:
-        problem = f"cannot read the log of the Delta table: {error_text(error)}"
-        raise SourceError(where, problem, "check the version, or restore the log") from error
-    told = tables.TableVersion(folder=name or ".", kind="delta", version=number, id=made)
+        raise SourceError(
+            folder.where, "a Delta table needs the package deltalake", hint
+        ) from error
+    with _local_log(folder, version) as top:
+        try:
+            with translate_native_errors(UnreadableTableError):
+                table = DeltaTable(top)
+                if version is not None:
+                    table.load_as_version(int(version) if version.isdecimal() else version)
+                number, made = table.version(), str(table.metadata().id)
+                schema = pa.schema(table.schema().to_arrow())
+                added = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
+                deleted = dict(_deleted_rows(pa.table(table.deletion_vectors()), top))
+        except UnreadableTableError as error:
+            problem = f"cannot read the log of the Delta table: {error_text(error)}"
+            hint = "check the version, or restore the log"
+            raise SourceError(folder.where, problem, hint) from error
+    told = TableVersion(folder=folder.name, kind="delta", version=number, id=made)
     entries = []
     for row, path in enumerate(added["path"].to_pylist()):
-        file = tables.data_file(folder, unquote(path), "Delta table")
-        gone = deleted.pop(file.resolve(), np.zeros(0, np.bool_))
+        file = folder.find(unquote(path))
+        gone = deleted.pop(PurePosixPath(unquote(path)).as_posix(), np.zeros(0, np.bool_))
         view = TableView(schema=schema, constants=_constants(added, row), deleted=gone)
-        entries.append(tables.table_entry(folder, file, told, view))
+        entries.append(folder.data_entry(file, told, view))
     if deleted:  # a row that was deleted must not come back
         problem = f"the Delta table deletes rows of files that it does not have: {min(deleted)}"
-        raise SourceError(where, problem, "restore the log, or write the table anew")
+        raise SourceError(folder.where, problem, "restore the log, or write the table anew")
     return told, sorted(entries, key=lambda one: one.name)
 
 
-def _deleted_rows(vectors: pa.Table) -> Iterator[tuple[Path, npt.NDArray[np.bool_]]]:
-    """The files with deleted rows, and which these are."""
+@contextmanager
+def _local_log(folder: TableFolder, version: str | None) -> Iterator[Path]:
+    """The folder of a table; of a remote one a copy of its log, read as other remote files are."""
+    if folder.is_local:
+        yield Path(folder.where)
+        return
+    first = _first_needed(folder.entries, version)
+    needed = {
+        name: one
+        for name, one in folder.entries.items()
+        if _VECTORS.search(name)
+        or (name.startswith(f"{_LOG}/") and _log_number(name) >= first and name != _LAST)
+    }
+    if sum(one.bytes for one in needed.values()) > _MOST_LOG:
+        problem = f"the log of the Delta table has more than {_MOST_LOG >> 30} GiB"
+        raise SourceError(folder.where, problem, "write a checkpoint, or read it from a disk")
+    with tempfile.TemporaryDirectory(prefix="ingot-log-") as copy:
+        for name, one in needed.items():
+            target = Path(copy) / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with (
+                translate_read_errors(str(one.place)),
+                one.place.open() as stream,
+                target.open("wb") as out,
+            ):
+                shutil.copyfileobj(stream, out)
+        yield Path(copy)
+
+
+def _first_needed(names: Iterable[str], version: str | None) -> int:
+    """The number of the newest checkpoint that a version can be read from; a time needs all."""
+    if version is not None and not version.isdecimal():
+        return 0
+    found = (_log_number(name) for name in names if _CHECKPOINT.fullmatch(name))
+    return max((one for one in found if version is None or one <= int(version)), default=0)
+
+
+def _log_number(name: str) -> int:
+    """The version of a file of the log; of others, which any version may need, the greatest."""
+    found = _NUMBER.match(name)
+    return int(found[1]) if found else sys.maxsize
+
+
+def _deleted_rows(vectors: pa.Table, top: Path) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+    """The files with deleted rows by their paths in the table, and which rows these are."""
     for place, kept in zip(vectors["filepath"], vectors["selection_vector"], strict=True):
         path = Path(unquote(urlsplit(place.as_py()).path))
-        yield path.resolve(), ~kept.values.to_numpy(zero_copy_only=False)
+        tops = (one for one in (top.absolute(), top.resolve()) if path.is_relative_to(one))
+        inner = next((path.relative_to(one) for one in tops), path)
+        yield inner.as_posix(), ~kept.values.to_numpy(zero_copy_only=False)
 
 
 def _constants(added: pa.Table, row: int) -> dict[str, pa.Scalar]:

@@ -1,17 +1,17 @@
 """Iceberg tables: the files of one snapshot, and how the table sees each of them.
 
-The newest metadata file of the folder tells it, without a catalog. Paths in the metadata begin with
-the table's location: they are looked up in the folder, wherever that has been moved to, and nothing
-outside of it is opened.
+The newest metadata file of the folder tells it, or one that is named, or that of a catalog. Paths
+in the metadata begin with the table's location: they are looked up in the folder, wherever that has
+been moved to, and nothing outside of it is opened.
 """
 
 import datetime as dt
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,35 +19,42 @@ import pyarrow as pa
 
 from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.columnar.table_view import TableView
-from ingot.converters.errors import SourceError, error_text, translate_native_errors
-from ingot.converters.sources.storage.listing import Entry
-from ingot.converters.sources.tables import table_folders as tables
+from ingot.converters.errors import (
+    IngotError,
+    SourceError,
+    error_text,
+    redact_urls,
+    translate_native_errors,
+)
+from ingot.converters.sources.storage.listing import Entry, Place
+from ingot.converters.sources.tables.table_folders import (
+    CATALOG,
+    TableFolder,
+    TableVersion,
+    UnreadableTableError,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.schema import Schema
     from pyiceberg.table import FileScanTask, StaticTable
 
-_KIND = "Iceberg table"
-_METADATA = re.compile(r"v?(\d{1,9})(-[0-9a-f-]{36})?(\.gz)?\.metadata\.json")
+_METADATA = re.compile(r"metadata/v?(\d{1,9})(-[0-9a-f-]{36})?(\.gz)?\.metadata\.json")
 _NAME_MAPPING = "schema.name-mapping.default"
 _ROWS = 65_536  # of a file of deleted rows that are read at a time
 
 
 def read_iceberg_table(
-    folder: Path, name: str, version: str | None = None
-) -> tuple[tables.TableVersion, list[Entry]]:
+    folder: TableFolder, version: str | None = None
+) -> tuple[TableVersion, list[Entry]]:
     """The current snapshot of a table (or that of an id or time), and its files by name.
 
     Raises SourceError: the package is not installed, the metadata is damaged or not clear, there is
     no such snapshot, rows are deleted in a way that the package cannot read, a file is gone.
     """
-    where = str(folder)
-    if find_spec("pyiceberg") is None:
-        hint = 'pip install "ingot[iceberg]"'
-        raise SourceError(where, "an Iceberg table needs the package pyiceberg", hint)
+    require_iceberg(folder.where)
     try:
-        with translate_native_errors(tables.UnreadableTableError):
+        with translate_native_errors(UnreadableTableError):
             table = _open_table(folder)
             snapshot = _snapshot_id(table, version)
             # Of the current one the current schema, which may be newer than the rows.
@@ -55,12 +62,13 @@ def read_iceberg_table(
             tasks = [] if snapshot is None else list(scan.plan_files())
             schema = _table_schema(scan.projection())
             identity = str(table.metadata.table_uuid)
-    except tables.UnreadableTableError as error:
+    except UnreadableTableError as error:
+        if isinstance(error.__cause__, IngotError):  # of a file that the metadata names
+            raise error.__cause__ from error
         problem = f"cannot read the metadata of the Iceberg table: {error_text(error)}"
-        raise SourceError(where, problem, "check the version, or restore the table") from error
-    told = tables.TableVersion(
-        folder=name or ".", kind="iceberg", version=snapshot or 0, id=identity
-    )
+        hint = "check the version, or restore the table"
+        raise SourceError(folder.where, problem, hint) from error
+    told = TableVersion(folder=folder.name, kind="iceberg", version=snapshot or 0, id=identity)
     files = _TableFiles(folder, table.metadata.location)
     entries = []
     for task in tasks:
@@ -70,34 +78,78 @@ def read_iceberg_table(
             deleted=files.deleted_rows(task),
             numbered=_NAME_MAPPING not in table.metadata.properties,
         )
-        entries.append(tables.table_entry(folder, files.find(task.file), told, view))
+        entries.append(folder.data_entry(files.find(task.file), told, view))
     return told, sorted(entries, key=lambda one: one.name)
 
 
-def _open_table(folder: Path) -> "StaticTable":
-    """The table of the newest metadata file. Raises UnreadableTableError where two are newest."""
+def find_in_catalog(location: str) -> str:
+    """Where the current metadata file of a table lies: `iceberg://CATALOG/NAMESPACE.TABLE`.
+
+    The catalog is one of pyiceberg's configuration, which holds its address and its keys.
+    Raises SourceError.
+    """
+    require_iceberg(location)
+    catalog, _, table = location.removeprefix(CATALOG).partition("/")
+    if not re.fullmatch(r"[\w-]{1,100}", catalog) or "." not in table:
+        hint = "name the table as iceberg://CATALOG/NAMESPACE.TABLE"
+        raise SourceError(redact_urls(location), "no table of a catalog", hint)
+    try:
+        with translate_native_errors(UnreadableTableError):
+            from pyiceberg.catalog import load_catalog
+            from pyiceberg.utils.config import Config
+
+            # As it is now, not at the import.
+            told: dict[str, Any] = dict(Config().get_catalog_config(catalog) or {})
+            return str(load_catalog(catalog, **told).load_table(table).metadata_location)
+    except UnreadableTableError as error:
+        hint = f"check the name, and PYICEBERG_CATALOG__{catalog.upper()}__URI in the environment"
+        raise SourceError(location, f"not found: {_without_secrets(error)}", hint) from None
+
+
+def _without_secrets(error: Exception) -> str:
+    """What an error says, without what the environment tells of catalogs, which it may quote."""
+    said = redact_urls(error_text(error))[:500]
+    for name, value in os.environ.items():
+        if name.startswith("PYICEBERG_") and len(value) > 3:
+            said = said.replace(value, "***")
+    return said
+
+
+def require_iceberg(where: str) -> None:
+    """Raise SourceError where the package is not installed."""
+    if find_spec("pyiceberg") is None:
+        hint = 'pip install "ingot[iceberg]"'
+        raise SourceError(where, "an Iceberg table needs the package pyiceberg", hint)
+
+
+def _open_table(folder: TableFolder) -> "StaticTable":
+    """The table of a metadata file."""
     from pyiceberg.catalog.noop import NoopCatalog
-    from pyiceberg.io import FileIO
-    from pyiceberg.io.pyarrow import PyArrowFileIO
+    from pyiceberg.io import FileIO, InputFile
     from pyiceberg.serializers import FromInputFile
     from pyiceberg.table import StaticTable
 
-    numbers: dict[int, list[Path]] = defaultdict(list)
-    for file in (folder / "metadata").iterdir():
-        if found := _METADATA.fullmatch(file.name):
-            numbers[int(found[1])].append(file)
-    newest = numbers[max(numbers)]
-    if len(newest) > 1:
-        names = " and ".join(sorted(file.name for file in newest))
-        raise tables.UnreadableTableError(f"more than one metadata file is the newest: {names}")
-    metadata = FromInputFile.table_metadata(PyArrowFileIO().new_input(str(newest[0])))
+    class TableInput(InputFile):
+        """A file of the table, opened as others of its source are."""
+
+        def __init__(self, entry: Entry) -> None:
+            super().__init__(entry.name)
+            self._entry = entry
+
+        def __len__(self) -> int:
+            return self._entry.bytes
+
+        def exists(self) -> bool:
+            return True
+
+        def open(self, seekable: bool = True):  # type: ignore[no-untyped-def]  # noqa: ANN202
+            return self._entry.place.open()
 
     class FolderIO(FileIO):
         """Opens what the metadata tells in the folder, and nothing else."""
 
         def new_input(self, location: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
-            file = tables.data_file(folder, location, _KIND, metadata.location)
-            return PyArrowFileIO().new_input(str(file))
+            return TableInput(folder.find(location, metadata.location))
 
         def new_output(self, location: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
             raise NotImplementedError
@@ -105,13 +157,28 @@ def _open_table(folder: Path) -> "StaticTable":
         def delete(self, location: object) -> None:
             raise NotImplementedError
 
+    chosen = folder.entries[folder.metadata or _newest_metadata(folder)]
+    metadata = FromInputFile.table_metadata(TableInput(chosen))
     return StaticTable(
         identifier=("table", folder.name),
         metadata=metadata,
-        metadata_location=str(newest[0]),
+        metadata_location=chosen.name,
         io=FolderIO(),
         catalog=NoopCatalog("none"),
     )
+
+
+def _newest_metadata(folder: TableFolder) -> str:
+    """The name of the newest metadata file. Raises UnreadableTableError where two are newest."""
+    numbers: dict[int, list[str]] = defaultdict(list)
+    for name in folder.entries:
+        if found := _METADATA.fullmatch(name):
+            numbers[int(found[1])].append(name)
+    newest = numbers[max(numbers)]
+    if len(newest) > 1:
+        names = " and ".join(sorted(name.removeprefix("metadata/") for name in newest))
+        raise UnreadableTableError(f"more than one metadata file is the newest: {names}")
+    return newest[0]
 
 
 def _snapshot_id(table: "StaticTable", version: str | None) -> int | None:
@@ -125,7 +192,7 @@ def _snapshot_id(table: "StaticTable", version: str | None) -> int | None:
         when = when if when.tzinfo else when.replace(tzinfo=dt.UTC)
         found = table.snapshot_as_of_timestamp(int(when.timestamp() * 1000))
     if found is None:
-        raise tables.UnreadableTableError(f"there is no snapshot {version}")
+        raise UnreadableTableError(f"there is no snapshot {version}")
     return found.snapshot_id
 
 
@@ -136,7 +203,7 @@ def _table_schema(schema: "Schema") -> pa.Schema:
     for number in schema.field_ids:
         if schema.find_field(number).initial_default is not None:
             name = schema.find_column_name(number)
-            raise tables.UnreadableTableError(f"column {name} has a default for former rows")
+            raise UnreadableTableError(f"column {name} has a default for former rows")
     found: pa.Schema = schema_to_pyarrow(schema)
     return found
 
@@ -166,16 +233,16 @@ def _scalar(value: object, kind: pa.DataType) -> pa.Scalar:
 class _TableFiles:
     """The files of a table: where they lie, and which rows files of deletes take out of them."""
 
-    def __init__(self, folder: Path, location: str) -> None:
+    def __init__(self, folder: TableFolder, location: str) -> None:
         self._folder, self._location = folder, location
         self._deleted: dict[str, dict[str, list[npt.NDArray[np.int64]]]] = {}
 
-    def find(self, file: "DataFile") -> Path:
+    def find(self, file: "DataFile") -> Entry:
         """Where a file lies. Raises SourceError where that is elsewhere, or for another format."""
         if file.file_format.name not in ("PARQUET", "PUFFIN"):
             problem = f"files of the Iceberg table are {file.file_format.name}, not Parquet"
-            raise SourceError(str(self._folder), problem, "write the table anew as Parquet")
-        return tables.data_file(self._folder, file.file_path, _KIND, self._location)
+            raise SourceError(self._folder.where, problem, "write the table anew as Parquet")
+        return self._folder.find(file.file_path, self._location)
 
     def deleted_rows(self, task: "FileScanTask") -> npt.NDArray[np.bool_]:
         """Which rows of a data file are deleted. Raises SourceError."""
@@ -190,7 +257,7 @@ class _TableFiles:
         places = np.concatenate(numbers)
         if len(places) and not 0 <= places.min() <= places.max() < task.file.record_count:
             problem = f"rows are deleted that it does not have, up to row {places.max()}"
-            raise SourceError(str(self.find(task.file)), problem, "write the table anew")
+            raise SourceError(self.find(task.file).name, problem, "write the table anew")
         deleted = np.zeros(int(places.max(initial=-1)) + 1, np.bool_)
         deleted[places] = True
         return deleted
@@ -200,15 +267,15 @@ class _TableFiles:
         where = self.find(file)
         read = _read_vectors if file.file_format.name == "PUFFIN" else _read_positions
         try:
-            with translate_native_errors(tables.UnreadableTableError):
-                yield from read(where)
-        except tables.UnreadableTableError as error:
+            with translate_native_errors(UnreadableTableError):
+                yield from read(where.place)
+        except UnreadableTableError as error:
             problem = f"cannot read which rows it deletes: {error_text(error)}"
-            raise SourceError(str(where), problem, "restore it, or write the table anew") from error
+            raise SourceError(where.name, problem, "restore it, or write the table anew") from error
 
 
-def _read_positions(file: Path) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
-    with file.open("rb") as stream, open_parquet(stream, str(file)) as opened:
+def _read_positions(file: Place) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+    with file.open() as stream, open_parquet(stream, str(file)) as opened:
         for batch, _ in opened.batches(_ROWS, columns=["file_path", "pos"]):
             places = batch["pos"].cast(pa.int64()).to_numpy()
             names, numbers = np.unique(batch["file_path"].to_pylist(), return_inverse=True)
@@ -216,10 +283,12 @@ def _read_positions(file: Path) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
                 yield name, places[numbers == number]
 
 
-def _read_vectors(file: Path) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+def _read_vectors(file: Place) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
     """The deletion vectors of a Puffin file."""
     from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
     from pyiceberg.table.puffin import PuffinFile
 
-    for vector in deletion_vectors_from_puffin_file(PuffinFile(file.read_bytes())):
+    with file.open() as stream:
+        puffin = PuffinFile(stream.read())
+    for vector in deletion_vectors_from_puffin_file(puffin):
         yield vector.referenced_data_file, vector.to_vector().to_numpy()

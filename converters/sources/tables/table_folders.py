@@ -7,15 +7,26 @@ were deleted: only the log says which are which. Reading the files would bring d
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from ingot.converters.errors import SourceError, error_text, translate_read_errors
-from ingot.converters.sources.storage.listing import Entry, Listing, LocalFile, enclosing_folders
+from ingot.converters.errors import SourceError, redact_urls
+from ingot.converters.sources.storage.listing import (
+    Entry,
+    Listing,
+    LocalFile,
+    Place,
+    drop_own_results,
+    enclosing_folders,
+    is_local,
+    list_location,
+    storage_places,
+)
 from ingot.converters.sources.tables.mds_folders import read_mds_indexes
 
 if TYPE_CHECKING:
+    from ingot.converters.columnar.lance_files import LanceFragment
     from ingot.converters.columnar.table_view import TableView
 
 # The folder of its log, and the names of the files there.
@@ -31,6 +42,11 @@ _LOGS: Final = {
     "Lance table": ("_versions", re.compile(r"\d{1,20}\.manifest")),
 }
 
+_METADATA: Final = re.compile(rf"(.+)/(metadata/{_LOGS['Iceberg table'][1].pattern})", re.DOTALL)
+CATALOG: Final = "iceberg://"
+# Of a table behind a URL: a number or a time, as other names may hold an `@` too.
+_URL_VERSION: Final = re.compile(r"\d{1,20}|\d{4}-\d\d-\d\d(T[\d:.]{1,20}(Z|[+-][\d:]{1,6})?)?")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableVersion:
@@ -41,58 +57,94 @@ class TableVersion:
     version: int
     id: str
 
+    def text(self, source: str) -> str:
+        """As people read it, `Delta table users, version 12`; `source` is the source's name."""
+        name = source if self.folder == "." else self.folder
+        return f"{self.kind.capitalize()} table {name}, version {self.version}"
+
 
 @dataclass(frozen=True, slots=True)
-class TableFile(LocalFile):
-    """A data file of a table, which is read as that version of the table sees it."""
+class TableFile:
+    """A data file of a table, or more (a fragment of Lance), read as a version of it sees them."""
 
+    places: tuple[Place, ...]
     table: TableVersion
-    view: "TableView"
+    view: "TableView | LanceFragment" = field(compare=False)
+
+    def __str__(self) -> str:
+        return str(self.places[0])
 
     def open(self) -> BinaryIO:
-        """The bytes from the start, seekable. Raises SourceError."""
-        from ingot.converters.columnar.table_view import TableStream
+        """The bytes from the start, of one file after another. Raises SourceError."""
+        from ingot.converters.columnar.table_view import FragmentStream, TableStream, TableView
 
-        with translate_read_errors(self.path):
-            return TableStream(self.path, self.view)
+        if isinstance(self.view, TableView):
+            return TableStream(self.places[0].open(), self.view)
+        return FragmentStream(self.places, self.view)
 
 
-# Reads the table of a folder, under a name, at a version or the current one.
-TableReader = Callable[[Path, str, str | None], tuple[TableVersion, list[Entry]]]
+@dataclass(frozen=True, slots=True)
+class TableFolder:
+    """The files of a listing that lie below a table.
+
+    Attributes:
+        name: in the listing, "" = the location.
+        where: its path or URL, for messages; a path leads there.
+        entries: by their names in the folder.
+        metadata: the metadata file of Iceberg that is to be read; "" = the newest.
+    """
+
+    name: str
+    kind: str
+    where: str
+    entries: Mapping[str, Entry]
+    metadata: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all of it lies on this machine."""
+        return all(is_local(one.place) for one in self.entries.values())
+
+    def require_local(self) -> None:
+        """Raise SourceError where the table is behind a URL."""
+        if not self.is_local:
+            problem = f"a {self.kind} is read from this machine only"
+            raise SourceError(self.where, problem, "copy the table to a disk")
+
+    def find(self, path: str, location: str = "") -> Entry:
+        """The file that a log tells by its path from the table's folder, or its location.
+
+        Raises SourceError where that is outside of the table, or not there.
+        """
+        path = path.removeprefix(f"{location.rstrip('/')}/") if location else path
+        inner = PurePosixPath(path)
+        if inner.is_absolute() or ".." in inner.parts or "://" in path:
+            problem = f"a file of the {self.kind} lies elsewhere: {redact_urls(path[:200])}"
+            hint = "copy the table as a whole, not as a shallow clone"
+            raise SourceError(self.where, problem, hint)
+        if (found := self.entries.get(inner.as_posix())) is None:
+            problem = f"a file of this version of the table is gone: {path[:200]}"
+            raise SourceError(self.where, problem, "read a later version, or restore it")
+        return found
+
+    def data_entry(self, file: Entry, table: TableVersion, view: "TableView") -> Entry:
+        """A data file of the table; its mark of content is also what the table says of it."""
+        place = TableFile((file.place,), table, view)
+        etag = f"{file.etag}:{view.digest()}" if file.etag else view.digest()
+        return replace(file, place=place, etag=etag)
+
+
+def tables_read(places: Iterable[Place]) -> list[TableVersion]:
+    """The tables that places are of, each once."""
+    return list(dict.fromkeys(one.table for one in places if isinstance(one, TableFile)))
+
+
+# Reads the table of a folder at a version, or the current one.
+TableReader = Callable[[TableFolder, str | None], tuple[TableVersion, list[Entry]]]
 
 
 class UnreadableTableError(Exception):
     """A package cannot read a log; it raises nothing more precise."""
-
-
-def data_file(folder: Path, path: str, kind: str, location: str = "") -> Path:
-    """Where a file of a log lies, whose path is told from the table's folder, or its location.
-
-    Raises SourceError where that is outside of the table.
-    """
-    path = path.removeprefix(f"{location.rstrip('/')}/") if location else path
-    inner = PurePosixPath(path)
-    if inner.is_absolute() or ".." in inner.parts or "://" in path:
-        problem = f"a file of the {kind} lies elsewhere: {path[:200]}"
-        raise SourceError(str(folder), problem, "copy the table as a whole, not as a shallow clone")
-    return folder.absolute() / inner
-
-
-def table_entry(folder: Path, file: Path, table: TableVersion, view: "TableView") -> Entry:
-    """A data file of a table; its mark of content is what the table says of it."""
-    try:
-        facts = file.stat()
-    except OSError as error:
-        problem = f"a file of this version of the table is gone: {error_text(error)}"
-        raise SourceError(str(file), problem, "read a later version, or restore it") from error
-    inner = file.relative_to(folder.absolute()).as_posix()
-    return Entry(
-        name=inner if table.folder == "." else f"{table.folder}/{inner}",
-        place=TableFile(str(file), table, view),
-        bytes=facts.st_size,
-        mtime_ns=facts.st_mtime_ns,
-        etag=view.digest(),
-    )
 
 
 def table_folders(entries: Iterable[Entry]) -> dict[str, str]:
@@ -131,16 +183,47 @@ def _kind_of_folder(folder: Path) -> str | None:
     return None
 
 
+def refuse_table_files(folder: Path) -> None:
+    """Raise SourceError for the folder of a table, unless all of its files are of one version."""
+    kind, log = _kind_of_folder(folder), folder / _LOGS["Delta table"][0]
+    if kind is not None and [one.name for one in log.glob("*")] != [f"{0:020}.json"]:
+        problem = f"{kind}: its folder holds files of former versions and deleted rows too"
+        raise SourceError(str(folder), problem, "convert it first, and build from the records")
+
+
 def split_version(location: str) -> tuple[str, str | None]:
     """A location without the version of a table (`users@12`, `users@2026-11-01T00:00:00Z`)."""
     base, mark, version = location.rpartition("@")
-    folder = Path(base).expanduser()
-    if not mark or "://" in base or Path(location).expanduser().exists() or not folder.is_dir():
+    if "://" in location and not location.startswith("file://"):
+        is_version = _URL_VERSION.fullmatch(version) and not base.startswith("hf://")
+        return (base, version) if mark and is_version else (location, None)
+    if not mark or Path(location).expanduser().exists() or not Path(base).expanduser().is_dir():
         return location, None
     return base, version
 
 
-def read_tables(listing: Listing, version: str | None = None) -> Listing:
+def list_tables(location: str) -> Listing:
+    """As `list_location`, with tables read; `FOLDER@VERSION`, a metadata file, a catalog's table.
+
+    Raises SourceError.
+    """
+    named, version = split_version(location)
+    if named.startswith(CATALOG):
+        from ingot.converters.sources.tables.iceberg import find_in_catalog
+
+        found = find_in_catalog(named)
+    else:
+        found = named
+    if (metadata := _METADATA.fullmatch(found)) is None:
+        if found != named:
+            problem = f"its metadata file does not lie in a folder `metadata`: {redact_urls(found)}"
+            raise SourceError(named, problem, "name the folder of the table")
+        return read_tables(drop_own_results(list_location(found)), version)
+    listing = read_tables(list_location(metadata[1]), version, metadata[2])
+    return replace(listing, base=named.rpartition(".")[2]) if found != named else listing
+
+
+def read_tables(listing: Listing, version: str | None = None, metadata: str = "") -> Listing:
     """The listing with the files of one version in the place of all that lie below a table.
 
     The others are in `unreadable`; tables that cannot be read are in `closed`. Raises SourceError
@@ -149,31 +232,39 @@ def read_tables(listing: Listing, version: str | None = None) -> Listing:
     listing = read_mds_indexes(listing)
     found = _find_tables(listing)
     if version is not None and found.get("") not in _readers():
-        problem = f"no Delta or Iceberg table: it has no version {version}"
+        problem = f"no table with a log: it has no version {version}"
         raise SourceError(listing.base, problem, "leave @VERSION out")
-    for folder, kind in sorted(found.items()):
+    for name, kind in sorted(found.items()):
         why = unread_reason(kind)
-        root = _local_root(listing, folder, kind)
-        if root is not None and kind in _readers():
+        folder = _whole_folder(listing, name, kind)
+        if folder is not None and kind in _readers():
             try:
-                read = _readers()[kind](root, folder, None if folder else version)
+                folder = folder if name else replace(folder, metadata=metadata)
+                read = _readers()[kind](folder, None if name else version)
             except SourceError as error:
-                if not folder:
+                if not name:
                     raise
                 why += f": {error.problem}"
             else:
-                listing = _with_current_files(listing, folder, kind, *read)
+                listing = _with_current_files(listing, name, kind, *read)
                 continue
-        listing = replace(listing, closed={**listing.closed, folder: why})
+        listing = replace(listing, closed={**listing.closed, name: why})
     return listing
 
 
 def _readers() -> dict[str, TableReader]:
     """What reads the tables of a kind; loaded when there is one."""
     from ingot.converters.sources.tables.delta import read_delta_table
+    from ingot.converters.sources.tables.hudi import read_hudi_table
     from ingot.converters.sources.tables.iceberg import read_iceberg_table
+    from ingot.converters.sources.tables.lance import read_lance_table
 
-    return {"Delta table": read_delta_table, "Iceberg table": read_iceberg_table}
+    return {
+        "Delta table": read_delta_table,
+        "Hudi table": read_hudi_table,
+        "Iceberg table": read_iceberg_table,
+        "Lance table": read_lance_table,
+    }
 
 
 def unread_reason(kind: str) -> str:
@@ -181,27 +272,35 @@ def unread_reason(kind: str) -> str:
     return f"part of {'an' if kind.startswith('I') else 'a'} {kind}, which is not read"
 
 
-def _local_root(listing: Listing, folder: str, kind: str) -> Path | None:
-    """The folder of a table that is listed as a whole, if it lies on this machine."""
-    inner = f"{folder}/" if folder else ""
+def _whole_folder(listing: Listing, name: str, kind: str) -> TableFolder | None:
+    """The folder of a table that is listed as a whole."""
+    inner = f"{name}/" if name else ""
     log = f"{inner}{_LOGS[kind][0]}/"
     first = next((one for one in listing.entries if one.name.startswith(log)), None)
-    if first is None or not isinstance(first.place, LocalFile):
+    if first is None:
         return None
-    return Path(first.place.path.removesuffix(first.name.removeprefix(inner)))
+    below = (one for one in listing.entries if one.name.startswith(inner))
+    return TableFolder(
+        name=name or ".",
+        kind=kind,
+        where=str(first.place).removesuffix(first.name.removeprefix(inner)).rstrip("/"),
+        entries={one.name.removeprefix(inner): one for one in below},
+    )
 
 
 def _with_current_files(
     listing: Listing, folder: str, kind: str, table: TableVersion, files: Sequence[Entry]
 ) -> Listing:
-    inner, current = f"{folder}/" if folder else "", {one.name for one in files}
+    inner = f"{folder}/" if folder else ""
+    read = {place for one in files for place in storage_places(one.place)}
     why = f"not in version {table.version} of its {kind}"
-    below = (one.name for one in listing.entries if one.name.startswith(inner))
+    below = (one for one in listing.entries if one.name.startswith(inner))
+    gone = tuple((one.name, why) for one in below if read.isdisjoint(storage_places(one.place)))
     kept = [one for one in listing.entries if not one.name.startswith(inner)]
     return replace(
         listing,
         entries=tuple(sorted([*kept, *files], key=lambda one: one.name)),
-        unreadable=(*listing.unreadable, *((name, why) for name in below if name not in current)),
+        unreadable=(*listing.unreadable, *gone),
     )
 
 

@@ -37,7 +37,11 @@ def chat(
     ctx: typer.Context,
     source: Annotated[
         str | None,
-        Setting("File, folder, archive or URL of the raw data.", metavar="SOURCE", positional=True),
+        Setting(
+            "File, folder, archive, URL or TABLE@VERSION of the raw data.",
+            metavar="SOURCE",
+            positional=True,
+        ),
     ] = None,
     out: Annotated[
         Path | None,

@@ -28,7 +28,8 @@ def check(
     source: Annotated[
         str | None,
         Setting(
-            "File, folder, glob, archive or fsspec URL of the raw data.",
+            "File, folder, glob, archive or fsspec URL of the raw data; TABLE@VERSION: a version "
+            "of a table.",
             metavar="SOURCE",
             positional=True,
             default="the pinned sample beside MAPPING",

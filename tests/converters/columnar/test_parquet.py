@@ -3,6 +3,7 @@
 import base64
 import io
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -249,3 +250,20 @@ def test_a_page_that_expands_is_an_error_within_a_gigabyte(tmp_path: Path) -> No
     said, size = measured(path)
     assert said[0].startswith(f"{path}: cannot read it: it asks for more memory than there is")
     assert size < 1 << 10
+
+
+def test_a_large_file_leaves_room_for_the_next(tmp_path: Path) -> None:
+    """What one file may have is less for the next: nothing may be reserved in advance."""
+    for name, size in (("large", 1 << 20), ("small", 1)):
+        texts = [rng_text(number, size) for number in range(100)]
+        pq.write_table(
+            pa.table({"text": texts}), tmp_path / f"{name}.parquet", compression="snappy"
+        )
+    for name in ("large", "small", "large", "small"):
+        file = tmp_path / f"{name}.parquet"
+        with file.open("rb") as stream, open_parquet(stream, str(file)) as opened:
+            assert sum(batch.num_rows for batch, _ in opened.batches(16)) == 100
+
+
+def rng_text(seed: int, size: int) -> str:
+    return random.Random(seed).randbytes(size // 2 + 1).hex()

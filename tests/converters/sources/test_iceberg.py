@@ -3,6 +3,8 @@
 import datetime as dt
 import json
 import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +186,76 @@ def test_a_table_that_moves_on_while_it_is_read_gives_one_snapshot(table: Table)
     first = next(batches).values
     table.delete(EqualTo("lang", "de"))
     assert len(first) + sum(len(batch.values) for batch in batches) == 30
+
+
+def test_a_metadata_file_tells_a_version(table: Table) -> None:
+    files = sorted((folder_of(table) / "metadata").glob("*.metadata.json"))
+    assert [len(rows(open_source(str(file)))) for file in files] == [0, 20, 40, 30]
+    source = open_source(str(files[1]))
+    snapshot = table.history()[0].snapshot_id
+    assert {one.why for one in source.left_out} == {
+        f"not in version {snapshot} of its Iceberg table"
+    }
+    assert source.name == "people"
+
+
+def test_a_table_is_found_in_a_catalog(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "PYICEBERG_CATALOG__LOCAL__"
+    monkeypatch.setenv(f"{name}URI", f"sqlite:///{tmp_path}/lake/catalog.db")
+    source = open_source("iceberg://local/db.people")
+    assert rows(source) == people(10, 40).to_pylist()
+    assert (source.name, source.location) == ("people", "iceberg://local/db.people")
+    first = table.history()[0].snapshot_id
+    assert len(rows(open_source(f"iceberg://local/db.people@{first}"))) == 20
+    monkeypatch.setenv(f"{name}TOKEN", "very-secret")
+    with pytest.raises(SourceError, match=r"not found: .*db.nobody"):
+        open_source("iceberg://local/db.nobody")
+    with pytest.raises(SourceError, match="PYICEBERG_CATALOG__OTHER__URI"):
+        open_source("iceberg://other/db.people")
+    with pytest.raises(SourceError, match=r"iceberg://CATALOG/NAMESPACE\.TABLE"):
+        open_source("iceberg://user:word@host/people")
+
+
+def test_a_table_is_found_in_a_catalog_over_http(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = max((folder_of(table) / "metadata").glob("*.metadata.json"))
+    answers = {
+        "/v1/config": {"defaults": {}, "overrides": {}},
+        "/v1/namespaces/db/tables/people": {
+            "metadata-location": newest.as_uri(),
+            "metadata": load_json(newest),
+            "config": {},
+        },
+    }
+    asked: list[str] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.headers["Authorization"])
+            found = answers.get(self.path.partition("?")[0])
+            said = {"message": f"no, {asked[-1]}", "type": "NoSuchTableException", "code": 404}
+            data = json.dumps(found or {"error": said}).encode()
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    monkeypatch.setenv("PYICEBERG_CATALOG__REST__URI", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("PYICEBERG_CATALOG__REST__TOKEN", "very-secret")
+    try:
+        assert rows(open_source("iceberg://rest/db.people")) == people(10, 40).to_pylist()
+        assert set(asked) == {"Bearer very-secret"}
+        with pytest.raises(SourceError) as error:
+            open_source("iceberg://rest/db.nobody")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert "very-secret" not in str(error.value)

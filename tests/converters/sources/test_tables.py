@@ -16,10 +16,7 @@ LOGS = {
     "Delta table": ("_delta_log/00000000000000000000.json", "part-0.snappy.parquet"),
     "Iceberg table": (f"metadata/00000-{UUID}.metadata.json", "data/00000-0.parquet"),
     "Hudi table": (".hoodie/hoodie.properties", "2026/part.parquet"),
-    "Lance table": ("_versions/18446744073709551614.manifest", "data/part.lance"),
 }
-
-OTHERS = ("Hudi table", "Lance table")
 
 
 def reason(kind: str) -> str:
@@ -36,21 +33,19 @@ def make_table(folder: Path, kind: str) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("kind", LOGS)
 def test_a_table_is_left_out_whole_and_named(tmp_path: Path, kind: str) -> None:
     names = make_table(tmp_path / "users", kind)
     (tmp_path / "plain.jsonl").write_text('{"text": "kept"}\n')
     source = open_source(str(tmp_path))
     assert [file.name for file in source.files] == ["plain.jsonl"]
-    assert {one.name: one.why for one in source.left_out} == {
-        f"users/{name}": reason(kind) for name in names
-    }
+    assert {one.name for one in source.left_out} == {f"users/{name}" for name in names}
+    assert all(one.why.startswith(f"{reason(kind)}: cannot read") for one in source.left_out)
 
 
 @pytest.mark.parametrize(
     ("kind", "place"),
     [
-        *((kind, "") for kind in OTHERS),
         ("Delta table", "*.parquet"),
         ("Iceberg table", "data"),
         ("Iceberg table", "*/*.parquet"),
@@ -101,5 +96,5 @@ def test_names_that_are_only_alike_make_no_table(tmp_path: Path, name: str) -> N
 
 
 def test_files_that_are_stated_are_no_way_into_a_table(tmp_path: Path) -> None:
-    make_table(tmp_path, "Hudi table")
+    make_table(tmp_path / "users", "Hudi table")
     assert not open_source(str(tmp_path), SourceSpec(files=("*.parquet",))).files

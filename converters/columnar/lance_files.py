@@ -1,0 +1,144 @@
+"""Lance tables of strangers: versions and fragments, read in the process of `decoder`.
+
+Lance is a library of its own with a format of its own, whose damaged files end its process as those
+of Parquet do. A fragment is read as a file is: its rows are those of its data files without the
+deleted ones.
+"""
+
+import datetime as dt
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ingot.converters.errors import SourceError, error_text, translate_native_errors
+
+LANCE: Final = b"LANC"
+GROUP_ROWS: Final = 8_192  # that are counted as a row group is, for samples
+_BUFFER: Final = 16 << 20  # of what is read ahead, and of what is known of files
+
+
+class _UnreadableError(Exception):
+    """Lance cannot read a table; it raises nothing more precise."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindVersion:
+    """Asks for the `FoundVersion` of a table: a number, a tag, or what was current at a time."""
+
+    path: str
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFragment:
+    """A fragment: its number, and its files by their paths in the table, data files first."""
+
+    number: int
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundVersion:
+    """What a version holds."""
+
+    number: int
+    schema: pa.Schema
+    fragments: tuple[FoundFragment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LanceFragment:
+    """A fragment of a version of a table, as it is opened; `size` is that of its files."""
+
+    path: str
+    version: int
+    number: int
+    size: int
+
+
+@contextmanager
+def lance_errors(where: str, problem: str = "cannot read it") -> Iterator[None]:
+    """Raise what Lance raises, panics included, as SourceError."""
+    try:
+        with translate_native_errors(_UnreadableError):
+            yield
+    except _UnreadableError as error:
+        said = error_text(error).partition(", /")[0]  # without the places in its own code
+        hint = "check the version, or restore the table"
+        raise SourceError(where, f"{problem}: {said}", hint) from error
+
+
+def find_version(asked: FindVersion) -> FoundVersion:
+    """What a version of a table holds. Raises SourceError."""
+    with lance_errors(asked.path, "cannot read the version of the Lance table"):
+        table = _dataset(asked.path, asked.version)
+        found = tuple(map(_found_fragment, table.get_fragments()))
+        return FoundVersion(table.version, table.schema, found)
+
+
+def _dataset(path: str, version: str | int | None) -> Any:  # noqa: ANN401 - it has no types
+    os.environ.setdefault("LANCE_IO_THREADS", "2")
+    os.environ.setdefault("LANCE_CPU_THREADS", "1")
+    os.environ["TZ"] = "UTC"  # it compares times without a zone
+    time.tzset()
+    import lance
+
+    opened = partial(
+        lance.dataset, path, metadata_cache_size_bytes=_BUFFER, index_cache_size_bytes=0
+    )
+    if not isinstance(version, str) or version.isdecimal():
+        return opened(version=None if version is None else int(version))
+    if version in opened().tags.list():
+        return opened(version=version)
+    when = dt.datetime.fromisoformat(version)
+    return opened(asof=when.astimezone(dt.UTC).replace(tzinfo=None) if when.tzinfo else when)
+
+
+def _found_fragment(fragment: Any) -> FoundFragment:  # noqa: ANN401
+    facts = fragment.metadata
+    if facts.overlays or any(one.base_id is not None for one in facts.files):
+        raise _UnreadableError("a fragment has overlays, or files of another table")
+    files = [f"data/{one.path}" for one in facts.files]
+    if facts.deletion_file is not None:
+        files.append(facts.deletion_file.path(fragment.fragment_id))
+    return FoundFragment(fragment.fragment_id, tuple(files))
+
+
+class OpenFragment:
+    """An open fragment: its schema, and its rows in groups."""
+
+    def __init__(self, asked: LanceFragment) -> None:
+        self._where = asked.path
+        with lance_errors(self._where):
+            found = _dataset(asked.path, asked.version).get_fragment(asked.number)
+            if found is None:
+                raise _UnreadableError(f"there is no fragment {asked.number}")
+            self._fragment, self.schema = found, found.schema
+            rows = found.count_rows()
+        counts = [min(GROUP_ROWS, rows - first) for first in range(0, rows, GROUP_ROWS)]
+        self.groups = tuple((count, asked.size * count // max(1, rows)) for count in counts)
+
+    def batches(
+        self, rows: int, groups: Sequence[int] | None, columns: Sequence[str] | None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of some groups, or of all."""
+        parts = [{}] if groups is None else [_group_bounds(one) for one in groups]
+        with lance_errors(self._where):
+            for part in parts:
+                yield from self._fragment.to_batches(
+                    columns=None if columns is None else list(columns),
+                    batch_size=rows,
+                    batch_readahead=1,
+                    io_buffer_size=_BUFFER,
+                    **part,
+                )
+
+
+def _group_bounds(group: int) -> dict[str, int]:
+    return {"offset": group * GROUP_ROWS, "limit": GROUP_ROWS}

@@ -1,0 +1,75 @@
+"""Lance tables: the fragments of one version, each read as a file."""
+
+import hashlib
+from importlib.util import find_spec
+
+from ingot.converters.columnar.lance_files import LANCE, FindVersion, FoundFragment, LanceFragment
+from ingot.converters.columnar.parquet import find_lance_version
+from ingot.converters.errors import SourceError
+from ingot.converters.sources.facts import FileFacts, SourceSpec
+from ingot.converters.sources.formats import columnar_files
+from ingot.converters.sources.formats.detection import FilePeek, columnar_facts
+from ingot.converters.sources.storage.listing import Entry
+from ingot.converters.sources.tables.table_folders import TableFile, TableFolder, TableVersion
+
+_FIRST_NUMBER = (1 << 64) - 1  # from which later versions count down, so that they are listed first
+
+
+def read_lance_table(
+    folder: TableFolder, version: str | None = None
+) -> tuple[TableVersion, list[Entry]]:
+    """The current version of a table (or that of a number, tag or time), and its fragments.
+
+    Raises SourceError: the package is not installed, the version is damaged or not there, the table
+    has a feature that is not read, a file is gone.
+    """
+    if find_spec("lance") is None:
+        hint = 'pip install "ingot[lance]"'
+        raise SourceError(folder.where, "a Lance table needs the package pylance", hint)
+    folder.require_local()
+    found = find_lance_version(FindVersion(folder.where, version))
+    told = TableVersion(
+        folder=folder.name, kind="lance", version=found.number, id=_identity(folder, found.number)
+    )
+    schema = found.schema.to_string(show_field_metadata=True)
+    return told, [
+        _fragment_entry(folder, told, one, number, schema)
+        for number, one in enumerate(found.fragments)
+    ]
+
+
+def _identity(folder: TableFolder, version: int) -> str:
+    """What tells a version, as tables have no name of their own: the hash of its manifest."""
+    names = (f"_versions/{number}.manifest" for number in (_FIRST_NUMBER - version, version))
+    with folder.find(next(filter(folder.entries.get, names), "_versions")).place.open() as stream:
+        return hashlib.sha256(stream.read()).hexdigest()
+
+
+def _fragment_entry(
+    folder: TableFolder, table: TableVersion, found: FoundFragment, number: int, schema: str
+) -> Entry:
+    """A fragment: the bytes of its files, one after another.
+
+    Its name begins with its place in the table, so that the order of names is that of the rows.
+    """
+    files = [folder.find(path) for path in found.files]
+    size, inner = sum(one.bytes for one in files), "" if folder.name == "." else f"{folder.name}/"
+    known = repr([schema, found.files])
+    return Entry(
+        name=f"{inner}fragment-{number:06d}-{files[0].name.rpartition('/')[2]}",
+        place=TableFile(
+            tuple(one.place for one in files),
+            table,
+            LanceFragment(folder.where, table.version, found.number, size),
+        ),
+        bytes=size,
+        mtime_ns=max(one.mtime_ns or 0 for one in files),
+        etag=hashlib.sha256(known.encode()).hexdigest(),
+    )
+
+
+def lance_fragment_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
+    """Return the facts of a fragment of a Lance table. Raises SourceError."""
+    if seen.head != LANCE or not isinstance(entry.place, TableFile):
+        return None
+    return columnar_facts("lance", entry, seen, columnar_files.parquet_facts)
