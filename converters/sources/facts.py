@@ -29,6 +29,7 @@ class SourceSpec:
     columns: tuple[str, ...] | None = None
     root: str | None = None
     orient: str | None = None
+    html: str | None = None
     json_fields: tuple[str, ...] | None = None
 
     @classmethod
@@ -41,7 +42,7 @@ class SourceSpec:
         return {key: value for key, value in encode(self).items() if value is not None}
 
 
-FORMATS = ("jsonl", "json", "csv", "parquet", "arrow", "text")
+FORMATS = ("jsonl", "json", "csv", "parquet", "arrow", "text", "document")
 ORIENTS = ("split", "list", "index", "columns")  # of a table in JSON, with the names of pandas
 
 
@@ -50,7 +51,8 @@ class FileFacts:
     """How a file is read.
 
     Attributes:
-        layout: of `json`: `list`, `object` (one value of any kind) or `values` (several in a row).
+        layout: of `json`: `list`, `object` (one value of any kind) or `values` (several in a row);
+            of `document` its kind.
         compression: `gz`, `zst`, `bz2`, `xz` or None.
         delimiter, quote: of `csv`; `""` = no quoting.
         columns: names of the columns of `csv`, Parquet and Arrow.
@@ -79,6 +81,17 @@ class FileFacts:
     partitions: tuple[tuple[str, str | int | None], ...] = ()
     shape: frozenset[str] = field(default=frozenset())
     guessed: frozenset[str] = field(default=frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class NoData:
+    """The verdict on a file that holds no rows, and why.
+
+    `elsewhere` says that another command of ingot reads it: it is no mistake to name it alone.
+    """
+
+    why: str
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

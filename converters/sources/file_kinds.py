@@ -1,20 +1,22 @@
 """What files are by their names and first bytes: auxiliary files, and formats that are not read."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
+from ingot.converters.sources.documents import kinds
 from ingot.converters.sources.facts import LeftOut
 
 LFS_POINTER = "a Git LFS pointer: the file itself was not fetched"
 LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
 _READ_ME = r"readme|liesmich|lisez-?moi|l[eé]eme|leggimi|leia-?me|leesmij|czytaj.{0,5}|прочти|说明"
+_READ_MES = re.compile(rf"({_READ_ME})(\..*)?", re.IGNORECASE)
 _NOTES = (
     rf"({_READ_ME}|licen[cs]e|copying|notice|citation|changelog|changes|authors|contributing"
     r"|contributors)(\..*)?"
 )
+_LOCKS = r"(package|tsconfig|composer)\.json|(package-lock|npm-shrinkwrap)\.json|go\.(mod|sum)"
 _SIDE_FILE_NAMES = re.compile(
-    rf"{_NOTES}|dataset_infos?\.json|dataset_dict\.json|state\.json|croissant\.json|datapackage\.json"
+    rf"{_NOTES}|{_LOCKS}|dataset_infos?\.json|dataset_dict\.json|state\.json|croissant\.json|datapackage\.json"
     r"|_success|_metadata|_common_metadata|thumbs\.db|desktop\.ini|cache-.*\.arrow"
     r"|(sample_?)?submission\.csv"
     r"|(md5|sha1|sha256)sums?(\.txt)?|requirements.*\.txt|makefile|dockerfile",
@@ -22,9 +24,9 @@ _SIDE_FILE_NAMES = re.compile(
 )
 _SIDE_FILE = "auxiliary file"
 _SIDE_FILE_KINDS = {
-    "document": "md markdown rst",
+    "document": " ".join(kinds.PROSE_ENDINGS),
     "style sheet": "css",
-    "script": "py ipynb sh js ts r bat pl c cpp h java go rs",
+    "script": " ".join({"ipynb", *kinds.CODE_ENDINGS}),
     "settings": "yaml yml toml ini cfg lock",
     "checksum": "md5 sha1 sha256 crc",
     "shortcut": "url lnk webloc",
@@ -40,27 +42,12 @@ _DATA_IN_NOTES = re.compile(
     rf"(?=.*\.(jsonl?|ndjson|jsonlines|csv|tsv|parquet|arrow)(\.(gz|gzip|zst|zstd|bz2|xz))?$){_NOTES}",
     re.IGNORECASE,
 )
-# Texts that are notes or tools beside data, and all there is where there is nothing else.
-DOCUMENTS = {
-    **dict.fromkeys(("md", "markdown"), "a Markdown document"),
-    "rst": "a reStructuredText document",
-}
-_CODE = "source code"
-TEXT_ENDINGS = {
-    **dict.fromkeys(_SIDE_FILE_KINDS["script"].split(), _CODE),
-    **DOCUMENTS,
-    **dict.fromkeys(("yaml", "yml"), "a YAML file"),
-    "ipynb": "a Jupyter notebook",
-}
 UNREAD = ", which is not read"
-UNREAD_HINT = (
-    "convert them to JSON, CSV, Parquet, Arrow or text first; of a table its current version"
-)
 _UNREAD = re.compile(r"(.+), which is (?:not|never) read")
 _UNREAD_KINDS = {
     "a PDF document": "pdf",
     "an Office document": "doc docx xls xlsx ppt pptx odt ods rtf",
-    "an HTML page": "html htm",
+    kinds.HTML_PAGE: "html htm xhtml",
     "an ORC file": "orc",
     "an Avro file": "avro",
 }
@@ -102,7 +89,7 @@ _MAGIC = [
 MARKUP = [
     (re.compile(pattern, re.IGNORECASE), kind)
     for pattern, kind in (
-        (rb"(<!--.*?-->\s*)?(<!doctype html|<html)", "an HTML page"),
+        (rb"(<!--.*?-->\s*)?(<!doctype html|<html)", kinds.HTML_PAGE),
         (rb"<\?xml|<!doctype ", "an XML file"),
         (rb"WARC/[\d.]+\s", "a WARC archive"),
         (rb"From \S+ [^\n]*\d{4}\r?\n[\w-]+: ", "a mailbox (mbox)"),
@@ -125,6 +112,23 @@ def side_file_reason(name: str) -> str | None:
     return _UNREAD_ENDINGS.get(ending) if kind is None else f"auxiliary file ({kind})"
 
 
+_LICENCES = re.compile(rf"(licen[cs]es?|copying|notice|unlicense)([.-].*)?|{_LOCKS}", re.IGNORECASE)
+_STRUCTURED = frozenset("json jsonl ndjson jsonlines csv tsv tab psv parquet arrow feather".split())
+
+
+def not_a_document(name: str) -> str | None:
+    """Why a file of this name is no document in a folder of documents, or None where it may be."""
+    base = re.sub(r"\.(gz|gzip|zst|zstd|bz2|xz)$", "", name.rpartition("/")[2], flags=re.IGNORECASE)
+    why = side_file_reason(name)
+    if why == "hidden" or _LICENCES.fullmatch(base):
+        return why or _SIDE_FILE
+    ending = file_ending(base)
+    if ending in ("lock", "sum") or ending in _STRUCTURED:
+        return _SIDE_FILE if ending in ("lock", "sum") else "data, and no document"
+    known = kinds.kind_by_name(base) or _READ_MES.fullmatch(base)
+    return why if why and not known else None
+
+
 def file_ending(name: str) -> str:
     """The letters behind the last dot of a file's name, small; "" without one."""
     return name.rpartition("/")[2].rpartition(".")[2].lower() if "." in name else ""
@@ -142,19 +146,6 @@ def unread_format(why: str) -> str:
     return found[1] if found else ""
 
 
-def unread_texts(files: Sequence[LeftOut], *, code: bool = True) -> list[LeftOut]:
-    """Documents, YAML files and code that are most of what lies there, as formats not read."""
-    found = [
-        replace(one, why=f"{kind}{UNREAD}")
-        for one in files
-        if one.why.startswith(f"{_SIDE_FILE} (")
-        and (kind := TEXT_ENDINGS.get(file_ending(one.name)))
-        and (code or kind != _CODE)
-    ]
-    most = 2 * sum(one.bytes for one in found) > sum(one.bytes for one in files)
-    return found if most else []
-
-
 def damaged_text(files: Sequence[LeftOut]) -> str:
     """The first files that are empty, or named as data and hold none, each with its reason."""
     found = [
@@ -170,6 +161,74 @@ def unread_text(files: Sequence[LeftOut]) -> str:
     """The first of some files in formats that are not read, each with its format."""
     first = ", ".join(f"{one.name} is {unread_format(one.why)}" for one in files[:3])
     return first + (f", and {len(files) - 3:,} more" if len(files) > 3 else "")
+
+
+def may_hold_documents(read: Iterable[tuple[str, str, int]], left_out: Sequence[LeftOut]) -> bool:
+    """Whether a place without structured data is one of documents.
+
+    `read` are name, format and size of the files that were found to hold rows, lines of text among
+    them. Documents are at least half of the bytes, or a quarter of the files; pages that are not
+    read and hidden files count nowhere, and a README is a note.
+    """
+    if any(map(_is_lost_data, left_out)):
+        return False
+    sizes, notes, others = [], 0, []
+    for name, form, size in read:
+        kind = kinds.kind_by_name(name)
+        if form not in ("text", "csv") or (form == "csv" and kind in (None, (kinds.TEXT, ""))):
+            return False
+        document = kind is not None and kind[0] != kinds.TEXT
+        notes += 0 if document else size
+        sizes += [size] if document else []
+    for one in left_out:
+        if (is_document(one.name) or kinds.HTML_PAGE in one.why) and not_a_document(one.name) is None:
+            sizes.append(one.bytes)
+        elif one.why != "hidden" and not unread_format(one.why) and one.why != _SIDE_FILE:
+            others.append(one.bytes)
+    return bool(sizes) and sum(sizes) > notes and (
+        sum(sizes) >= sum(others) or 3 * len(sizes) >= len(others)
+    )
+
+
+def _is_lost_data(one: LeftOut) -> bool:
+    """Whether a file that holds no rows was to hold some, or belongs to a table."""
+    empty = one.why in (EMPTY, *BLANK, BINARY) and kinds.kind_by_name(one.name) is None
+    return (
+        one.why == LFS_POINTER
+        or one.why.startswith(("part of ", "not in version"))
+        or (empty and bool(_DATA_NAME.search(one.name)))
+    )
+
+
+def is_document(name: str) -> bool:
+    """Whether a name is that of a document, and no note beside others such as a README."""
+    kind = kinds.kind_by_name(name)
+    return kind is not None and kind[0] != kinds.TEXT and not _SIDE_FILE_NAMES.fullmatch(
+        name.rpartition("/")[2]
+    )
+
+
+# What to do with formats that are not read; those of another kind come last.
+_ADVICE: dict[str, str] = {
+    "PDF": "make text of PDF files with pdftotext or docling",
+    "Office|EPUB|RTF": "make Markdown of documents with pandoc or docling",
+    "pickle": "a pickle runs code when it is read: save its data as Parquet",
+    "NumPy": "save arrays as Parquet or JSON Lines",
+    "HDF5": "save tables of HDF5 files as Parquet",
+    "image": "images hold no text: read them with OCR first, for example docling",
+    kinds.HTML_PAGE: "state `source.format: document` to read web pages, or leave them out",
+    " table": "write the current version of a table as Parquet",
+}
+_OTHER_ADVICE = "convert them to JSON, CSV, Parquet, Arrow or text first"
+
+
+def unread_hint(whys: Iterable[str]) -> str:
+    """What to do with files that are left out for these reasons, of each kind once."""
+    found = {
+        next((said for kind, said in _ADVICE.items() if re.search(kind, why)), _OTHER_ADVICE): None
+        for why in whys
+    }
+    return "; ".join(found) or _OTHER_ADVICE
 
 
 def describe_magic(head: bytes) -> str | None:
