@@ -163,31 +163,36 @@ def unread_text(files: Sequence[LeftOut]) -> str:
     return first + (f", and {len(files) - 3:,} more" if len(files) > 3 else "")
 
 
-def may_hold_documents(read: Iterable[tuple[str, str, int]], left_out: Sequence[LeftOut]) -> bool:
+def may_hold_documents(
+    read: Iterable[tuple[str, str, int]], left_out: Sequence[LeftOut], *, fewest_code: int = 1
+) -> bool:
     """Whether a place without structured data is one of documents.
 
     `read` are name, format and size of the files that were found to hold rows, lines of text among
-    them. Documents are at least half of the bytes, or a quarter of the files; pages that are not
-    read and hidden files count nowhere, and a README is a note.
+    them. Documents are at least half of the bytes, or a quarter of the files; formats that are not
+    read and hidden files count nowhere, and a README is a note. Of code alone it takes more files.
     """
     if any(map(_is_lost_data, left_out)):
         return False
-    sizes, notes, others = [], 0, []
+    documents: list[tuple[str, int]] = []
+    notes, others = 0, []
     for name, form, size in read:
-        kind = kinds.kind_by_name(name)
-        if form not in ("text", "csv") or (form == "csv" and kind in (None, (kinds.TEXT, ""))):
+        if is_document(name) and form in ("text", "csv"):
+            documents.append((name, size))
+        elif form == "text":
+            notes += size
+        else:
             return False
-        document = kind is not None and kind[0] != kinds.TEXT
-        notes += 0 if document else size
-        sizes += [size] if document else []
     for one in left_out:
-        if (is_document(one.name) or kinds.HTML_PAGE in one.why) and not_a_document(one.name) is None:
-            sizes.append(one.bytes)
-        elif one.why != "hidden" and not unread_format(one.why) and one.why != _SIDE_FILE:
+        page = kinds.HTML_PAGE in one.why
+        if (page or is_document(one.name)) and not_a_document(one.name) is None:
+            documents.append((one.name, one.bytes))
+        elif one.why not in ("hidden", _SIDE_FILE) and not unread_format(one.why):
             others.append(one.bytes)
-    return bool(sizes) and sum(sizes) > notes and (
-        sum(sizes) >= sum(others) or 3 * len(sizes) >= len(others)
-    )
+    size = sum(size for _, size in documents)
+    enough = size >= sum(others) or 3 * len(documents) >= len(others)
+    least = fewest_code if all(kinds.is_code(name) for name, _ in documents) else 1
+    return len(documents) >= least and size > notes and enough
 
 
 def _is_lost_data(one: LeftOut) -> bool:

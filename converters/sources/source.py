@@ -128,7 +128,7 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         spec=spec,
         files=main,
         left_out=tuple(sorted([*left_out, *others], key=lambda item: item.name)),
-        guessed=guessed_spec(main),
+        guessed=replace(guessed_spec(main), format=spec.format or guessed_spec(main).format),
         roots=() if spec.orient else root_candidates(main, tables=spec.root is None),
         listing=listing,
     )

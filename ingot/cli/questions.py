@@ -29,6 +29,8 @@ def complete_order(
     if mapping is None:
         return order
     document = load_mapping(mapping)
+    if order.format is not None:
+        document = {**document, "source": {**document.get("source", {}), "format": order.format}}
     return replace(order, mapper="file", mapping=document, mapping_file=str(mapping))
 
 
