@@ -82,7 +82,8 @@ _MAGIC = [
         (rb"7z\xbc\xaf", "a 7z archive, which is not read: unpack it"),
         (rb"ORC.{0,12}[\x00-\x08\x0e-\x1f]", "an ORC file, which is not read"),
         (rb"Obj\x01", "an Avro file, which is not read"),
-        (rb"\x80[\x02-\x05]", "a pickle, which is never read"),
+        (rb"\x80[\x02-\x05]|\([dl]p\d\n", "a pickle, which is never read"),
+        (rb"c[a-z_][\w.]{0,60}\n\w{1,60}\np\d\n", "a pickle, which is never read"),
     )
 ]
 # What is text, and is not read as lines unless `format` says so.

@@ -268,6 +268,8 @@ def _is_read_as_document(name: str, verdict: FileFacts | NoData, spec: SourceSpe
     kind, _ = kinds.kind_by_name(name) or (kinds.TEXT, "")
     if isinstance(verdict, NoData):
         return kind != kinds.TEXT or kinds.HTML_PAGE in verdict.why
+    if kind == kinds.NOTEBOOK and verdict.format == "json":
+        return bool(verdict.shape & {"cells", "worksheets"})
     return kind != kinds.TEXT and verdict.format in ("csv", "text")
 
 
