@@ -60,7 +60,7 @@ class UnreadFiles:
     of_bytes: int
     first: Safe
     kinds: tuple[UnreadKind, ...] = ()  # most bytes first
-    hint: Safe = Safe("")
+    hint: Safe = EMPTY_TEXT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -141,7 +141,7 @@ def read_yaml(text: str, *, aliases: bool = False) -> Any:  # noqa: ANN401
 
 # The library is imported when YAML is read or written: most commands do neither.
 @cache
-def _yaml_loader(aliases: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - for the cache
+def _yaml_loader(aliases: bool = False) -> Any:  # noqa: ANN401 - for the cache
     """YAML without what blows up, hides or turns into other types: aliases, merges, tags, depth."""
     import yaml
 
@@ -150,9 +150,7 @@ def _yaml_loader(aliases: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 
 
         def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
             event = self.peek_event()  # type: ignore[no-untyped-call]
-            if isinstance(event, yaml.events.AliasEvent):
-                if aliases:
-                    return super().compose_node(parent, index)
+            if isinstance(event, yaml.events.AliasEvent) and not aliases:
                 raise _refused("an alias is not read", event.start_mark)
             if getattr(event, "tag", None) is not None:
                 raise _refused(f"a tag is not read: {event.tag}", event.start_mark)

@@ -173,7 +173,8 @@ def _source_lines(state: State) -> Iterator[str]:
     if source.unread:
         yield ""
         rows = (
-            (one.name, Safe(f"{one.files:,}"), Safe(f"{one.bytes:,}")) for one in source.unread.kinds
+            (one.name, Safe(f"{one.files:,}"), Safe(f"{one.bytes:,}"))
+            for one in source.unread.kinds
         )
         yield from markdown_table(("not read", "files", "bytes"), rows)
         yield ""

@@ -16,6 +16,7 @@ from ingot.converters.sources.facts import LeftOut, SourceSpec
 from ingot.converters.sources.file_groups import group_files, guessed_spec
 from ingot.converters.sources.file_kinds import (
     BINARY,
+    FEWEST_CODE,
     LFS_POINTER,
     may_hold_documents,
     side_file_reason,
@@ -216,9 +217,6 @@ def survey_lake(
     return Survey(sets=tuple(sorted(sets, key=lambda one: one.name)), left_out=tuple(left_out))
 
 
-_FEWEST_CODE: Final = 20  # files; fewer are tools beside data sets
-
-
 class DocumentFolders(NamedTuple):
     """Folders of documents, none of which lies in another one."""
 
@@ -241,21 +239,18 @@ def _find_document_folders(seen: Sequence[SeenFile], folder: str) -> Iterator[st
     for one in seen:
         below[one.entry.name[len(inner) :].rpartition("/")[0].partition("/")[0]].append(one)
     # The root is a folder of documents if some lie in it: else its folders are data sets.
-    if folder or _are_documents(below[""]):
-        if _are_documents(seen):
-            yield folder or TOP_FOLDER
-            return
+    if (folder or _are_documents(below[""])) and _are_documents(seen):
+        yield folder or TOP_FOLDER
+        return
     for name in sorted(below.keys() - {""}):
         yield from _find_document_folders(below[name], f"{inner}{name}")
 
 
 def _are_documents(seen: Sequence[SeenFile]) -> bool:
-    read = [
-        (file.name, file.facts.format, file.bytes) for one in seen for file in one.looked.files
-    ]
+    read = [(file.name, file.facts.format, file.bytes) for one in seen for file in one.looked.files]
     left_out = [left for one in seen for left in one.looked.left_out]
     lost = any(one.fault for one in seen)
-    return not lost and may_hold_documents(read, left_out, fewest_code=_FEWEST_CODE)
+    return not lost and may_hold_documents(read, left_out, fewest_code=FEWEST_CODE)
 
 
 class _Names:

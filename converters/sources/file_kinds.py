@@ -72,6 +72,9 @@ _MAGIC = [
         (rb"\xff\xd8\xff", "a JPEG image"),
         (rb"GIF8[79]a.{0,5}[\x00-\x08\x0e-\x1f]", "a GIF image"),
         (rb"\x7fELF|MZ.{0,12}[\x00-\x08\x0e-\x1f]", "a program"),
+        (rb"RIFF.{4}WEBP", "a WebP image"),
+        (rb"BM.{4}\x00{4}", "a BMP image"),
+        (rb"II\*\x00|MM\x00\*", "a TIFF image"),
         (rb"%PDF-\d", "a PDF document, which is not read"),
         (rb"PK\x03\x04.{26}mimetypeapplication/epub", "an EPUB book, which is not read"),
         (rb"PK\x03\x04.{26}(\[Content_Types\]\.xml|mimetypeapplication/vnd)", _OFFICE),
@@ -114,7 +117,7 @@ def side_file_reason(name: str) -> str | None:
 
 
 _LICENCES = re.compile(rf"(licen[cs]es?|copying|notice|unlicense)([.-].*)?|{_LOCKS}", re.IGNORECASE)
-_STRUCTURED = frozenset("json jsonl ndjson jsonlines csv tsv tab psv parquet arrow feather".split())
+_STRUCTURED = frozenset(["json", "jsonl", "ndjson", "jsonlines", "csv", "tsv", "tab", "psv", "parquet", "arrow", "feather"])
 
 
 def not_a_document(name: str) -> str | None:
@@ -164,6 +167,11 @@ def unread_text(files: Sequence[LeftOut]) -> str:
     return first + (f", and {len(files) - 3:,} more" if len(files) > 3 else "")
 
 
+FEWEST_CODE = 20  # files; fewer are tools beside data
+_FEWEST_BESIDE_TEXT = 4  # documents
+_TIMES_TEXT = 4  # of the bytes of plain text
+
+
 def may_hold_documents(
     read: Iterable[tuple[str, str, int]], left_out: Sequence[LeftOut], *, fewest_code: int = 1
 ) -> bool:
@@ -171,7 +179,8 @@ def may_hold_documents(
 
     `read` are name, format and size of the files that were found to hold rows, lines of text among
     them. Documents are at least half of the bytes, or a quarter of the files; formats that are not
-    read and hidden files count nowhere, and a README is a note. Of code alone it takes more files.
+    read and hidden files count nowhere, and a README is a note. Beside plain text it takes much
+    more: lines of text are data too, with notes and scripts beside them.
     """
     if any(map(_is_lost_data, left_out)):
         return False
@@ -192,8 +201,11 @@ def may_hold_documents(
             others.append(one.bytes)
     size = sum(size for _, size in documents)
     enough = size >= sum(others) or 3 * len(documents) >= len(others)
-    least = fewest_code if all(kinds.is_code(name) for name, _ in documents) else 1
-    return len(documents) >= least and size > notes and enough
+    code = all(kinds.is_code(name) for name, _ in documents)
+    if notes:
+        fewest = FEWEST_CODE if code else _FEWEST_BESIDE_TEXT
+        return len(documents) >= fewest and size > _TIMES_TEXT * notes and enough
+    return len(documents) >= (fewest_code if code else 1) and enough
 
 
 def _is_lost_data(one: LeftOut) -> bool:
@@ -209,8 +221,10 @@ def _is_lost_data(one: LeftOut) -> bool:
 def is_document(name: str) -> bool:
     """Whether a name is that of a document, and no note beside others such as a README."""
     kind = kinds.kind_by_name(name)
-    return kind is not None and kind[0] != kinds.TEXT and not _SIDE_FILE_NAMES.fullmatch(
-        name.rpartition("/")[2]
+    return (
+        kind is not None
+        and kind[0] != kinds.TEXT
+        and not _SIDE_FILE_NAMES.fullmatch(name.rpartition("/")[2])
     )
 
 

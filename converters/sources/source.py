@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.rows import Batch
+from ingot.converters.sources.documents import kinds
 from ingot.converters.sources.facts import (
     FileFacts,
     LeftOut,
@@ -16,7 +17,6 @@ from ingot.converters.sources.facts import (
     SourceSpec,
 )
 from ingot.converters.sources.file_groups import guessed_spec, select_main_group
-from ingot.converters.sources.documents import kinds
 from ingot.converters.sources.file_kinds import (
     describe_magic,
     may_be_data_alone,

@@ -158,7 +158,12 @@ def _rst_titles(lines: list[str]) -> Iterator[tuple[str, int]]:
 
 
 def _is_rule(line: str) -> bool:
-    return len(line) >= 2 and not line[0].isalnum() and not line[0].isspace() and not line.strip(line[0])
+    return (
+        len(line) >= 2
+        and not line[0].isalnum()
+        and not line[0].isspace()
+        and not line.strip(line[0])
+    )
 
 
 def latex_title(text: str) -> str | None:

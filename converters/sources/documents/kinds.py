@@ -1,4 +1,4 @@
-"""What kind of document a file is by its name; its beginning decides where the name says nothing."""
+"""What kind of document a file is by its name, or by its beginning where the name says nothing."""
 
 import re
 from typing import Final
@@ -109,7 +109,9 @@ _INTERPRETERS: Final = {
     "Rscript": "r",
     "tclsh": "tcl",
 }
-_PAGE: Final = re.compile(rb"\s{0,64}(?:<!--.{0,512}?-->\s{0,64})?<(?:!doctype html|html)\b", re.I | re.S)
+_PAGE: Final = re.compile(
+    rb"\s{0,64}(?:<!--.{0,512}?-->\s{0,64})?<(?:!doctype html|html)\b", re.I | re.S
+)
 
 CODE_ENDINGS: Final = frozenset(
     ending

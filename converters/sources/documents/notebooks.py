@@ -58,7 +58,11 @@ def _find_language(document: dict[str, Json], cells: list[dict[str, Json]]) -> s
     metadata = document.get("metadata")
     places = (("language_info", "name"), ("kernelspec", "language"))
     known = metadata if isinstance(metadata, dict) else {}
-    told = [part[key] for name, key in places if isinstance(part := known.get(name), dict) and key in part]
+    told = [
+        part[key]
+        for name, key in places
+        if isinstance(part := known.get(name), dict) and key in part
+    ]
     told += [cell["language"] for cell in cells if "language" in cell]
     return next((one.lower() for one in told if isinstance(one, str) and one), None)
 

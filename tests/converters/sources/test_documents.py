@@ -19,6 +19,7 @@ from ingot.converters.sources.documents import html_pages
 from ingot.converters.sources.documents.headers import find_licence
 from ingot.converters.sources.sample import draw_sample
 
+NOTHING = SourceSpec()
 DOCUMENT = SourceSpec(format="document")
 PROSE = "This is a sentence of some words about the town, its mill and the people of the river. "
 
@@ -31,12 +32,13 @@ def write(root: Path, files: dict[str, str | bytes]) -> str:
     return str(root)
 
 
-def read(location: str, spec: SourceSpec = SourceSpec()) -> dict[str, Json]:
+def read(location: str, spec: SourceSpec = NOTHING) -> dict[str, Json]:
     """The rows by path; of rows that cannot be read the reason."""
     rows: dict[str, Json] = {}
     for batch in open_source(location, spec).batches():
         rows.update({one["path"]: one for one in batch.values})
-        rows.update({batch.file: f"{bad.reason}: {bad.detail}" for bad in batch.bad})
+        for bad in batch.bad:
+            rows[batch.file] = f"{bad.reason}: {bad.detail}"
     return rows
 
 
@@ -81,8 +83,8 @@ def test_what_aliases_of_yaml_stand_for_is_bounded(tmp_path):
 
 
 RST = [
-    ("Title\n=====\n\n:author: Me\n:tags: a,\n  b\n\nText", "Title", {"author": "Me", "tags": "a,\nb"},
-     "Title\n=====\n\nText"),
+    ("Title\n=====\n\n:author: Me\n:tags: a,\n  b\n\nText", "Title",
+     {"author": "Me", "tags": "a,\nb"}, "Title\n=====\n\nText"),
     ("=====\nTitle\n=====\nText", "Title", None, "=====\nTitle\n=====\nText"),
     (":orphan:\n\nTitle\n-----\n", "Title", {"orphan": ""}, "Title\n-----\n"),
     ("Text\n\n:ref: no\n\nPart\n~~~~\n", "Part", None, "Text\n\n:ref: no\n\nPart\n~~~~\n"),
@@ -143,7 +145,9 @@ def test_code_and_latex(tmp_path):
         "t.tex": "\\documentclass{x}\n\\titleformat{no}\n\\title[s]{A {b}\\\\ c}\n",
     }
     rows = read(write(tmp_path, files))
-    told = {name: (row.get("programming_language"), row.get("license")) for name, row in rows.items()}
+    told = {
+        name: (row.get("programming_language"), row.get("license")) for name, row in rows.items()
+    }
     assert told == {
         "a.py": ("python", "Apache-2.0 OR MIT"),
         "b.C.gz": ("c", "GPL-2.0-only"),
@@ -202,10 +206,14 @@ def test_web_pages(tmp_path):
     ],
 )
 def test_pages_are_in_the_encoding_that_they_declare(tmp_path, codec, declared):
-    words = {"cp1251": "мельница у реки", "cp932": "町の水車小屋です"}.get(codec, "中文的文本在這裡")
+    words = {"cp1251": "мельница у реки", "cp932": "町の水車小屋です"}.get(
+        codec, "中文的文本在這裡"
+    )
     words = "中文的文本在这里" if codec == "gb18030" else words
     page = PAGE.replace("<head>", f"<head>{declared}").replace("sentence", words)
-    assert words in one(tmp_path, "a.html", page.encode(codec))["text"] or declared.count("us-ascii")
+    assert words in one(tmp_path, "a.html", page.encode(codec))["text"] or declared.count(
+        "us-ascii"
+    )
 
 
 def test_pages_that_are_too_large_or_end_the_process_are_bad_rows(tmp_path, monkeypatch):
@@ -246,10 +254,16 @@ def test_content_confirms_what_a_name_says(tmp_path):
     assert read(str(tmp_path))["f.md"]["text"].startswith("café")
 
 
+PAGES = ("README.md", "a/b/2.md", "a/b/3.rst", "a/b/one.md", "a/b/two.md", "a/two.txt")
+
+
 def test_a_folder_of_documents(tmp_path):
     files = {
         "README.md": "# Read me",
         "a/b/one.md": PROSE,
+        "a/b/two.md": PROSE,
+        "a/b/2.md": PROSE,
+        "a/b/3.rst": PROSE,
         "a/two.txt": "Notes.",
         "LICENSE.md": "x",
         ".git/x": "x",
@@ -258,14 +272,14 @@ def test_a_folder_of_documents(tmp_path):
         "pic.png": b"\x89PNG" + bytes(99),
     }
     source = open_source(write(tmp_path, files))
-    assert [file.name for file in source.files] == ["README.md", "a/b/one.md", "a/two.txt"]
+    assert [file.name for file in source.files] == list(PAGES)
     assert source.guessed.format == "document"
     assert read(str(tmp_path), DOCUMENT) == read(str(tmp_path))
     write(tmp_path, {"data.jsonl": '{"a": 1}\n' * 9})  # beside data documents are notes
     source = open_source(str(tmp_path))
     assert [file.name for file in source.files] == ["data.jsonl"]
     rows = read(str(tmp_path), DOCUMENT)
-    assert list(rows) == ["README.md", "a/b/one.md", "a/two.txt"]
+    assert list(rows) == list(PAGES)
     named = SourceSpec(format="document", files=("data.jsonl",))
     assert read(str(tmp_path), named)["data.jsonl"]["kind"] == "text"
 
@@ -276,16 +290,18 @@ def test_a_folder_of_documents(tmp_path):
         {"README.md": "# Read me", "LICENSE": "x"},
         {"a.md": PROSE, "data.jsonl": "version https://git-lfs.github.com/spec/v1\noid x\n"},
         {"a.md": PROSE, "data.csv": ""},
+        {"a.md": "x" * 99, "b.py": "x" * 999, "train.txt": "", "c.txt": "A line.\n" * 9},
         {"a.md": "x", **{f"{n}.png": b"\x89PNG" + bytes(99) for n in range(9)}},
     ],
 )
 def test_what_is_no_folder_of_documents(tmp_path, files):
-    assert open_source(write(tmp_path, files)).files == ()
+    read = open_source(write(tmp_path, files)).files
+    assert {file.facts.format for file in read} <= {"text"}
 
 
 def test_books_are_rows_of_lines_unless_documents_are_asked_for(tmp_path):
     location = write(tmp_path, {"a.txt": "One.\nTwo.\n", "b.txt": "Three.\n"})
-    assert [row for b in open_source(location).batches() for row in b.values][0] == {"text": "One."}
+    assert next(open_source(location).batches()).values[0] == {"text": "One."}
     row = {"text": "One.\nTwo.\n", "path": "a.txt", "kind": "text"}
     assert read(location, DOCUMENT)["a.txt"] == row
 
@@ -301,7 +317,10 @@ def test_an_archive_of_documents(tmp_path):
 def test_documents_are_sampled_and_rules_take_their_text(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
-    files = {f"part{n % 3}/{n}.md": f"---\nid: {n % 2}\n---\n# Head {n}\n\n{PROSE * 9}" for n in range(300)}
+    files = {
+        f"part{n % 3}/{n}.md": f"---\nid: {n % 2}\n---\n# Head {n}\n\n{PROSE * 9}"
+        for n in range(300)
+    }
     location = write(tmp_path / "in", files)
     sample = draw_sample(open_source(location), rows=50, max_bytes=20_000)
     assert len({row.file for row in sample.rows}) == len(sample.rows) >= 20
@@ -314,7 +333,9 @@ def test_documents_are_sampled_and_rules_take_their_text(tmp_path, monkeypatch):
     made = Path("out/records/part-00000.jsonl").read_text().splitlines()
     assert len(made) == 300
     write(tmp_path / "in", {"x.jsonl": '{"text": "data"}\n'})
-    ran = CliRunner().invoke(app, ["convert", "out/mapping.json", "in", "--out", "again", "--records", "jsonl"])
+    ran = CliRunner().invoke(
+        app, ["convert", "out/mapping.json", "in", "--out", "again", "--records", "jsonl"]
+    )
     assert Path("again/records/part-00000.jsonl").read_text().splitlines() == made, ran.output
     ran = CliRunner().invoke(app, ["run", "in", "--format", "document", *words, "asked"])
     assert Path("asked/records/part-00000.jsonl").read_text().splitlines() == made, ran.output
@@ -324,7 +345,9 @@ def test_documents_are_sampled_and_rules_take_their_text(tmp_path, monkeypatch):
 
 def test_yaml_alone_is_for_a_person(tmp_path, monkeypatch):
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
-    location = write(tmp_path / "in", {f"{n}.yml": f"conversations:\n- - Hi {n}\n" for n in range(30)})
+    location = write(
+        tmp_path / "in", {f"{n}.yml": f"conversations:\n- - Hi {n}\n" for n in range(30)}
+    )
     ran = CliRunner().invoke(app, ["map", location, "--mapper", "rules"])
     assert (ran.exit_code, json.loads(ran.stdout)["text"]) == (3, "text")
 
@@ -345,7 +368,13 @@ def test_damaged_documents_end_in_rows_or_reasons(tmp_path):
     """A tenth of the campaign in docs/readers.md; no traceback, and the counts add up."""
     chance = random.Random(5)
     notebook = json.dumps({"cells": CELLS, "metadata": KERNEL})
-    kinds = {"md": MARKDOWN[3][0] * 3, "rst": RST[0][0], "ipynb": notebook, "html": PAGE, "py": PROSE}
+    kinds = {
+        "md": MARKDOWN[3][0] * 3,
+        "rst": RST[0][0],
+        "ipynb": notebook,
+        "html": PAGE,
+        "py": PROSE,
+    }
     files: dict[str, str | bytes] = {}
     for number in range(250):
         ending = chance.choice(list(kinds))
