@@ -117,7 +117,21 @@ def side_file_reason(name: str) -> str | None:
 
 
 _LICENCES = re.compile(rf"(licen[cs]es?|copying|notice|unlicense)([.-].*)?|{_LOCKS}", re.IGNORECASE)
-_STRUCTURED = frozenset(["json", "jsonl", "ndjson", "jsonlines", "csv", "tsv", "tab", "psv", "parquet", "arrow", "feather"])
+_STRUCTURED = frozenset(
+    [
+        "json",
+        "jsonl",
+        "ndjson",
+        "jsonlines",
+        "csv",
+        "tsv",
+        "tab",
+        "psv",
+        "parquet",
+        "arrow",
+        "feather",
+    ]
+)
 
 
 def not_a_document(name: str) -> str | None:
