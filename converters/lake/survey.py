@@ -229,11 +229,17 @@ class DocumentFolders(NamedTuple):
 
 
 def document_folders(seen: Sequence[SeenFile]) -> DocumentFolders:
-    """The highest folders that hold documents and no structured data, in or below them."""
-    return DocumentFolders(frozenset(_find_document_folders(seen, "")))
+    """The highest folders that hold documents and no structured data, in or below them.
+
+    What lies below the folder of a data set belongs to it, and is a note.
+    """
+    sets = {set_folder(one.entry.name, frozenset()) for one in seen if one.looked.files}
+    return DocumentFolders(frozenset(_find_document_folders(seen, "", sets)))
 
 
-def _find_document_folders(seen: Sequence[SeenFile], folder: str) -> Iterator[str]:
+def _find_document_folders(
+    seen: Sequence[SeenFile], folder: str, sets: Collection[str]
+) -> Iterator[str]:
     inner = f"{folder}/" if folder else ""
     below: dict[str, list[SeenFile]] = defaultdict(list)
     for one in seen:
@@ -242,8 +248,10 @@ def _find_document_folders(seen: Sequence[SeenFile], folder: str) -> Iterator[st
     if (folder or _are_documents(below[""])) and _are_documents(seen):
         yield folder or TOP_FOLDER
         return
+    if folder in sets:
+        return
     for name in sorted(below.keys() - {""}):
-        yield from _find_document_folders(below[name], f"{inner}{name}")
+        yield from _find_document_folders(below[name], f"{inner}{name}", sets)
 
 
 def _are_documents(seen: Sequence[SeenFile]) -> bool:

@@ -226,7 +226,6 @@ def test_names_from_archives_cannot_steer_the_terminal() -> None:
 
 UNREAD = {
     "a.xml": b'<?xml version="1.0"?>\n<a><b>Some text.</b></a>\n',
-    "a.data": b"<!-- made -->\n<html><body>Some text.</body></html>\n",
     "a.warc": b"WARC/1.0\r\nWARC-Type: response\r\n\r\n",
     "inbox": b"From me@x.org Sat Jan  3 01:05:34 2015\nSubject: x\n\nSome text.\n",
     "a.pdf": b"%PDF-1.7\n",
@@ -265,7 +264,6 @@ def test_lines_of_markup_are_text_where_the_format_says_so() -> None:
     Path("m.json").write_text('{"version": 2, "source": {"format": "text"}, "text": "text"}')
     ran = CliRunner().invoke(app, ["convert", "m.json", "pages.txt", "--out", "out"])
     assert ran.exit_code == 0, ran.output
-    assert "error" in ends(1, "map", "pages.txt", "--mapper", "rules")
 
 
 def test_the_prompt_for_a_folder_without_data() -> None:
