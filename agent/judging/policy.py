@@ -247,16 +247,16 @@ def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     yield Gate(
         name="unread formats",
         state="person" if much else "warn",
-        figure=f"{files}, {share} of the bytes",
+        figure=f"{files}, {share} of the bytes: {_unread_kinds(found)}",
         limit=f"at most {percent_text(MOST_UNREAD)} of the bytes",
         detail=Safe(
-            f"{files} ({share} of the bytes) in formats that are not read: "
-            f"{unread_kinds(found)}; {found.first}; {found.hint}"
+            f"{files} ({share} of the bytes) in formats that are not read: {_unread_kinds(found)}; "
+            f"{found.first}; {found.hint}"
         ),
     )
 
 
-def unread_kinds(found: UnreadFiles) -> str:
+def _unread_kinds(found: UnreadFiles) -> str:
     """The formats that are not read, with files and bytes of each."""
     return ", ".join(
         f"{one.name} ({one.files:,} file{'s' * (one.files != 1)}, {one.bytes:,} bytes)"

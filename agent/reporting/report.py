@@ -172,11 +172,11 @@ def _source_lines(state: State) -> Iterator[str]:
         yield f"{some}, {sample.bad} of them unreadable."
     if source.unread:
         yield ""
-        rows = (
+        counts = (
             (one.name, Safe(f"{one.files:,}"), Safe(f"{one.bytes:,}"))
             for one in source.unread.kinds
         )
-        yield from markdown_table(("not read", "files", "bytes"), rows)
+        yield from markdown_table(("not read", "files", "bytes"), counts)
         yield ""
     for one in source.left_out:
         yield f"- left out: {markdown_code(Safe(one.name))}: {markdown_line(Safe(one.why))}"

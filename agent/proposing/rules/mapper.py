@@ -281,7 +281,7 @@ def propose_with_doubts(
     drafted = find_candidates(source, sample, modes)
     ran = [_run_candidate(c, request) for c in drafted[:MOST_TRIES]]
     ran += [c for m in modes for c in _late_candidate(drafted[MOST_TRIES:], ran, m, request)]
-    if request.mode == "auto":
+    if request.mode == "auto" and not document_draft(source):
         ran = [_score_open_mode(c) for c in ran]
     ran.sort(key=lambda c: -c.score)
     chosen = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind] and _is_usable(c)]

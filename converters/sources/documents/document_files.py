@@ -1,7 +1,7 @@
 """Files that are one document each: what they are, and their one row."""
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final
 
 from ingot.converters.errors import SourceError
@@ -144,7 +144,7 @@ def _page_row(text: str, file: SourceFile, spec: SourceSpec) -> Fields | BrokenR
     return {"text": found.text, **as_fields(title=found.title, language=found.language)}
 
 
-_ROWS: Final = {
+_ROWS: Final[dict[str, Callable[[str, SourceFile, SourceSpec], Fields | BrokenRow]]] = {
     kinds.MARKDOWN: _markdown_row,
     kinds.RST: _rst_row,
     kinds.HTML: _page_row,

@@ -47,7 +47,7 @@ def _list_cells(document: Json) -> list[dict[str, Json]] | None:
         return None
     sheets = document.get("worksheets")
     held = [document] if "cells" in document else sheets if isinstance(sheets, list) else []
-    lists = [one.get("cells") for one in held if isinstance(one, dict)]
+    lists: list[Json] = [one.get("cells") for one in held if isinstance(one, dict)]
     if not lists or not all(isinstance(cells, list) for cells in lists):
         return None
     return [cell for cells in lists for cell in cells if isinstance(cell, dict)]
