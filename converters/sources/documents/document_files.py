@@ -22,6 +22,7 @@ from ingot.converters.sources.formats.text import (
 from ingot.converters.sources.storage.listing import Entry
 
 MOST_BYTES: Final = 64 << 20  # of a document, as UTF-8
+_MOST_NOTEBOOK: Final = 32 << 20  # whose cells take many times their bytes
 _KIND_HEAD: Final = 1024  # bytes that tell a script from a page
 _NAMED: Final = {kinds.NOTEBOOK: (b"{", "named as a Jupyter notebook, and none by its content")}
 _GUESSED: Final = frozenset({"format"})  # a mapping has to state it: beside data it is not found
@@ -79,7 +80,8 @@ def read_document(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Itera
     if spec.root not in (None, "$"):
         raise SourceError(where, "a document is one row", "leave `root` out")
     parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline)
-    whole = join_parts(parts, MOST_BYTES)
+    most = _MOST_NOTEBOOK if facts.layout == kinds.NOTEBOOK else MOST_BYTES
+    whole = join_parts(parts, most)
     row = whole if isinstance(whole, BrokenRow) else decode_text_row(whole)
     if isinstance(row, BrokenRow):
         yield RowChunk(values=[row])

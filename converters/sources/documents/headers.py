@@ -186,41 +186,40 @@ def latex_title(text: str) -> str | None:
 
 _SPDX: Final = re.compile(r"SPDX-License-Identifier:[ \t]{0,9}([\w.+()-][\w.+() -]{0,200})")
 _MARKS: Final = re.compile(r"[\s*#/;%!\"'|-]+")
-_HEADINGS: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), licence)
-    for pattern, licence in (
-        (r"licensed under the apache license,? version 2\.0", "Apache-2.0"),
-        (r"permission is hereby granted, free of charge, to any person obtaining a copy", "MIT"),
-        (r"subject to the terms of the mozilla public license,? v\. ?2\.0", "MPL-2.0"),
-        (r"permission to use, copy, modify, and(?: or)? distribute this software for any", "ISC"),
-        (r"this is free and unencumbered software released into the public domain", "Unlicense"),
-    )
-)
+_LICENCE_HEAD: Final = 8_000  # characters
+_WORDS: Final = ("licen", "permission", "redistribution", "unencumbered")  # one is in each heading
+_HEADINGS: Final = {
+    "licensed under the apache license, version 2.0": "Apache-2.0",
+    "permission is hereby granted, free of charge, to any person obtaining a copy": "MIT",
+    "subject to the terms of the mozilla public license, v. 2.0": "MPL-2.0",
+    "permission to use, copy, modify, and distribute this software for any": "ISC",
+    "permission to use, copy, modify, and/or distribute this software for any": "ISC",
+    "this is free and unencumbered software released into the public domain": "Unlicense",
+}
+_PLAIN_HEADINGS: Final = {_MARKS.sub(" ", said): name for said, name in _HEADINGS.items()}
 _GNU: Final = re.compile(
     r"terms of the gnu (?P<which>lesser |affero )?general public license.{0,200}?"
-    r"version (?P<version>[23](?:\.[01])?)\b(?P<rest>.{0,120})",
-    re.IGNORECASE,
+    r"version (?P<version>[23](?:\.[01])?)\b(?P<rest>.{0,120})"
 )
-_BSD: Final = re.compile("redistribution and use in source and binary forms", re.IGNORECASE)
-_LICENCE_HEAD: Final = 8_000  # characters
+_BSD: Final = "redistribution and use in source and binary forms"
 
 
 def find_licence(text: str) -> str | None:
     """The licence that the head of a file states, as SPDX names it; None where none is known."""
     head = text[:_LICENCE_HEAD]
-    if match := _SPDX.search(head):
+    if match := _SPDX.search(head) if "SPDX" in head else None:
         return match[1].removesuffix("--").strip() or None
-    plain = _MARKS.sub(" ", head)  # a heading goes over several lines of a comment
-    if match := _GNU.search(plain):
-        which = {"lesser ": "LGPL", "affero ": "AGPL"}.get((match["which"] or "").lower(), "GPL")
-        version = match["version"] if "." in match["version"] else f"{match['version']}.0"
-        later = "any later version" in match["rest"].lower()
-        return f"{which}-{version}-{'or-later' if later else 'only'}"
-    for pattern, licence in _HEADINGS:
-        if pattern.search(plain):
-            return licence
-    if not _BSD.search(plain):
+    lower = head.lower()
+    if not any(word in lower for word in _WORDS):
         return None
+    plain = _MARKS.sub(" ", lower)  # a heading goes over several lines of a comment
+    if match := _GNU.search(plain):
+        which = {"lesser ": "LGPL", "affero ": "AGPL"}.get(match["which"] or "", "GPL")
+        version = match["version"] if "." in match["version"] else f"{match['version']}.0"
+        return f"{which}-{version}-{'or-later' if 'any later version' in match['rest'] else 'only'}"
+    found = next((name for said, name in _PLAIN_HEADINGS.items() if said in plain), None)
+    if found or _BSD not in plain:
+        return found
     if "advertising materials" in plain:
         return "BSD-4-Clause"
     return "BSD-3-Clause" if "endorse or promote" in plain else "BSD-2-Clause"
