@@ -96,7 +96,7 @@ MARKUP = [
         (rb"(<!--.*?-->\s*)?(<!doctype html|<html)", kinds.HTML_PAGE),
         (rb"<\?xml|<!doctype ", "an XML file"),
         (rb"WARC/[\d.]+\s", "a WARC archive"),
-        (rb"From \S+ [^\n]*\d{4}\r?\n[\w-]+: ", "a mailbox (mbox)"),
+        (rb"From \S{1,200} [^\n]{0,200}\d{4}\r?\n[\w-]{1,80}: ", "a mailbox (mbox)"),
         (rb"\{\\rtf\d", "an RTF document"),
         (rb'\{\s*"cells"\s*:\s*\[\s*\{[^{}]*"cell_type"\s*:', "a Jupyter notebook"),
     )

@@ -371,7 +371,7 @@ def test_a_folder_of_documents_is_a_data_set_and_notes_beside_data_are_left_out(
     names += [f"code/src/{n}.py" for n in range(20)]
     for name in names:
         (root / name).parent.mkdir(exist_ok=True, parents=True)
-        (root / name).write_text("- Some words\n" * 20)
+        (root / name).write_text(f"- Some words of {name}\n" * 20)
     with zipfile.ZipFile(root / "guide/old.zip", "w") as packed:
         for number in range(9):
             packed.writestr(f"{number}.md", f"# Page {number}\n\nSome words of the old page.\n" * 9)
@@ -394,7 +394,9 @@ def test_a_folder_of_documents_is_a_data_set_and_notes_beside_data_are_left_out(
     assert ran(order)[1].worked == []
     lay(root, "guide/rows.jsonl", talks(20))  # beside data documents are notes
     sets, _, report = ran(order)
-    assert (sets["guide"].format, len(sets), len(report.left_out)) == ("jsonl", 4, 17)
+    assert (sets["guide"].status, len(sets), len(report.left_out)) == ("gone", 5, 17)
+    (new,) = (one for name, one in sets.items() if name.startswith("guide-"))
+    assert (new.format, new.status) == ("jsonl", "converted")
 
 
 def test_names_in_archives_that_are_no_text_end_no_run(tmp_path):
