@@ -116,33 +116,19 @@ def side_file_reason(name: str) -> str | None:
     return _UNREAD_ENDINGS.get(ending) if kind is None else f"auxiliary file ({kind})"
 
 
-_LICENCES = re.compile(rf"(licen[cs]es?|copying|notice|unlicense)([.-].*)?|{_LOCKS}", re.IGNORECASE)
-_STRUCTURED = frozenset(
-    [
-        "json",
-        "jsonl",
-        "ndjson",
-        "jsonlines",
-        "csv",
-        "tsv",
-        "tab",
-        "psv",
-        "parquet",
-        "arrow",
-        "feather",
-    ]
+_LICENCES = re.compile(
+    rf"(licen[cs]es?|copying|notice|unlicense)([.-].*)?|.*\.(lock|sum)|{_LOCKS}", re.IGNORECASE
 )
+_STRUCTURED = re.compile(r"(nd)?json(l|lines)?|[ct]sv|tab|psv|parquet|arrow|feather")
 
 
 def not_a_document(name: str) -> str | None:
     """Why a file of this name is no document in a folder of documents, or None where it may be."""
-    base = re.sub(r"\.(gz|gzip|zst|zstd|bz2|xz)$", "", name.rpartition("/")[2], flags=re.IGNORECASE)
-    why = side_file_reason(name)
+    base, why = kinds.bare_name(name), side_file_reason(name)
     if why == "hidden" or _LICENCES.fullmatch(base):
         return why or _SIDE_FILE
-    ending = file_ending(base)
-    if ending in ("lock", "sum") or ending in _STRUCTURED:
-        return _SIDE_FILE if ending in ("lock", "sum") else "data, and no document"
+    if _STRUCTURED.fullmatch(file_ending(base)):
+        return "data, and no document"
     known = kinds.kind_by_name(base) or _READ_MES.fullmatch(base)
     return why if why and not known else None
 

@@ -109,7 +109,9 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
     files, left_out = _inspect_twice(
         lambda alone: _inspect_listing(location, listing, spec, alone), prefix=""
     )
-    if holds_documents(spec, listing, files, left_out):
+    read = [(file.name, file.facts.format, file.bytes) for file in files]
+    found = not (_states_files(spec) or (listing.direct and files))
+    if found and may_hold_documents(read, left_out):
         asked = replace(spec, format=kinds.DOCUMENT)
         files, left_out = _inspect_listing(location, listing, asked, frozenset())
     left_out += [LeftOut(name=name, why=results.OWN_RESULT) for name in listing.results]
@@ -128,23 +130,10 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         spec=spec,
         files=main,
         left_out=tuple(sorted([*left_out, *others], key=lambda item: item.name)),
-        guessed=replace(guessed_spec(main), format=spec.format or guessed_spec(main).format),
+        guessed=guessed_spec(main, spec),
         roots=() if spec.orient else root_candidates(main, tables=spec.root is None),
         listing=listing,
     )
-
-
-def holds_documents(
-    spec: SourceSpec,
-    listing: Listing,
-    files: Sequence[SourceFile],
-    left_out: Sequence[LeftOut],
-) -> bool:
-    """Whether what was looked into is looked into once more, as a folder of documents."""
-    if _states_files(spec) or (listing.direct and files):
-        return False
-    read = ((file.name, file.facts.format, file.bytes) for file in files)
-    return may_hold_documents(read, left_out)
 
 
 def _states_files(spec: SourceSpec) -> bool:

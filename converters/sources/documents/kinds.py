@@ -16,87 +16,28 @@ _PROSE: Final = {
     LATEX: "tex ltx",
     TEXT: "txt text adoc asciidoc org",
 }
-# "" where the ending is that of several languages.
-_CODE: Final = {
-    "ada": "adb ads",
-    "assembly": "asm s",
-    "awk": "awk",
-    "batch": "bat cmd",
-    "bibtex": "bib",
-    "c": "c h",
-    "c#": "cs",
-    "c++": "cc cpp cxx hh hpp hxx",
-    "clojure": "clj cljs",
-    "cmake": "cmake",
-    "cobol": "cbl cob",
-    "common lisp": "lisp",
-    "css": "css scss sass less",
-    "cuda": "cu cuh",
-    "dart": "dart",
-    "elixir": "ex exs",
-    "elm": "elm",
-    "emacs lisp": "el",
-    "erlang": "erl hrl",
-    "f#": "fs fsx",
-    "fortran": "f f90 f95 f03 for",
-    "go": "go",
-    "graphql": "graphql gql",
-    "groovy": "groovy gradle",
-    "haskell": "hs lhs",
-    "hcl": "tf hcl",
-    "ini": "ini cfg",
-    "java": "java",
-    "javascript": "js mjs cjs jsx",
-    "julia": "jl",
-    "kotlin": "kt kts",
-    "lua": "lua",
-    "makefile": "mk",
-    "nim": "nim",
-    "nix": "nix",
-    "objective-c++": "mm",
-    "ocaml": "ml mli",
-    "pascal": "pas",
-    "perl": "pl pm",
-    "php": "php",
-    "powershell": "ps1 psm1",
-    "prolog": "pro",
-    "protobuf": "proto",
-    "python": "py pyi pyx",
-    "r": "r",
-    "racket": "rkt",
-    "ruby": "rb rake",
-    "rust": "rs",
-    "scala": "scala sc",
-    "scheme": "scm ss",
-    "shell": "sh bash zsh fish",
-    "solidity": "sol",
-    "sql": "sql",
-    "svelte": "svelte",
-    "swift": "swift",
-    "systemverilog": "sv svh",
-    "tcl": "tcl",
-    "tex": "sty cls",
-    "toml": "toml",
-    "typescript": "ts tsx",
-    "vhdl": "vhd vhdl",
-    "vim script": "vim",
-    "visual basic": "vb",
-    "vue": "vue",
-    "yaml": "yaml yml",
-    "zig": "zig",
-    "": "d m v",
-}
+# Endings by programming language; "" where an ending is that of several.
+_LANGUAGES: Final = (
+    "ada=adb ads, assembly=asm s, awk=awk, batch=bat cmd, bibtex=bib, c=c h, c#=cs, c++=cc cpp "
+    "cxx hh hpp hxx, clojure=clj cljs, cmake=cmake, cobol=cbl cob, common lisp=lisp, css=css "
+    "scss sass less, cuda=cu cuh, dart=dart, elixir=ex exs, elm=elm, emacs lisp=el, erlang=erl "
+    "hrl, f#=fs fsx, fortran=f f90 f95 f03 for, go=go, graphql=graphql gql, groovy=groovy "
+    "gradle, haskell=hs lhs, hcl=tf hcl, ini=ini cfg, java=java, javascript=js mjs cjs jsx, "
+    "julia=jl, kotlin=kt kts, lua=lua, makefile=mk, nim=nim, nix=nix, objective-c++=mm, "
+    "ocaml=ml mli, pascal=pas, perl=pl pm, php=php, powershell=ps1 psm1, prolog=pro, "
+    "protobuf=proto, python=py pyi pyx, r=r, racket=rkt, ruby=rb rake, rust=rs, scala=scala sc, "
+    "scheme=scm ss, shell=sh bash zsh fish, solidity=sol, sql=sql, svelte=svelte, swift=swift, "
+    "systemverilog=sv svh, tcl=tcl, tex=sty cls, toml=toml, typescript=ts tsx, vhdl=vhd vhdl, "
+    "vim script=vim, visual basic=vb, vue=vue, yaml=yaml yml, zig=zig, =d m v"
+)
+_CODE: Final = dict(one.split("=") for one in _LANGUAGES.split(", "))
 _OF_ENDING: Final = {
     **{ending: (kind, "") for kind, endings in _PROSE.items() for ending in endings.split()},
     **{ending: (CODE, name) for name, endings in _CODE.items() for ending in endings.split()},
 }
 _OF_NAME: Final = {
-    "cmakelists.txt": (CODE, "cmake"),
-    "dockerfile": (CODE, "dockerfile"),
-    "gnumakefile": (CODE, "makefile"),
-    "jenkinsfile": (CODE, "groovy"),
-    "makefile": (CODE, "makefile"),
-    "rakefile": (CODE, "ruby"),
+    **dict.fromkeys(("makefile", "gnumakefile"), (CODE, "makefile")),
+    **{"cmakelists.txt": (CODE, "cmake"), "dockerfile": (CODE, "dockerfile")},
 }
 _SETTINGS: Final = ("ini", "toml", "yaml")  # languages
 _PACKED: Final = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
@@ -124,9 +65,14 @@ PROSE_ENDINGS: Final = frozenset(
 )
 
 
+def bare_name(name: str) -> str:
+    """A file's name in small letters, without folders and the ending of a compression."""
+    return _PACKED.sub("", name.rpartition("/")[2].lower())
+
+
 def kind_by_name(name: str) -> tuple[str, str] | None:
     """The kind of a file and its programming language ("": none, or unknown); None by others."""
-    base = _PACKED.sub("", name.rpartition("/")[2].lower())
+    base = bare_name(name)
     known = _OF_NAME.get(base)
     return known or (_OF_ENDING.get(base.rpartition(".")[2]) if "." in base else None)
 
