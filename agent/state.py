@@ -42,6 +42,15 @@ def answer_message(text: Safe) -> Message:
 SafeLeftOut = NewType("SafeLeftOut", LeftOut)
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadKind:
+    """How many files of a format are not read, and their bytes."""
+
+    name: Safe
+    files: int
+    bytes: int
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnreadFiles:
     """Files in formats that are not read: `bytes` of the `of_bytes` of all that look like data."""
@@ -50,6 +59,8 @@ class UnreadFiles:
     bytes: int
     of_bytes: int
     first: Safe
+    kinds: tuple[UnreadKind, ...] = ()  # most bytes first
+    hint: Safe = EMPTY_TEXT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

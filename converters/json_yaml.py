@@ -126,19 +126,22 @@ _YAML_LEVELS = 32  # levels
 _YAML_DIGITS = 400  # characters of a number
 
 
-def read_yaml(text: str) -> Any:  # noqa: ANN401
-    """What a document of YAML says."""
+def read_yaml(text: str, *, aliases: bool = False) -> Any:  # noqa: ANN401
+    """What a document of YAML says; with `aliases` what one names is the same value again.
+
+    Who allows aliases bounds what they stand for when they are written out.
+    """
     import yaml
 
     try:
-        return yaml.load(text, _yaml_loader())
+        return yaml.load(text, _yaml_loader(aliases))
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
 
 
 # The library is imported when YAML is read or written: most commands do neither.
 @cache
-def _yaml_loader() -> Any:  # noqa: ANN401
+def _yaml_loader(aliases: bool = False) -> Any:  # noqa: ANN401 - for the cache
     """YAML without what blows up, hides or turns into other types: aliases, merges, tags, depth."""
     import yaml
 
@@ -147,7 +150,7 @@ def _yaml_loader() -> Any:  # noqa: ANN401
 
         def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
             event = self.peek_event()  # type: ignore[no-untyped-call]
-            if isinstance(event, yaml.events.AliasEvent):
+            if isinstance(event, yaml.events.AliasEvent) and not aliases:
                 raise _refused("an alias is not read", event.start_mark)
             if getattr(event, "tag", None) is not None:
                 raise _refused(f"a tag is not read: {event.tag}", event.start_mark)

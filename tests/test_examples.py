@@ -22,6 +22,7 @@ NO_META = dict.fromkeys(
 COUNTS: dict[str, tuple[str, tuple[int, int, int, int], dict[str, int]]] = {
     "en_chats": ("sft", (25, 24, 1, 0), {"no_assistant": 1}),
     "en_field_notes": ("pt", (22, 22, 0, 0), {}),
+    "en_handbook": ("pt", (8, 8, 0, 0), {}),
     "en_instructions": ("sft", (62, 60, 2, 0), {"bad_row": 1, "no_assistant": 1}),
     "en_workshop": ("sft", (14, 14, 0, 0), {}),
     "sensor_log": ("irrelevant", (0, 0, 0, 0), {}),

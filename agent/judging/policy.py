@@ -25,7 +25,7 @@ from ingot.agent.proposing.proposal import (
     SafeProposal,
     exhausted_reason,
 )
-from ingot.agent.state import Gate, Review, State
+from ingot.agent.state import Gate, Review, State, UnreadFiles
 
 DOUBTED_CONFIDENCE = 0.7  # a model that says less of itself names its doubt, as it is told to
 MOST_REPAIRS = 2
@@ -247,9 +247,20 @@ def _unread_gate(state: State, proposal: SafeProposal) -> Iterator[Gate]:
     yield Gate(
         name="unread formats",
         state="person" if much else "warn",
-        figure=f"{files}, {share} of the bytes",
+        figure=f"{files}, {share} of the bytes: {_unread_kinds(found)}",
         limit=f"at most {percent_text(MOST_UNREAD)} of the bytes",
-        detail=Safe(f"{files} ({share} of the bytes) in formats that are not read: {found.first}"),
+        detail=Safe(
+            f"{files} ({share} of the bytes) in formats that are not read: {_unread_kinds(found)}; "
+            f"{found.first}; {found.hint}"
+        ),
+    )
+
+
+def _unread_kinds(found: UnreadFiles) -> str:
+    """The formats that are not read, with files and bytes of each."""
+    return ", ".join(
+        f"{one.name} ({one.files:,} file{'s' * (one.files != 1)}, {one.bytes:,} bytes)"
+        for one in found.kinds
     )
 
 

@@ -50,9 +50,9 @@ from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.file_kinds import (
     DAMAGED_HINT,
-    UNREAD_HINT,
     damaged_text,
     unread_format,
+    unread_hint,
     unread_text,
 )
 from ingot.converters.sources.root_candidates import root_candidates
@@ -169,7 +169,8 @@ def _process_set(task: SetTask, known: SetFacts) -> SetResult:
     unread = [one for one in source.left_out if unread_format(one.why)]
     if unread and not source.files:
         why = redact(f"no file in it can be read: {unread_text(unread)}")
-        return SetResult(facts=replace(known, status="failed", why=why, hint=Safe(UNREAD_HINT)))
+        hint = Safe(unread_hint(one.why for one in unread))
+        return SetResult(facts=replace(known, status="failed", why=why, hint=hint))
     filled = [one for one in source.left_out if one.bytes]  # an empty file is told, and no fault
     if not source.files and (damaged := damaged_text(filled)):
         why = redact(f"no file in it holds data: {damaged}")

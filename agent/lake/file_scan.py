@@ -15,12 +15,13 @@ from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.lake.survey import SeenFile, Survey, survey_lake
+from ingot.converters.lake.survey import SeenFile, Survey, document_folders, survey_lake
 from ingot.converters.output.worker_pool import TaskFailure, Workers
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
-from ingot.converters.sources.facts import FileFacts, LeftOut
-from ingot.converters.sources.file_kinds import side_file_reason
+from ingot.converters.sources.documents.kinds import DOCUMENT
+from ingot.converters.sources.facts import FileFacts, LeftOut, SourceSpec
+from ingot.converters.sources.file_kinds import not_a_document, side_file_reason
 from ingot.converters.sources.source import EntryFiles, head_size, inspect_entry, names_alone
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
@@ -39,6 +40,7 @@ _CHUNK: Final = 200
 _THREADS: Final = 8  # of a process that reads from afar
 
 _RAW: Final = "recognized"
+_DOCUMENTS: Final = SourceSpec(format=DOCUMENT)
 
 Counted = Callable[[int, int], None]
 
@@ -107,28 +109,59 @@ def scan_files(
     order: LakeOrder, entries: Sequence[Entry], workers: Workers, counted: Counted
 ) -> Iterator[SeenFile]:
     """Yield every file and what is in it, in the given order."""
-    known, alone = order.state.files(), names_alone(one.name for one in entries)
+    alone = names_alone(one.name for one in entries)
     aside = {
         one.name: why
         for one in entries
         if one.name not in alone and (why := side_file_reason(one.name))
     }
-    new = [one for one in entries if one.name not in aside and not _is_known(one, known)]
-    found = _scan_new_files(order, new, head_size(len(entries)), workers, counted)
+    seen = list(_scan_files(_Scan(order, SourceSpec(), workers, counted), entries, aside))
+    folders = document_folders(seen)
+    below = {one.entry.name: place for one in seen if (place := folders.of(one.entry.name))}
+    documents = [one for one in entries if one.name in below]
+    aside = {one.name: why for one in documents if (why := not_a_document(one.name))}
+    again = _scan_files(_Scan(order, _DOCUMENTS, workers, counted), documents, aside)
+    found = {one.entry.name: replace(one, place=below[one.entry.name]) for one in again}
+    yield from (found.get(one.entry.name, one) for one in seen)
+
+
+class _Scan(NamedTuple):
+    """How files are looked into, and who hears of it."""
+
+    order: LakeOrder
+    spec: SourceSpec
+    workers: Workers
+    counted: Counted
+
+    def key(self, entry: Entry) -> str:
+        """The name under which it is remembered what a file holds when it is read so."""
+        return f"{entry.name}//document" if self.spec.format else entry.name
+
+
+def _scan_files(
+    scan: _Scan, entries: Sequence[Entry], aside: Mapping[str, str]
+) -> Iterator[SeenFile]:
+    known = scan.order.state.files()
+    new = [
+        one
+        for one in entries
+        if one.name not in aside and not _is_known(one, known.get(scan.key(one)))
+    ]
+    found = _scan_new_files(scan, new, head_size(len(entries)))
     for entry in entries:
         if why := aside.get(entry.name):
             yield SeenFile(entry=entry, looked=EntryFiles([], [LeftOut.of(entry, why)]))
         elif entry.name in found:
             yield found[entry.name]
         else:
-            with order.state.decoding():
-                seen = _seen_from_json(entry, json.loads(known[entry.name][1]))
+            with scan.order.state.decoding():
+                seen = _seen_from_json(entry, json.loads(known[scan.key(entry)][1]))
             yield seen
 
 
-def _is_known(entry: Entry, known: Mapping[str, tuple[str, str]]) -> bool:
+def _is_known(entry: Entry, known: tuple[str, str] | None) -> bool:
     """Check that what was found in a file still holds; a stamp may not show a change."""
-    return entry.tells_changes and known.get(entry.name, ("", ""))[0] == _entry_stamp(entry)
+    return entry.tells_changes and known is not None and known[0] == _entry_stamp(entry)
 
 
 def _entry_stamp(entry: Entry) -> str:
@@ -138,37 +171,36 @@ def _entry_stamp(entry: Entry) -> str:
 class _Chunk(NamedTuple):
     entries: tuple[Entry, ...]
     head: int
+    spec: SourceSpec
 
 
-def _scan_new_files(
-    order: LakeOrder, new: Sequence[Entry], head: int, workers: Workers, counted: Counted
-) -> dict[str, SeenFile]:
+def _scan_new_files(scan: _Scan, new: Sequence[Entry], head: int) -> dict[str, SeenFile]:
     """Inspect new files, by name; each result is kept at once."""
     found: dict[str, SeenFile] = {}
     again: list[_Chunk] = []
-    for chunk, seen in workers.spread(_scan_chunk, _chunks(new, head, workers.jobs)):
+    for chunk, seen in scan.workers.spread(_scan_chunk, _chunks(scan, new, head)):
         if isinstance(seen, TaskFailure):  # one of them takes the process with it
-            again += [_Chunk((one,), head) for one in chunk.entries]
+            again += [chunk._replace(entries=(one,)) for one in chunk.entries]
         else:
-            _remember_files(order, seen, found)
-        counted(len(found), len(new))
-    for chunk, seen in workers.spread(_scan_chunk, again):
+            _remember_files(scan, seen, found)
+        scan.counted(len(found), len(new))
+    for chunk, seen in scan.workers.spread(_scan_chunk, again):
         if isinstance(seen, TaskFailure):
             seen = [SeenFile(entry=chunk.entries[0], fault=seen.why)]
-        _remember_files(order, seen, found)
+        _remember_files(scan, seen, found)
     return found
 
 
-def _chunks(new: Sequence[Entry], head: int, jobs: int) -> list[_Chunk]:
-    rest, size = iter(new), max(1, min(_CHUNK, -(-len(new) // jobs)))
-    return [_Chunk(part, head) for part in iter(lambda: tuple(islice(rest, size)), ())]
+def _chunks(scan: _Scan, new: Sequence[Entry], head: int) -> list[_Chunk]:
+    rest, size = iter(new), max(1, min(_CHUNK, -(-len(new) // scan.workers.jobs)))
+    return [_Chunk(part, head, scan.spec) for part in iter(lambda: tuple(islice(rest, size)), ())]
 
 
-def _remember_files(order: LakeOrder, seen: Sequence[SeenFile], found: dict[str, SeenFile]) -> None:
+def _remember_files(scan: _Scan, seen: Sequence[SeenFile], found: dict[str, SeenFile]) -> None:
     """Add and keep what was found; what could not be read is tried again each time."""
     found |= {one.entry.name: one for one in seen}
-    order.state.keep_files(
-        (one.entry.name, _entry_stamp(one.entry), json.dumps(_seen_json(one)))
+    scan.order.state.keep_files(
+        (scan.key(one.entry), _entry_stamp(one.entry), json.dumps(_seen_json(one)))
         for one in seen
         if not one.fault
     )
@@ -178,14 +210,15 @@ def _scan_chunk(chunk: _Chunk) -> list[SeenFile]:
     remote = not all(is_local(one.place) for one in chunk.entries)
     with archives.keep_archive_open():
         if not remote:
-            return [_scan_entry(one, chunk.head) for one in chunk.entries]
+            return [_scan_entry(one, chunk) for one in chunk.entries]
         with ThreadPoolExecutor(_THREADS) as threads:
-            return list(threads.map(lambda one: _scan_entry(one, chunk.head), chunk.entries))
+            return list(threads.map(lambda one: _scan_entry(one, chunk), chunk.entries))
 
 
-def _scan_entry(entry: Entry, head: int) -> SeenFile:
+def _scan_entry(entry: Entry, chunk: _Chunk) -> SeenFile:
     try:
-        return SeenFile(entry=entry, looked=inspect_entry(entry, direct=False, head=head))
+        looked = inspect_entry(entry, chunk.spec, direct=False, head=chunk.head)
+        return SeenFile(entry=entry, looked=looked)
     except SourceError as error:
         return SeenFile(entry=entry, fault=error.problem)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ingot.agent.context import Context
-from ingot.agent.privacy import Door, redact
+from ingot.agent.privacy import Door, Safe, redact
 from ingot.agent.proposing.proposal import Proposal, redacted_proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.agent.state import (
@@ -17,6 +17,7 @@ from ingot.agent.state import (
     SourceSummary,
     State,
     UnreadFiles,
+    UnreadKind,
 )
 from ingot.converters.errors import SourceError
 from ingot.converters.output.commit import check_destination
@@ -25,11 +26,10 @@ from ingot.converters.sources import Source
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.file_kinds import (
     DAMAGED_HINT,
-    UNREAD_HINT,
     damaged_text,
     unread_format,
+    unread_hint,
     unread_text,
-    unread_texts,
 )
 from ingot.converters.sources.tables.table_folders import tables_read
 
@@ -106,22 +106,28 @@ def _summarize_unread(source: Source) -> UnreadFiles | None:
     if not unread:
         return None
     left = sum(one.bytes for one in unread)
+    sizes: dict[str, list[int]] = {}
+    for one in unread:
+        sizes.setdefault(unread_format(one.why), []).append(one.bytes)
+    kinds = [UnreadKind(redact(kind), len(held), sum(held)) for kind, held in sizes.items()]
     others = sum(one.bytes for one in source.left_out if "shape" in one.why)
     return UnreadFiles(
         files=len(unread),
         bytes=left,
         of_bytes=left + others + sum(file.bytes for file in source.files),
         first=redact(unread_text(unread)),
+        kinds=tuple(sorted(kinds, key=lambda kind: (-kind.bytes, kind.name))),
+        hint=Safe(unread_hint(one.why for one in unread)),
     )
 
 
 def _check_formats(source: Source) -> None:
     """Refuse a folder of damaged files and formats that are not read; name these."""
     left_out = source.left_out
-    unread = [one for one in left_out if unread_format(one.why)] or unread_texts(left_out)
+    unread = [one for one in left_out if unread_format(one.why)]
     if unread:
         problem = f"no file in it can be read: {unread_text(unread)}"
-        raise SourceError(source.location, problem, UNREAD_HINT)
+        raise SourceError(source.location, problem, unread_hint(one.why for one in unread))
     if damaged := redact(damaged_text(left_out)):
         raise SourceError(source.location, f"no file in it holds data: {damaged}", DAMAGED_HINT)
 

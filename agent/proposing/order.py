@@ -8,6 +8,7 @@ from ingot.converters.convert.options import (
     Limit,
     Overwrite,
     Records,
+    SourceFormat,
     SourceName,
     Tokenizer,
     WorkerCount,
@@ -90,6 +91,7 @@ class Order:
     """
 
     source: SourceLocation
+    format: Annotated[SourceFormat, OMIT] = None
     out: str | None = None
     mode: Mode = "auto"
     mapper: Mapper = "auto"
@@ -111,12 +113,12 @@ class Order:
 
     @property
     def spec(self) -> "SourceSpec":
-        """The facts about the files that the user's mapping file states; none without one."""
+        """The facts about the files that the user or their mapping file states."""
         from ingot.converters.mapping.bind import parse
         from ingot.converters.sources.facts import SourceSpec
 
         if self.mapping is None:
-            return SourceSpec()
+            return SourceSpec(format=self.format)
         checked = parse(self.mapping, where=self.mapping_file or "mapping")
         return SourceSpec.from_document(checked.get("source"))
 

@@ -12,8 +12,9 @@ from statistics import median
 from typing import Literal
 
 from ingot.agent.proposing.columns import parse_whole_number
-from ingot.agent.proposing.readings import Reading, plain_reading
+from ingot.agent.proposing.readings import Draft, Reading, plain_reading
 from ingot.converters.sources import Source
+from ingot.converters.sources.documents.kinds import DOCUMENT, is_settings
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.formats.detection import LISTS
 from ingot.converters.sources.sample import Sample, draw_sample
@@ -62,6 +63,27 @@ def plain_text_readings(
     if books == "maybe" and not whole:  # the mapping states what is in doubt
         lines = replace(lines, source={**facts, "root": "[*]"}, why=_UNCLEAR)
     return replace(lines, most=most), [*_table_readings(source, texts), replace(reading, most=most)]
+
+
+_SETTINGS_MOST = 0.5  # of YAML alone: it may hold data that a text of it hides
+
+
+def document_draft(source: Source) -> Draft | None:
+    """The draft of files that are one document each: what they are is known, not told by values."""
+    if not source.files or any(one.facts.format != DOCUMENT for one in source.files):
+        return None
+    whole = sum(file.bytes for file in source.files)
+    settings = sum(file.bytes for file in source.files if is_settings(file.name))
+    found = Counter(file.facts.layout for file in source.files)
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.most_common())
+    return Draft(
+        kind="pt",
+        body={"text": "text"},
+        score=0.99,
+        why=f"each file is a document ({kinds})",
+        used=frozenset({"text"}),
+        most=_SETTINGS_MOST if 2 * settings > whole else 1.0,
+    )
 
 
 def _table_readings(source: Source, lines: Sequence[str]) -> list[Reading]:

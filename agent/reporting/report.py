@@ -171,6 +171,14 @@ def _source_lines(state: State) -> Iterator[str]:
         rows = sample.rows + sample.bad
         some = f"{rows} row{'s' * (rows != 1)} sampled{whole}"
         yield f"{some}, {sample.bad} of them unreadable."
+    if source.unread:
+        yield ""
+        counts = (
+            (one.name, Safe(f"{one.files:,}"), Safe(f"{one.bytes:,}"))
+            for one in source.unread.kinds
+        )
+        yield from markdown_table(("not read", "files", "bytes"), counts)
+        yield ""
     for one in source.left_out:
         yield f"- left out: {markdown_code(Safe(one.name))}: {markdown_line(Safe(one.why))}"
     more = source.left_out_count - len(source.left_out)

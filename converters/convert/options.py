@@ -18,6 +18,15 @@ def language_code(text: str) -> str:
     raise ValueError(f"{text!r} is neither an ISO 639-1 code (zh, en, ...) nor mix")
 
 
+def source_format(text: str) -> str:
+    """Return the name of a format that is read."""
+    from ingot.converters.sources.facts import FORMATS
+
+    if text in FORMATS:
+        return text
+    raise ValueError(f"no format {text!r}; there are: {', '.join(FORMATS)}")
+
+
 Tokenizer: TypeAlias = Annotated[
     str | None,
     Setting(
@@ -49,6 +58,16 @@ SourceName: TypeAlias = Annotated[
         metavar="NAME",
         flag="source",
         default="name of SOURCE",
+    ),
+]
+SourceFormat: TypeAlias = Annotated[
+    str | None,
+    Setting(
+        "Format of the files, as source.format of a mapping: jsonl, csv, ...; document reads each "
+        "file as one text (Markdown, HTML, notebooks, code).",
+        metavar="FORMAT",
+        parse=source_format,
+        default="detected, or what the mapping states",
     ),
 ]
 Limit: TypeAlias = Annotated[

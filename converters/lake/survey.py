@@ -3,11 +3,11 @@
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from ingot.converters.errors import SourceError, translate_read_errors
@@ -16,13 +16,20 @@ from ingot.converters.sources.facts import LeftOut, SourceSpec
 from ingot.converters.sources.file_groups import group_files, guessed_spec
 from ingot.converters.sources.file_kinds import (
     BINARY,
+    FEWEST_CODE,
     LFS_POINTER,
+    may_hold_documents,
     side_file_reason,
     unread_format,
-    unread_texts,
 )
 from ingot.converters.sources.source import EntryFiles
-from ingot.converters.sources.storage.listing import Entry, Listing, file_stem, storage_places
+from ingot.converters.sources.storage.listing import (
+    Entry,
+    Listing,
+    enclosing_folders,
+    file_stem,
+    storage_places,
+)
 from ingot.converters.sources.tables.partitions import read_partitions
 from ingot.converters.sources.tables.table_folders import table_folders
 
@@ -126,11 +133,17 @@ _PACKED = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeenFile:
-    """One file of the lake and what was found in it; `fault`: why it cannot be read."""
+    """One file of the lake and what was found in it.
+
+    Attributes:
+        fault: why it cannot be read.
+        place: the folder of documents that it is in or below.
+    """
 
     entry: Entry
     looked: EntryFiles = field(default_factory=lambda: EntryFiles([], []))
     fault: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,24 +204,62 @@ def survey_lake(
     folders = card_folders(entries).union(table_folders(entries))
     places: dict[str, list[SeenFile]] = defaultdict(list)
     for one in files:
-        places[set_folder(one.entry.name, folders)].append(one)
+        places[one.place or set_folder(one.entry.name, folders)].append(one)
     there = {one.name for each in files for one in each.looked.files}
     there |= {one.entry.name for one in files}
     names = _Names({file: name for file, name in known.items() if file in there})
-    read = [place for place, held in places.items() if any(one.looked.files for one in held)]
     sets: list[DataSet] = []
     left_out: list[LeftOut] = []
     for place in sorted(places):
-        notes = any(_is_below(one, place) for one in read)
-        made = _LakeFolder(root, place, places[place], notes=notes).sets(names, recognise)
+        made = _LakeFolder(root, place, places[place]).sets(names, recognise)
         sets += made
         if not made:
             left_out += [one for each in places[place] for one in each.looked.left_out]
     return Survey(sets=tuple(sorted(sets, key=lambda one: one.name)), left_out=tuple(left_out))
 
 
-def _is_below(place: str, folder: str) -> bool:
-    return folder in (TOP_FOLDER, place) or place.startswith(f"{folder}/")
+class DocumentFolders(NamedTuple):
+    """Folders of documents, none of which lies in another one."""
+
+    folders: frozenset[str]
+
+    def of(self, name: str) -> str:
+        """The folder of documents that a file is in or below; "" for others."""
+        above = (TOP_FOLDER, *enclosing_folders(name))
+        return next((one for one in above if one in self.folders), "")
+
+
+def document_folders(seen: Sequence[SeenFile]) -> DocumentFolders:
+    """The highest folders that hold documents and no structured data, in or below them.
+
+    What lies below the folder of a data set belongs to it, and is a note.
+    """
+    sets = {set_folder(one.entry.name, frozenset()) for one in seen if one.looked.files}
+    return DocumentFolders(frozenset(_find_document_folders(seen, "", sets)))
+
+
+def _find_document_folders(
+    seen: Sequence[SeenFile], folder: str, sets: Collection[str]
+) -> Iterator[str]:
+    inner = f"{folder}/" if folder else ""
+    below: dict[str, list[SeenFile]] = defaultdict(list)
+    for one in seen:
+        below[one.entry.name[len(inner) :].rpartition("/")[0].partition("/")[0]].append(one)
+    # The root is a folder of documents if some lie in it: else its folders are data sets.
+    if (folder or _are_documents(below[""])) and _are_documents(seen):
+        yield folder or TOP_FOLDER
+        return
+    if folder in sets:
+        return
+    for name in sorted(below.keys() - {""}):
+        yield from _find_document_folders(below[name], f"{inner}{name}", sets)
+
+
+def _are_documents(seen: Sequence[SeenFile]) -> bool:
+    read = [(file.name, file.facts.format, file.bytes) for one in seen for file in one.looked.files]
+    left_out = [left for one in seen for left in one.looked.left_out]
+    lost = any(one.fault for one in seen)
+    return not lost and may_hold_documents(read, left_out, fewest_code=FEWEST_CODE)
 
 
 class _Names:
@@ -240,9 +291,9 @@ class _Names:
 
 
 class _LakeFolder:
-    """The files of one place; documents and settings are notes where data lies at or below it."""
+    """The files of one place."""
 
-    def __init__(self, root: str, place: str, seen: Sequence[SeenFile], *, notes: bool) -> None:
+    def __init__(self, root: str, place: str, seen: Sequence[SeenFile]) -> None:
         self._root, self._place = root.rstrip("/") or root, place
         self._entries = tuple(one.entry for one in seen)
         self._files = [file for one in seen for file in one.looked.files]
@@ -251,8 +302,6 @@ class _LakeFolder:
         endings = {_ending(file.name) for file in self._files}
         for one in (one for each in seen for one in each.looked.left_out):
             (self._faults if _is_lost(one, endings) else self._left_out).append(one)
-        alone = {} if notes else {n.name: n for n in unread_texts(self._left_out, code=False)}
-        self._left_out = [alone.get(one.name, one) for one in self._left_out]
         self._cards = tuple(entry for entry in self._entries if is_card(entry))
 
     def sets(self, names: _Names, recognise: Recognise) -> list[DataSet]:

@@ -29,6 +29,7 @@ class SourceSpec:
     columns: tuple[str, ...] | None = None
     root: str | None = None
     orient: str | None = None
+    html: str | None = None
     json_fields: tuple[str, ...] | None = None
 
     @classmethod
@@ -42,7 +43,7 @@ class SourceSpec:
 
 
 FORMATS = (
-    *("chat_tree", "jsonl", "json", "csv", "parquet", "lance", "arrow", "text"),
+    *("chat_tree", "jsonl", "json", "csv", "parquet", "lance", "arrow", "text", "document"),
     *("avro", "feather", "mds", "msgpack", "orc", "webdataset"),
     *("xml", "yaml", "toml", "warc", "mbox", "eml"),
 )
@@ -55,7 +56,7 @@ class FileFacts:
 
     Attributes:
         layout: of `json`: `list`, `object` (one value of any kind) or `values` (several in a row);
-            of `chat_tree` one of the first two.
+            of `chat_tree` one of the first two; of `document` its kind.
         compression: `gz`, `zst`, `bz2`, `xz` or None.
         delimiter, quote: of `csv`; `""` = no quoting.
         columns: names of the columns of `csv`, Parquet and Arrow.
@@ -86,6 +87,17 @@ class FileFacts:
     forms: frozenset[str] = field(default=frozenset())
     shape: frozenset[str] = field(default=frozenset())
     guessed: frozenset[str] = field(default=frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class NoData:
+    """The verdict on a file that holds no rows, and why.
+
+    `elsewhere` says that another command of ingot reads it: it is no mistake to name it alone.
+    """
+
+    why: str
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -223,13 +223,16 @@ def _drop_header(file: SourceFile) -> SourceFile:
     return _change_facts(file, header=False, columns=names, shape=frozenset(names), guessed=guessed)
 
 
-def guessed_spec(files: Sequence[SourceFile]) -> SourceSpec:
-    """The facts that a later run could guess otherwise, where all files agree on them."""
+def guessed_spec(files: Sequence[SourceFile], spec: SourceSpec = SourceSpec()) -> SourceSpec:
+    """The facts that a later run could guess otherwise, where all files agree on them.
+
+    A format that is stated is one: without it the files would not all be read so.
+    """
     facts = ("format", "encoding", "delimiter", "quote")
     agreed: dict[str, Any] = {fact: _agreed_fact(files, fact) for fact in facts}
     if all("columns" in file.facts.guessed for file in files):
         agreed["columns"] = _agreed_fact(files, "columns")
-    return SourceSpec(**agreed)
+    return SourceSpec(**{**agreed, "format": spec.format or agreed["format"]})
 
 
 def _agreed_fact(files: Iterable[SourceFile], fact: str) -> Any:  # noqa: ANN401

@@ -1,20 +1,22 @@
 """What files are by their names and first bytes: auxiliary files, and formats that are not read."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
+from ingot.converters.sources.documents import kinds
 from ingot.converters.sources.facts import LeftOut
 
 LFS_POINTER = "a Git LFS pointer: the file itself was not fetched"
 LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
 _READ_ME = r"readme|liesmich|lisez-?moi|l[eé]eme|leggimi|leia-?me|leesmij|czytaj.{0,5}|прочти|说明"
+_READ_MES = re.compile(rf"({_READ_ME})(\..*)?", re.IGNORECASE)
 _NOTES = (
     rf"({_READ_ME}|licen[cs]e|copying|notice|citation|changelog|changes|authors|contributing"
     r"|contributors)(\..*)?"
 )
+_LOCKS = r"(package|tsconfig|composer)\.json|(package-lock|npm-shrinkwrap)\.json|go\.(mod|sum)"
 _SIDE_FILE_NAMES = re.compile(
-    rf"{_NOTES}|dataset_infos?\.json|dataset_dict\.json|state\.json|croissant\.json|datapackage\.json"
+    rf"{_NOTES}|{_LOCKS}|dataset_infos?\.json|dataset_dict\.json|state\.json|croissant\.json|datapackage\.json"
     r"|_success|_metadata|_common_metadata|thumbs\.db|desktop\.ini|cache-.*\.arrow"
     r"|(sample_?)?submission\.csv"
     r"|(md5|sha1|sha256)sums?(\.txt)?|requirements.*\.txt|makefile|dockerfile",
@@ -22,9 +24,9 @@ _SIDE_FILE_NAMES = re.compile(
 )
 _SIDE_FILE = "auxiliary file"
 _SIDE_FILE_KINDS = {
-    "document": "md markdown rst",
+    "document": " ".join(kinds.PROSE_ENDINGS),
     "style sheet": "css",
-    "script": "py ipynb sh js ts r bat pl c cpp h java go rs",
+    "script": " ".join({"ipynb", *kinds.CODE_ENDINGS}),
     "settings": "yaml yml toml ini cfg lock",
     "checksum": "md5 sha1 sha256 crc",
     "shortcut": "url lnk webloc",
@@ -40,28 +42,12 @@ _DATA_IN_NOTES = re.compile(
     rf"(?=.*\.(jsonl?|ndjson|jsonlines|csv|tsv|parquet|arrow)(\.(gz|gzip|zst|zstd|bz2|xz))?$){_NOTES}",
     re.IGNORECASE,
 )
-# Texts that are notes or tools beside data, and all there is where there is nothing else.
-DOCUMENTS = {
-    **dict.fromkeys(("md", "markdown"), "a Markdown document"),
-    "rst": "a reStructuredText document",
-}
-_CODE = "source code"
-TEXT_ENDINGS = {
-    **dict.fromkeys(_SIDE_FILE_KINDS["script"].split(), _CODE),
-    **DOCUMENTS,
-    **dict.fromkeys(("yaml", "yml"), "a YAML file"),
-    "toml": "a TOML file",
-    "ipynb": "a Jupyter notebook",
-}
 UNREAD = ", which is not read"
-UNREAD_HINT = (
-    "convert them to JSON, CSV, Parquet, Arrow or text first; of a table its current version"
-)
 _UNREAD = re.compile(r"(.+), which is (?:not|never) read")
 _UNREAD_KINDS = {
     "a PDF document": "pdf",
     "an Office document": "doc docx xls xlsx ppt pptx odt ods rtf",
-    "an HTML page": "html htm",
+    kinds.HTML_PAGE: "html htm xhtml",
 }
 _UNREAD_ENDINGS = {
     ending: kind + UNREAD for kind, endings in _UNREAD_KINDS.items() for ending in endings.split()
@@ -84,6 +70,9 @@ _MAGIC = [
         (rb"\xff\xd8\xff", "a JPEG image"),
         (rb"GIF8[79]a.{0,5}[\x00-\x08\x0e-\x1f]", "a GIF image"),
         (rb"\x7fELF|MZ.{0,12}[\x00-\x08\x0e-\x1f]", "a program"),
+        (rb"RIFF.{4}WEBP", "a WebP image"),
+        (rb"BM.{4}\x00{4}", "a BMP image"),
+        (rb"II\*\x00|MM\x00\*", "a TIFF image"),
         (rb"%PDF-\d", "a PDF document, which is not read"),
         (rb"PK\x03\x04.{26}mimetypeapplication/epub", "an EPUB book, which is not read"),
         (rb"PK\x03\x04.{26}(\[Content_Types\]\.xml|mimetypeapplication/vnd)", _OFFICE),
@@ -92,15 +81,16 @@ _MAGIC = [
         (rb"SQLite format 3\x00", "an SQLite database, which is not read"),
         (rb"Rar!\x1a", "a RAR archive, which is not read: unpack it"),
         (rb"7z\xbc\xaf", "a 7z archive, which is not read: unpack it"),
-        (rb"\x80[\x02-\x05]", "a pickle, which is never read"),
+        (rb"\x80[\x02-\x05]|\([dl]p\d\n", "a pickle, which is never read"),
+        (rb"c[a-z_][\w.]{0,60}\n\w{1,60}\np\d\n", "a pickle, which is never read"),
     )
 ]
 # What is text, and is not read as lines unless `format` says so.
 MARKUP = [
     (re.compile(pattern, re.IGNORECASE), kind)
     for pattern, kind in (
-        (rb"(<!--.*?-->\s*)?(<!doctype html|<html)", "an HTML page"),
-        (rb"<\?xml", "an HTML page"),  # any other XML is read
+        (rb"(<!--.*?-->\s*)?(<!doctype html|<html)", kinds.HTML_PAGE),
+        (rb"<\?xml", kinds.HTML_PAGE),  # any other XML is read
         (rb"<!doctype ", "an SGML file"),
         (rb"\{\\rtf\d", "an RTF document"),
         (rb'\{\s*"cells"\s*:\s*\[\s*\{[^{}]*"cell_type"\s*:', "a Jupyter notebook"),
@@ -119,6 +109,23 @@ def side_file_reason(name: str) -> str | None:
     ending = file_ending(base)
     kind = _KIND_OF_ENDING.get(ending)
     return _UNREAD_ENDINGS.get(ending) if kind is None else f"auxiliary file ({kind})"
+
+
+_LICENCES = re.compile(
+    rf"(licen[cs]es?|copying|notice|unlicense)([.-].*)?|.*\.(lock|sum)|{_LOCKS}", re.IGNORECASE
+)
+_STRUCTURED = re.compile(r"(nd)?json(l|lines)?|[ct]sv|tab|psv|parquet|arrow|feather")
+
+
+def not_a_document(name: str) -> str | None:
+    """Why a file of this name is no document in a folder of documents, or None where it may be."""
+    base, why = kinds.bare_name(name), side_file_reason(name)
+    if why == "hidden" or _LICENCES.fullmatch(base):
+        return why or _SIDE_FILE
+    if _STRUCTURED.fullmatch(file_ending(base)):
+        return "data, and no document"
+    known = kinds.kind_by_name(base) or _READ_MES.fullmatch(base)
+    return why if why and not known else None
 
 
 def file_ending(name: str) -> str:
@@ -140,19 +147,6 @@ def unread_format(why: str) -> str:
     return found[1] if found else ""
 
 
-def unread_texts(files: Sequence[LeftOut], *, code: bool = True) -> list[LeftOut]:
-    """Documents, YAML files and code that are most of what lies there, as formats not read."""
-    found = [
-        replace(one, why=f"{kind}{UNREAD}")
-        for one in files
-        if one.why.startswith(f"{_SIDE_FILE} (")
-        and (kind := TEXT_ENDINGS.get(file_ending(one.name)))
-        and (code or kind != _CODE)
-    ]
-    most = 2 * sum(one.bytes for one in found) > sum(one.bytes for one in files)
-    return found if most else []
-
-
 def damaged_text(files: Sequence[LeftOut]) -> str:
     """The first files that are empty, or named as data and hold none, each with its reason."""
     found = [
@@ -168,6 +162,90 @@ def unread_text(files: Sequence[LeftOut]) -> str:
     """The first of some files in formats that are not read, each with its format."""
     first = ", ".join(f"{one.name} is {unread_format(one.why)}" for one in files[:3])
     return first + (f", and {len(files) - 3:,} more" if len(files) > 3 else "")
+
+
+FEWEST_CODE = 20  # files; fewer are tools beside data
+_FEWEST_BESIDE_TEXT = 4  # documents
+_TIMES_TEXT = 4  # of the bytes of plain text
+
+
+def may_hold_documents(
+    read: Iterable[tuple[str, str, int]], left_out: Sequence[LeftOut], *, fewest_code: int = 1
+) -> bool:
+    """Whether a place without structured data is one of documents.
+
+    `read` are name, format and size of the files that were found to hold rows, lines of text among
+    them. Documents are at least half of the bytes, or a quarter of the files; formats that are not
+    read and hidden files count nowhere, and a README is a note. Beside plain text it takes much
+    more: lines of text are data too, with notes and scripts beside them.
+    """
+    if any(map(_is_lost_data, left_out)):
+        return False
+    documents: list[tuple[str, int]] = []
+    notes, others = 0, []
+    for name, form, size in read:
+        if is_document(name) and form in ("text", "csv"):
+            documents.append((name, size))
+        elif form == "text":
+            notes += size
+        else:
+            return False
+    for one in left_out:
+        page = kinds.HTML_PAGE in one.why
+        if (page or is_document(one.name)) and not_a_document(one.name) is None:
+            documents.append((one.name, one.bytes))
+        elif one.why not in ("hidden", _SIDE_FILE) and not unread_format(one.why):
+            others.append(one.bytes)
+    size = sum(size for _, size in documents)
+    enough = size >= sum(others) or 3 * len(documents) >= len(others)
+    code = all(kinds.is_code(name) for name, _ in documents)
+    if notes:
+        fewest = FEWEST_CODE if code else _FEWEST_BESIDE_TEXT
+        return len(documents) >= fewest and size > _TIMES_TEXT * notes and enough
+    return len(documents) >= (fewest_code if code else 1) and enough
+
+
+def _is_lost_data(one: LeftOut) -> bool:
+    """Whether a file that holds no rows was to hold some, or belongs to a table."""
+    empty = one.why in (EMPTY, *BLANK, BINARY) and kinds.kind_by_name(one.name) is None
+    return (
+        one.why == LFS_POINTER
+        or one.why.startswith(("part of ", "not in version"))
+        or (empty and bool(_DATA_NAME.search(one.name)))
+    )
+
+
+def is_document(name: str) -> bool:
+    """Whether a name is that of a document, and no note beside others such as a README."""
+    kind = kinds.kind_by_name(name)
+    return (
+        kind is not None
+        and kind[0] != kinds.TEXT
+        and not _SIDE_FILE_NAMES.fullmatch(name.rpartition("/")[2])
+    )
+
+
+# What to do with formats that are not read; those of another kind come last.
+_ADVICE: dict[str, str] = {
+    "PDF": "make text of PDF files with pdftotext or docling",
+    "Office|EPUB|RTF": "make Markdown of documents with pandoc or docling",
+    "pickle": "a pickle runs code when it is read: save its data as Parquet",
+    "NumPy": "save arrays as Parquet or JSON Lines",
+    "HDF5": "save tables of HDF5 files as Parquet",
+    "image": "images hold no text: read them with OCR first, for example docling",
+    kinds.HTML_PAGE: "state `source.format: document` to read web pages, or leave them out",
+    " table": "write the current version of a table as Parquet",
+}
+_OTHER_ADVICE = "convert them to JSON, CSV, Parquet, Arrow or text first"
+
+
+def unread_hint(whys: Iterable[str]) -> str:
+    """What to do with files that are left out for these reasons, of each kind once."""
+    found = {
+        next((said for kind, said in _ADVICE.items() if re.search(kind, why)), _OTHER_ADVICE): None
+        for why in whys
+    }
+    return "; ".join(found) or _OTHER_ADVICE
 
 
 def describe_magic(head: bytes) -> str | None:

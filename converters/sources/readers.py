@@ -10,24 +10,27 @@ from ingot.converters.columnar.lance_files import LANCE
 from ingot.converters.columnar.table_view import FragmentStream
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.containers import avro, mds, msgpack_rows, webdataset
-from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
+from ingot.converters.sources.documents.document_files import document_facts, read_document
+from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import (
     BINARY,
     BLANK,
-    DOCUMENTS,
     EMPTY,
     LFS_MAGIC,
     LFS_POINTER,
     MARKUP,
-    TEXT_ENDINGS,
     UNREAD,
     describe_magic,
-    file_ending,
 )
 from ingot.converters.sources.formats import columnar_files, detection
 from ingot.converters.sources.formats.chat_trees import chat_tree_facts, read_chat_trees
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
-from ingot.converters.sources.formats.detection import FilePeek, TextHead, text_facts
+from ingot.converters.sources.formats.detection import (
+    FilePeek,
+    TextHead,
+    stated_encoding,
+    text_facts,
+)
 from ingot.converters.sources.formats.json_documents import read_json_document
 from ingot.converters.sources.formats.json_rows import (
     RowRoot,
@@ -66,11 +69,11 @@ class BinaryReader:
 
     Attributes:
         detect: the facts of a file, `facts.format` being its name in `READERS`; None for a file of
-            another format.
+            another format, `NoData` where none is to be asked.
         rows: the rows of a file from its decompressed stream.
     """
 
-    detect: Callable[[Entry, detection.FilePeek, SourceSpec], FileFacts | None]
+    detect: Callable[[Entry, detection.FilePeek, SourceSpec], FileFacts | NoData | None]
     rows: Callable[[SourceFile, SourceSpec, BinaryIO], Iterator[RowChunk]]
 
 
@@ -162,6 +165,7 @@ def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
 
 # In the order in which they are tried; lines of text are what is left.
 READERS: Final[dict[str, BinaryReader | TextReader]] = {
+    "document": BinaryReader(document_facts, read_document),
     "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.read_parquet),
     "lance": BinaryReader(lance_fragment_facts, columnar_files.read_parquet),
     "arrow": BinaryReader(detection.arrow_file_facts, columnar_files.read_arrow),
@@ -193,17 +197,6 @@ _COLUMNAR_NAME = re.compile(
     r"\.(parquet|arrow|avro|feather|mds|mpk|msgpack|orc)(\.\w{1,9})?$", re.IGNORECASE
 )
 _COMPRESSED_NAME = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class NoData:
-    """The verdict on a file that holds no rows, and why.
-
-    `elsewhere` says that another command of ingot reads it: it is no mistake to name it alone.
-    """
-
-    why: str
-    elsewhere: bool = False
 
 
 def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
@@ -261,7 +254,8 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
         raise SourceError(str(entry.place), f"not a {spec.format} file")
     if spec.format is None and (kind := describe_magic(seen.head)):
         return NoData(kind)
-    encoding = _head_encoding(entry, seen, spec)
+    found = stated_encoding(entry, spec)
+    encoding = found or detect_encoding([seen.head, *seen.windows], seen.whole)
     if encoding is None:
         return _binary_verdict(entry, seen)
     return _text_facts(entry, seen, spec, encoding)
@@ -275,17 +269,6 @@ def _binary_verdict(entry: Entry, seen: FilePeek) -> NoData:
         problem = f"damaged: it is named .{named[1]} and does not begin like such a file"
         raise SourceError(str(entry.place), problem, "fetch or copy it again")
     return NoData(describe_magic(seen.head) or BINARY)
-
-
-def _head_encoding(entry: Entry, seen: FilePeek, spec: SourceSpec) -> Encoding | None:
-    if spec.encoding is None:
-        return detect_encoding([seen.head, *seen.windows], seen.whole)
-    try:
-        "".encode(spec.encoding)
-    except LookupError as error:
-        hint = "for example utf-8, gb18030, big5, cp1252"
-        raise SourceError(str(entry.place), f"no encoding {spec.encoding!r}", hint) from error
-    return Encoding(spec.encoding)
 
 
 def _text_facts(
@@ -311,11 +294,7 @@ def _text_facts(
         lines.pop()
     name = _COMPRESSED_NAME.sub("", entry.name).lower()
     head = TextHead(name=name, data=data, lines=lines, whole=seen.whole, base=base)
-    facts = _format_facts(head, spec, str(entry.place))
-    named = TEXT_ENDINGS.get(file_ending(name)) if (spec.format or spec.files) is None else None
-    if named and file_ending(name) not in DOCUMENTS and facts.format in ("csv", "text"):
-        return NoData(f"{named}{UNREAD}")
-    return facts
+    return _format_facts(head, spec, str(entry.place))
 
 
 def _format_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts:

@@ -8,13 +8,27 @@ from typing import NamedTuple
 from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.rows import Batch
 from ingot.converters.sources.containers.webdataset import webdataset_facts
-from ingot.converters.sources.facts import FileFacts, LeftOut, RootCandidate, SourceFile, SourceSpec
+from ingot.converters.sources.documents import kinds
+from ingot.converters.sources.facts import (
+    FileFacts,
+    LeftOut,
+    NoData,
+    RootCandidate,
+    SourceFile,
+    SourceSpec,
+)
 from ingot.converters.sources.file_groups import guessed_spec, select_main_group
-from ingot.converters.sources.file_kinds import describe_magic, may_be_data_alone, side_file_reason
+from ingot.converters.sources.file_kinds import (
+    describe_magic,
+    may_be_data_alone,
+    may_hold_documents,
+    not_a_document,
+    side_file_reason,
+    unread_hint,
+)
 from ingot.converters.sources.formats.row_chunks import to_batches
 from ingot.converters.sources.readers import (
     HEAD,
-    NoData,
     peek_file,
     read_file,
     sniff_file,
@@ -94,6 +108,11 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
     files, left_out = _inspect_twice(
         lambda alone: _inspect_listing(location, listing, spec, alone), prefix=""
     )
+    read = [(file.name, file.facts.format, file.bytes) for file in files]
+    found = not (_states_files(spec) or (listing.direct and files))
+    if found and may_hold_documents(read, left_out):
+        asked = replace(spec, format=kinds.DOCUMENT)
+        files, left_out = _inspect_listing(location, listing, asked, frozenset())
     left_out += [LeftOut(name=name, why=results.OWN_RESULT) for name in listing.results]
     left_out += [LeftOut(name=name, why=why) for name, why in listing.unreadable]
     main, others = select_main_group(files, spec)
@@ -110,10 +129,15 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         spec=spec,
         files=main,
         left_out=tuple(sorted([*left_out, *others], key=lambda item: item.name)),
-        guessed=guessed_spec(main),
+        guessed=guessed_spec(main, spec),
         roots=() if spec.orient else root_candidates(main, tables=spec.root is None),
         listing=listing,
     )
+
+
+def _states_files(spec: SourceSpec) -> bool:
+    """Whether more is stated than how documents are read."""
+    return replace(spec, encoding=None, html=None, json_fields=None) != SourceSpec()
 
 
 def _inspect_twice(
@@ -197,7 +221,7 @@ def _exclusion_reason(
         return why
     if spec.files is not None:
         return None if matches_globs(name, spec.files) else "not in source.files"
-    return side_file_reason(name)
+    return not_a_document(name) if spec.format == kinds.DOCUMENT else side_file_reason(name)
 
 
 def inspect_entry(
@@ -210,6 +234,10 @@ def inspect_entry(
     if seen.archive is None or shard or describe_magic(seen.head):  # Office writes zip files
         try:
             verdict = sniff_file(entry, seen, spec)
+            if direct and _is_read_as_document(entry.name, verdict, spec):
+                # Whatever it is called.
+                asked = replace(spec, format=kinds.DOCUMENT, files=(entry.name,))
+                verdict = sniff_file(entry, seen, asked)
         except SourceError as error:
             if spec.columns is None or direct:
                 raise
@@ -220,6 +248,18 @@ def inspect_entry(
     return _inspect_twice(
         lambda alone: _inspect_members(entry, archive, spec, prefix, alone), prefix=prefix
     )
+
+
+def _is_read_as_document(name: str, verdict: FileFacts | NoData, spec: SourceSpec) -> bool:
+    """Whether a file that is named alone is a document: asked for, or by name and content."""
+    if _states_files(spec):
+        return spec.format == kinds.DOCUMENT and isinstance(verdict, NoData)
+    kind, _ = kinds.kind_by_name(name) or (kinds.TEXT, "")
+    if isinstance(verdict, NoData):
+        return kind != kinds.TEXT or kinds.HTML_PAGE in verdict.why
+    if kind == kinds.NOTEBOOK and verdict.format == "json":
+        return bool(verdict.shape & {"cells", "worksheets"})
+    return kind != kinds.TEXT and verdict.format in ("csv", "text")
 
 
 def _inspect_members(
@@ -247,7 +287,7 @@ def _add_verdict(
     if isinstance(verdict, FileFacts):
         looked.files.append(SourceFile.of(entry, verdict))
     elif direct and not verdict.elsewhere:
-        hint = "ingot reads JSON, CSV, Parquet, Arrow, XML and text, and more (docs/readers.md)"
+        hint = unread_hint([verdict.why])
         raise SourceError(str(entry.place), f"no data in it: {verdict.why}", hint)
     else:
         looked.left_out.append(LeftOut.of(entry, verdict.why))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingot.converters.errors import MappingError, OutputError
+from ingot.converters.errors import MappingError, OutputError, Problem
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
@@ -29,6 +29,11 @@ def complete_order(
     if mapping is None:
         return order
     document = load_mapping(mapping)
+    if order.format is not None:
+        if "version" not in document:  # whose `source` says where records come from
+            problem = Problem("/version", "version", "2, with --format", "1")
+            raise MappingError(str(mapping), (problem,))
+        document = {**document, "source": {**document.get("source", {}), "format": order.format}}
     return replace(order, mapper="file", mapping=document, mapping_file=str(mapping))
 
 

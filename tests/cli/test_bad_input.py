@@ -260,7 +260,6 @@ def test_lines_of_markup_are_text_where_the_format_says_so() -> None:
     Path("m.json").write_text('{"version": 2, "source": {"format": "text"}, "text": "text"}')
     ran = CliRunner().invoke(app, ["convert", "m.json", "pages.txt", "--out", "out"])
     assert ran.exit_code == 0, ran.output
-    assert "error" in ends(1, "map", "pages.txt", "--mapper", "rules")
 
 
 def test_the_prompt_for_a_folder_without_data() -> None:

@@ -149,30 +149,34 @@ def test_most_data_in_another_shape_is_for_a_person() -> None:
     assert "gate      files of another shape: " in ingot("run", *words, *approved).stdout
 
 
-@pytest.mark.parametrize("ending", ["md", "rst", "yaml", "ipynb", "py"])
-def test_a_folder_of_documents_that_are_not_read_is_refused(ending: str) -> None:
+def test_documents_beside_formats_that_are_not_read_are_counted_by_kind() -> None:
     Path("in").mkdir()
-    Path("in/README.md").write_text("# About\n" * 9)
-    Path(f"in/one.{ending}").write_text("\n".join(ASKED))
-    ran = ingot("run", "in", "--out", "out", "--mapper", "rules", "--yes", code=1)
-    said = "source code" if ending == "py" else "a"
-    assert f"no file in it can be read: one.{ending} is {said}" in ran.stderr
-    Path("in/photo.png").write_bytes(bytes(10_000))
-    ran = ingot("run", "in", "--out", "out", "--mapper", "rules", "--yes")
-    assert json.loads(Path("out/manifest.json").read_text())["decision"] == "irrelevant"
+    for n, asked in enumerate(ASKED):
+        Path(f"in/{n}.md").write_text(f"# {asked}\n\n{asked} It is number {n} of the sights.\n")
+    Path("in/a.pdf").write_bytes(b"%PDF-1.7" + bytes(92))
+    words = ["run", "in", "--out", "out", "--mapper", "rules", "--yes"]
+    ran = ingot(*words)
+    assert "of the bytes: a PDF document (1 file, 100 bytes), wanted at most 10 %" in ran.stdout
+    assert "| a PDF document | 1 | 100 |" in Path("out/report.md").read_text()
+    Path("in/b.docx").write_bytes(bytes(5000))
+    told = ingot(*words, "--overwrite", code=3).stderr
+    assert "an Office document (1 file, 5,000 bytes), a PDF document (1 file, 100 bytes)" in told
 
 
-@pytest.mark.parametrize("ending", ["yaml", "ipynb", "py"])
-def test_a_file_that_is_no_text_is_refused_by_path_unless_the_mapping_says_text(
+@pytest.mark.parametrize("ending", ["md", "rst", "ipynb", "py"])
+def test_a_document_that_is_named_is_one_row_and_lines_of_text_where_that_is_stated(
     ending: str,
 ) -> None:
     cells = [{"cell_type": "markdown", "source": [asked]} for asked in ASKED]
     lines = "\n".join(f"- {asked}" for asked in ASKED)
     Path(f"one.{ending}").write_text(json.dumps({"cells": cells}) if ending == "ipynb" else lines)
-    ran = ingot("run", f"one.{ending}", "--out", "out", "--mapper", "rules", "--yes", code=1)
-    assert ", which is not read" in ran.stderr
+    ran = ingot("run", f"one.{ending}", "--out", "out", "--mapper", "rules", "--yes")
+    assert "1 read, 1 converted" in ran.stdout
     Path("m.json").write_text('{"version": 2, "source": {"format": "text"}, "text": "text"}')
-    ingot("convert", "m.json", f"one.{ending}", "--out", "out")
+    ran = ingot("convert", "m.json", f"one.{ending}", "--out", "lines")
+    assert f"{1 if ending == 'ipynb' else len(ASKED)} read" in ran.stdout
+    ran = ingot("convert", "m.json", f"one.{ending}", "--format", "document", "--out", "whole")
+    assert "1 read" in ran.stdout
     Path(f"rows.{ending}").write_text("".join(json.dumps(row) + "\n" for row in pairs()))
     ingot("run", f"rows.{ending}", "--out", "rows", "--mapper", "rules", "--yes")
 

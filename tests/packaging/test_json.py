@@ -29,6 +29,8 @@ JSON = {
         converters/mapping/rows/executor converters/mapping/rows/group
         converters/mapping/rows/values converters/megatron/read/preparation converters/paths
         converters/records/readers converters/records/schema converters/rows
+        converters/sources/documents/document_files converters/sources/documents/headers
+        converters/sources/documents/notebooks
         converters/sources/formats/arrow converters/sources/formats/chat_trees
         converters/sources/formats/delimited converters/sources/tables/partitions
         converters/sources/formats/detection converters/sources/formats/json_documents

@@ -40,11 +40,21 @@ def find_doubts(
         *row_doubts(draft, reading, records, source),
         _unused_text_doubt(view, draft),
         other_files_share(source),
-        Doubt("rows", 1 - made, f"{1 - made:.0%} of the rows give no record"),
-        Doubt("few", max(0.0, 1 - rows / _FEW_ROWS), f"only {rows} rows to judge by"),
+        lost_row_doubt(made),
+        row_count_doubt(rows),
         *record_doubts(draft.kind, records),
     ]
     return [trace for trace in found if trace.share > 0]
+
+
+def lost_row_doubt(made: float) -> Doubt:
+    """How many of the rows give no record."""
+    return Doubt("rows", 1 - made, f"{1 - made:.0%} of the rows give no record")
+
+
+def row_count_doubt(rows: int) -> Doubt:
+    """How few rows there are to judge by."""
+    return Doubt("few", max(0.0, 1 - rows / _FEW_ROWS), f"only {rows} rows to judge by")
 
 
 def _unused_text_doubt(view: View, draft: Draft) -> Doubt:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ingot.agent.proposing.columns import Column, View, is_path_inside
-from ingot.agent.proposing.plain_text import plain_text_readings
+from ingot.agent.proposing.plain_text import document_draft, plain_text_readings
 from ingot.agent.proposing.proposal import value_strings
 from ingot.agent.proposing.readings import (
     Draft,
@@ -175,6 +175,12 @@ def _needed_facts(source: dict[str, Json], paths: Sequence[str]) -> dict[str, Js
 
 def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> list[Candidate]:
     """Drafts of every reading as mappings, best first, not yet run."""
+    if draft := document_draft(source):
+        facts = source.guessed.to_document()
+        reading = plain_reading(sample, facts, 1.0, "a file is a row")
+        made = candidate_document(draft, reading, {})
+        one = Candidate(draft=draft, reading=reading, score=draft.score, document=made)
+        return [one] if draft.kind in modes else []
     found: list[Candidate] = []
     for reading in source_readings(source, sample):
         drafts = view_drafts(reading.view, modes)

@@ -14,10 +14,13 @@ from ingot.agent.proposing.doubts.confidence import (
 )
 from ingot.agent.proposing.doubts.record_doubts import (
     find_doubts,
+    lost_row_doubt,
     masked_share,
     other_files_share,
+    row_count_doubt,
 )
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
+from ingot.agent.proposing.plain_text import document_draft
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.readings import Reading, seen_from_element
 from ingot.agent.proposing.recsys_data import click_log_hint
@@ -94,9 +97,12 @@ def _example_records(candidate: Candidate) -> list[Record]:
 
 
 def _find_metadata(
-    candidate: Candidate, request: Request
+    candidate: Candidate, request: Request, source: Source
 ) -> tuple[dict[str, Json], dict[str, Json], tuple[Evidence, ...]]:
     found, evidence = find_meta(candidate.reading.view, candidate.draft.used)
+    if document_draft(source):  # other ids are those of front matter, which few files may have
+        found["original_id"] = "path"
+        evidence = tuple(one for one in evidence if one.target != "meta.original_id")
     group = "group" in candidate.reading.outer
     if "each" in candidate.draft.body:
         found = {key: seen_from_element(one) for key, one in found.items()}
@@ -131,7 +137,9 @@ def _has_row_keys(reading: Reading) -> bool:
     return distinct and not counted
 
 
-def _prefer_metadata(chosen: Candidate, others: Sequence[Candidate], request: Request) -> Candidate:
+def _prefer_metadata(
+    chosen: Candidate, others: Sequence[Candidate], request: Request, source: Source
+) -> Candidate:
     """The same texts read with strings parsed, where that brings more metadata."""
     same = [
         o
@@ -141,15 +149,15 @@ def _prefer_metadata(chosen: Candidate, others: Sequence[Candidate], request: Re
     parsed = [o for o in same if "json_fields" in o.reading.source and o.run]
     if not parsed:
         return chosen
-    ranked = sorted([chosen, *parsed], key=lambda c: -len(_find_metadata(c, request)[0]))
+    ranked = sorted([chosen, *parsed], key=lambda c: -len(_find_metadata(c, request, source)[0]))
     return replace(ranked[0], score=chosen.score) if ranked[0] is not chosen else chosen
 
 
 def _make_proposal(
     chosen: Candidate, others: Sequence[Candidate], request: Request, source: Source
 ) -> tuple[Proposal, dict[str, float]]:
-    chosen = _prefer_metadata(chosen, others, request)
-    meta, detected, evidence = _find_metadata(chosen, request)
+    chosen = _prefer_metadata(chosen, others, request, source)
+    meta, detected, evidence = _find_metadata(chosen, request, source)
     document = candidate_document(chosen.draft, chosen.reading, meta)
     document = _drop_failing_meta(document, chosen, request)
     runner = next((o for o in others if o.document != chosen.document), None)
@@ -186,6 +194,8 @@ def _list_doubts(
 ) -> list[Doubt]:
     """What speaks against the chosen candidate, other readings of the rows among it."""
     made = _made_share(chosen.run) if chosen.run else 1.0
+    if document_draft(source):
+        return [row_count_doubt(len(chosen.reading.rows)), lost_row_doubt(made)]
     found = find_doubts(chosen.reading, chosen.draft, _example_records(chosen), source, made)
     found.append(score_doubt(chosen.score))
     if request.mode == "auto":
@@ -285,7 +295,7 @@ def _propose_generally(
     drafted = find_candidates(source, sample, modes)
     ran = [_run_candidate(c, request) for c in drafted[:MOST_TRIES]]
     ran += [c for m in modes for c in _late_candidate(drafted[MOST_TRIES:], ran, m, request)]
-    if request.mode == "auto":
+    if request.mode == "auto" and not document_draft(source):
         ran = [_score_open_mode(c) for c in ran]
     ran.sort(key=lambda c: -c.score)
     chosen = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind] and _is_usable(c)]

@@ -22,6 +22,7 @@ from ingot.converters.sources.formats.json_rows import (
     top_level_containers,
 )
 from ingot.converters.sources.formats.row_chunks import load_json
+from ingot.converters.sources.formats.text import Encoding
 from ingot.converters.sources.storage.archives import archive_kind
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry
@@ -74,6 +75,18 @@ class TextHead:
     lines: list[str]
     whole: bool
     base: FileFacts
+
+
+def stated_encoding(entry: Entry, spec: SourceSpec) -> Encoding | None:
+    """The encoding that is stated, None where none is. Raises SourceError for what is none."""
+    if spec.encoding is None:
+        return None
+    try:
+        "".encode(spec.encoding)
+    except LookupError as error:
+        hint = "for example utf-8, gb18030, big5, cp1252"
+        raise SourceError(str(entry.place), f"no encoding {spec.encoding!r}", hint) from error
+    return Encoding(spec.encoding)
 
 
 def _is_arrow_head(head: bytes) -> bool:

@@ -127,10 +127,11 @@ def read_text_lines(parts: Iterator[bytes]) -> Iterator[RowChunk]:
             yield RowChunk(values=[BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", "")])
             continue
         lines = [line for line in block.split(b"\n") if line.strip()]
-        yield RowChunk(values=[_decode_text_row(line.removesuffix(b"\r")) for line in lines])
+        yield RowChunk(values=[decode_text_row(line.removesuffix(b"\r")) for line in lines])
 
 
-def _decode_text_row(data: bytes) -> Json:
+def decode_text_row(data: bytes) -> Json:
+    """The row of a text; broken where it is none."""
     if b"\0" in data:
         return BrokenRow(ZERO_BYTE, row_excerpt(data))
     try:
@@ -145,7 +146,7 @@ def read_text_document(parts: Iterator[bytes], stem: str) -> Iterator[RowChunk]:
     if isinstance(whole, BrokenRow):
         yield RowChunk(values=[whole], keys=[stem])
     elif whole.strip():
-        yield RowChunk(values=[_decode_text_row(whole)], keys=[stem])
+        yield RowChunk(values=[decode_text_row(whole)], keys=[stem])
 
 
 SAMPLE = 64 << 10  # bytes with something beyond ASCII that are judged

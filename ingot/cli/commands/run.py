@@ -103,6 +103,7 @@ def convert(
         Order,
         Only(
             "source",
+            "format",
             "tokenizer",
             "records",
             "language",
@@ -186,6 +187,7 @@ def map_data(
         Order,
         Only(
             "source",
+            "format",
             "mode",
             "mapper",
             "language",
@@ -244,7 +246,7 @@ def _show_prompt(order: Order, *, as_json: bool) -> None:
     if settled := discover({"order": order}, context).get("proposal"):
         note_line(f"no model would be asked: {settled.decision}: {settled.reason}")
         return
-    source, sample = context.source(order.source), context.sample(order.source)
+    source, sample = context.source_and_sample(order.source, order.spec)
     messages = conversation_messages(source, sample, order.request())
     if as_json:
         print_json(messages)

@@ -363,23 +363,40 @@ def test_a_table_is_one_data_set_that_is_read_again_when_its_version_moves(tmp_p
     assert "tables/people/_delta_log/00000000000000000000.json" in dict(report.left_out)
 
 
-def test_a_folder_of_documents_or_settings_alone_has_failed_and_notes_beside_data_are_left_out(
-    tmp_path,
-):
+def test_a_folder_of_documents_is_a_data_set_and_notes_beside_data_are_left_out(tmp_path):
     root = tmp_path / "lake"
     lay(root, "talks/en/rows.jsonl", talks(20))
-    for name in ("notes.md", "talks/config.yaml", "tools/load.py", "rules/a.yaml", "guide/a.md"):
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text("- Some words\n" * 20)
-    sets, _, report = ran(order_for(tmp_path))
-    assert {name: one.status for name, one in sets.items()} == {
-        "guide": "failed",
-        "rules": "failed",
-        "talks--en": "converted",
+    names = ["notes.md", "talks/config.yaml", "tools/load.py", "rules/a.yaml", "talks/README.md"]
+    names += ["guide/README.md", "guide/LICENSE", "guide/one/data/a.md", "guide/two.txt"]
+    names += [f"code/src/{n}.py" for n in range(20)]
+    for name in names:
+        (root / name).parent.mkdir(exist_ok=True, parents=True)
+        (root / name).write_text(f"- Some words of {name}\n" * 20)
+    with zipfile.ZipFile(root / "guide/old.zip", "w") as packed:
+        for number in range(9):
+            packed.writestr(f"{number}.md", f"# Page {number}\n\nSome words of the old page.\n" * 9)
+    order = order_for(tmp_path)
+    sets, _, report = ran(order)
+    assert {name: (one.status, one.rows.get("read", 0)) for name, one in sets.items()} == {
+        "code": ("converted", 20),
+        "guide": ("converted", 12),
+        "rules": ("waiting", 0),
+        "talks--en": ("converted", 20),
     }
-    assert sets["rules"].why == "no file in it can be read: rules/a.yaml is a YAML file"
-    assert dict(report.left_out)["talks/config.yaml"] == "auxiliary file (settings)"
-    assert len(report.left_out) == 5
+    assert sets["guide"].format == "document"
+    assert dict(report.left_out) == {
+        "guide/LICENSE": "auxiliary file",
+        "notes.md": "auxiliary file (document)",
+        "talks/README.md": "auxiliary file",
+        "talks/config.yaml": "auxiliary file (settings)",
+        "tools/load.py": "auxiliary file (script)",
+    }
+    assert ran(order)[1].worked == []
+    lay(root, "guide/rows.jsonl", talks(20))  # beside data documents are notes
+    sets, _, report = ran(order)
+    assert (sets["guide"].status, len(sets), len(report.left_out)) == ("gone", 5, 17)
+    (new,) = (one for name, one in sets.items() if name.startswith("guide-"))
+    assert (new.format, new.status) == ("jsonl", "converted")
 
 
 def test_names_in_archives_that_are_no_text_end_no_run(tmp_path):

@@ -1,0 +1,156 @@
+"""Files that are one document each: what they are, and their one row."""
+
+import codecs
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Final
+
+from ingot.converters.errors import SourceError
+from ingot.converters.rows import Json
+from ingot.converters.sources.documents import headers, html_pages, kinds
+from ingot.converters.sources.documents.headers import as_fields
+from ingot.converters.sources.documents.notebooks import read_notebook
+from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
+from ingot.converters.sources.file_kinds import BINARY, BLANK, describe_magic
+from ingot.converters.sources.formats.detection import FilePeek, stated_encoding
+from ingot.converters.sources.formats.row_chunks import BrokenRow, RowChunk, join_parts
+from ingot.converters.sources.formats.text import (
+    Encoding,
+    decode_text_row,
+    detect_encoding,
+    read_utf8_blocks,
+)
+from ingot.converters.sources.storage.listing import Entry
+
+MOST_BYTES: Final = 64 << 20  # of a document, as UTF-8
+_MOST_NOTEBOOK: Final = 32 << 20  # whose cells take many times their bytes
+_KIND_HEAD: Final = 1024  # bytes that tell a script from a page
+_NAMED: Final = {kinds.NOTEBOOK: (b"{", "named as a Jupyter notebook, and none by its content")}
+_GUESSED: Final = frozenset({"format"})  # a mapping has to state it: beside data it is not found
+
+
+def document_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | NoData | None:
+    """Return the facts of a document, where documents are asked for. Raises SourceError."""
+    if spec.format != kinds.DOCUMENT:
+        return None
+    if magic := describe_magic(seen.head):
+        return NoData(magic)
+    kind, _ = kinds.document_kind(entry.name, seen.head[:_KIND_HEAD]) or ("", "")
+    if not kind and (spec.files is not None or "." not in entry.name.rpartition("/")[2]):
+        kind = kinds.TEXT
+    if not kind:
+        return NoData("neither its name nor its content is that of a document")
+    encoding = stated_encoding(entry, spec) or _find_encoding(kind, seen)
+    if encoding is None:
+        return NoData(BINARY)
+    mark, why = _NAMED.get(kind, (b"", ""))
+    text = seen.head.decode(encoding.name, "replace").lstrip("\ufeff")
+    if not text.strip():
+        return NoData(BLANK[0] if seen.whole else BLANK[1])
+    if not text.lstrip().startswith(mark.decode()):
+        return NoData(why)
+    if kind == kinds.HTML and spec.html != html_pages.RAW:
+        html_pages.check_installed(str(entry.place))
+    return FileFacts(
+        format=kinds.DOCUMENT,
+        layout=kind,
+        encoding=encoding.name,
+        newline="\r" if "\r" in text and "\n" not in text else "\n",
+        compression=seen.compression,
+        rows=1,
+        guessed=_GUESSED | ({"encoding"} if encoding.guessed else set()),
+    )
+
+
+def _find_encoding(kind: str, seen: FilePeek) -> Encoding | None:
+    """The encoding that a page declares, if its beginning is in it; else as of any text."""
+    declared = html_pages.declared_encoding(seen.head) if kind == kinds.HTML else None
+    if declared is not None:
+        try:
+            codecs.getincrementaldecoder(declared)().decode(seen.head, seen.whole)
+        except UnicodeDecodeError:
+            declared = None
+    if declared is not None and b"\0" not in seen.head:
+        return Encoding(declared)
+    return detect_encoding([seen.head, *seen.windows], seen.whole)
+
+
+def read_document(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
+    """The row of a document; broken where it is too large or no text. Raises SourceError."""
+    where, facts = str(file.place), file.facts
+    if spec.root not in (None, "$"):
+        raise SourceError(where, "a document is one row", "leave `root` out")
+    parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline)
+    most = _MOST_NOTEBOOK if facts.layout == kinds.NOTEBOOK else MOST_BYTES
+    whole = join_parts(parts, most)
+    row = whole if isinstance(whole, BrokenRow) else decode_text_row(whole)
+    if isinstance(row, BrokenRow):
+        yield RowChunk(values=[row])
+    else:
+        text = row["text"].replace("\r\n", "\n")
+        yield RowChunk(values=[_document_row(file, spec, text)])
+
+
+def _document_row(file: SourceFile, spec: SourceSpec, text: str) -> Json:
+    kind = file.facts.layout
+    found = _ROWS.get(kind, _text_row)(text, file, spec)
+    if isinstance(found, BrokenRow):
+        return found
+    return {"text": found.pop("text"), "path": file.name, "kind": kind, **found}
+
+
+Fields = dict[str, Json]
+
+
+def _text_row(text: str, *_: object) -> Fields:
+    return {"text": text}
+
+
+def _markdown_row(text: str, *_: object) -> Fields:
+    fields, body = headers.split_front_matter(text)
+    title = headers.stated_title(fields) or headers.markdown_title(body)
+    return {"text": body, **as_fields(title=title, front_matter=fields)}
+
+
+def _rst_row(text: str, *_: object) -> Fields:
+    fields, body = headers.split_docinfo(text)
+    title = headers.stated_title(fields) or headers.rst_title(body)
+    return {"text": body, **as_fields(title=title, front_matter=fields)}
+
+
+def _latex_row(text: str, *_: object) -> Fields:
+    told = as_fields(title=headers.latex_title(text), license=headers.find_licence(text))
+    return {"text": text, **told}
+
+
+def _code_row(text: str, file: SourceFile, _: SourceSpec) -> Fields:
+    head = text[:_KIND_HEAD].encode("utf-8", "replace")
+    _kind, language = kinds.document_kind(file.name, head) or ("", "")
+    told = as_fields(programming_language=language, license=headers.find_licence(text))
+    return {"text": text, **told}
+
+
+def _notebook_row(text: str, *_: object) -> Fields | BrokenRow:
+    found = read_notebook(text.encode())
+    if isinstance(found, BrokenRow):
+        return found
+    told = as_fields(title=found.title, programming_language=found.language)
+    return {"text": found.text, **told}
+
+
+def _page_row(text: str, file: SourceFile, spec: SourceSpec) -> Fields | BrokenRow:
+    if spec.html == html_pages.RAW:
+        return {"text": text, **as_fields(title=html_pages.raw_title(text))}
+    found = html_pages.extract_page(text, str(file.place))
+    if isinstance(found, BrokenRow):
+        return found
+    return {"text": found.text, **as_fields(title=found.title, language=found.language)}
+
+
+_ROWS: Final[dict[str, Callable[[str, SourceFile, SourceSpec], Fields | BrokenRow]]] = {
+    kinds.MARKDOWN: _markdown_row,
+    kinds.RST: _rst_row,
+    kinds.HTML: _page_row,
+    kinds.NOTEBOOK: _notebook_row,
+    kinds.LATEX: _latex_row,
+    kinds.CODE: _code_row,
+}

@@ -1,0 +1,96 @@
+"""What kind of document a file is by its name, or by its beginning where the name says nothing."""
+
+import re
+from typing import Final
+
+DOCUMENT: Final = "document"  # the format
+HTML_PAGE: Final = "an HTML page"  # as a file that is not read
+MARKDOWN, RST, HTML, NOTEBOOK, LATEX, CODE, TEXT = KINDS = (
+    "markdown", "rst", "html", "notebook", "latex", "code", "text",
+)  # fmt: skip
+_PROSE: Final = {
+    MARKDOWN: "md markdown mdown mkd mdx qmd rmd",
+    RST: "rst rest",
+    HTML: "html htm xhtml",
+    NOTEBOOK: "ipynb",
+    LATEX: "tex ltx",
+    TEXT: "txt text adoc asciidoc org",
+}
+# Endings by programming language; "" where an ending is that of several.
+_LANGUAGES: Final = (
+    "ada=adb ads, assembly=asm s, awk=awk, batch=bat cmd, bibtex=bib, c=c h, c#=cs, c++=cc cpp "
+    "cxx hh hpp hxx, clojure=clj cljs, cmake=cmake, cobol=cbl cob, common lisp=lisp, css=css "
+    "scss sass less, cuda=cu cuh, dart=dart, elixir=ex exs, elm=elm, emacs lisp=el, erlang=erl "
+    "hrl, f#=fs fsx, fortran=f f90 f95 f03 for, go=go, graphql=graphql gql, groovy=groovy "
+    "gradle, haskell=hs lhs, hcl=tf hcl, ini=ini cfg, java=java, javascript=js mjs cjs jsx, "
+    "julia=jl, kotlin=kt kts, lua=lua, makefile=mk, nim=nim, nix=nix, objective-c++=mm, "
+    "ocaml=ml mli, pascal=pas, perl=pl pm, php=php, powershell=ps1 psm1, prolog=pro, "
+    "protobuf=proto, python=py pyi pyx, r=r, racket=rkt, ruby=rb rake, rust=rs, scala=scala sc, "
+    "scheme=scm ss, shell=sh bash zsh fish, solidity=sol, sql=sql, svelte=svelte, swift=swift, "
+    "systemverilog=sv svh, tcl=tcl, tex=sty cls, toml=toml, typescript=ts tsx, vhdl=vhd vhdl, "
+    "vim script=vim, visual basic=vb, vue=vue, yaml=yaml yml, zig=zig, =d m v"
+)
+_CODE: Final = dict(one.split("=") for one in _LANGUAGES.split(", "))
+_OF_ENDING: Final = {
+    **{ending: (kind, "") for kind, endings in _PROSE.items() for ending in endings.split()},
+    **{ending: (CODE, name) for name, endings in _CODE.items() for ending in endings.split()},
+}
+_OF_NAME: Final = {
+    **dict.fromkeys(("makefile", "gnumakefile"), (CODE, "makefile")),
+    **{"cmakelists.txt": (CODE, "cmake"), "dockerfile": (CODE, "dockerfile")},
+}
+_SETTINGS: Final = ("ini", "toml", "yaml")  # languages
+_PACKED: Final = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
+_SHEBANG: Final = re.compile(rb"#! ?/\S{1,80}?/(?:env (?:-S )?)?([a-zA-Z]{1,20})[\d.]{0,8}(?=\s|$)")
+_INTERPRETERS: Final = {
+    **dict.fromkeys(("sh", "bash", "dash", "ksh", "zsh", "fish"), "shell"),
+    **dict.fromkeys(("awk", "gawk", "mawk"), "awk"),
+    **{name: name for name in ("julia", "lua", "perl", "php", "python", "ruby")},
+    **dict.fromkeys(("node", "nodejs", "deno", "bun"), "javascript"),
+    "Rscript": "r",
+    "tclsh": "tcl",
+}
+_PAGE: Final = re.compile(
+    rb"\s{0,64}(?:<!--.{0,512}?-->\s{0,64})?<(?:!doctype html|html)\b", re.I | re.S
+)
+
+CODE_ENDINGS: Final = frozenset(
+    ending
+    for name, endings in _CODE.items()
+    if name not in (*_SETTINGS, "css")
+    for ending in endings.split()
+)
+PROSE_ENDINGS: Final = frozenset(
+    ending for kind in (MARKDOWN, RST, LATEX) for ending in _PROSE[kind].split()
+)
+
+
+def bare_name(name: str) -> str:
+    """A file's name in small letters, without folders and the ending of a compression."""
+    return _PACKED.sub("", name.rpartition("/")[2].lower())
+
+
+def kind_by_name(name: str) -> tuple[str, str] | None:
+    """The kind of a file and its programming language ("": none, or unknown); None by others."""
+    base = bare_name(name)
+    known = _OF_NAME.get(base)
+    return known or (_OF_ENDING.get(base.rpartition(".")[2]) if "." in base else None)
+
+
+def document_kind(name: str, head: bytes) -> tuple[str, str] | None:
+    """As `kind_by_name`; of other names a script by its first line, or a web page."""
+    if found := kind_by_name(name):
+        return found
+    if match := _SHEBANG.match(head):
+        return CODE, _INTERPRETERS.get(match[1].decode(), "")
+    return (HTML, "") if _PAGE.match(head) else None
+
+
+def is_code(name: str) -> bool:
+    """Whether a name is that of source code, and none of settings."""
+    return (kind_by_name(name) or ("", ""))[0] == CODE and not is_settings(name)
+
+
+def is_settings(name: str) -> bool:
+    """Whether a name is that of settings: data of another program as often as a document."""
+    return (kind_by_name(name) or ("", ""))[1] in _SETTINGS
