@@ -40,7 +40,7 @@ def root_candidates(
     with file.place.open() as raw:
         stream = open_decompressed(raw, str(file.place))
         parts = read_utf8_blocks(stream, str(file.place), file.facts.encoding, file.facts.newline)
-        if file.facts.format != "json":
+        if file.facts.format in ("toml", "yaml"):
             head, value = b"", load_tree(file.facts.format, parts, str(file.place))
         else:
             head = b"".join(islice(parts, _HEAD_BLOCKS))
