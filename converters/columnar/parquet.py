@@ -4,12 +4,10 @@ A process serves one file after another, and is started when the first one is op
 this one, whatever ends this one.
 """
 
-import atexit
 import io
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
@@ -30,10 +28,13 @@ from ingot.converters.columnar.decoder import (
 )
 from ingot.converters.columnar.table_view import TableStream
 from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.output.worker_pool import WorkerProcess
+from ingot.converters.output.worker_pool import (
+    WorkerProcess,
+    give_back_process,
+    take_process,
+)
 
 _SPOOL_BYTES: Final = 64 << 20  # a file without random access is held in memory, then on disk
-_MOST_IDLE: Final = 8
 
 # A batch, and whether each of its values fits to its type (False: not known, or not each).
 ValidBatch: TypeAlias = tuple[pa.RecordBatch, bool]
@@ -56,7 +57,7 @@ def open_parquet(stream: BinaryIO, where: str) -> Iterator["ParquetFile"]:
     """A Parquet file; the stream stays open. Raises SourceError where it is cut off or damaged."""
     with open_random_access(stream) as source:
         with translate_read_errors(where):
-            process = _take_process()
+            process = take_process(decode_files)
         file = ParquetFile(process, source, where)
         try:
             file.open()
@@ -136,7 +137,7 @@ class ParquetFile:
             self._settle()
         if self._in_step and self._process.process.poll() is None:
             self._process.send(CloseFile())
-            _give_back(self._process)
+            give_back_process(decode_files, self._process)
         else:
             self._process.end()
 
@@ -187,40 +188,3 @@ def _local_path(source: BinaryIO) -> tuple[str | None, tuple[int, int] | None]:
         return None, None
     facts = os.fstat(raw.fileno())
     return str(Path(os.fsdecode(raw.name)).absolute()), (facts.st_dev, facts.st_ino)
-
-
-_idle: list[WorkerProcess] = []
-_lock = threading.Lock()
-
-
-def _take_process() -> WorkerProcess:
-    with _lock:
-        while _idle:
-            process = _idle.pop()
-            if process.process.poll() is None:
-                return process
-            process.end()
-    return WorkerProcess(decode_files)
-
-
-def _give_back(process: WorkerProcess) -> None:
-    with _lock:
-        if len(_idle) < _MOST_IDLE:
-            _idle.append(process)
-            return
-    process.end()
-
-
-def _forget() -> None:
-    _idle.clear()
-    _lock.release()
-
-
-@atexit.register
-def _end_idle() -> None:
-    while _idle:
-        _idle.pop().end()
-
-
-# A child of a fork has processes of its own: these serve its parent.
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget)

@@ -3,7 +3,8 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final, Unpack
 
@@ -11,7 +12,8 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.json_yaml import UNSTORED, decode, encode
 from ingot.converters.output.files import InputEntry, InputLabels, InputStamp
 from ingot.converters.rows import MappingDocument
-from ingot.converters.sources.storage.listing import Entry, LocalFile
+from ingot.converters.sources.storage.archives import TableMember
+from ingot.converters.sources.storage.listing import Entry, LocalFile, Place
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +43,7 @@ class SourceSpec:
         return {key: value for key, value in encode(self).items() if value is not None}
 
 
-FORMATS = ("jsonl", "json", "csv", "parquet", "arrow", "text")
+FORMATS = ("duckdb", "excel", "sqlite", "jsonl", "json", "csv", "parquet", "arrow", "text")
 ORIENTS = ("split", "list", "index", "columns")  # of a table in JSON, with the names of pandas
 
 
@@ -125,6 +127,17 @@ class LeftOut:
         return cls(name=entry.name, why=why, bytes=entry.bytes)
 
 
+@dataclass(frozen=True, slots=True)
+class NoData:
+    """The verdict on a file that holds no rows, and why.
+
+    `elsewhere` says that another command of ingot reads it: it is no mistake to name it alone.
+    """
+
+    why: str
+    elsewhere: bool = False
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootCandidate:
     """Where rows may lie in a JSON file: `path` is a `root`, `rows` None where unknown.
@@ -167,8 +180,29 @@ def input_entry(
     file: Entry, sha256: str | None = None, **labels: Unpack[InputLabels]
 ) -> InputEntry:
     """Return name, size and SHA-256 as manifests list an input; the file is read if not given."""
-    digest = sha256 or hash_input(file)
+    digest = sha256 or _hash_once(file)
     return {**labels, "name": file.name, "bytes": file.bytes, "sha256": digest}
+
+
+def _hash_once(file: Entry) -> str:
+    """Return the SHA-256 of a file; that of a container once for the tables read in a row."""
+    if not isinstance(file.place, TableMember) or not file.tells_changes:
+        return hash_input(file)
+    return _hash_container(replace(file, name=""), file.place.archive)
+
+
+@lru_cache(maxsize=8)
+def _hash_container(container: Entry, _: Place) -> str:
+    return hash_input(container)
+
+
+def stored_bytes(files: Iterable[Entry]) -> int:
+    """Return the bytes of files as stored, those of a container of tables once."""
+    places = {
+        file.place.archive if isinstance(file.place, TableMember) else file.place: file.bytes
+        for file in files
+    }
+    return sum(places.values())
 
 
 @contextmanager

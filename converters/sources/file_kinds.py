@@ -59,7 +59,7 @@ UNREAD_HINT = (
 _UNREAD = re.compile(r"(.+), which is (?:not|never) read")
 _UNREAD_KINDS = {
     "a PDF document": "pdf",
-    "an Office document": "doc docx xls xlsx ppt pptx odt ods rtf",
+    "an Office document": "doc docx ppt pptx odt odp rtf",
     "an HTML page": "html htm",
     "an ORC file": "orc",
     "an Avro file": "avro",
@@ -75,7 +75,6 @@ _DATA_NAME = re.compile(
     r"\.(jsonl?|ndjson|jsonlines|[ct]sv|tab|psv|txt|zip|tar|tgz|gz|gzip|zst|zstd|bz2|xz)$",
     re.IGNORECASE,
 )
-_OFFICE = "an Office document, which is not read"
 # What a file is by its first bytes. A magic of plain letters has a control byte behind it in a file
 # of its format, and none in a text that begins with these letters.
 _MAGIC = [
@@ -87,10 +86,8 @@ _MAGIC = [
         (rb"\x7fELF|MZ.{0,12}[\x00-\x08\x0e-\x1f]", "a program"),
         (rb"%PDF-\d", "a PDF document, which is not read"),
         (rb"PK\x03\x04.{26}mimetypeapplication/epub", "an EPUB book, which is not read"),
-        (rb"PK\x03\x04.{26}(\[Content_Types\]\.xml|mimetypeapplication/vnd)", _OFFICE),
         (rb"\x93NUMPY", "a NumPy array, which is not read"),
         (rb"\x89HDF", "an HDF5 file, which is not read"),
-        (rb"SQLite format 3\x00", "an SQLite database, which is not read"),
         (rb"Rar!\x1a", "a RAR archive, which is not read: unpack it"),
         (rb"7z\xbc\xaf", "a 7z archive, which is not read: unpack it"),
         (rb"ORC.{0,12}[\x00-\x08\x0e-\x1f]", "an ORC file, which is not read"),

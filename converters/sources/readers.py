@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
 from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
+from ingot.converters.sources.containers.registry import TABLE_CONTAINERS, Container
+from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import (
     BINARY,
     BLANK,
@@ -84,6 +85,9 @@ class TextReader:
 def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a file in order. Raises SourceError."""
     where, piece, reader = str(file.place), file.piece, READERS[file.facts.format]
+    if isinstance(reader, Container):
+        yield from reader.rows(file, spec)
+        return
     whole = file.place.open()
     with open_window(whole, piece.start, piece.size) if piece else whole as raw:
         stream = open_decompressed(raw, where)
@@ -149,7 +153,8 @@ def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
 
 
 # In the order in which they are tried; lines of text are what is left.
-READERS: Final[dict[str, BinaryReader | TextReader]] = {
+READERS: Final[dict[str, BinaryReader | TextReader | Container]] = {
+    **TABLE_CONTAINERS,
     "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.read_parquet),
     "arrow": BinaryReader(detection.arrow_file_facts, columnar_files.read_arrow),
     "jsonl": TextReader(detection.lines_facts, _read_lines),
@@ -165,17 +170,6 @@ _WINDOWS = 8
 _WINDOW = 64 << 10
 _COLUMNAR_NAME = re.compile(r"\.(parquet|arrow|feather)(\.\w+)?$", re.IGNORECASE)
 _COMPRESSED_NAME = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class NoData:
-    """The verdict on a file that holds no rows, and why.
-
-    `elsewhere` says that another command of ingot reads it: it is no mistake to name it alone.
-    """
-
-    why: str
-    elsewhere: bool = False
 
 
 def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
@@ -227,7 +221,7 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
             and (facts := reader.detect(entry, seen, spec)) is not None
         ):
             return facts
-    if isinstance(READERS.get(spec.format or ""), BinaryReader):
+    if isinstance(READERS.get(spec.format or ""), BinaryReader | Container):
         raise SourceError(str(entry.place), f"not a {spec.format} file")
     if spec.format is None and (kind := describe_magic(seen.head)):
         return NoData(kind)

@@ -1,0 +1,1 @@
+"""Files that hold several tables or files: workbooks, databases, archives."""
