@@ -97,7 +97,8 @@ def select_main_group(
     if spec.files is not None:
         kept |= {file.name for file in files if _family(file) == main.family}
     others = [file for file in files if file.name not in kept]
-    left_out = [_leave_out(file, "another shape than the main files") for file in others]
+    shares = _table_shares(files)
+    left_out = [_leave_out(file, "another shape than the main files", shares) for file in others]
     return tuple(file for file in files if file.name in kept), left_out
 
 
@@ -121,7 +122,8 @@ def group_files(
             archive = str(file.place.archive) if inside else ""
             elsewhere = archive and archive_groups.setdefault(archive, number) != number
             if elsewhere or (number and group.family == "text"):
-                left_out.append(_leave_out(file, "another shape than the other files"))
+                why = "another shape than the other files"
+                left_out.append(_leave_out(file, why, group.shares))
             else:
                 kept[number][file.name] = file
     order = {file.name: place for place, file in enumerate(files)}
@@ -160,11 +162,12 @@ def _table_shares(files: Sequence[SourceFile]) -> dict[str, float]:
     }
 
 
-def _leave_out(file: SourceFile, why: str) -> LeftOut:
+def _leave_out(file: SourceFile, why: str, shares: Mapping[str, float]) -> LeftOut:
     names = sorted(file.facts.shape)
     shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
     described = f"{file.facts.format}{f' with {shown}' if shown else ''}"
-    return LeftOut.of(file, f"{why}: {described}")
+    size = round(shares.get(file.name, file.bytes))
+    return LeftOut(name=file.name, why=f"{why}: {described}", bytes=size)
 
 
 def _change_facts(file: SourceFile, **facts: Any) -> SourceFile:  # noqa: ANN401

@@ -115,7 +115,13 @@ class Database:
 
     def rows(self, number: int) -> Iterator[bytes]:
         """The rows as Arrow streams of a batch each, in the order in which they are stored."""
-        found = self._base.execute(f"SELECT * FROM {self._name(number)}")
+        columns = self._base.execute(f"SELECT * FROM {self._name(number)} LIMIT 0").description
+        # Arrow's intervals have no text of their own.
+        what = (
+            f"CAST({name} AS VARCHAR) AS {name}" if str(kind) == "INTERVAL" else name
+            for name, kind in ((_quoted(one[0]), one[1]) for one in columns)
+        )
+        found = self._base.execute(f"SELECT {', '.join(what)} FROM {self._name(number)}")
         for batch in found.to_arrow_reader(TABLE_ROWS):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -123,9 +129,13 @@ class Database:
             yield sink.getvalue().to_pybytes()
 
     def _name(self, number: int) -> str:
-        quoted = (part.replace('"', '""') for part in self._found[number][:2])
-        return ".".join(f'"{part}"' for part in quoted)
+        return ".".join(map(_quoted, self._found[number][:2]))
 
     def close(self) -> None:
         """Let go of the database."""
         self._base.close()
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
