@@ -45,7 +45,7 @@ class OpenDuckdb(OpenTables):
         if find_spec("duckdb") is None:
             hint = 'pip install "ingot[duckdb]"'
             raise SourceError(str(archive), "a DuckDB file needs the package duckdb", hint)
-        super().__init__(archive, Database, by_path=True)
+        super().__init__(archive, Database)
 
 
 def duckdb_tables(entry: Entry, _: SourceSpec, wants: Wants) -> Iterator[Entry | tuple[str, str]]:

@@ -19,9 +19,8 @@ from ingot.converters.output.worker_pool import (
     give_back_process,
     take_process,
 )
-from ingot.converters.sources.containers.tables import LocalCopy
+from ingot.converters.sources.containers.tables import LocalCopy, read_up_to
 from ingot.converters.sources.storage.archives import give_back_open, take_open
-from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Place
 
 MEMORY: Final = 2 << 30
@@ -116,18 +115,21 @@ def _limit(kind: int, size: int) -> None:
 
 
 class OpenTables:
-    """A container that is open in a process: its place; whether the process still serves it."""
+    """A container that is open in a process: its place; whether the process still serves it.
+
+    It is opened by a path, or by its content where that has at `most` so many bytes.
+    """
 
     def __init__(
-        self, archive: Place, opener: Callable[[Any], TableFile], *, by_path: bool
+        self, archive: Place, opener: Callable[[Any], TableFile], *, most: int | None = None
     ) -> None:
         self.archive, self._where = archive, str(archive)
-        self._copy = LocalCopy(archive) if by_path else None
+        self._copy = LocalCopy(archive) if most is None else None
         self.sound = True
         with translate_read_errors(self._where):
             self._process: WorkerProcess = take_process(serve_tables)
         try:
-            content = str(self._copy.path) if self._copy else read_content(archive)
+            content = str(self._copy.path) if self._copy else _read_content(archive, most or 0)
             self._ask(_Open(opener, content))
             self.tables = self._ask(_Ask("tables"))
         except BaseException:
@@ -178,10 +180,11 @@ class OpenTables:
         return reply
 
 
-def read_content(place: Place) -> bytes:
-    """Return the whole of a file, whose size was checked. Raises SourceError."""
-    with place.open() as raw, translate_read_errors(str(place)):
-        return open_decompressed(raw, str(place)).read()
+def _read_content(place: Place, most: int) -> bytes:
+    data = read_up_to(place, most + 1)
+    if len(data) > most:
+        raise SourceError(str(place), f"more than {most >> 20} MiB unpacked", "save it as CSV")
+    return data
 
 
 Tables = TypeVar("Tables", bound=OpenTables)

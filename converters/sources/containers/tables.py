@@ -64,7 +64,18 @@ def selected_names(
             yield number, name, None if wanted and may_be_named else aside
 
 
-def add_columns_problem(where: str, stated: int, width: int) -> None:
+def read_up_to(place: Place, most: int) -> bytes:
+    """Return the first bytes of a file, decompressed. Raises SourceError."""
+    parts: list[bytes] = []
+    with place.open() as raw, translate_read_errors(str(place)):
+        stream = open_decompressed(raw, str(place))
+        while most > 0 and (part := stream.read(min(most, _BLOCK))):
+            parts.append(part)
+            most -= len(part)
+    return b"".join(parts)
+
+
+def check_columns(where: str, stated: int, width: int) -> None:
     """Refuse stated names of columns that are fewer than the columns. Raises SourceError."""
     if stated < width:
         problem = f"{stated} names for {width} columns"

@@ -9,7 +9,7 @@ import datetime as dt
 import re
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from io import BytesIO
 from typing import Any, BinaryIO, Final, cast
@@ -21,7 +21,8 @@ from ingot.converters.sources.containers.table_process import OpenTables, open_t
 from ingot.converters.sources.containers.tables import (
     FoundTable,
     Wants,
-    add_columns_problem,
+    check_columns,
+    read_up_to,
     selected_names,
     table_entry,
 )
@@ -58,9 +59,8 @@ _FIRST_PARTS = re.compile(
     rb"PK\x03\x04.{26}(\[Content_Types\]\.xml|_rels/|docProps/|xl/|word/|ppt/|customXml/|mimetype)",
     re.DOTALL,
 )
-_OPEN_DOCUMENT = re.compile(
-    rb"PK\x03\x04.{26}mimetypeapplication/vnd\.oasis\.opendocument\.([a-z]{1,20})", re.DOTALL
-)
+_MIME_BYTES: Final = 100
+_OPEN_DOCUMENT = re.compile(rb"application/vnd\.oasis\.opendocument\.([a-z-]{1,40})")
 _ENDINGS = ("xlsx", "xlsm", "xltx", "xltm", "ods")
 
 
@@ -82,44 +82,46 @@ _STREAMS: Final[dict[bytes, NoData | bool]] = {
 def is_workbook(entry: Entry, seen: FilePeek) -> bool | NoData:
     """Tell a workbook, and Office documents that are not read. Raises SourceError."""
     if seen.head.startswith(_OLE):
-        data = seen.head if seen.whole else _read_up_to(entry.place, MOST_BYTES)
+        data = seen.head if seen.whole else read_up_to(entry.place, MOST_BYTES)
         return next((what for mark, what in _STREAMS.items() if mark in data), NoData(_OFFICE))
-    if found := _OPEN_DOCUMENT.match(seen.head):
-        return found[1] == b"spreadsheet" or NoData(
-            f"an OpenDocument file ({found[1].decode()}){UNREAD}"
-        )
     likely = _FIRST_PARTS.match(seen.head) or file_ending(entry.name) in _ENDINGS
     if not likely or seen.archive != "zip":
         return False
-    names = {info.filename for info in _zip_directory(entry)}
-    found_part = next((what for name, what in _PARTS.items() if name in names), None)
-    if found_part is None:
+    with _open_zip(entry) as parts:
+        names = {info.filename for info in parts.infolist()}
+        mime = parts.open("mimetype").read(_MIME_BYTES) if "mimetype" in names else b""
+    if found := _OPEN_DOCUMENT.fullmatch(mime.strip()):
+        kind = found[1].decode()
+        other = NoData(f"an OpenDocument file ({kind}){UNREAD}: save it as text")
+        return kind.startswith("spreadsheet") or other
+    part = next((what for name, what in _PARTS.items() if name in names), None)
+    if part is None:
         return NoData(_OFFICE) if "[Content_Types].xml" in names else False
-    return found_part
+    return part
 
 
-def _read_up_to(place: Place, size: int) -> bytes:
-    with place.open() as raw, translate_read_errors(str(place)):
-        return open_decompressed(raw, str(place)).read(size)
-
-
-def _zip_directory(entry: Entry) -> list[zipfile.ZipInfo]:
+@contextmanager
+def _open_zip(entry: Entry) -> Iterator[zipfile.ZipFile]:
     where = str(entry.place)
-    with entry.place.open() as raw, translate_read_errors(where, "not a whole zip file"):
-        stream = open_decompressed(raw, where)
-        with open_random_access(stream) as whole, zipfile.ZipFile(whole) as found:
-            return found.infolist()
+    with (
+        entry.place.open() as raw,
+        translate_read_errors(where, "not a whole zip file"),
+        open_random_access(open_decompressed(raw, where)) as whole,
+        zipfile.ZipFile(whole) as parts,
+    ):
+        yield parts
 
 
 def _refusal(entry: Entry) -> str | None:
     """Why a workbook is too large to be held, None where it is not."""
-    size = len(_read_up_to(entry.place, MOST_BYTES + 1))
-    if size > MOST_BYTES:
+    if entry.bytes > MOST_BYTES:
         return f"a workbook of more than {MOST_BYTES >> 20} MiB{UNREAD}: save its sheets as CSV"
-    with entry.place.open() as raw:
-        is_zip = open_decompressed(raw, str(entry.place)).read(2) == b"PK"
-    expanded = sum(info.file_size for info in _zip_directory(entry)) if is_zip else 0
-    if expanded > MOST_EXPANDED or expanded > max(_FREE_BYTES, _MOST_RATIO * size):
+    is_zip = read_up_to(entry.place, 2) == b"PK"
+    expanded = 0
+    if is_zip:
+        with _open_zip(entry) as parts:
+            expanded = sum(info.file_size for info in parts.infolist())
+    if expanded > MOST_EXPANDED or expanded > max(_FREE_BYTES, _MOST_RATIO * entry.bytes):
         return f"a workbook that expands to {expanded >> 20:,} MiB{UNREAD}: save its sheets as CSV"
     return None
 
@@ -131,7 +133,7 @@ class OpenWorkbook(OpenTables):
         if find_spec("python_calamine") is None:
             hint = 'pip install "ingot[excel]"'
             raise SourceError(str(archive), "a workbook needs the package python-calamine", hint)
-        super().__init__(archive, Workbook, by_path=False)
+        super().__init__(archive, Workbook, most=MOST_BYTES)
 
 
 def workbook_tables(
@@ -164,7 +166,7 @@ def _sheet_facts(
         first[start:stop] = first[start : start + 1] * (stop - start)
     columns = spec.columns
     if columns is not None:
-        add_columns_problem(where, len(columns), width)
+        check_columns(where, len(columns), width)
     elif not all(cell is None or isinstance(cell, str) for cell in first):
         columns = column_names([""] * width)  # numbers and dates are no names
     texts = [["" if cell is None else str(cell) for cell in row] for row in (first, *head[1:])]

@@ -26,7 +26,7 @@ insert into posts select g, 'text ' || g, g * 1.5, g / 3.0, timestamptz '2020-01
 insert into posts (id, n, at, raw, d) values
   (9001, 12345678901234567890123.5, 'infinity', '\\xfffe', 'infinity'),
   (9002, 'NaN', null, null, null);
-create table "no key" (a int); create schema s;
+create table "no key" (a int); create schema s; create sequence x;
 create table s."Of Two" (b int, a int, primary key (a, b));
 insert into s."Of Two" values (1, 2), (2, 1), (1, 1);
 """
@@ -115,8 +115,7 @@ def test_a_table_comes_in_the_order_of_its_key(postgres, password):
         ("?query=select * from (select id from posts order by id) t", "no ORDER BY"),
         ("?query=select 1 order by 1; drop table posts", "`;` inside"),
         ("?query=delete from posts returning id order by 1", "cannot read"),
-        ("?query=select nextval('x') order by 1", "cannot read"),
-        ("?query=select lo_create(0) order by 1", "read-only transaction"),
+        ("?query=select nextval('x') order by 1", "read-only transaction"),
         ("?table=posts&password=x", "passwords are not taken"),
     ],
 )
