@@ -189,7 +189,8 @@ def _forget_idle() -> None:
 
 
 @atexit.register
-def _end_idle() -> None:
+def end_idle() -> None:
+    """End the processes that wait."""
     for waiting in _idle.values():
         while waiting:
             waiting.pop().end()

@@ -1,19 +1,19 @@
 """The files of a source: facts that a mapping states or a reader finds, stamps and hashes."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, Unpack
+from typing import Annotated, BinaryIO, Final, Unpack, cast
 
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.json_yaml import UNSTORED, decode, encode
 from ingot.converters.output.files import InputEntry, InputLabels, InputStamp
 from ingot.converters.rows import MappingDocument
 from ingot.converters.sources.storage.archives import TableMember
-from ingot.converters.sources.storage.listing import Entry, LocalFile, Place
+from ingot.converters.sources.storage.listing import Entry, LocalFile
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,11 +191,11 @@ def _hash_once(file: Entry) -> str:
         return str(digest)
     if not isinstance(file.place, TableMember) or not file.tells_changes:
         return hash_input(file)
-    return _hash_container(replace(file, name=""), file.place.archive)
+    return _hash_container(replace(file, name=""), cast(Hashable, file.place.archive))
 
 
 @lru_cache(maxsize=8)
-def _hash_container(container: Entry, _: Place) -> str:
+def _hash_container(container: Entry, _: Hashable) -> str:
     return hash_input(container)
 
 

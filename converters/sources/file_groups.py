@@ -118,8 +118,8 @@ def group_files(
     archive_groups: dict[str, int] = {}
     for number, group in enumerate(groups):
         for file in group.files:
-            inside = isinstance(file.place, ZipMember | TarMember)
-            archive = str(file.place.archive) if inside else ""
+            place = file.place
+            archive = str(place.archive) if isinstance(place, ZipMember | TarMember) else ""
             elsewhere = archive and archive_groups.setdefault(archive, number) != number
             if elsewhere or (number and group.family == "text"):
                 why = "another shape than the other files"

@@ -72,7 +72,7 @@ EMPTY = "empty"
 BLANK = ("blank", "blank at its beginning")
 DAMAGED_HINT = "fetch or copy them again, or move them away"
 _DATA_NAME = re.compile(
-    r"\.(jsonl?|ndjson|jsonlines|[ct]sv|tab|psv|txt|zip|tar|tgz|gz|gzip|zst|zstd|bz2|xz)$",
+    r"\.(jsonl?|ndjson|jsonlines|[ct]sv|tab|psv|txt|xls[xm]?|ods|duckdb|sqlite3?|zip|tar|tgz|gz|gzip|zst|zstd|bz2|xz)$",
     re.IGNORECASE,
 )
 # What a file is by its first bytes. A magic of plain letters has a control byte behind it in a file

@@ -268,11 +268,10 @@ def _inspect_members(
     closed = {folder: unread_reason(kind) for folder, kind in found.items()}
     for member in members:
         if not isinstance(member, Entry):
-            name, why = member
+            name, said = member
             if not (prefix or name):
-                raise SourceError(str(entry.place), f"no data in it: {why}")
-            named = prefix + name if name else entry.name
-            looked.left_out.append(LeftOut(name=named, why=why))
+                raise SourceError(str(entry.place), f"no data in it: {said}")
+            looked.left_out.append(LeftOut(name=prefix + name if name else entry.name, why=said))
             continue
         named = replace(member, name=prefix + member.name)
         if isinstance(named, SourceFile):
@@ -287,7 +286,8 @@ def _inspect_members(
                 looked.files.extend(inside.files)
                 looked.left_out.extend(inside.left_out)
             else:
-                _add_verdict(looked, named, inner or sniff_file(named, seen, spec), False)
+                unread = inner if isinstance(inner, NoData) else None
+                _add_verdict(looked, named, unread or sniff_file(named, seen, spec), False)
     return looked
 
 

@@ -170,7 +170,7 @@ def sqlite_tables(entry: Entry, _: SourceSpec, wants: Wants) -> Iterator[Entry |
     state = _journal_state(entry.place)
     etag = f"{entry.etag or ''}{state}" if state else entry.etag
     with _open_database(entry.place) as base:
-        for _, name, why in selected_names(_table_kinds(base), wants):
+        for number, name, why in selected_names(_table_kinds(base), wants):
             table = None if why else _describe_table(base, name)
             if table is None:
                 yield name, str(why)
@@ -181,7 +181,7 @@ def sqlite_tables(entry: Entry, _: SourceSpec, wants: Wants) -> Iterator[Entry |
                 rows=_count_rows(base, table),
                 shape=frozenset(column_names(table.columns)),
             )
-            yield table_entry(entry, name, facts, etag=etag)
+            yield table_entry(entry, name, facts, number=number, etag=etag)
 
 
 def _table_kinds(base: _Database) -> Iterator[FoundTable]:

@@ -87,9 +87,14 @@ def is_workbook(entry: Entry, seen: FilePeek) -> bool | NoData:
     likely = _FIRST_PARTS.match(seen.head) or file_ending(entry.name) in _ENDINGS
     if not likely or seen.archive != "zip":
         return False
-    with _open_zip(entry) as parts:
-        names = {info.filename for info in parts.infolist()}
-        mime = parts.open("mimetype").read(_MIME_BYTES) if "mimetype" in names else b""
+    try:
+        with _open_zip(entry) as parts:
+            names = {info.filename for info in parts.infolist()}
+            mime = parts.open("mimetype").read(_MIME_BYTES) if "mimetype" in names else b""
+    except SourceError:
+        if file_ending(entry.name) in _ENDINGS:
+            raise
+        return NoData(_OFFICE) if b"[Content_Types].xml" in seen.head[:60] else False
     if found := _OPEN_DOCUMENT.fullmatch(mime.strip()):
         kind = found[1].decode()
         other = NoData(f"an OpenDocument file ({kind}){UNREAD}: save it as text")

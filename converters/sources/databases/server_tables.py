@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -153,7 +153,7 @@ def translate_server_errors(place: ServerTable, own: type[Exception]) -> Iterato
         raise kind(str(place), f"cannot read from the server: {said}", _HINT) from error
 
 
-def _encoded_rows(found: Iterator[Sequence[Any]]) -> Iterator[bytes]:
+def _encoded_rows(found: Iterator[Sequence[Any]]) -> Generator[bytes, None, None]:
     with closing(cast(Any, found)):
         names = [str(name) for name in next(found)]
         for rows in found:
