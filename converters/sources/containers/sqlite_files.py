@@ -4,22 +4,24 @@ The file may be hostile: a view may run for ever, a page may hold itself. So the
 steps between two rows, one of the rows that a file of its size can hold, and an authorizer.
 """
 
+import math
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import islice
+from operator import lt
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
 from ingot.converters.errors import SourceError, error_text, translate_read_errors
+from ingot.converters.rows import Json
 from ingot.converters.sources.containers.tables import (
     VIEW,
     FoundTable,
     LocalCopy,
-    SizedRow,
     Wants,
-    chunk_rows,
     selected_names,
     table_entry,
 )
@@ -30,6 +32,7 @@ from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
     BrokenRow,
     RowChunk,
+    chunk_of_counted,
     row_excerpt,
 )
 from ingot.converters.sources.storage.archives import TableMember, give_back_open, take_open
@@ -37,6 +40,11 @@ from ingot.converters.sources.storage.listing import Entry, LocalFile, Place
 
 _MAGIC: Final = b"SQLite format 3\x00"
 _JOURNALS: Final = ("-wal", "-journal")
+# Rows that are fetched together: as many as have `_CHUNK_BYTES`, going by those before.
+_FIRST_ROWS: Final = 16
+_MOST_ROWS: Final = 256
+_CHUNK_BYTES: Final = 1 << 20
+_LONG: Final = (str, bytes)
 _CACHE_KIB: Final = 16 << 10
 _STEPS: Final = 1 << 20
 _MOST_STEPS: Final = 4_000  # times `_STEPS` between two rows: minutes
@@ -71,7 +79,6 @@ class _Database:
         with self.translated():
             uri = f"file:{quote(str(self._copy.path))}{how}"
             self._base = sqlite3.connect(uri, uri=True, check_same_thread=False)
-            self._base.text_factory = bytes
             self._base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES)
             self._base.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _PATTERN_BYTES)
             self._base.set_progress_handler(self._step, _STEPS)
@@ -98,12 +105,49 @@ class _Database:
             raise SourceError(self._where, problem, hint) from error
 
     def rows(self, query: str, given: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a query. Raises SourceError."""
-        self._steps = 0
+        """Yield the rows of a query, texts as bytes. Raises SourceError."""
+        self._steps, self._base.text_factory = 0, bytes
         with self.translated():
             for row in self._base.execute(query, given):
                 self._steps = 0
                 yield row
+
+    def row_lists(self, query: str) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the rows of a query, some at a time, those before an error before it.
+
+        Rows are fetched together until one cannot be. From there on they are fetched one by one,
+        texts as bytes. Raises SourceError.
+        """
+        done = 0
+        try:
+            self._steps, self._base.text_factory = 0, str
+            cursor, most = self._base.execute(query), _FIRST_ROWS
+            while rows := cursor.fetchmany(most):
+                self._steps = 0
+                done += len(rows)
+                size = sum(map(_text_bytes, zip(*rows, strict=True)))
+                most = max(1, min(2 * most, _MOST_ROWS, _CHUNK_BYTES * most // max(1, size)))
+                yield rows
+                del rows
+            return
+        except sqlite3.Error:
+            if self._steps > _MOST_STEPS:
+                with self.translated():
+                    raise
+        held: list[tuple[Any, ...]] = []
+        failed: SourceError | None = None
+        try:
+            for row in islice(self.rows(query), done, None):
+                held.append(row)
+                if len(held) == _FIRST_ROWS:
+                    yield held
+                    held = []
+        except SourceError as error:
+            failed = error
+        if held:
+            yield held
+        if failed:
+            raise failed
 
     def columns(self, query: str) -> tuple[str, ...]:
         """Return the names of the columns of a query. Raises SourceError."""
@@ -227,43 +271,56 @@ def _count_rows(base: _Database, table: _Table) -> int | None:
 
 def read_sqlite_table(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a table. Raises SourceError, after the rows before the damage."""
-    place = cast(TableMember, file.place)
+    place, names = cast(TableMember, file.place), file.facts.columns
     with _open_database(place.archive) as base:
         table = _describe_table(base, place.member)
         # Names behind `t.` are never taken for texts.
-        what = [table.row_number or "NULL", *(f"t.{_quoted(name)}" for name in table.columns)]
-        rows = base.rows(table.query(", ".join(what)))
-        most = file.bytes if table.is_table else None
-        yield from chunk_rows(_row_values(rows, file.facts.columns, most, str(place)))
+        what = [*(f"t.{_quoted(name)}" for name in table.columns), table.row_number or "NULL"]
+        last, count = -(1 << 63) - 1, 0
+        for rows in base.row_lists(table.query(", ".join(what))):
+            count += len(rows)
+            if table.row_number:  # a page that is there twice shows by the numbers of its rows
+                numbers = [last, *(row[-1] for row in rows)]
+                if not all(map(lt, numbers, numbers[1:])):
+                    raise _damaged(str(place), f"the numbers of rows do not rise behind {last}")
+                last = numbers[-1]
+            elif table.is_table and count > file.bytes:
+                raise _damaged(str(place), "it has more rows than bytes")
+            yield _row_chunk(rows, names)
 
 
-def _row_values(
-    rows: Iterator[tuple[Any, ...]], names: Sequence[str], most: int | None, where: str
-) -> Iterator[SizedRow]:
-    """The values of rows; a page that is there twice shows by the numbers of its rows."""
-    last, count = -(1 << 63) - 1, 0
-    for number, *cells in rows:
-        count += 1
-        if number is not None:
-            if number <= last:
-                raise _damaged(where, f"row {number} follows row {last}")
-            last = number
-        elif most is not None and count > most:
-            raise _damaged(where, "it has more rows than bytes")
-        size = 0
-        try:
-            for place, cell in enumerate(cells):
-                if cell.__class__ is bytes:
-                    cells[place] = cell.decode()
-                    size += len(cell)
-        except UnicodeDecodeError:
-            problem = f"{names[place]} is neither text nor binary that is UTF-8 text"
-            yield BrokenRow(problem, row_excerpt(cell)), 0, size
-            continue
-        odd = [place for place, cell in enumerate(cells) if cell.__class__ is float and cell - cell]
-        for place in odd:
-            cells[place] = None
-        yield dict(zip(names, cells, strict=True)), len(odd), size
+def _text_bytes(column: tuple[Any, ...]) -> int:
+    """About how many bytes the texts and blobs of a column have."""
+    kinds = {*map(type, column)}
+    if kinds.isdisjoint((str, bytes)):
+        return 0
+    return sum(map(len, column if len(kinds) == 1 else [c for c in column if type(c) in _LONG]))
+
+
+def _row_chunk(rows: list[tuple[Any, ...]], names: Sequence[str]) -> RowChunk:
+    """Rows as objects, without the number behind their cells."""
+    for column in zip(*rows, strict=True):
+        kinds = {*map(type, column)}
+        if bytes in kinds or (float in kinds and (math.inf in column or -math.inf in column)):
+            break
+    else:
+        return RowChunk(values=[dict(zip(names, row, strict=False)) for row in rows], sound=True)
+    return chunk_of_counted([_row_value(names, row) for row in rows])
+
+
+def _row_value(names: Sequence[str], row: tuple[Any, ...]) -> tuple[Json, int]:
+    """A row with its texts decoded, and how many infinities in it are read as null."""
+    value, odd = dict(zip(names, row, strict=False)), 0
+    for name, cell in value.items():
+        if type(cell) is bytes:
+            try:
+                value[name] = cell.decode()
+            except UnicodeDecodeError:
+                problem = f"{name} is neither text nor binary that is UTF-8 text"
+                return BrokenRow(problem, row_excerpt(cell)), 0
+        elif type(cell) is float and math.isinf(cell):
+            value[name], odd = None, odd + 1
+    return value, odd
 
 
 def _damaged(where: str, problem: str) -> SourceError:

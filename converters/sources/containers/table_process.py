@@ -24,7 +24,7 @@ from ingot.converters.sources.storage.archives import give_back_open, take_open
 from ingot.converters.sources.storage.listing import Place
 
 MEMORY: Final = 2 << 30
-_SECONDS: Final = 1_800  # of processor time for one file: beyond, it is damaged
+_SECONDS: Final = 600  # of processor time for one file: beyond, it is damaged
 
 
 class TableFile(Protocol):

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, TypeAlias
 
 from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceFile
-from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, RowChunk
 from ingot.converters.sources.storage.archives import TableMember, is_unsafe_name
 from ingot.converters.sources.storage.compression import (
     detect_compression,
@@ -29,7 +27,6 @@ VIEW: Final = "a view: name it in `source.files` to have it read"
 NOT_SELECTED: Final = "not in source.files"
 MOST_COPIED: Final = 16 << 30
 _BLOCK: Final = 1 << 20
-_CHUNK_BYTES: Final = 1 << 20
 
 
 def table_entry(
@@ -80,33 +77,6 @@ def check_columns(where: str, stated: int, width: int) -> None:
     if stated < width:
         problem = f"{stated} names for {width} columns"
         raise SourceError(where, problem, "correct `source.columns`")
-
-
-# A value or `BrokenRow`, its numbers that were read as null, and about how many bytes it has.
-SizedRow: TypeAlias = tuple[Json, int, int]
-
-
-def chunk_rows(rows: Iterable[SizedRow]) -> Iterator[RowChunk]:
-    """Put rows together to chunks; those before an error come before it."""
-    held: list[Json] = []
-    odd: dict[int, int] = {}
-    size = 0
-    failed: SourceError | None = None
-    try:
-        for value, non_finite, some in rows:
-            if non_finite:
-                odd[len(held)] = non_finite
-            held.append(value)
-            size += some
-            if size >= _CHUNK_BYTES or len(held) >= TABLE_ROWS:
-                yield RowChunk(values=held, non_finite=odd)
-                held, odd, size = [], {}, 0
-    except SourceError as error:
-        failed = error
-    if held:
-        yield RowChunk(values=held, non_finite=odd)
-    if failed:
-        raise failed
 
 
 class LocalCopy:

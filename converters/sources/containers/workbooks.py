@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from io import BytesIO
 from typing import Any, BinaryIO, Final, cast
+from xml.parsers import expat
 
 from ingot.converters.columnar.parquet import open_random_access
 from ingot.converters.errors import SourceError, translate_read_errors
@@ -205,6 +206,7 @@ class Workbook:
     def __init__(self, content: bytes) -> None:
         from python_calamine import CalamineWorkbook, PasswordError
 
+        _check_open_document(content)
         self._sheet: Any = None
         self._number = -1
         self._book: Any = None
@@ -268,6 +270,16 @@ class Workbook:
     def close(self) -> None:
         """Let go of the workbook."""
         self._book = self._sheet = None
+
+
+def _check_open_document(content: bytes) -> None:
+    """See that the XML of an ODS file is whole: calamine never ends where a table does not."""
+    if not content.startswith(b"PK"):
+        return
+    with zipfile.ZipFile(BytesIO(content)) as parts:
+        if "content.xml" in parts.namelist():
+            with parts.open("content.xml") as part:
+                expat.ParserCreate().ParseFile(part)
 
 
 def _json_value(cell: object) -> Json:

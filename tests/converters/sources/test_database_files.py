@@ -168,7 +168,7 @@ def test_a_page_that_is_there_twice_is_damage(tmp_path):
     first, second = (int.from_bytes(data[root + 12 + n : root + 14 + n], "big") for n in (0, 2))
     data[root + second : root + second + 4] = data[root + first : root + first + 4]
     (tmp_path / "twice.db").write_bytes(data)
-    with pytest.raises(SourceError, match=r"follows row|malformed"):
+    with pytest.raises(SourceError, match=r"do not rise|malformed"):
         read(tmp_path / "twice.db")
 
 

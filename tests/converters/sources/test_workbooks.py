@@ -17,6 +17,7 @@ from ingot.converters.sources.sample import draw_sample
 
 GOLDEN = Path(__file__).parents[2] / "golden/workbooks"  # made by openpyxl, xlwt and odfpy
 XLSX = (GOLDEN / "openpyxl.xlsx").read_bytes()
+ODS = (GOLDEN / "odfpy.ods").read_bytes()
 BOOKS = ["openpyxl.xlsx", "xlwt.xls", "odfpy.ods"]
 
 
@@ -135,6 +136,7 @@ def ole_of(stream: str) -> bytes:
         (XLSX[:-100], "not a whole zip file"),
         (changed(sheet_of(90_000_000 * " ")), "expands"),
         (changed(sheet_of('<row r="1"><c r="A1"><v>1</v>')), "cannot read it"),
+        (changed("", ("content.xml", "<a><b>"), data=ODS), "ExpatError"),
         (
             changed(sheet_of('<row><c r="A1"><v>1</v></c><c r="XFD1048576"><v>1</v></c></row>')),
             "process that reads it ended by signal",
