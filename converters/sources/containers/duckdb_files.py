@@ -88,6 +88,7 @@ class Database:
         import duckdb
 
         self._base: Any = duckdb.connect(path, read_only=True, config=dict(_SETTINGS))
+        self._base.execute("SET enable_progress_bar = false")
         self._base.execute("SET TimeZone = 'UTC'")
         self._base.execute("SET lock_configuration = true")
         query = (

@@ -92,7 +92,9 @@ class _Server:
 
 def serve_tables(inbox: Inbox, send: Send) -> int:
     """Do what the parent asks for until it is gone."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a library's last words
+    silent = os.open(os.devnull, os.O_WRONLY)  # a library's last words, and its progress
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
     server = _Server()
     for asked in _items(inbox):
         try:
