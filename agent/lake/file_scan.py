@@ -25,7 +25,7 @@ from ingot.converters.sources.file_kinds import not_a_document, side_file_reason
 from ingot.converters.sources.source import EntryFiles, head_size, inspect_entry, names_alone
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
-from ingot.converters.sources.storage.archives import TarMember, ZipMember
+from ingot.converters.sources.storage.archives import TableMember, TarMember, ZipMember
 from ingot.converters.sources.storage.listing import (
     DANGLING_LINK,
     Entry,
@@ -231,11 +231,11 @@ def _seen_json(seen: SeenFile) -> Json:
     files = []
     for file in seen.looked.files:
         place, facts = file.place, file.facts
-        member: Json = None
-        if isinstance(place, ZipMember):
-            member = {"zip": place.member}
-        elif isinstance(place, TarMember):
-            member = {"tar": [place.member, place.number, place.size, place.offset]}
+        members: list[Json] = []  # the outermost first
+        while isinstance(place, ZipMember | TarMember | TableMember):
+            members.insert(0, _member_json(place))
+            place = place.archive
+        member = members if len(members) > 1 else members[0] if members else None
         told = {name: getattr(facts, name) for name in _FACTS}
         sets = {key: sorted(getattr(facts, key)) for key in _SETS}
         stamps = [file.name, file.bytes, file.mtime_ns, file.etag]
@@ -244,13 +244,23 @@ def _seen_json(seen: SeenFile) -> Json:
     return {"files": files, "left_out": left_out}
 
 
+def _member_json(place: ZipMember | TarMember | TableMember) -> Json:
+    if isinstance(place, ZipMember):
+        return {"zip": place.member}
+    if isinstance(place, TableMember):
+        return {"table": [place.member, place.number]}
+    return {"tar": [place.member, place.number, place.size, place.offset]}
+
+
 def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
     files = []
     for one in document["files"]:
         name, size, mtime_ns, etag = one["stamps"]
         facts = {**one["facts"], "columns": tuple(one["facts"]["columns"])}
         facts |= {key: frozenset(facts.get(key, ())) for key in _SETS}
-        place = _member_place(one["member"] or {}, entry.place)
+        place, member = entry.place, one["member"] or []
+        for inner in member if isinstance(member, list) else [member]:
+            place = _member_place(inner, place)
         file = SourceFile.of(entry, FileFacts(**facts))
         files.append(
             replace(file, name=name, bytes=size, mtime_ns=mtime_ns, etag=etag, place=place)
@@ -265,10 +275,11 @@ def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
 def _member_place(member: Json, archive: Place) -> Place:
     if "zip" in member:
         return ZipMember(archive=archive, member=member["zip"])
-    if "tar" in member:
-        name, number, size, offset = member["tar"]
-        return TarMember(archive=archive, member=name, number=number, size=size, offset=offset)
-    return archive
+    if "table" in member:
+        name, number = member["table"]
+        return TableMember(archive=archive, member=name, number=number)
+    name, number, size, offset = member["tar"]
+    return TarMember(archive=archive, member=name, number=number, size=size, offset=offset)
 
 
 # --- data sets

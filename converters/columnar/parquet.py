@@ -4,12 +4,10 @@ A process serves one file after another, and is started when the first one is op
 this one, whatever ends this one.
 """
 
-import atexit
 import io
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import accumulate
@@ -27,14 +25,18 @@ from ingot.converters.columnar.decoder import (
     SentBatch,
     WantedBytes,
     decode_files,
+    decode_lance,
 )
 from ingot.converters.columnar.lance_files import FindVersion, FoundVersion, LanceFragment
 from ingot.converters.columnar.table_view import FragmentStream, TableStream, TableView
 from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.output.worker_pool import WorkerProcess
+from ingot.converters.output.worker_pool import (
+    Serve,
+    give_back_process,
+    take_process,
+)
 
 _SPOOL_BYTES: Final = 64 << 20  # a file without random access is held in memory, then on disk
-_MOST_IDLE: Final = 8
 # Another allocator reserves 1 GiB at once where it may, and the next file may have less.
 _VARIABLES: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 
@@ -62,10 +64,8 @@ def open_parquet(stream: BinaryIO, where: str, form: str = "parquet") -> Iterato
     """
     fragment = isinstance(stream, FragmentStream)
     with nullcontext(stream) if fragment else open_random_access(stream) as source:
-        with translate_read_errors(where):
-            process = _take_process(lance=fragment)
         view = stream.view if isinstance(stream, TableStream) else None
-        file = ParquetFile(process, source, where, view)
+        file = ParquetFile(source, where, decode_lance if fragment else decode_files, view)
         try:
             file.open(form)
             yield file
@@ -77,10 +77,11 @@ class ParquetFile:
     """An open Parquet file: what its footer says, and its batches; as its table sees both."""
 
     def __init__(
-        self, process: WorkerProcess, source: BinaryIO, where: str, view: TableView | None = None
+        self, source: BinaryIO, where: str, serve: Serve, view: TableView | None = None
     ) -> None:
-        self._process, self._source, self._where = process, source, where
-        self._lance = isinstance(source, FragmentStream)
+        with translate_read_errors(where):
+            self._process = take_process(serve, _VARIABLES)
+        self._serve, self._source, self._where = serve, source, where
         self._owed = False  # whether a reply is still to come
         self._in_step = True  # whether it comes as a whole
         self._view = view
@@ -153,7 +154,7 @@ class ParquetFile:
             self._settle()
         if self._in_step and self._process.process.poll() is None:
             self._process.send(CloseFile())
-            _give_back(self._process, lance=self._lance)
+            give_back_process(self._serve, self._process)
         else:
             self._process.end()
 
@@ -202,7 +203,7 @@ def find_lance_version(asked: FindVersion) -> FoundVersion:
     """What a version of a Lance table holds. Raises SourceError."""
     fragment = LanceFragment(asked.path, 0, 0, 0)
     with FragmentStream((), fragment) as stream:
-        file = ParquetFile(_take_process(lance=True), stream, asked.path)
+        file = ParquetFile(stream, asked.path, decode_lance)
         try:
             return cast(FoundVersion, file.ask(asked))
         finally:
@@ -216,44 +217,3 @@ def _local_path(source: BinaryIO) -> tuple[str | None, tuple[int, int] | None]:
         return None, None
     facts = os.fstat(raw.fileno())
     return str(Path(os.fsdecode(raw.name)).absolute()), (facts.st_dev, facts.st_ino)
-
-
-_idle: list[WorkerProcess] = []
-_idle_lance: list[WorkerProcess] = []  # have loaded Lance, which takes memory
-_lock = threading.Lock()
-
-
-def _take_process(*, lance: bool) -> WorkerProcess:
-    idle = _idle_lance if lance else _idle
-    with _lock:
-        while idle:
-            process = idle.pop()
-            if process.process.poll() is None:
-                return process
-            process.end()
-    return WorkerProcess(decode_files, variables=_VARIABLES)
-
-
-def _give_back(process: WorkerProcess, *, lance: bool) -> None:
-    idle = _idle_lance if lance else _idle
-    with _lock:
-        if len(idle) < _MOST_IDLE:
-            idle.append(process)
-            return
-    process.end()
-
-
-def _forget() -> None:
-    _idle.clear()
-    _idle_lance.clear()
-    _lock.release()
-
-
-@atexit.register
-def _end_idle() -> None:
-    for process in (*_idle, *_idle_lance):
-        process.end()
-
-
-# A child of a fork has processes of its own: these serve its parent.
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget)

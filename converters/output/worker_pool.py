@@ -5,6 +5,7 @@ its parent and ends on the spot when the parent does, so no orphan goes on writi
 anything with `submit`; nothing that a job writes depends on which runner it had.
 """
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -154,6 +155,53 @@ class WorkerProcess:
             self.process.wait()
         self._sent.close()
         self.received.close()
+
+
+# Processes that wait for the next file, by what they do.
+_MOST_IDLE: Final = 8
+_idle: dict[Serve, list[WorkerProcess]] = {}
+_lock = threading.Lock()
+
+
+def take_process(serve: Serve, variables: Mapping[str, str] = {}) -> WorkerProcess:
+    """Take a process that does `serve`: one that waits, or a new one."""
+    with _lock:
+        waiting = _idle.get(serve, [])
+        while waiting:
+            process = waiting.pop()
+            if process.process.poll() is None:
+                return process
+            process.end()
+    return WorkerProcess(serve, variables=variables)
+
+
+def give_back_process(serve: Serve, process: WorkerProcess) -> None:
+    """Let a process wait for the next file; it has replied to all that it was asked."""
+    with _lock:
+        waiting = _idle.setdefault(serve, [])
+        if len(waiting) < _MOST_IDLE:
+            waiting.append(process)
+            return
+    process.end()
+
+
+def _forget_idle() -> None:
+    _idle.clear()
+    _lock.release()
+
+
+@atexit.register
+def end_idle() -> None:
+    """End the processes that wait."""
+    for waiting in _idle.values():
+        while waiting:
+            waiting.pop().end()
+
+
+# A child of a fork has processes of its own: these serve its parent.
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget_idle
+)
 
 
 class Runner(Protocol):

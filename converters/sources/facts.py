@@ -1,16 +1,18 @@
 """The files of a source: facts that a mapping states or a reader finds, stamps and hashes."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, Unpack
+from typing import Annotated, BinaryIO, Final, Unpack, cast
 
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.json_yaml import UNSTORED, decode, encode
 from ingot.converters.output.files import InputEntry, InputLabels, InputStamp
 from ingot.converters.rows import MappingDocument
+from ingot.converters.sources.storage.archives import TableMember
 from ingot.converters.sources.storage.listing import Entry, LocalFile, storage_places
 
 
@@ -46,6 +48,7 @@ FORMATS = (
     *("chat_tree", "jsonl", "json", "csv", "parquet", "lance", "arrow", "text", "document"),
     *("avro", "feather", "mds", "msgpack", "orc", "webdataset"),
     *("xml", "yaml", "toml", "warc", "mbox", "eml"),
+    *("duckdb", "excel", "sqlite"),
 )
 ORIENTS = ("split", "list", "index", "columns")  # of a table in JSON, with the names of pandas
 
@@ -186,8 +189,32 @@ def input_entry(
     file: Entry, sha256: str | None = None, **labels: Unpack[InputLabels]
 ) -> InputEntry:
     """Return name, size and SHA-256 as manifests list an input; the file is read if not given."""
-    digest = sha256 or hash_input(file)
+    digest = sha256 or _hash_once(file)
     return {**labels, "name": file.name, "bytes": file.bytes, "sha256": digest}
+
+
+def _hash_once(file: Entry) -> str:
+    """Return the SHA-256 of a file; that of a container once for the tables read in a row."""
+    taken = getattr(file.place, "take_digest", None)  # of rows that a server gave
+    if taken is not None and (digest := taken()) is not None:
+        return str(digest)
+    if not isinstance(file.place, TableMember) or not file.tells_changes:
+        return hash_input(file)
+    return _hash_container(replace(file, name=""), cast(Hashable, file.place.archive))
+
+
+@lru_cache(maxsize=8)
+def _hash_container(container: Entry, _: Hashable) -> str:
+    return hash_input(container)
+
+
+def stored_bytes(files: Iterable[Entry]) -> int:
+    """Return the bytes of files as stored, those of a container of tables once."""
+    places = {
+        file.place.archive if isinstance(file.place, TableMember) else file.place: file.bytes
+        for file in files
+    }
+    return sum(places.values())
 
 
 @contextmanager

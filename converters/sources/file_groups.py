@@ -6,22 +6,25 @@ Of text files with a structured file of the same name beside them, one of both i
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
+from ingot.converters.sources.containers.registry import TABLE_CONTAINERS
 from ingot.converters.sources.facts import LeftOut, SourceFile, SourceSpec
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.detection import LISTS
 from ingot.converters.sources.formats.json_documents import parse_json_document
 from ingot.converters.sources.formats.text import read_utf8_blocks
+from ingot.converters.sources.storage.archives import TableMember, TarMember, ZipMember
 from ingot.converters.sources.storage.compression import open_decompressed
+from ingot.converters.sources.storage.listing import Place
 
 _FAMILY = {"jsonl": "JSON", "json": "JSON"}
 _BESIDE = ("JSON", "table")  # what may only say something about texts
-_TABLES = ("csv", "parquet", "arrow")
+_TABLES = ("csv", "parquet", "arrow", *TABLE_CONTAINERS)
 _TABLE_NAME = re.compile(r"\.(csv|tsv|tab|psv|json|jsonl|ndjson)(\.\w{2,4})?$", re.IGNORECASE)
 _SPLIT = re.compile(r"(?<![a-z])(?:train(?:ing)?|dev|test|valid(?:ation)?|val|eval)(?![a-z])")
 # Plain text beside structured data is usually a list or a note about it, unless there is a lot.
@@ -39,10 +42,11 @@ class _Group:
     family: str
     shape: frozenset[str]
     files: list[SourceFile]
+    shares: Mapping[str, float]  # by name, what tables have of the bytes of their container
 
     @property
     def weight(self) -> float:
-        size = sum(max(1, file.bytes) for file in self.files)
+        size = sum(self.shares.get(file.name) or max(1, file.bytes) for file in self.files)
         if self.family != "text":
             return size
         if self.shape & frozenset(LISTS):
@@ -93,7 +97,8 @@ def select_main_group(
     if spec.files is not None:
         kept |= {file.name for file in files if _family(file) == main.family}
     others = [file for file in files if file.name not in kept]
-    left_out = [_leave_out(file, "another shape than the main files") for file in others]
+    shares = _table_shares(files)
+    left_out = [_leave_out(file, "another shape than the main files", shares) for file in others]
     return tuple(file for file in files if file.name in kept), left_out
 
 
@@ -103,7 +108,8 @@ def group_files(
     """The files by shape, the heaviest shape first, each group in the order of the files.
 
     Plain text beside structured data that weighs more is a note about it and left out; so are
-    members of an archive that have another shape than most of it: an archive is read as one.
+    members of an archive that have another shape than most of it: an archive is read as one. The
+    tables of a workbook or database are not.
     """
     files, groups = _make_groups(files, SourceSpec())
     groups.sort(key=lambda group: -group.weight)
@@ -112,10 +118,12 @@ def group_files(
     archive_groups: dict[str, int] = {}
     for number, group in enumerate(groups):
         for file in group.files:
-            archive = str(getattr(file.place, "archive", ""))
+            place = file.place
+            archive = str(place.archive) if isinstance(place, ZipMember | TarMember) else ""
             elsewhere = archive and archive_groups.setdefault(archive, number) != number
             if elsewhere or (number and group.family == "text"):
-                left_out.append(_leave_out(file, "another shape than the other files"))
+                why = "another shape than the other files"
+                left_out.append(_leave_out(file, why, group.shares))
             else:
                 kept[number][file.name] = file
     order = {file.name: place for place, file in enumerate(files)}
@@ -130,21 +138,37 @@ def _make_groups(
     files = _unify_forms(_unify_headers(_unify_encodings(files), spec))
     files = _read_single_objects_as_lines(files)
     groups: list[_Group] = []
-    for file in sorted(files, key=lambda file: (-file.bytes, file.name)):
+    shares = _table_shares(files)
+    order = sorted(files, key=lambda file: (-shares.get(file.name, file.bytes), file.name))
+    for file in order:
         group = next((group for group in groups if group.takes(file)), None)
         if group is None:
-            groups.append(_Group(_family(file), file.facts.shape, [file]))
+            groups.append(_Group(_family(file), file.facts.shape, [file], shares))
         else:
             group.files.append(file)
             group.shape |= file.facts.shape
     return files, groups
 
 
-def _leave_out(file: SourceFile, why: str) -> LeftOut:
+def _table_shares(files: Sequence[SourceFile]) -> dict[str, float]:
+    """The bytes of each table of a container, by its rows: those of the container are shared."""
+    tables = [file for file in files if isinstance(file.place, TableMember)]
+    rows: Counter[Place] = Counter()
+    for file in tables:
+        rows[cast(TableMember, file.place).archive] += 1 + (file.facts.rows or 0)
+    return {
+        file.name: max(1, file.bytes) * (1 + (file.facts.rows or 0)) / total
+        for file in tables
+        if (total := rows[cast(TableMember, file.place).archive])
+    }
+
+
+def _leave_out(file: SourceFile, why: str, shares: Mapping[str, float]) -> LeftOut:
     names = sorted(file.facts.shape)
     shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
     described = f"{file.facts.format}{f' with {shown}' if shown else ''}"
-    return LeftOut.of(file, f"{why}: {described}")
+    size = round(shares.get(file.name, file.bytes))
+    return LeftOut(name=file.name, why=f"{why}: {described}", bytes=size)
 
 
 def _change_facts(file: SourceFile, **facts: Any) -> SourceFile:  # noqa: ANN401

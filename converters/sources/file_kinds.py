@@ -46,7 +46,7 @@ UNREAD = ", which is not read"
 _UNREAD = re.compile(r"(.+), which is (?:not|never) read")
 _UNREAD_KINDS = {
     "a PDF document": "pdf",
-    "an Office document": "doc docx xls xlsx ppt pptx odt ods rtf",
+    "an Office document": "doc docx ppt pptx odt odp rtf",
     kinds.HTML_PAGE: "html htm xhtml",
 }
 _UNREAD_ENDINGS = {
@@ -57,10 +57,9 @@ EMPTY = "empty"
 BLANK = ("blank", "blank at its beginning")
 DAMAGED_HINT = "fetch or copy them again, or move them away"
 _DATA_NAME = re.compile(
-    r"\.(jsonl?|ndjson|jsonlines|[ct]sv|tab|psv|txt|zip|tar|tgz|gz|gzip|zst|zstd|bz2|xz)$",
+    r"\.(jsonl?|ndjson|jsonlines|[ct]sv|tab|psv|txt|xls[xm]?|ods|duckdb|sqlite3?|zip|tar|tgz|gz|gzip|zst|zstd|bz2|xz)$",
     re.IGNORECASE,
 )
-_OFFICE = "an Office document, which is not read"
 # What a file is by its first bytes. A magic of plain letters has a control byte behind it in a file
 # of its format, and none in a text that begins with these letters.
 _MAGIC = [
@@ -75,10 +74,8 @@ _MAGIC = [
         (rb"II\*\x00|MM\x00\*", "a TIFF image"),
         (rb"%PDF-\d", "a PDF document, which is not read"),
         (rb"PK\x03\x04.{26}mimetypeapplication/epub", "an EPUB book, which is not read"),
-        (rb"PK\x03\x04.{26}(\[Content_Types\]\.xml|mimetypeapplication/vnd)", _OFFICE),
         (rb"\x93NUMPY", "a NumPy array, which is not read"),
         (rb"\x89HDF", "an HDF5 file, which is not read"),
-        (rb"SQLite format 3\x00", "an SQLite database, which is not read"),
         (rb"Rar!\x1a", "a RAR archive, which is not read: unpack it"),
         (rb"7z\xbc\xaf", "a 7z archive, which is not read: unpack it"),
         (rb"\x80[\x02-\x05]|\([dl]p\d\n", "a pickle, which is never read"),

@@ -10,6 +10,7 @@ from ingot.converters.columnar.lance_files import LANCE
 from ingot.converters.columnar.table_view import FragmentStream
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.containers import avro, mds, msgpack_rows, webdataset
+from ingot.converters.sources.containers.registry import TABLE_CONTAINERS, Container
 from ingot.converters.sources.documents.document_files import document_facts, read_document
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import (
@@ -93,6 +94,9 @@ class TextReader:
 def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a file in order. Raises SourceError."""
     where, piece, reader = str(file.place), file.piece, READERS[file.facts.format]
+    if isinstance(reader, Container):
+        yield from reader.rows(file, spec)
+        return
     whole = file.place.open()
     with open_window(whole, piece.start, piece.size) if piece else whole as raw:
         stream = open_decompressed(raw, where)
@@ -164,7 +168,8 @@ def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
 
 
 # In the order in which they are tried; lines of text are what is left.
-READERS: Final[dict[str, BinaryReader | TextReader]] = {
+READERS: Final[dict[str, BinaryReader | TextReader | Container]] = {
+    **TABLE_CONTAINERS,
     "document": BinaryReader(document_facts, read_document),
     "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.read_parquet),
     "lance": BinaryReader(lance_fragment_facts, columnar_files.read_parquet),
@@ -250,7 +255,7 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
             return facts
     if inner := seen.archive or detect_compression(seen.head):
         return NoData(f"a {inner} file inside another file{UNREAD}: unpack it")
-    if isinstance(READERS.get(spec.format or ""), BinaryReader):
+    if isinstance(READERS.get(spec.format or ""), BinaryReader | Container):
         raise SourceError(str(entry.place), f"not a {spec.format} file")
     if spec.format is None and (kind := describe_magic(seen.head)):
         return NoData(kind)

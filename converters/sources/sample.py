@@ -20,7 +20,7 @@ from typing import TypeAlias
 import orjson
 
 from ingot.converters.rows import BadRow, Batch, Json, NonFinite, count_non_finite
-from ingot.converters.sources.facts import SourceFile
+from ingot.converters.sources.facts import SourceFile, stored_bytes
 from ingot.converters.sources.formats.row_chunks import to_batches
 from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.row_runs import RowRun, spread_row_runs
@@ -101,7 +101,7 @@ def draw_sample(
 
 def _read_whole(source: Source, max_bytes: int) -> list[_Item] | None:
     """Every row of a source that is no larger than `max_bytes`, else None."""
-    if sum(file.bytes for file in source.files) > max_bytes:
+    if stored_bytes(source.files) > max_bytes:
         return None
     held: list[_Item] = []
     size = 0

@@ -3,10 +3,16 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.rows import Batch
+from ingot.converters.sources.containers.registry import (
+    TABLE_CONTAINERS,
+    Container,
+    find_container,
+)
 from ingot.converters.sources.containers.webdataset import webdataset_facts
 from ingot.converters.sources.documents import kinds
 from ingot.converters.sources.facts import (
@@ -19,13 +25,13 @@ from ingot.converters.sources.facts import (
 )
 from ingot.converters.sources.file_groups import guessed_spec, select_main_group
 from ingot.converters.sources.file_kinds import (
-    describe_magic,
     may_be_data_alone,
     may_hold_documents,
     not_a_document,
     side_file_reason,
     unread_hint,
 )
+from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.row_chunks import to_batches
 from ingot.converters.sources.readers import (
     HEAD,
@@ -220,7 +226,11 @@ def _exclusion_reason(
     if (why := table_reason(name, closed)) or name in alone:
         return why
     if spec.files is not None:
-        return None if matches_globs(name, spec.files) else "not in source.files"
+        # Its tables may be named: `*.xlsx/Sheet1`.
+        around = [one.rpartition("/")[0] for one in spec.files if not one.startswith("!")]
+        around = [one for one in around if "." in one.rpartition("/")[2]]
+        chosen = matches_globs(name, spec.files) or matches_globs(name, around or ["!**"])
+        return None if chosen else "not in source.files"
     return not_a_document(name) if spec.format == kinds.DOCUMENT else side_file_reason(name)
 
 
@@ -230,23 +240,35 @@ def inspect_entry(
     """Find out what one file is; an archive is looked into."""
     seen = peek_file(entry, head)
     looked = EntryFiles([], [])
+    try:
+        container = _find_container(entry, seen, spec)
+        if isinstance(container, Container):
+            return _inspect_container(entry, container, spec, direct=direct)
+        verdict = container or sniff_file(entry, seen, spec)
+        if direct and _is_read_as_document(entry.name, verdict, spec):
+            # Whatever it is called.
+            asked = replace(spec, format=kinds.DOCUMENT, files=(entry.name,))
+            verdict = sniff_file(entry, seen, asked)
+    except SourceError as error:
+        if spec.columns is None or direct:
+            raise
+        verdict = NoData(error.problem)  # a file of a folder with other columns than stated
+    _add_verdict(looked, entry, verdict, direct)
+    return looked
+
+
+def _find_container(entry: Entry, seen: FilePeek, spec: SourceSpec) -> Container | NoData | None:
+    """What several files lie in; the parts of a shard of WebDataset are no files."""
     shard = seen.archive == "tar" and webdataset_facts(entry, seen, spec) is not None
-    if seen.archive is None or shard or describe_magic(seen.head):  # Office writes zip files
-        try:
-            verdict = sniff_file(entry, seen, spec)
-            if direct and _is_read_as_document(entry.name, verdict, spec):
-                # Whatever it is called.
-                asked = replace(spec, format=kinds.DOCUMENT, files=(entry.name,))
-                verdict = sniff_file(entry, seen, asked)
-        except SourceError as error:
-            if spec.columns is None or direct:
-                raise
-            verdict = NoData(error.problem)  # a file of a folder with other columns than stated
-        _add_verdict(looked, entry, verdict, direct)
-        return looked
-    prefix, archive = "" if direct else f"{entry.name}/", seen.archive
+    return None if shard else find_container(entry, seen, spec)
+
+
+def _inspect_container(
+    entry: Entry, container: Container, spec: SourceSpec, *, direct: bool
+) -> EntryFiles:
+    prefix = "" if direct else f"{entry.name}/"
     return _inspect_twice(
-        lambda alone: _inspect_members(entry, archive, spec, prefix, alone), prefix=prefix
+        lambda alone: _inspect_members(entry, container, spec, prefix, alone), prefix=prefix
     )
 
 
@@ -262,22 +284,49 @@ def _is_read_as_document(name: str, verdict: FileFacts | NoData, spec: SourceSpe
     return kind != kinds.TEXT and verdict.format in ("csv", "text")
 
 
+def _is_selected(
+    container: str, files: Sequence[str] | None, direct: bool, table: str
+) -> bool | None:
+    """Whether `source.files` selects a table; None where it says nothing, or names all of them."""
+    if files is None:
+        return None
+    name, chosen = f"{container}/{table}", [one for one in files if not one.startswith("!")]
+    if chosen and (matches_globs(name, files) or (direct and matches_globs(table, files))):
+        return True
+    excluded = not matches_globs(name, [one for one in files if one.startswith("!")])
+    return False if excluded or not matches_globs(container, chosen or None) else None
+
+
 def _inspect_members(
-    entry: Entry, archive: str, spec: SourceSpec, prefix: str, alone: Collection[str]
+    entry: Entry, container: Container, spec: SourceSpec, prefix: str, alone: Collection[str]
 ) -> EntryFiles:
     looked = EntryFiles([], [])
-    members = list(archives.archive_members(entry, archive))
+    wants = partial(_is_selected, entry.name, spec.files, not prefix)
+    members = list(container.members(entry, spec, wants))
     found = table_folders(member for member in members if isinstance(member, Entry))
     closed = {folder: unread_reason(kind) for folder, kind in found.items()}
     for member in members:
         if not isinstance(member, Entry):
-            looked.left_out.append(LeftOut(name=prefix + member[0], why=member[1]))
+            name, said = member
+            if not (prefix or name):
+                raise SourceError(str(entry.place), f"no data in it: {said}")
+            looked.left_out.append(LeftOut(name=prefix + name if name else entry.name, why=said))
             continue
         named = replace(member, name=prefix + member.name)
-        if why := _exclusion_reason(member.name, spec, closed, alone):
+        if isinstance(named, SourceFile):
+            looked.files.append(named)
+        elif why := _exclusion_reason(member.name, spec, closed, alone):
             looked.left_out.append(LeftOut.of(named, why))
         else:
-            _add_verdict(looked, named, sniff_file(named, peek_file(named), spec), False)
+            seen = peek_file(named)
+            inner = _find_container(named, seen, spec)
+            if isinstance(inner, Container) and inner in TABLE_CONTAINERS.values():
+                inside = _inspect_container(named, inner, spec, direct=False)
+                looked.files.extend(inside.files)
+                looked.left_out.extend(inside.left_out)
+            else:
+                unread = inner if isinstance(inner, NoData) else None
+                _add_verdict(looked, named, unread or sniff_file(named, seen, spec), False)
     return looked
 
 

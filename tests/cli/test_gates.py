@@ -100,7 +100,7 @@ def _folder(unread: int) -> int:
     write(pairs())
     Path("in").mkdir(exist_ok=True)
     size = Path("raw.jsonl").rename("in/raw.jsonl").stat().st_size
-    Path("in/more.xlsx").write_bytes(b"PK" + bytes(unread))
+    Path("in/more.docx").write_bytes(b"PK" + bytes(unread))
     Path("in/photo.png").write_bytes(bytes(10 * size))
     Path("in/load.py").write_bytes(b"#" * 10 * size)
     return size
@@ -114,7 +114,7 @@ def test_much_data_in_a_format_that_is_not_read_is_for_a_person() -> None:
     (gate,) = (one for one in told["gates"] if one["name"] == "unread formats")
     assert (gate["state"], gate["limit"]) == ("person", "at most 10 % of the bytes")
     assert gate["figure"].startswith(f"1 file, 1002/{size + 1002} (")
-    assert "more.xlsx is an Office document" in told["why"]
+    assert "more.docx is an Office document" in told["why"]
     assert not Path("out").exists()
     assert ingot("map", "in", "--mapper", "rules", code=3)
     approved = ["--mapping", "out.proposal/mapping.json", "--yes"]

@@ -11,6 +11,8 @@ from tests.packaging.house import ROOT, modules
 JSON = {
     "values of raw rows, and records made of them": """
         agent/judging/taken_texts
+        converters/sources/containers/sqlite_files converters/sources/containers/workbooks
+        converters/sources/databases/server_tables
         converters/sources/file_groups
         agent/judging/trial agent/lake/file_scan agent/privacy/door
         agent/privacy/redaction

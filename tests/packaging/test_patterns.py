@@ -27,7 +27,7 @@ SHORT = {
 }
 # Patterns that stand in a list or a table, and how they are applied; others are searched for.
 APPLIED = {
-    "converters.sources.readers._MARKUP": "match",
+    "converters.sources.file_kinds.MARKUP": "match",
     "converters.sources.recognizers.aliccp._KINDS": "match",
     "converters.sources.text_kinds._TIME": "fullmatch",
 }

@@ -1,1 +1,1 @@
-"""Files that hold rows of other shapes than lines, tables and JSON."""
+"""Files that hold several tables or files: workbooks, databases, archives."""

@@ -335,3 +335,12 @@ def _column_points(cell: str, body: Sequence[str]) -> float:
     if middle > 3 * len(cell) and middle > 20 and _looks_like_name(cell):
         return 1.0
     return -1.0 if len(cell) > 60 else 0.0
+
+
+def describe_records(
+    records: Sequence[Sequence[str]], columns: Sequence[str] | None = None
+) -> TableLayout:
+    """Names of columns, and whether the first record holds them; all have the same cells."""
+    width = len(records[0])
+    trial = _Trial(dialect=Dialect(delimiter=","), records=records, width=width, share=1.0)
+    return _describe_layout(trial, columns)

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol, TypeVar, cast
 
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.storage.compression import (
@@ -45,13 +45,24 @@ class _Member:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TableMember(_Member):
+    """A table of a file that holds several; its bytes are those of the whole file."""
+
+    number: int = 0
+
+    def open(self) -> BinaryIO:
+        """The bytes of the file that it lies in. Raises SourceError."""
+        return self.archive.open()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ZipMember(_Member):
     """A member of a zip archive."""
 
     def open(self) -> BinaryIO:
         """The member's bytes. Raises SourceError."""
         with translate_read_errors(str(self)):
-            opened = _take_open_archive(self.archive) or _OpenArchive(self.archive)
+            opened = take_open(_OpenArchive, self.archive) or _OpenArchive(self.archive)
             return _open_member_stream(opened.zip_member(self.member), opened)
 
 
@@ -71,7 +82,7 @@ class TarMember(_Member):
             return open_window(self.archive.open(), self.offset, self.size)
 
     def _forward(self) -> BinaryIO:
-        opened = _take_open_archive(self.archive)
+        opened = take_open(_OpenArchive, self.archive)
         if opened is not None and opened.number > self.number:
             opened.close()
             opened = None
@@ -120,14 +131,28 @@ class _OpenArchive:
         self._stack.close()
 
 
-class _ThreadArchive(threading.local):
-    """The archive that a thread keeps open between members, while somebody asks it to."""
+class OpenContainer(Protocol):
+    """A file that is open, whose members are read."""
 
-    askers = 0
-    archive: _OpenArchive | None = None
+    archive: Place
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
 
 
-_thread_archive = _ThreadArchive()
+Opened = TypeVar("Opened", bound=OpenContainer)
+
+
+class _ThreadContainers(threading.local):
+    """What a thread keeps open between members while somebody asks it to, one of each kind."""
+
+    def __init__(self) -> None:
+        self.askers = 0
+        self.kept: dict[type[OpenContainer], OpenContainer] = {}
+
+
+_thread = _ThreadContainers()
 
 
 @contextmanager
@@ -136,30 +161,31 @@ def keep_archive_open() -> Iterator[None]:
 
     Members that are read one after the other then cost one pass over their archive, not one each.
     """
-    _thread_archive.askers += 1
+    _thread.askers += 1
     try:
         yield
     finally:
-        _thread_archive.askers -= 1
-        if not _thread_archive.askers and _thread_archive.archive is not None:
-            _thread_archive.archive.close()
-            _thread_archive.archive = None
+        _thread.askers -= 1
+        while not _thread.askers and _thread.kept:
+            _thread.kept.popitem()[1].close()
 
 
-def _take_open_archive(archive: Place) -> _OpenArchive | None:
-    """Take the kept archive, if it is this one: only one reader at a time uses it."""
-    kept = _thread_archive.archive
+def take_open(kind: type[Opened], archive: Place) -> Opened | None:
+    """Take the container that is kept open, if it is this one: one reader at a time uses it."""
+    kept = _thread.kept.get(kind)
     if kept is None or kept.archive != archive:
         return None
-    _thread_archive.archive = None
-    return kept
+    return cast(Opened, _thread.kept.pop(kind))
 
 
-def _return_archive(opened: _OpenArchive) -> None:
-    if _thread_archive.askers:
-        _thread_archive.archive, opened = opened, _thread_archive.archive or opened
-    if opened is not _thread_archive.archive:
-        opened.close()
+def give_back_open(opened: OpenContainer) -> None:
+    """Keep a container open for the next member, or close it where nobody asks for that."""
+    former: OpenContainer | None = opened
+    if _thread.askers:
+        former = _thread.kept.get(type(opened))
+        _thread.kept[type(opened)] = opened
+    if former is not None:
+        former.close()
 
 
 def _open_member_stream(inner: BinaryIO, opened: _OpenArchive) -> BinaryIO:
@@ -190,7 +216,7 @@ class _MemberStream(RawStream):
         closed = self.closed
         super().close()
         if not closed:
-            _return_archive(self._opened)
+            give_back_open(self._opened)
 
 
 def open_window(raw: BinaryIO, start: int, size: int) -> BinaryIO:
@@ -234,7 +260,8 @@ def archive_members(entry: Entry, kind: str) -> Iterator[Entry | tuple[str, str]
             yield member
 
 
-def _is_unsafe_name(name: str) -> bool:
+def is_unsafe_name(name: str) -> bool:
+    """Whether a name of a member is no path below its archive."""
     parts = name.replace("\\", "/").split("/")
     return name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]
 
@@ -248,7 +275,7 @@ def _zip_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
             continue
         if info.is_dir():
             continue
-        if _is_unsafe_name(info.filename):
+        if is_unsafe_name(info.filename):
             yield info.filename, "its name points outside the archive"
         elif info.flag_bits & 1:
             yield info.filename, "encrypted"
@@ -286,7 +313,7 @@ def _tar_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
 def _tar_member(
     entry: Entry, info: tarfile.TarInfo, number: int, packed: bool
 ) -> Entry | tuple[str, str]:
-    if _is_unsafe_name(info.name):
+    if is_unsafe_name(info.name):
         return info.name, "its name points outside the archive"
     if not info.isreg():
         return info.name, "not a regular file"

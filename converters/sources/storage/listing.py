@@ -36,6 +36,7 @@ from ingot.converters.sources.storage.remote import (
 __all__ = ["Entry", "Listing", "LocalFile", "Place", "RemoteFile", "file_stem", "list_location"]
 
 _GLOB_MARKS = frozenset("*?[")
+_SERVERS = ("postgresql://", "postgres://", "mysql://")
 DANGLING_LINK = "a link that leads nowhere"
 _ODD_NAME = "its name has empty parts, `.` or `..`: it is no path below a folder"
 
@@ -117,6 +118,10 @@ class Listing:
 
 def list_location(location: str, *, whole: bool = True) -> Listing:
     """List the files that a location names: a file, a folder (with all below it) or a glob."""
+    if location.startswith(_SERVERS):
+        from ingot.converters.sources.databases.server_tables import list_table
+
+        return list_table(location)
     if "://" in location and not location.startswith("file://"):
         return _list_remote(location)
     return _list_local(location.removeprefix("file://"), location, whole)

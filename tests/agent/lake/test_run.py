@@ -317,7 +317,7 @@ def test_formats_that_are_not_read_are_never_passed_over(tmp_path):
     (root / "books/README.md").write_text("# Books")
     for name, size in (("much", 5000), ("little", 10)):
         lay(root, f"{name}/rows.jsonl", talks(20))
-        (root / name / "more.xlsx").write_bytes(bytes(size))
+        (root / name / "more.docx").write_bytes(bytes(size))
     lay(root, "archive/rows.jsonl", talks(20))
     with zipfile.ZipFile(root / "archive/all.zip", "w") as packed:
         packed.writestr("pages.html", "<html>" + "x" * 5000)
@@ -332,7 +332,7 @@ def test_formats_that_are_not_read_are_never_passed_over(tmp_path):
     }
     assert "table/day=1/rows.jsonl is part of a Delta table" in sets["table"].why
     assert sets["books"].why == "no file in it can be read: books/emma.pdf is a PDF document"
-    assert "much/more.xlsx is an Office document" in sets["much"].why
+    assert "much/more.docx is an Office document" in sets["much"].why
     assert "archive/all.zip/pages.html is an HTML page" in sets["archive"].why
     assert len(report.left_out) == 7
     page = (order.out / "index.html").read_text()

@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from ingot.converters.columnar import parquet
+from ingot.converters.columnar.decoder import decode_files
 from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.errors import SourceError
+from ingot.converters.output import worker_pool
 from ingot.converters.sources import open_source
 
 ROWS = 5_000
@@ -42,15 +43,14 @@ time.sleep(600)
 """
 READ_MEASURED = """
 import resource, sys
-from ingot.converters.columnar import parquet
+from ingot.converters.output.worker_pool import end_idle
 from ingot.converters.sources import open_source
 try:
     for batch in open_source(sys.argv[1]).batches():
         list(batch.values)
 except Exception as error:
     print(error)
-while parquet._idle:
-    parquet._idle.pop().end()
+end_idle()
 # That of this process itself would count the memory of the one that started it.
 own = int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
 print((own + resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) // 1024)
@@ -160,10 +160,11 @@ def test_what_reading_the_bytes_raises_is_raised_here(tmp_path: Path) -> None:
 def test_a_child_of_a_fork_has_a_process_of_its_own(tmp_path: Path) -> None:
     write_numbers(tmp_path / "a.parquet")
     open_source(str(tmp_path))
-    assert parquet._idle
+    assert worker_pool._idle[decode_files]
     if (child := os.fork()) == 0:
         try:
-            found = not parquet._idle and open_source(str(tmp_path)).files[0].facts.rows == ROWS
+            idle = worker_pool._idle
+            found = not idle and open_source(str(tmp_path)).files[0].facts.rows == ROWS
             os._exit(0 if found else 1)
         finally:
             os._exit(2)

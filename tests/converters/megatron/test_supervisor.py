@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.columnar import parquet
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.megatron import BuildOptions, WorkOptions, build, scan
 from ingot.converters.megatron.engines.fast_engines import (
@@ -24,6 +23,7 @@ from ingot.converters.megatron.engines.fast_engines import (
     recall_verdict,
 )
 from ingot.converters.megatron.tokenizer import load_tokenizer
+from ingot.converters.output import worker_pool
 from ingot.converters.rows import Json
 
 ENDINGS = ("bin", "idx", "meta.json")
@@ -116,7 +116,7 @@ def _know_strangers() -> None:
 
 
 def workers() -> list[psutil.Process]:
-    decoders = {one.process.pid for one in parquet._idle}
+    decoders = {one.process.pid for some in worker_pool._idle.values() for one in some}
     return [one for one in psutil.Process().children() if one.pid not in _strangers | decoders]
 
 

@@ -1,0 +1,1 @@
+"""Tables and queries of database servers: PostgreSQL and MySQL."""
