@@ -5,7 +5,6 @@ run on the sample like any other, and where it does not fit, the general rules d
 """
 
 import copy
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -188,15 +187,12 @@ def _propose_layout(
 
 def _counted(layout: KnownLayout, rows: Sequence[Json]) -> list[Evidence]:
     """What a reader left out of the sampled rows, where it did."""
-    found = [
-        hit.value
-        for row in rows
-        for path in (layout.count.get("path"),)
-        if path
-        for hit in compile_path(path).nodes(Node(row))
-        if isinstance(hit.value, int) and hit.value > 0
-    ]
-    why = f"{layout.count.get('what')}: {sum(found)}, in {len(found)} of {len(rows)} sampled rows"
+    if not layout.count:
+        return []
+    path = compile_path(layout.count["path"])
+    numbers = [hit.value for row in rows for hit in path.nodes(Node(row))]
+    found = [number for number in numbers if isinstance(number, int) and number > 0]
+    why = f"{layout.count['what']}: {sum(found)}, in {len(found)} of {len(rows)} sampled rows"
     return [Evidence(target="layout", choice=layout.name, why=why)] if found else []
 
 
@@ -231,12 +227,9 @@ def _drop_absent_parts(
     return document, gone
 
 
-_PART = re.compile(r"(/[^/]{1,99})")
-
-
 def _drop_part(document: MappingDocument, pointer: str) -> None:
     """Take the innermost element of a list, or key of `meta`, out of which a pointer leads."""
-    steps = [step[1:] for step in _PART.findall(pointer)]
+    steps = pointer.split("/")[1:]
     inside: Json = document
     place: tuple[Json, str | int] = (document, steps[0])
     around: tuple[Json, str | int] = (document, "text" if "text" in document else "messages")
@@ -256,4 +249,5 @@ def _drop_part(document: MappingDocument, pointer: str) -> None:
 
 
 def _holds_for_missing(condition: dict[str, Json]) -> bool:
-    return not condition.get("min_chars") and None in condition.get("in", [None])
+    kept = None in condition.get("in", [None]) and None not in condition.get("not_in", [])
+    return kept and not condition.get("min_chars")

@@ -118,10 +118,17 @@ def test_parts_that_no_row_has_are_left_out_and_told(tmp_path):
     assert any("attachments[*].extracted_content" in one.why for one in found.evidence)
 
 
-def test_a_condition_that_never_holds_takes_its_message_along():
-    document = {"messages": [{"where": [{"path": "a", "in": [None]}, {"path": "b", "in": [1]}]}, 0]}
-    known._drop_part(document, "/messages/0/where/0/path")
-    assert document["messages"] == [{"where": [{"path": "b", "in": [1]}]}, 0]
+@pytest.mark.parametrize("never", [{"in": [1]}, {"not_in": [None]}, {"min_chars": 2}])
+def test_a_condition_that_never_holds_takes_its_message_along(never):
+    holds = [
+        {"path": "a", "in": [None]},
+        {"path": "a", "not_in": [1]},
+        {"path": "a", "max_chars": 9},
+    ]
+    document = {"messages": [{"where": [*holds, {"path": "b", **never}]}, 0]}
+    for _ in holds:
+        known._drop_part(document, "/messages/0/where/0/path")
+    assert document["messages"] == [{"where": [{"path": "b", **never}]}, 0]
     known._drop_part(document, "/messages/0/where/0/path")
     assert document["messages"] == [0]
 
