@@ -235,8 +235,8 @@ def check_confined(order: Order, root: Path) -> None:
 
     # All that lies there, and what a metadata file of a table leads to.
     for listing in (list_location(split_version(order.source)[0]), list_tables(order.source)):
-        for place in (one for each in listing.entries for one in storage_places(each.place)):
-            _check_inside(str(place), root)
+        for file in (one for each in listing.entries for one in storage_places(each.place)):
+            _check_inside(str(file), root)
 
 
 def _check_inside(place: str, root: Path) -> None:
