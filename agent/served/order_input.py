@@ -230,10 +230,13 @@ def check_confined(order: Order, root: Path) -> None:
     for place in (order.out, order.tokenizer):
         if place is not None:
             _check_inside(place, root)
-    from ingot.converters.sources.storage.listing import list_location
+    from ingot.converters.sources.storage.listing import list_location, storage_places
+    from ingot.converters.sources.tables.table_folders import list_tables, split_version
 
-    for entry in list_location(order.source).entries:
-        _check_inside(str(entry.place), root)
+    # All that lies there, and what a metadata file of a table leads to.
+    for listing in (list_location(split_version(order.source)[0]), list_tables(order.source)):
+        for file in (one for each in listing.entries for one in storage_places(each.place)):
+            _check_inside(str(file), root)
 
 
 def _check_inside(place: str, root: Path) -> None:

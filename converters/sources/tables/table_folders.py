@@ -195,8 +195,12 @@ def split_version(location: str) -> tuple[str, str | None]:
     """A location without the version of a table (`users@12`, `users@2026-11-01T00:00:00Z`)."""
     base, mark, version = location.rpartition("@")
     if "://" in location and not location.startswith("file://"):
-        is_version = _URL_VERSION.fullmatch(version) and not base.startswith("hf://")
-        return (base, version) if mark and is_version else (location, None)
+        if not mark or not _URL_VERSION.fullmatch(version) or base.startswith("hf://"):
+            return location, None
+        with suppress(SourceError):
+            if not location.startswith(CATALOG) and list_location(location):
+                return location, None  # a name that holds an `@`
+        return base, version
     if not mark or Path(location).expanduser().exists() or not Path(base).expanduser().is_dir():
         return location, None
     return base, version

@@ -153,5 +153,9 @@ def test_a_table_of_another_file_system_of_fsspec(delta: Path) -> None:
     memory.put(str(delta), "/lake/people", recursive=True)
     assert rows(open_source("memory://lake/people")) == people(range(10, 40)).to_pylist()
     assert len(rows(open_source("memory://lake/people@1"))) == 40
+    memory.pipe("/lake/plain@2026-01-01/a.jsonl", b'{"id": 1}\n')
+    assert rows(open_source("memory://lake/plain@2026-01-01")) == [{"id": 1}]
+    with pytest.raises(SourceError, match="it has no version 7"):
+        open_source("memory://lake/plain@2026-01-01@7")
     memory.rm("/lake", recursive=True)
     shutil.rmtree(delta)
