@@ -4,6 +4,7 @@ A stripe of ORC is decoded as a whole, and so is a Feather file.
 """
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,7 @@ from ingot.converters.errors import SourceError, truncated_error
 
 PARQUET: Final = b"PAR1"
 _MOST_FOOTER: Final = 256 << 20
+_MOST_SECONDS: Final = 60  # for a Feather file, which may have 256 MiB
 
 
 def open_path(path: str | None, inode: tuple[int, int] | None) -> pa.NativeFile | None:
@@ -75,7 +77,11 @@ def _has_union(kind: pa.DataType) -> bool:
 def _open_feather(source: Any) -> OtherFile:  # noqa: ANN401 - of Arrow or of Python
     from pyarrow import feather
 
-    table = feather.read_table(source, use_threads=False, memory_map=False)
+    signal.alarm(_MOST_SECONDS)  # ends this process: of damage the reader may make an endless loop
+    try:
+        table = feather.read_table(source, use_threads=False, memory_map=False)
+    finally:
+        signal.alarm(0)
     return OtherFile(table.schema, table.num_rows, 1, lambda *_: iter(table.to_batches()))
 
 

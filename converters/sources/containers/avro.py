@@ -5,11 +5,11 @@ blocks. Its compiled reader follows a schema without limits: `avro_schema` bound
 """
 
 import io
-import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, BinaryIO, Final, cast
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -46,8 +46,6 @@ AVRO: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _FAST_BYTES: Final = 1 << 20  # of a block that is decoded at once
 _MOST_EMPTY: Final = 1 << 20  # rows of a block that need no bytes
-# Bytes that stand in every number that is not finite, and in no text.
-_NOT_FINITE: Final = re.compile(rb"[\x80-\xff][\x7f\xff]")
 _HINT: Final = "fetch or copy it again"
 
 
@@ -91,9 +89,10 @@ class _Frames:
             hint = 'pip install "ingot[avro]"'
             raise SourceError(where, "an Avro file needs the package fastavro", hint) from error
         LOGICAL_READERS.update(READERS)
-        self._read(len(AVRO), "its header")
-        meta = dict(self._metadata())
-        self.sync = self._read(_SYNC_BYTES, "its header")
+        with translate_read_errors(where):
+            self._read(len(AVRO), "its header")
+            meta = dict(self._metadata())
+            self.sync = self._read(_SYNC_BYTES, "its header")
         self._codec = meta.get("avro.codec", b"null").decode("ascii", "replace")
         if self._codec not in _CODECS:
             problem = f"Avro blocks compressed by {self._codec[:40]}, which is not read"
@@ -117,16 +116,15 @@ class _Frames:
         """The number of rows and the decompressed bytes of each block."""
         unpack, number = _CODECS[self._codec], 0
         while True:
-            with translate_read_errors(self.where):
-                first = self._stream.read(1)
-            if not first:
-                return
             what = f"block {number}"
-            count = self._number(what, first)
-            data = self._read(self._number(what), what)
-            if self._read(_SYNC_BYTES, what) != self.sync:
-                raise SourceError(self.where, f"damaged: no sync marker behind {what}", _HINT)
-            with translate_read_errors(self.where, f"cannot decompress {what}"):
+            with translate_read_errors(self.where, f"cannot read {what}"):
+                first = self._stream.read(1)
+                if not first:
+                    return
+                count = self._number(what, first)
+                data = self._read(self._number(what), what)
+                if self._read(_SYNC_BYTES, what) != self.sync:
+                    raise SourceError(self.where, f"damaged: no sync marker behind {what}", _HINT)
                 data = unpack(data, self.where)
             if len(data) > MAX_ROW_BYTES:
                 problem = f"{what} has more than {MAX_ROW_BYTES >> 20} MiB"
@@ -142,11 +140,14 @@ class _Frames:
         """So many bytes, which are had as they come: a length may lie."""
         if not 0 <= size <= MAX_ROW_BYTES:
             raise SourceError(self.where, f"damaged: {what} would have {size:,} bytes", _HINT)
-        parts = []
-        with translate_read_errors(self.where):
-            while size > 0 and (data := self._stream.read(min(size, 1 << 20))):
-                parts.append(data)
-                size -= len(data)
+        data = self._stream.read(min(size, 1 << 20))
+        if len(data) == size:
+            return data
+        parts = [data]
+        size -= len(data)
+        while data and size > 0:
+            parts.append(data := self._stream.read(min(size, 1 << 20)))
+            size -= len(data)
         if size:
             raise truncated_error(self.where, f"the Avro file ends inside {what}")
         return b"".join(parts)
@@ -197,16 +198,27 @@ def _varint(value: int) -> bytes:
 def _decode_blocks(frames: _Frames) -> Iterator[tuple[list[Json], int]]:
     """Some rows and about how many bytes they had, block by block. Raises SourceError."""
     facts = frames.facts
-    fast = None if facts.recursive else _BlockReader(facts.schema, frames, "strict")
+    fast = _BlockReader(facts.schema, frames, "strict")
+    of_numbers = _BlockReader(facts.number_schema, frames, "strict")
     careful = _BlockReader(facts.number_schema, frames, "surrogateescape")
     for count, data in frames.blocks():
-        small = len(data) <= _FAST_BYTES and not (facts.floats and _NOT_FINITE.search(data))
-        rows = fast.decode(count, data) if fast is not None and small else None
+        reader = of_numbers if facts.floats and _may_be_infinite(data) else fast
+        small = len(data) <= _FAST_BYTES and not facts.recursive
+        rows = reader.decode(count, data) if small else None
         if rows is not None:
             yield rows, len(data)
             continue
         for row in careful.decode_slowly(count, data):
             yield [row], len(data) // count + 1
+
+
+def _may_be_infinite(data: bytes) -> bool:
+    """Whether there may be a number that is not finite: the cheap test before all are looked at."""
+    if b"\x7f" not in data and b"\xff" not in data:
+        return False
+    signs = np.frombuffer(data, np.uint8)
+    places = np.flatnonzero((signs[1:] & 0x7F) == 0x7F)
+    return bool((signs[places] >= 0x80).any())
 
 
 class _BlockReader:

@@ -68,7 +68,7 @@ def mds_file_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts 
     if not (2 <= width <= _MOST_CONFIG and (second >= first or not count)):
         return None
     config = seen.head[8 + 4 * count :][: min(width, 1)]
-    if config not in (b"{", b""):
+    if config != b"{" and not (config == b"" and ".mds" in entry.name):  # it may lie further on
         return None
     where = str(entry.place)
     with entry.place.open() as raw:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -39,7 +40,6 @@ _NAME: Final = re.compile(r"\.(msgpack|mpk)(\.\w{1,4})?$", re.IGNORECASE)
 _MAPS: Final = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})
 _LISTS: Final = {**dict.fromkeys(range(144, 160), 0), 0xDC: 2, 0xDD: 4}
 """First bytes of a list, and how many bytes of its length follow."""
-_MAY_BE_INFINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]|\xca[\x7f\xff][\x80-\xff]")
 _iso_time = value_converter(pa.timestamp("ns", tz="UTC"))
 
 
@@ -170,7 +170,7 @@ def _decode(data: bytes, bounds: list[int]) -> RowChunk:
     import msgpack
 
     part = data[bounds[0] : bounds[-1]]
-    if not _MAY_BE_INFINITE.search(part):
+    if not _may_be_infinite(part):
         unpacker = msgpack.Unpacker(max_buffer_size=len(part), strict_map_key=False)
         unpacker.feed(part)
         try:
@@ -181,6 +181,17 @@ def _decode(data: bytes, bounds: list[int]) -> RowChunk:
         else:
             return RowChunk(values=values, sound=True)
     return chunk_of_counted([_decode_value(data[a:b]) for a, b in pairwise(bounds)])
+
+
+def _may_be_infinite(data: bytes) -> bool:
+    """Whether there may be a number that is not finite: the cheap test before all are looked at."""
+    if b"\x7f" not in data and b"\xff" not in data:
+        return False
+    signs = np.frombuffer(data, np.uint8)
+    places = np.flatnonzero((signs[1:-1] & 0x7F) == 0x7F)
+    kinds, seconds = signs[places], signs[places + 2]
+    double = (kinds == 0xCB) & (seconds >= 0xF0)
+    return bool((double | ((kinds == 0xCA) & (seconds >= 0x80))).any())
 
 
 class _Pairs(list[Any]):

@@ -180,7 +180,7 @@ def _read_rows(stream: BinaryIO, where: str) -> Iterator["_Row"]:
         with translate_read_errors(where):
             row.add(named[1], info, tar)
     with translate_read_errors(where):
-        watched.check_end(tar.offset, where)  # type: ignore[attr-defined]
+        watched.check_end(tar.offset, where)
     if row is not None:
         yield row
 
