@@ -9,7 +9,12 @@ from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.rows import Batch
 from ingot.converters.sources.facts import FileFacts, LeftOut, RootCandidate, SourceFile, SourceSpec
 from ingot.converters.sources.file_groups import guessed_spec, select_main_group
-from ingot.converters.sources.file_kinds import describe_magic, may_be_data_alone, side_file_reason
+from ingot.converters.sources.file_kinds import (
+    describe_magic,
+    may_be_data_alone,
+    side_file_reason,
+    unread_format,
+)
 from ingot.converters.sources.formats.row_chunks import to_batches
 from ingot.converters.sources.readers import (
     HEAD,
@@ -250,4 +255,5 @@ def _add_verdict(
         hint = "ingot reads JSON, CSV, Parquet, Arrow, XML and text, and more (docs/readers.md)"
         raise SourceError(str(entry.place), f"no data in it: {verdict.why}", hint)
     else:
-        looked.left_out.append(LeftOut.of(entry, verdict.why))
+        aside = side_file_reason(entry.name) if unread_format(verdict.why) else None
+        looked.left_out.append(LeftOut.of(entry, aside or verdict.why))

@@ -113,7 +113,7 @@ class _XmlParser:
         return text
 
     def _parse(self, text: str, final: bool = False) -> None:
-        self._fed += len(text.encode())
+        self._fed += len(text) if text.isascii() else len(text.encode())
         self.expat.Parse(text, final)
 
 
@@ -168,7 +168,7 @@ def _scan_head(data: bytes, encoding: str, *, whole: bool) -> _Head:
                 head.paths[above].composite = True
 
     def end(_: str) -> None:
-        path, began, _ = stack.pop()
+        path, began, _siblings = stack.pop()
         if path in head.paths:
             head.paths[path].bytes += parser.expat.CurrentByteIndex - began
         head.whole = not stack
@@ -178,7 +178,7 @@ def _scan_head(data: bytes, encoding: str, *, whole: bool) -> _Head:
         parser.feed(data, final=whole)
     except (expat.ExpatError, ValueError):
         head.sound = False
-    for path, began, _ in stack:  # what goes on behind the head
+    for path, began, _siblings in stack:  # what goes on behind the head
         if path in head.paths:
             head.paths[path].bytes += max(0, parser.expat.CurrentByteIndex - began)
     return head
@@ -371,7 +371,9 @@ class _RowReader:
             element = self._stack[-1]
             element.parts.append(text)
             element.has_text = element.has_text or not text.isspace()
-            self._charge(len(text))
+            self._cost += len(text)
+            if self._cost > MAX_ROW:
+                self._charge(0)
             if self._parser.damaged and _UNDECODABLE in text:
                 self._break(_NOT_TEXT, text)
 
