@@ -22,12 +22,7 @@ from ingot.converters.paths import Key, Mark, Names, PathSyntaxError, compile_pa
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, RootCandidate, SourceFile, SourceSpec
 from ingot.converters.sources.formats.detection import FilePeek
-from ingot.converters.sources.formats.row_chunks import (
-    MAX_DEPTH,
-    BrokenRow,
-    RowChunk,
-    row_excerpt,
-)
+from ingot.converters.sources.formats.row_chunks import MAX_DEPTH, BrokenRow, RowChunk, row_excerpt
 from ingot.converters.sources.formats.text import read_blocks
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, file_stem
@@ -41,16 +36,8 @@ _MOST_PATHS: Final = 10_000  # that are told apart in the head
 _SHAPE_DEPTH: Final = 3
 _MOST_CANDIDATES: Final = 20
 _MANY_FILES: Final = 2  # more small files are a document each
-# Errors of a document that only ends too early.
-_CUT_OFF: Final = tuple(
-    expat.errors.codes[text]
-    for text in (
-        expat.errors.XML_ERROR_NO_ELEMENTS,
-        expat.errors.XML_ERROR_UNCLOSED_TOKEN,
-        expat.errors.XML_ERROR_PARTIAL_CHAR,
-        expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION,
-    )
-)
+# Errors of a document that only ends too early: nothing, an open tag, half a character, open CDATA.
+_CUT_OFF: Final = (3, 5, 6, 20)
 _NOT_TEXT: Final = "bytes that are no text in the file's encoding"
 _UNDECODABLE: Final = "\ufdd0"  # no character, and XML may hold it
 _DECLARED = re.compile(rb"\s{0,99}<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}[\"']([\w.:-]{1,40})")
@@ -409,17 +396,14 @@ class _RowReader:
             element.value["#text"] = text
         if self._stack:
             self._stack[-1].parts.append(element.parts)
-            self._put(self._stack[-1].value, element.path, value)
+            around, name = self._stack[-1].value, element.path.rpartition("/")[2]
+            if name not in around:
+                around[name] = [value] if f"{element.path}[]" in self._forms else value
+            elif isinstance(around[name], list):
+                around[name].append(value)
+            else:
+                around[name] = [around[name], value]
         return value
-
-    def _put(self, around: dict[str, Json], path: str, value: Json) -> None:
-        name = path.rpartition("/")[2]
-        if name not in around:
-            around[name] = [value] if f"{path}[]" in self._forms else value
-        elif isinstance(around[name], list):
-            around[name].append(value)
-        else:
-            around[name] = [around[name], value]
 
 
 def _texts_in(parts: list[Any]) -> Iterator[str]:
