@@ -232,7 +232,8 @@ def _decode_payload(body: bytes, sent: dict[str, str], where: str) -> bytes:
 
 def _join_chunks(body: bytes) -> bytes:
     """The data of chunks; many programs write them joined and keep the header."""
-    parts, at = [], 0
+    parts: list[bytes] = []
+    at = 0
     while found := _CHUNK.match(body, at):
         size = int(found[1], 16)
         at = found.end() + size
@@ -277,7 +278,7 @@ def _unpack_brotli(body: bytes, where: str) -> bytes:
         raise SourceError(where, problem, 'pip install "ingot[warc]"') from error
     unpacker = brotli.Decompressor()
     try:
-        data = unpacker.process(body, output_buffer_limit=MAX_RECORD + 1)
+        data: bytes = unpacker.process(body, output_buffer_limit=MAX_RECORD + 1)
     except brotli.error as error:
         if _PAGE_BEGIN.match(body):  # it was unpacked before, and kept its header
             return body

@@ -22,12 +22,7 @@ from ingot.converters.paths import Key, Mark, Names, PathSyntaxError, compile_pa
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, RootCandidate, SourceFile, SourceSpec
 from ingot.converters.sources.formats.detection import FilePeek
-from ingot.converters.sources.formats.row_chunks import (
-    MAX_DEPTH,
-    BrokenRow,
-    RowChunk,
-    row_excerpt,
-)
+from ingot.converters.sources.formats.row_chunks import MAX_DEPTH, BrokenRow, RowChunk, row_excerpt
 from ingot.converters.sources.formats.text import read_blocks
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, file_stem
@@ -41,16 +36,8 @@ _MOST_PATHS: Final = 10_000  # that are told apart in the head
 _SHAPE_DEPTH: Final = 3
 _MOST_CANDIDATES: Final = 20
 _MANY_FILES: Final = 2  # more small files are a document each
-# Errors of a document that only ends too early.
-_CUT_OFF: Final = tuple(
-    expat.errors.codes[text]
-    for text in (
-        expat.errors.XML_ERROR_NO_ELEMENTS,
-        expat.errors.XML_ERROR_UNCLOSED_TOKEN,
-        expat.errors.XML_ERROR_PARTIAL_CHAR,
-        expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION,
-    )
-)
+# Errors of a document that only ends too early: nothing, an open tag, half a character, open CDATA.
+_CUT_OFF: Final = (3, 5, 6, 20)
 _NOT_TEXT: Final = "bytes that are no text in the file's encoding"
 _UNDECODABLE: Final = "\ufdd0"  # no character, and XML may hold it
 _DECLARED = re.compile(rb"\s{0,99}<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}[\"']([\w.:-]{1,40})")
@@ -113,7 +100,7 @@ class _XmlParser:
         return text
 
     def _parse(self, text: str, final: bool = False) -> None:
-        self._fed += len(text.encode())
+        self._fed += len(text) if text.isascii() else len(text.encode())
         self.expat.Parse(text, final)
 
 
@@ -168,7 +155,7 @@ def _scan_head(data: bytes, encoding: str, *, whole: bool) -> _Head:
                 head.paths[above].composite = True
 
     def end(_: str) -> None:
-        path, began, _ = stack.pop()
+        path, began, _siblings = stack.pop()
         if path in head.paths:
             head.paths[path].bytes += parser.expat.CurrentByteIndex - began
         head.whole = not stack
@@ -178,7 +165,7 @@ def _scan_head(data: bytes, encoding: str, *, whole: bool) -> _Head:
         parser.feed(data, final=whole)
     except (expat.ExpatError, ValueError):
         head.sound = False
-    for path, began, _ in stack:  # what goes on behind the head
+    for path, began, _siblings in stack:  # what goes on behind the head
         if path in head.paths:
             head.paths[path].bytes += max(0, parser.expat.CurrentByteIndex - began)
     return head
@@ -371,7 +358,9 @@ class _RowReader:
             element = self._stack[-1]
             element.parts.append(text)
             element.has_text = element.has_text or not text.isspace()
-            self._charge(len(text))
+            self._cost += len(text)
+            if self._cost > MAX_ROW:
+                self._charge(0)
             if self._parser.damaged and _UNDECODABLE in text:
                 self._break(_NOT_TEXT, text)
 
@@ -407,17 +396,14 @@ class _RowReader:
             element.value["#text"] = text
         if self._stack:
             self._stack[-1].parts.append(element.parts)
-            self._put(self._stack[-1].value, element.path, value)
+            around, name = self._stack[-1].value, element.path.rpartition("/")[2]
+            if name not in around:
+                around[name] = [value] if f"{element.path}[]" in self._forms else value
+            elif isinstance(around[name], list):
+                around[name].append(value)
+            else:
+                around[name] = [around[name], value]
         return value
-
-    def _put(self, around: dict[str, Json], path: str, value: Json) -> None:
-        name = path.rpartition("/")[2]
-        if name not in around:
-            around[name] = [value] if f"{path}[]" in self._forms else value
-        elif isinstance(around[name], list):
-            around[name].append(value)
-        else:
-            around[name] = [around[name], value]
 
 
 def _texts_in(parts: list[Any]) -> Iterator[str]:

@@ -30,10 +30,11 @@ from ingot.converters.sources.formats.row_chunks import (
     row_excerpt,
 )
 
-MAX_DOCUMENT: Final = 32 << 20  # bytes of a file
+MAX_DOCUMENT: Final = {"yaml": 16 << 20, "toml": 4 << 20}  # bytes of a file
 _EXPANSION: Final = 16  # times its size that the aliases of a document may stand for
 _FREE: Final = 1 << 20  # bytes that they always may
 _LEAST_RECORDS: Final = 3
+_MOST_KEYS: Final = 5000
 _ALIKE: Final = 0.5  # of the keys of records
 _TAG: Final = "tag:yaml.org,2002:"
 _COLLECTIONS: Final = ("map", "seq", "set", "omap", "pairs")
@@ -43,6 +44,10 @@ _BOOL = re.compile(r"(true|True|TRUE)|false|False|FALSE")
 _INT = re.compile(r"[-+]?(?:0|[1-9]\d{0,399})|0x[0-9a-fA-F]{1,300}|0o[0-7]{1,400}", re.ASCII)
 _FLOAT = re.compile(
     r"[-+]?(?:\.\d{1,400}|(?:0|[1-9]\d{0,399})(?:\.\d{0,400})?)(?:[eE][-+]?\d{1,9})?", re.ASCII
+)
+# Keys joined by dots, for which tomllib takes the square of their number.
+_DOTTED = re.compile(
+    r"(?<![\w-])(?:(?:[\w-]++|\"[^\"\n]*+\"|'[^'\n]*+')[ \t]*+\.[ \t]*+)++", re.ASCII
 )
 _NON_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 # The rows of a document with their numbers that are not finite; whether they are its elements.
@@ -216,6 +221,8 @@ def _load_toml(text: str, where: str) -> Iterator[_Document]:
             return None
         return value if isinstance(value, str | int | float) else value.isoformat()
 
+    if any(found[0].count(".") > _MOST_KEYS for found in _DOTTED.finditer(text)):
+        raise SourceError(where, f"a key of more than {_MOST_KEYS:,} keys joined by dots")
     try:
         value = map_leaves(tomllib.loads(text), to_json)
     except ValueError as error:
@@ -237,10 +244,10 @@ def read_documents(
     form: str, parts: Iterator[bytes], root: RowRoot | None, where: str, stem: str
 ) -> Iterator[RowChunk]:
     """The rows of a YAML or TOML file, of each document what `root` finds. Raises SourceError."""
-    data = join_parts(parts, MAX_DOCUMENT)
+    data = join_parts(parts, MAX_DOCUMENT[form])
     if isinstance(data, BrokenRow):
         hint = "split it, or write it as JSON Lines first"
-        problem = f"{form.upper()} of more than {MAX_DOCUMENT >> 20} MiB, which is held whole"
+        problem = f"{form.upper()} of more than {MAX_DOCUMENT[form] >> 20} MiB, which is held whole"
         raise SourceError(where, problem, hint)
     try:
         text = data.decode()

@@ -96,7 +96,10 @@ def test_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read(tmp_path / "a.toml", "a = 1\na = 2\n", "toml")
     with pytest.raises(SourceError, match="no TOML that can be read: nested too deep"):
         read(tmp_path / "a.toml", "a = " + "[" * 5000, "toml")
-    monkeypatch.setattr(yaml_toml, "MAX_DOCUMENT", 1000)
+    for key in ("a." * 500_000 + "a=1", "[" + '"a b" . ' * 100_000 + "a]"):
+        with pytest.raises(SourceError, match="keys joined by dots"):
+            read(tmp_path / "a.toml", key, "toml")
+    monkeypatch.setitem(yaml_toml.MAX_DOCUMENT, "yaml", 1000)
     with pytest.raises(SourceError, match="YAML of more than 0 MiB, which is held whole"):
         read(path, "- a\n" * 400)
 
