@@ -169,7 +169,7 @@ def _process_set(task: SetTask, known: SetFacts) -> SetResult:
     unread = [one for one in source.left_out if unread_format(one.why)]
     if unread and not source.files:
         why = redact(f"no file in it can be read: {unread_text(unread)}")
-        hint = Safe(unread_hint(one.why for one in unread))
+        hint = redact(unread_hint(one.why for one in unread))
         return SetResult(facts=replace(known, status="failed", why=why, hint=hint))
     filled = [one for one in source.left_out if one.bytes]  # an empty file is told, and no fault
     if not source.files and (damaged := damaged_text(filled)):

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ingot.agent.context import Context
-from ingot.agent.privacy import Door, Safe, redact
+from ingot.agent.privacy import Door, redact
 from ingot.agent.proposing.proposal import Proposal, redacted_proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.agent.state import (
@@ -117,7 +117,7 @@ def _summarize_unread(source: Source) -> UnreadFiles | None:
         of_bytes=left + others + sum(file.bytes for file in source.files),
         first=redact(unread_text(unread)),
         kinds=tuple(sorted(kinds, key=lambda kind: (-kind.bytes, kind.name))),
-        hint=Safe(unread_hint(one.why for one in unread)),
+        hint=redact(unread_hint(one.why for one in unread)),
     )
 
 
