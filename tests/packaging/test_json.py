@@ -36,7 +36,8 @@ JSON = {
         converters/sources/formats/json_rows converters/sources/root_candidates
         converters/sources/formats/row_chunks converters/sources/formats/text
         converters/sources/profile converters/sources/row_runs
-        converters/sources/sample converters/sources/text_kinds
+        converters/sources/sample converters/sources/tables/partitions
+        converters/sources/text_kinds
     """,
     "parts of mapping documents": """
         agent/judging/unbacked
