@@ -37,14 +37,15 @@ JSON = {
         converters/sources/documents/document_files converters/sources/documents/headers
         converters/sources/documents/notebooks
         converters/sources/formats/arrow converters/sources/formats/chat_trees
-        converters/sources/formats/delimited converters/sources/tables/partitions
+        converters/sources/formats/delimited
         converters/sources/formats/detection converters/sources/formats/json_documents
         converters/sources/formats/json_rows converters/sources/root_candidates
         converters/sources/formats/row_chunks converters/sources/formats/text
         converters/sources/interchange/mail converters/sources/interchange/web_archives
         converters/sources/interchange/xml_rows converters/sources/interchange/yaml_toml
         converters/sources/profile converters/sources/row_runs
-        converters/sources/sample converters/sources/text_kinds converters/sources/tables/partitions
+        converters/sources/sample converters/sources/tables/partitions
+        converters/sources/text_kinds
     """,
     "parts of mapping documents": """
         agent/judging/unbacked

@@ -29,7 +29,7 @@ _SETTINGS: Final = {
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
     "threads": "1",
-    "memory_limit": "512MB",
+    "memory_limit": "256MB",
 }
 
 
@@ -122,7 +122,8 @@ class Database:
             f"CAST({name} AS VARCHAR) AS {name}" if str(kind) == "INTERVAL" else name
             for name, kind in ((_quoted(one[0]), one[1]) for one in columns)
         )
-        found = self._base.execute(f"SELECT {', '.join(what)} FROM {self._name(number)}")
+        # A relation streams; what `execute` gives is held as a whole.
+        found = self._base.sql(f"SELECT {', '.join(what)} FROM {self._name(number)}")
         for batch in found.to_arrow_reader(TABLE_ROWS):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as writer:

@@ -98,7 +98,7 @@ class _Database:
         """Translate the errors of SQLite."""
         try:
             yield
-        except (sqlite3.Error, UnicodeError, OverflowError) as error:
+        except (sqlite3.Error, UnicodeError, OverflowError, MemoryError) as error:
             said = "it takes too long" if self._steps > _MOST_STEPS else error_text(error)
             problem = f"cannot read the SQLite database: {said}"
             hint = "is it complete and closed? copy it again, or run PRAGMA integrity_check"
@@ -130,7 +130,7 @@ class _Database:
                 yield rows
                 del rows
             return
-        except sqlite3.Error:
+        except (sqlite3.Error, MemoryError):
             if self._steps > _MOST_STEPS:
                 with self.translated():
                     raise

@@ -151,7 +151,7 @@ def test_what_is_not_read_is_named(tmp_path, data, why):
 
 
 def test_a_stated_format(tmp_path):
-    with pytest.raises(SourceError, match="not csv"):
+    with pytest.raises(SourceError, match="its format is excel, and csv is stated"):
         open_source(str(GOLDEN / BOOKS[0]), SourceSpec(format="csv"))
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     with pytest.raises(SourceError, match="not a excel file"):
