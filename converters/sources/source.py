@@ -29,7 +29,6 @@ from ingot.converters.sources.file_kinds import (
     may_hold_documents,
     not_a_document,
     side_file_reason,
-    unread_format,
     unread_hint,
 )
 from ingot.converters.sources.formats.detection import FilePeek
@@ -340,5 +339,4 @@ def _add_verdict(
         hint = unread_hint([verdict.why])
         raise SourceError(str(entry.place), f"no data in it: {verdict.why}", hint)
     else:
-        aside = side_file_reason(entry.name) if unread_format(verdict.why) else None
-        looked.left_out.append(LeftOut.of(entry, aside or verdict.why))
+        looked.left_out.append(LeftOut.of(entry, verdict.why))

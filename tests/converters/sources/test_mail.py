@@ -18,16 +18,16 @@ from ingot.converters.sources.interchange import mail
 from ingot.converters.sources.sample import draw_sample
 
 
-def message(number: int, text: str, *, above: int | None = None) -> EmailMessage:
+def message(number: int, text: str, *, above: tuple[int, ...] = ()) -> EmailMessage:
     made = EmailMessage()
     made["From"] = f"Jürgen <j{number}@x.de>"
     made["To"] = "Ä <a@b.c>, d@e.f"
     made["Subject"] = f"Grüße {number} " + "und mehr " * 20
     made["Date"] = "Fri, 27 Nov 2026 10:00:00 +0100"
     made["Message-ID"] = f"<{number}@x>"
-    if above is not None:
-        made["In-Reply-To"] = f"<{above}@x>"
-        made["References"] = f"<0@x> <{above}@x>"
+    if above:
+        made["In-Reply-To"] = f"<{above[-1]}@x>"
+        made["References"] = " ".join(f"<{n}@x>" for n in above)
     made.set_content(text)
     return made
 
@@ -44,13 +44,13 @@ TEXT = (
 
 def test_mailboxes(tmp_path: Path) -> None:
     box = mailbox.mbox(tmp_path / "a.mbox")
-    with_parts = message(2, TEXT, above=1)
+    with_parts = message(2, TEXT, above=(0, 1))
     with_parts.add_alternative("<p>Hi</p>", subtype="html")
     with_parts.add_attachment(bytes(100), maintype="image", subtype="png", filename="ü b.png")
-    only_html = message(3, "", above=0)
+    only_html = message(3, "", above=(0,))
     page = "<title>no</title><style>p{}</style><p>A&amp;B <b>x</b> y</p><p>Z<br>é"
     only_html.set_content(page, subtype="html", cte="quoted-printable")
-    plain = message(1, TEXT, above=0)
+    plain = message(1, TEXT, above=(0,))
     for one in (message(0, TEXT), plain, with_parts, only_html):
         box.add(one)
     box.close()
@@ -176,11 +176,19 @@ def test_texts_with_lines_like_headers_are_no_mail(tmp_path: Path) -> None:
 def test_convert_groups_threads(tmp_path: Path) -> None:
     box = mailbox.mbox(tmp_path / "a.mbox")
     for n in range(30):
-        box.add(message(n, f"Message {n} of its thread.", above=None if n % 3 == 0 else n - n % 3))
+        box.add(message(n, f"Message {n} of its thread.", above=(n - n % 3,) * (n % 3 > 0)))
     box.close()
-    mapping = {"version": 2, "text": "text", "meta": {"original_id": "message_id"}}
+    mapping = {
+        "version": 2,
+        "group": {"by": ["thread"]},
+        "text": "[*].text",
+        "meta": {"original_id": "[0].thread"},
+    }
     (tmp_path / "m.json").write_text(json.dumps(mapping))
     words = ["convert", str(tmp_path / "m.json"), str(tmp_path / "a.mbox")]
     done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "o"), "--records", "jsonl"])
     assert done.exit_code == 0, done.output
-    assert len((tmp_path / "o/records/part-00000.jsonl").read_text().splitlines()) == 30
+    lines = (tmp_path / "o/records/part-00000.jsonl").read_text().splitlines()
+    assert len(lines) == 10
+    texts = [f"Message {n} of its thread." for n in range(3)]
+    assert json.loads(lines[0])["text"].split("\n") == texts
