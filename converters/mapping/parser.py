@@ -33,7 +33,7 @@ from ingot.converters.mapping.language import (
 )
 from ingot.converters.paths import MAX_STEPS, Path
 from ingot.converters.rows import Json, MappingDocument
-from ingot.converters.sources.facts import FORMATS, ORIENTS, SourceSpec
+from ingot.converters.sources.facts import FORMATS, ORIENTS, WEB_PAGES, SourceSpec
 
 # How a bare string of version 1 that may be a literal (source, language, system) becomes a value:
 # (key, text, pointer) -> value, or the problem.
@@ -42,7 +42,11 @@ LiteralRule = Callable[[str, str, str], Value | Problem]
 _FORMS: tuple[ValueKind, ...] = ("path", "concat", "any_of", "template", "tree", "literal")
 _TREE_KEYS = ("text", "children", "depth")
 _LABEL = re.compile(r"[^A-Za-z0-9]*[Aa10][^A-Za-z0-9]*")
-_SOURCE_KEYS = ("files", "format", "encoding", "delimiter", "quote", "columns", "root", "orient")
+_SOURCE_CHOICES = {"format": FORMATS, "orient": ORIENTS, "html": WEB_PAGES}
+_SOURCE_KEYS = (
+    *("files", "format", "encoding", "delimiter", "quote", "columns", "root"),
+    *("orient", "html", "json_fields"),
+)
 _CONDITIONS: tuple[Operator, ...] = ("in", "not_in", "min_chars", "max_chars")
 _VARIANT_KEYS = ("each", "where", "text", "messages", "system", "tools", "meta")
 _V2_KEYS = ("version", "source", "group", *_VARIANT_KEYS, "any_of", "provenance")
@@ -277,7 +281,7 @@ class Parser(DocumentReader):
         return Group(by=by, sort=sort) if by else None
 
     def _source(self, document: Json, pointer: str) -> SourceSpec:
-        block = self._object(document, pointer, (*_SOURCE_KEYS, "json_fields"))
+        block = self._object(document, pointer, _SOURCE_KEYS)
         if isinstance(document, dict) and not document:
             self.fail(pointer, "at least one fact, or no source at all", document)
         facts = {key: self._source_fact(key, one, f"{pointer}/{key}") for key, one in block.items()}
@@ -296,8 +300,8 @@ class Parser(DocumentReader):
         if key == "root":
             path = self._path(stated, pointer)
             return path.text if path else None
-        if key in ("format", "orient"):
-            return self._choice(stated, pointer, FORMATS if key == "format" else ORIENTS)
+        if key in _SOURCE_CHOICES:
+            return self._choice(stated, pointer, _SOURCE_CHOICES[key])
         if key == "quote" and isinstance(stated, str) and len(stated) > 1:
             self.fail(pointer, "one character, or empty for no quoting", stated)
             return None

@@ -50,6 +50,7 @@ FORMATS = (
     *("xml", "yaml", "toml", "warc", "mbox", "eml"),
     *("duckdb", "excel", "sqlite"),
 )
+WEB_PAGES = ("main", "raw")  # what of one is the text of its document
 ORIENTS = ("split", "list", "index", "columns")  # of a table in JSON, with the names of pandas
 
 

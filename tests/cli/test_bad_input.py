@@ -225,7 +225,6 @@ def test_names_from_archives_cannot_steer_the_terminal() -> None:
 
 
 UNREAD = {
-    "a.data": b"<!-- made -->\n<html><body>Some text.</body></html>\n",
     "a.pdf": b"%PDF-1.7\n",
     "a.docx": b"PK\x03\x04",
     "printable.txt": b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\n" * 9,
