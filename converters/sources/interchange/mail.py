@@ -38,8 +38,9 @@ _MAX_STRUCTURE: Final = 16 << 10  # of a header that says what a part is
 _MAX_HEADER_LINE: Final = 4000  # a longer line is not decoded: it would take its square
 _MAX_PARTS: Final = 1000
 _MAX_NESTING: Final = 20
-_SHAPE: Final = frozenset(
-    "message_id in_reply_to references thread date from to cc subject text attachments".split()
+_FIELDS: Final = (
+    *("message_id", "in_reply_to", "references", "thread", "date", "from", "to", "cc"),
+    *("subject", "text", "attachments"),
 )
 _FROM = re.compile(rb"From \S[^\n]{0,400}?\d{4}")
 _HEADER = re.compile(rb"[!-9;-~]{1,80}:")
@@ -89,7 +90,7 @@ def mbox_facts(_: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
     line, _, rest = seen.head.partition(b"\n")
     if spec.format not in (None, "mbox") or not (_FROM.match(line) and _HEADER.match(rest)):
         return None
-    return FileFacts(format="mbox", compression=seen.compression, shape=_SHAPE)
+    return FileFacts(format="mbox", compression=seen.compression, shape=frozenset(_FIELDS))
 
 
 def eml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
@@ -104,7 +105,7 @@ def eml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | Non
     stated = spec.format or entry.name.lower().endswith(".eml")
     if not stated and not (_OF_MAIL.search(head) and _SENDER.search(head)):
         return None
-    return FileFacts(format="eml", compression=seen.compression, shape=_SHAPE)
+    return FileFacts(format="eml", compression=seen.compression, shape=frozenset(_FIELDS))
 
 
 def read_mbox(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:

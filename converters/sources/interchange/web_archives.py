@@ -221,7 +221,7 @@ def _join_chunks(body: bytes) -> bytes:
 
 def _unpack(body: bytes, coding: str, where: str) -> bytes:
     """A body decompressed; as it is where it does not begin like something compressed."""
-    if coding in _UNPACKED or _PAGE_BEGIN.match(body):
+    if coding in _UNPACKED or not body or _PAGE_BEGIN.match(body):
         return body
     if coding not in _CODINGS:
         raise _PayloadError(f"a body in the content encoding {coding[:40]}, which is not read")
