@@ -9,9 +9,10 @@ row, so the head of the files decides for all of their rows (`FileFacts.forms`).
 import codecs
 import html.entities
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, islice
 from typing import BinaryIO, Final
@@ -104,33 +105,24 @@ class _XmlParser:
 
 
 @dataclass(slots=True)
-class _PathFacts:
-    """What the head shows of the elements at one path."""
-
-    count: int = 0
-    bytes: int = 0
-    repeats: bool = False
-    composite: bool = False  # has attributes or children
-
-
-@dataclass(slots=True)
 class _Head:
     """The elements of the beginning of a file by path (`/feed/entry`)."""
 
-    paths: dict[str, _PathFacts]
-    whole: bool  # the document ends in it
-    sound: bool
+    counts: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[str] = field(default_factory=Counter)  # in bytes
+    forms: set[str] = field(default_factory=set)  # as in `FileFacts`
+    sound: bool = True
+    whole: bool = False  # the document ends in it
 
     @property
     def root(self) -> str:
         """The name of the outer element, "" where there is none."""
-        return next(iter(self.paths), "")[1:]
+        return next(iter(self.counts), "")[1:]
 
 
 def _scan_head(data: bytes, encoding: str) -> _Head:
     """Find what elements the beginning of a file has."""
-    paths: dict[str, _PathFacts] = {}
-    parser, sound = _XmlParser(encoding), True
+    head, parser = _Head(), _XmlParser(encoding)
     # Of what is open: its path, where it begins, and the names in it. The first is the document.
     stack: list[tuple[str, int, set[str]]] = [("", 0, set())]
 
@@ -140,29 +132,29 @@ def _scan_head(data: bytes, encoding: str) -> _Head:
         if len(path) > _MAX_PATH:
             raise ValueError("nested too deep")
         stack.append((path, parser.expat.CurrentByteIndex, set()))
-        if path in paths or len(paths) < _MOST_PATHS:
-            facts = paths.setdefault(path, _PathFacts())
-            facts.count += 1
-            facts.repeats |= name in names
-            facts.composite |= not all(map(_is_syntax, attributes))
+        if path in head.counts or len(head.counts) < _MOST_PATHS:
+            head.counts[path] += 1
+            head.forms.add(f"{above}{{}}")
+            if name in names:
+                head.forms.add(f"{path}[]")
+            if not all(map(_is_syntax, attributes)):
+                head.forms.add(f"{path}{{}}")
             names.add(name)
-            if above in paths:
-                paths[above].composite = True
 
     def end(_: str) -> None:
         path, began, _names = stack.pop()
-        if path in paths:
-            paths[path].bytes += max(0, parser.expat.CurrentByteIndex - began)
+        if path in head.counts:
+            head.sizes[path] += max(0, parser.expat.CurrentByteIndex - began)
 
     parser.expat.StartElementHandler, parser.expat.EndElementHandler = start, end
     try:
         parser.feed(data, final=len(data) < _HEAD)
+        head.whole = len(stack) == 1
     except (expat.ExpatError, ValueError):
-        sound = False
-    whole = len(stack) == 1
+        head.sound = False
     while len(stack) > 1:  # what goes on behind the head
         end("")
-    return _Head(paths, whole and bool(paths), sound)
+    return head
 
 
 def _is_syntax(attribute: str) -> bool:
@@ -203,17 +195,15 @@ def xml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | Non
         return None
     # Texts have tags too: what does not say that it is XML has to be sound and have elements.
     named = re.search(r"\.(xml|rss|atom|tmx|rdf)\b", entry.name, re.IGNORECASE)
-    if not (stated or named) and not (head.sound and len(head.paths) > 1):
+    if not (stated or named) and not (head.sound and len(head.counts) > 1):
         return None
-    lists = {f"{path}[]" for path, facts in head.paths.items() if facts.repeats}
-    objects = {f"{path}{{}}" for path, facts in head.paths.items() if facts.composite}
     return FileFacts(
         format="xml",
         layout="object",
         encoding=encoding,
         compression=seen.compression,
-        shape=frozenset(path for path in head.paths if path.count("/") <= _SHAPE_DEPTH),
-        forms=frozenset(lists | objects),
+        shape=frozenset(path for path in head.counts if path.count("/") <= _SHAPE_DEPTH),
+        forms=frozenset(head.forms),
     )
 
 
@@ -230,15 +220,14 @@ def xml_roots(file: SourceFile, files: int) -> tuple[RootCandidate, ...]:
     Where there are more than two files, of which the largest is small, each is a document: `$`.
     """
     head = _scan_head(_read_head(file), file.facts.encoding)
-    found = [(path, facts) for path, facts in head.paths.items() if facts.repeats]
-    found.sort(key=lambda one: (-one[1].bytes, one[0]))
+    found = [path for path in head.counts if f"{path}[]" in head.forms]
     roots = [
         RootCandidate(
             path=_root_path(path, head),
-            rows=facts.count if head.whole else None,
+            rows=head.counts[path] if head.whole else None,
             why="an element that repeats",
         )
-        for path, facts in found[:_MOST_CANDIDATES]
+        for path in sorted(found, key=lambda path: (-head.sizes[path], path))[:_MOST_CANDIDATES]
     ]
     whole = RootCandidate(path="$", rows=1, why="the file as one row")
     documents = files > _MANY_FILES and head.whole
@@ -250,7 +239,7 @@ def _root_path(path: str, head: _Head) -> str:
     above = ""
     for name in path[1:].split("/"):
         above = f"{above}/{name}"
-        segments += [name, "[*]"] if head.paths[above].repeats else [name]
+        segments += [name, "[*]"] if f"{above}[]" in head.forms else [name]
     return join_path(*segments)
 
 
