@@ -44,6 +44,7 @@ _FIELDS: Final = (
 )
 _FROM = re.compile(rb"From \S[^\n]{0,400}?\d{4}")
 _HEADER = re.compile(rb"[!-9;-~]{1,80}:")
+_FIRST = re.compile(rb"%b[^\n]*+\n%b" % (_FROM.pattern, _HEADER.pattern))
 _HEADER_LINE = re.compile(rb"[!-9;-~]{1,80}:[^\n]{0,4000}|[ \t][^\n]{0,4000}")
 _QUOTED = re.compile(rb"^>(?=>{0,99}From )", re.MULTILINE)
 _BLANK = re.compile(rb"(?:\A|\r?\n)\r?\n")
@@ -65,7 +66,10 @@ _BLANK_LINES = re.compile(r"\n *+(?:\n *+)++")
 # Codecs of Python that are no encodings of a text, or take the square of its length.
 NO_ENCODINGS: Final = ("punycode", "idna", "unicode-escape", "raw-unicode-escape", "utf-7")
 _LABELS: Final = {**READ_AS, "ascii": "utf-8", "us-ascii": "utf-8", "latin-1": "cp1252"}
-_DECODERS: Final = {"base64": binascii.a2b_base64, "quoted-printable": binascii.a2b_qp}
+_DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "base64": binascii.a2b_base64,
+    "quoted-printable": binascii.a2b_qp,
+}
 _TOO_MANY: Final = f"a message of more than {_MAX_PARTS} parts, or {_MAX_NESTING} in one another"
 T = TypeVar("T")
 
@@ -87,8 +91,7 @@ def decode_text(data: bytes, label: str | None) -> tuple[str, str]:
 
 def mbox_facts(_: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
     """Return the facts of a mailbox."""
-    line, _, rest = seen.head.partition(b"\n")
-    if spec.format not in (None, "mbox") or not (_FROM.match(line) and _HEADER.match(rest)):
+    if spec.format not in (None, "mbox") or not _FIRST.match(seen.head):
         return None
     return FileFacts(format="mbox", compression=seen.compression, shape=frozenset(_FIELDS))
 

@@ -45,7 +45,7 @@ _CHUNK = re.compile(rb"(?:\r?\n)?([0-9a-fA-F]{1,8})[ \t]{0,99}(?:;[^\n]{0,999})?
 _TEXT_TYPE = re.compile(r"text/.*|application/(?:.*[+/])?(?:json|xml|javascript|x-ndjson)")
 _HTML_TYPES: Final = ("text/html", "application/xhtml+xml")
 _PAGE_BEGIN = re.compile(rb"\s{0,999}(?:<!--[^>]{0,999}-->\s{0,999})?<(?:!doctype html|html)", re.I)
-_DIGESTS: Final = ("md5", "sha1", "sha256", "sha384", "sha512")
+_GZIP: Final = b"\x1f\x8b"
 _UNPACKED: Final = ("", "identity", "none", "binary", "8bit", "utf-8")
 
 
@@ -94,7 +94,7 @@ def _read_headers(source: BinaryIO, where: str, number: int) -> dict[str, str] |
             raise SourceError(where, f"record {number} has headers of more than 1 MiB")
     if not line:
         raise truncated_error(where, f"it ends inside the headers of record {number}")
-    return _parse_headers(head)
+    return _parse_headers(bytes(head))
 
 
 def _parse_headers(head: bytes) -> dict[str, str]:
@@ -173,13 +173,14 @@ def _text_fields(content: bytes, stated: str, kind: str, record: str) -> dict[st
 
 def _has_digest(content: bytes, digest: str) -> bool:
     """Whether content has a digest, in hex or base32; true of an algorithm that is not known."""
-    name, _, value = digest.partition(":")
-    name = name.strip().lower().replace("-", "")
-    if name not in _DIGESTS:
+    name, _, value = digest.lower().replace("-", "").partition(":")
+    if name not in ("md5", "sha1", "sha256", "sha384", "sha512"):
         return True
     found = hashlib.new(name, content, usedforsecurity=False).digest()
-    value = value.strip().lower().rstrip("=")
-    return value in (found.hex(), base64.b32encode(found).decode().lower().rstrip("="))
+    return value.strip().rstrip("=") in (
+        found.hex(),
+        base64.b32encode(found).decode().lower().rstrip("="),
+    )
 
 
 def _split_http(content: bytes) -> tuple[int | None, dict[str, str], bytes]:
@@ -244,14 +245,11 @@ def _unpack(body: bytes, coding: str, where: str) -> bytes:
     return data
 
 
-def _inflate(body: bytes, form: int = 31) -> tuple[bytes, bool]:
-    unpacker = zlib.decompressobj(form)
+def _inflate(body: bytes) -> tuple[bytes, bool]:
+    """Of gzip, and of deflate with the head and sum of zlib or without: browsers take both."""
+    zlib_begins = body[0] & 15 == 8 and int.from_bytes(body[:2]) % 31 == 0
+    unpacker = zlib.decompressobj(31 if body[:2] == _GZIP else 15 if zlib_begins else -15)
     return unpacker.decompress(body, MAX_RECORD + 1), unpacker.eof
-
-
-def _inflate_bare(body: bytes) -> tuple[bytes, bool]:
-    """As browsers do, with the head and sum of zlib or without."""
-    return _inflate(body, 15 if body[0] & 15 == 8 and int.from_bytes(body[:2]) % 31 == 0 else -15)
 
 
 def _unpack_zstd(body: bytes) -> tuple[bytes, bool]:
@@ -268,8 +266,8 @@ def _unpack_brotli(body: bytes) -> tuple[bytes, bool]:
 
 # How a body begins that is compressed so, and what gives its content, and whether that is all.
 _CODINGS: Final[dict[str, tuple[bytes, Callable[[bytes], tuple[bytes, bool]]]]] = {
-    **dict.fromkeys(("gzip", "x-gzip"), (b"\x1f\x8b", _inflate)),
-    "deflate": (b"", _inflate_bare),
+    **dict.fromkeys(("gzip", "x-gzip"), (_GZIP, _inflate)),
+    "deflate": (b"", _inflate),
     "zstd": (b"\x28\xb5\x2f\xfd", _unpack_zstd),
     "br": (b"", _unpack_brotli),
 }

@@ -38,9 +38,7 @@ _HEAD: Final = 4 << 20  # that forms and roots are found in
 _MOST_PATHS: Final = 10_000  # that are told apart in the head
 _MAX_PATH: Final = 10_000  # characters of the names down to an element of the head
 _MAX_NAME: Final = 1_000
-_SHAPE_DEPTH: Final = 3
 _MOST_CANDIDATES: Final = 20
-_MANY_FILES: Final = 2  # more small files are a document each
 # Errors of a document that only ends too early: nothing, an open tag, half a character, open CDATA.
 _CUT_OFF: Final = (3, 5, 6, 20)
 _NOT_TEXT: Final = "bytes that are no text in the file's encoding"
@@ -48,8 +46,8 @@ _UNDECODABLE: Final = "\ufdd0"  # stands for such bytes: no character, and XML m
 _DECLARED = re.compile(rb"\s{0,99}<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}[\"']([\w.:-]{1,40})")
 _LITERAL = "(?:\"[^\"]*+\"|'[^']*+')"
 _DOCTYPE = re.compile(
-    r"((?:\s++|<!--(?:(?!-->).)*+-->|<\?(?:(?!\?>).)*+\?>)*+)"
-    rf"<!DOCTYPE\s++([^\s\[>]++)\s*+(?:(?:PUBLIC\s++{_LITERAL}|SYSTEM)\s*+(?:{_LITERAL}\s*+)?)?",
+    r"\A((?:\s++|<!--(?:(?!-->).)*+-->|<\?(?:(?!\?>).)*+\?>)*+)"
+    rf"<!DOCTYPE\s++([^\s\[>]++)\s*+(?:(?:PUBLIC\s++{_LITERAL}|SYSTEM)\s*+(?:{_LITERAL}\s*+)?)?(\[?)",
     re.DOTALL,
 )
 _OPENS = re.compile(r"\s*+<(?:[A-Za-z_:\u0080-\uffff]|\?xml\s|!--|!DOCTYPE\s)")
@@ -65,43 +63,36 @@ def _named_characters() -> str:
     )
 
 
-def _refuse_entity(*_: object) -> None:
-    raise ValueError("it declares entities of its own, which are not expanded")
+def _declare_characters(found: re.Match[str]) -> str:
+    return f"{found[1]}<!DOCTYPE {found[2]} [{_named_characters()}{'' if found[3] else ']'}"
+
+
+def _refuse_entity(name: str, is_parameter: bool, *_: object) -> None:
+    if is_parameter or f"{name};" not in html.entities.html5:
+        raise ValueError("it declares entities of its own, which are not expanded")
 
 
 class _XmlParser:
     """Expat on decoded text: no DTD is fetched, no entity declared, no token of any size held."""
 
     def __init__(self, encoding: str) -> None:
-        self.expat = expat.ParserCreate()
+        self.expat = expat.ParserCreate("utf-8")
         self.expat.buffer_text = True
         self.expat.specified_attributes = True
+        self.expat.EntityDeclHandler = _refuse_entity
         self._decoder = codecs.getincrementaldecoder(encoding)("ingot.undecodable")
         self._fed = 0
-        self._begun = False
 
-    def feed(self, data: bytes, *, final: bool = False) -> None:
+    def feed(self, block: bytes, *, final: bool = False) -> None:
         """Parse the next bytes. Raises ValueError and expat.ExpatError."""
-        text = self._decoder.decode(data, final).replace("\udcff", _UNDECODABLE)
-        if not self._begun and (text or final):
-            self._begun = True
-            text = self._begin(text.removeprefix("\ufeff"))
-        self._parse(text, final)
+        text = self._decoder.decode(block, final).replace("\udcff", _UNDECODABLE)
+        if not self._fed:  # a DTD elsewhere is replaced by the characters it may name
+            text = _DOCTYPE.sub(_declare_characters, text.removeprefix("\ufeff"))
+        data = text.encode()
+        self._fed += len(data)
+        self.expat.Parse(data, final)
         if self._fed - self.expat.CurrentByteIndex > _MAX_TOKEN:
             raise ValueError(f"a tag or comment of more than {_MAX_TOKEN >> 20} MiB")
-
-    def _begin(self, text: str) -> str:
-        """Parse the document type; a DTD elsewhere is replaced by the characters it may name."""
-        if found := _DOCTYPE.match(text):
-            opened = text[found.end() : found.end() + 1] == "["
-            self._parse(f"{found[1]}<!DOCTYPE {found[2]} [{_named_characters()}")
-            text = text[found.end() + 1 :] if opened else f"]{text[found.end() :]}"
-        self.expat.EntityDeclHandler = _refuse_entity
-        return text
-
-    def _parse(self, text: str, final: bool = False) -> None:
-        self._fed += len(text) if text.isascii() else len(text.encode())
-        self.expat.Parse(text, final)
 
 
 @dataclass(slots=True)
@@ -182,10 +173,7 @@ def xml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | Non
     if spec.format not in (None, "xml"):
         return None
     encoding = _xml_encoding(seen.head, spec.encoding)
-    try:
-        text = seen.head[:4096].decode(encoding, "ingot.undecodable").removeprefix("\ufeff")
-    except UnicodeError:
-        return None
+    text = seen.head[:4096].decode(encoding, "replace").removeprefix("\ufeff")
     kind = _DOCTYPE.match(text)
     if not _OPENS.match(text) or (kind and kind[2].lower() == "html"):
         return None
@@ -202,7 +190,7 @@ def xml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | Non
         layout="object",
         encoding=encoding,
         compression=seen.compression,
-        shape=frozenset(path for path in head.counts if path.count("/") <= _SHAPE_DEPTH),
+        shape=frozenset(path for path in head.counts if path.count("/") <= 3),
         forms=frozenset(head.forms),
     )
 
@@ -230,7 +218,7 @@ def xml_roots(file: SourceFile, files: int) -> tuple[RootCandidate, ...]:
         for path in sorted(found, key=lambda path: (-head.sizes[path], path))[:_MOST_CANDIDATES]
     ]
     whole = RootCandidate(path="$", rows=1, why="the file as one row")
-    documents = files > _MANY_FILES and head.whole
+    documents = files > 2 and head.whole
     return (whole, *roots) if documents else (*roots, whole)
 
 

@@ -36,9 +36,7 @@ from ingot.converters.sources.formats.text import decode_text_row
 MAX_DOCUMENT: Final = {"yaml": 16 << 20, "toml": 4 << 20}  # bytes of a file
 _EXPANSION: Final = 16  # times its size that the aliases of a document may stand for
 _FREE: Final = 1 << 20  # bytes that they always may
-_LEAST_RECORDS: Final = 3
 _MOST_KEYS: Final = 5000
-_ALIKE: Final = 0.5  # of the keys of records
 _TAG: Final = "tag:yaml.org,2002:"
 _COLLECTIONS: Final = ("map", "seq", "set", "omap", "pairs", "!")
 _CONSTANTS: Final = {
@@ -64,8 +62,8 @@ _Document = tuple[list[tuple[Json, int]], bool]
 class _YamlReader:
     """Makes values of the events of one document."""
 
-    def __init__(self, events: Iterator[Any], most: int) -> None:
-        self._events, self._most = events, most
+    def __init__(self, events: Iterator[Any], size: int) -> None:
+        self._events, self._most = events, _EXPANSION * size + _FREE
         self._anchors: dict[str, tuple[Json, int]] = {}
         self._size = 0
         self._fault: BrokenRow | None = None
@@ -171,7 +169,7 @@ def _yaml_documents(text: str, where: str) -> Iterator[_Document]:
     try:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                reader = _YamlReader(events, _EXPANSION * len(text) + _FREE)
+                reader = _YamlReader(events, len(text))
                 first = next(events)
                 if isinstance(first, yaml.SequenceStartEvent):
                     for child in reader.children():
@@ -277,7 +275,7 @@ def _tree_facts(form: str, head: TextHead, spec: SourceSpec, where: str) -> File
     with suppress(SourceError):
         for found, _ in _load(form, text, where):
             rows += [value for value, _ in found]
-    if not (stated or look_like_records(rows)):
+    if not (stated or _look_like_records(rows)):
         return None
     objects = [row for row in rows if isinstance(row, dict)]
     single = len(rows) == 1 == len(objects)
@@ -289,13 +287,13 @@ yaml_facts = partial(_tree_facts, "yaml")
 toml_facts = partial(_tree_facts, "toml")
 
 
-def look_like_records(rows: Sequence[Json]) -> bool:
-    """Whether values are objects with common keys, or the one list of such objects in an object."""
+def _look_like_records(rows: Sequence[Json]) -> bool:
+    """Whether three objects or more share half of their keys: all values, or a list in the one."""
     if len(rows) == 1 and isinstance(rows[0], dict) and len(rows[0]) == 1:
         (inner,) = rows[0].values()
         rows = inner if isinstance(inner, list) else ()
     kinds = [frozenset(row) for row in rows if isinstance(row, dict)]
-    if len(kinds) < _LEAST_RECORDS or not _are_objects(rows):
+    if len(kinds) < 3 or not _are_objects(rows):
         return False
-    common, all_keys = frozenset.intersection(*kinds), frozenset().union(*kinds)
-    return len(common) > 0 and len(common) >= _ALIKE * len(all_keys)
+    common = frozenset.intersection(*kinds)
+    return 0 < len(common) >= 0.5 * len(frozenset().union(*kinds))
