@@ -185,7 +185,7 @@ def message_row(data: bytes) -> Json:
         "thread": next(iter((*references, *above[:1], *own)), None),
         "date": _try(lambda: email.utils.parsedate_to_datetime(date).isoformat()) or date or None,
         **{name: _header(headers, name) for name in ("from", "to", "cc", "subject")},
-        "text": text.replace("\r\n", "\n").strip("\n") or None,
+        "text": text.replace("\r\n", "\n").strip("\r\n") or None,
         "attachments": attachments,
     }
 

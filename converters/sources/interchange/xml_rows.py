@@ -125,7 +125,8 @@ def _scan_head(data: bytes, encoding: str) -> _Head:
         stack.append((path, parser.expat.CurrentByteIndex, set()))
         if path in head.counts or len(head.counts) < _MOST_PATHS:
             head.counts[path] += 1
-            head.forms.add(f"{above}{{}}")
+            if above:
+                head.forms.add(f"{above}{{}}")
             if name in names:
                 head.forms.add(f"{path}[]")
             if not all(map(_is_syntax, attributes)):
