@@ -12,12 +12,12 @@ import html
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from email.errors import MessageError
 from email.message import Message
 from email.parser import BytesHeaderParser
 from itertools import islice
 from typing import BinaryIO, Final, TypeVar
 
-from ingot.converters.errors import translate_native_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.documents.html_pages import READ_AS
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
@@ -70,6 +70,8 @@ _DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "base64": binascii.a2b_base64,
     "quoted-printable": binascii.a2b_qp,
 }
+# What the library raises on hostile headers.
+_HOSTILE: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError, MessageError)
 _TOO_MANY: Final = f"a message of more than {_MAX_PARTS} parts, or {_MAX_NESTING} in one another"
 T = TypeVar("T")
 
@@ -231,10 +233,10 @@ def _add_part(
 
 
 def _try(read: Callable[[], T]) -> T | None:
-    """What the library reads, None where it raises: on hostile headers it raises anything."""
-    with suppress(ValueError), translate_native_errors(ValueError):
+    try:
         return read()
-    return None
+    except _HOSTILE:
+        return None
 
 
 def _raw_header(headers: Message, name: str) -> str:

@@ -105,11 +105,6 @@ class _Head:
     sound: bool = True
     whole: bool = False  # the document ends in it
 
-    @property
-    def root(self) -> str:
-        """The name of the outer element, "" where there is none."""
-        return next(iter(self.counts), "")[1:]
-
 
 def _scan_head(data: bytes, encoding: str) -> _Head:
     """Find what elements the beginning of a file has."""
@@ -125,8 +120,7 @@ def _scan_head(data: bytes, encoding: str) -> _Head:
         stack.append((path, parser.expat.CurrentByteIndex, set()))
         if path in head.counts or len(head.counts) < _MOST_PATHS:
             head.counts[path] += 1
-            if above:
-                head.forms.add(f"{above}{{}}")
+            head.forms.add(f"{above}{{}}")
             if name in names:
                 head.forms.add(f"{path}[]")
             if not all(map(_is_syntax, attributes)):
@@ -146,6 +140,7 @@ def _scan_head(data: bytes, encoding: str) -> _Head:
         head.sound = False
     while len(stack) > 1:  # what goes on behind the head
         end("")
+    head.forms.discard("{}")  # of the document itself
     return head
 
 
@@ -180,7 +175,8 @@ def xml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | Non
         return None
     head = _scan_head(seen.head if seen.whole else _read_head(entry), encoding)
     stated = spec.format or "<?xml" in text[:100]
-    if head.root.rpartition(":")[2].lower() == "html" or not (stated or head.root):
+    outer = next(iter(head.counts), "")[1:]
+    if outer.rpartition(":")[2].lower() == "html" or not (stated or outer):
         return None
     # Texts have tags too: what does not say that it is XML has to be sound and have elements.
     named = re.search(r"\.(xml|rss|atom|tmx|rdf)\b", entry.name, re.IGNORECASE)
@@ -219,8 +215,7 @@ def xml_roots(file: SourceFile, files: int) -> tuple[RootCandidate, ...]:
         for path in sorted(found, key=lambda path: (-head.sizes[path], path))[:_MOST_CANDIDATES]
     ]
     whole = RootCandidate(path="$", rows=1, why="the file as one row")
-    documents = files > 2 and head.whole
-    return (whole, *roots) if documents else (*roots, whole)
+    return (whole, *roots) if files > 2 and head.whole else (*roots, whole)
 
 
 def _root_path(path: str, head: _Head) -> str:
