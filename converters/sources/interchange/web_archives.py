@@ -134,9 +134,8 @@ def _record_row(headers: dict[str, str], content: bytes, where: str) -> Json:
         if not _has_digest(content, digest):
             raise _PayloadError(f"its content has not the digest {digest[:80]}")
         if content.startswith(b"HTTP/") and "application/http" in kind.lower():
-            status, sent, content = _split_http(content)
+            status, sent, content = _read_response(content, where)
             kind = sent.get("content-type", "")
-            content = _decode_payload(content, sent, where)
     except _PayloadError as error:
         return BrokenRow(str(error), url)
     identified = headers.get("warc-identified-payload-type")
@@ -160,13 +159,9 @@ def _text_fields(content: bytes, stated: str, kind: str, record: str) -> dict[st
     page = kind in _HTML_TYPES or (not kind and _PAGE_BEGIN.match(content))
     if not content or not (page or _TEXT_TYPE.fullmatch(kind)):
         return {"charset": None, "html": None, "text": None}
-    if found := _CHARSET.search(stated):
-        label: str | None = found[1]
-    elif record == "conversion":
-        label = "utf-8"
-    else:
-        label = declared_encoding(content) if page else None
-    text, charset = decode_text(content, label)
+    label = "utf-8" if record == "conversion" else declared_encoding(content) if page else None
+    found = _CHARSET.search(stated)
+    text, charset = decode_text(content, found[1] if found else label)
     # A main text is extracted from `html` by whoever reads it: `text` is free for it.
     return {"charset": charset, "html": text if page else None, "text": None if page else text}
 
@@ -177,31 +172,25 @@ def _has_digest(content: bytes, digest: str) -> bool:
     if name not in ("md5", "sha1", "sha256", "sha384", "sha512"):
         return True
     found = hashlib.new(name, content, usedforsecurity=False).digest()
-    return value.strip().rstrip("=") in (
-        found.hex(),
-        base64.b32encode(found).decode().lower().rstrip("="),
-    )
-
-
-def _split_http(content: bytes) -> tuple[int | None, dict[str, str], bytes]:
-    """The status, headers and body of an HTTP response."""
-    head, body, *_ = [*re.split(rb"\r?\n\r?\n", content, maxsplit=1), b""]
-    first, _, lines = head.partition(b"\n")
-    status = re.match(rb"\S+\s+(\d{3})(?!\S)", first)
-    return int(status[1]) if status else None, _parse_headers(lines), body
+    coded = base64.b32encode(found).decode().lower()
+    return value.strip().rstrip("=") in (found.hex(), coded.rstrip("="))
 
 
 class _PayloadError(ValueError):
     """A payload that cannot be had; the text says why."""
 
 
-def _decode_payload(body: bytes, sent: dict[str, str], where: str) -> bytes:
-    """A body without its chunks and compression, where it still has these."""
+def _read_response(content: bytes, where: str) -> tuple[int | None, dict[str, str], bytes]:
+    """The status, headers and body of an HTTP response, the body without chunks and compression."""
+    head, body, *_ = [*re.split(rb"\r?\n\r?\n", content, maxsplit=1), b""]
+    first, _, lines = head.partition(b"\n")
+    status = re.match(rb"\S+\s+(\d{3})(?!\S)", first)
+    sent = _parse_headers(lines)
     if "chunked" in sent.get("transfer-encoding", "").lower():
         body = _join_chunks(body)
     for coding in reversed(sent.get("content-encoding", "").lower().split(",")[:4]):
         body = _unpack(body, coding.strip(), where)
-    return body
+    return int(status[1]) if status else None, sent, body
 
 
 def _join_chunks(body: bytes) -> bytes:
