@@ -258,10 +258,7 @@ def _header(headers: Message, name: str) -> str | None:
 
 def _clean(text: str) -> str:
     """Return a text of the library, whose bytes beyond ASCII are surrogates, as text."""
-    try:
-        data = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
+    data = _try(lambda: text.encode("utf-8", "surrogateescape")) or text.encode("utf-8", "replace")
     return decode_text(data, "utf-8")[0]
 
 
