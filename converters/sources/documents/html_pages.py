@@ -33,18 +33,18 @@ _LABELS: Final = re.compile(
     r"utf-?8|windows-125\d|iso-8859-\d{1,2}|koi8-[ru]|euc-jp|iso-2022-jp|macintosh|ibm866"
 )
 # What browsers take these names for.
-_READ_AS: Final = {
+READ_AS: Final = {
     **dict.fromkeys(("ascii", "us-ascii", "latin1", "iso-8859-1", "iso8859-1"), "cp1252"),
     **dict.fromkeys(("gb2312", "gbk", "x-gbk", "gb_2312-80", "gb18030"), "gb18030"),
     **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j"), "cp932"),
     **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "korean", "windows-949"), "cp949"),
     **dict.fromkeys(("big5", "big5-hkscs", "x-x-big5"), "big5hkscs"),
-    **dict.fromkeys(("utf-16", "utf-16le", "utf-16be"), "utf-8"),
     **dict.fromkeys(("tis-620", "iso-8859-11", "windows-874"), "cp874"),
     "iso-8859-9": "cp1254",
     "x-mac-cyrillic": "mac_cyrillic",
     "macintosh": "mac_roman",
 }
+_META_READ_AS: Final = {**READ_AS, **dict.fromkeys(("utf-16", "utf-16le", "utf-16be"), "utf-8")}
 
 
 def declared_encoding(head: bytes) -> str | None:
@@ -53,10 +53,10 @@ def declared_encoding(head: bytes) -> str | None:
         return None
     found = _DECLARED.search(head[:_PRESCAN])
     label = found[1].decode("ascii", "replace").lower() if found else ""
-    if label not in _READ_AS and not _LABELS.fullmatch(label):
+    if label not in _META_READ_AS and not _LABELS.fullmatch(label):
         return None
     with suppress(LookupError):
-        return lookup(_READ_AS.get(label, label)).name
+        return lookup(_META_READ_AS.get(label, label)).name
     return None
 
 

@@ -9,21 +9,24 @@ row, so the head of the files decides for all of their rows (`FileFacts.forms`).
 import codecs
 import html.entities
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, islice
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 from xml.parsers import expat
 
 from ingot.converters.errors import SourceError, truncated_error
-from ingot.converters.paths import Key, Mark, Names, PathSyntaxError, compile_path, join_path
+from ingot.converters.paths import Key, Mark, Names, compile_path, join_path
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, RootCandidate, SourceFile, SourceSpec
 from ingot.converters.sources.formats.detection import FilePeek
+from ingot.converters.sources.formats.json_rows import compile_root
 from ingot.converters.sources.formats.row_chunks import MAX_DEPTH, BrokenRow, RowChunk, row_excerpt
-from ingot.converters.sources.formats.text import read_blocks
+from ingot.converters.sources.formats.text import detect_encoding, read_blocks
+from ingot.converters.sources.interchange.mail import NO_ENCODINGS
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, file_stem
 
@@ -33,18 +36,18 @@ _MAX_TOKEN: Final = 8 << 20  # a tag or comment, which the parser holds whole
 _MAX_OPEN: Final = 10_000  # elements that are open at the same time
 _HEAD: Final = 4 << 20  # that forms and roots are found in
 _MOST_PATHS: Final = 10_000  # that are told apart in the head
-_SHAPE_DEPTH: Final = 3
+_MAX_PATH: Final = 10_000  # characters of the names down to an element of the head
+_MAX_NAME: Final = 1_000
 _MOST_CANDIDATES: Final = 20
-_MANY_FILES: Final = 2  # more small files are a document each
 # Errors of a document that only ends too early: nothing, an open tag, half a character, open CDATA.
 _CUT_OFF: Final = (3, 5, 6, 20)
 _NOT_TEXT: Final = "bytes that are no text in the file's encoding"
-_UNDECODABLE: Final = "\ufdd0"  # no character, and XML may hold it
+_UNDECODABLE: Final = "\ufdd0"  # stands for such bytes: no character, and XML may hold it
 _DECLARED = re.compile(rb"\s{0,99}<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}[\"']([\w.:-]{1,40})")
 _LITERAL = "(?:\"[^\"]*+\"|'[^']*+')"
 _DOCTYPE = re.compile(
-    r"((?:\s++|<!--(?:(?!-->).)*+-->|<\?(?:(?!\?>).)*+\?>)*+)"
-    rf"<!DOCTYPE\s++([^\s\[>]++)\s*+(?:(?:PUBLIC\s++{_LITERAL}|SYSTEM)\s*+(?:{_LITERAL}\s*+)?)?",
+    r"\A((?:\s++|<!--(?:(?!-->).)*+-->|<\?(?:(?!\?>).)*+\?>)*+)"
+    rf"<!DOCTYPE\s++([^\s\[>]++)\s*+(?:(?:PUBLIC\s++{_LITERAL}|SYSTEM)\s*+(?:{_LITERAL}\s*+)?)?(\[?)",
     re.DOTALL,
 )
 _OPENS = re.compile(r"\s*+<(?:[A-Za-z_:\u0080-\uffff]|\?xml\s|!--|!DOCTYPE\s)")
@@ -53,121 +56,91 @@ _OPENS = re.compile(r"\s*+<(?:[A-Za-z_:\u0080-\uffff]|\?xml\s|!--|!DOCTYPE\s)")
 @cache
 def _named_characters() -> str:
     """Declare the characters that HTML names, which DTDs declare that are not read."""
-    names = html.entities.html5.items()
-    coded = {
-        name[:-1]: "".join(f"&#{ord(one)};" for one in text)
-        for name, text in sorted(names)
-        if name.endswith(";") and name[:-1] not in ("amp", "lt", "gt", "quot", "apos")
-    }
-    return "".join(f'<!ENTITY {name} "{text}">' for name, text in coded.items())
+    return "".join(
+        f'<!ENTITY {name[:-1]} "{"".join(f"&#{ord(one)};" for one in text)}">'
+        for name, text in html.entities.html5.items()
+        if name.endswith(";") and name not in ("amp;", "lt;", "gt;", "quot;", "apos;")
+    )
 
 
-def _refuse_entity(*_: object) -> None:
-    raise ValueError("it declares entities of its own, which are not expanded")
+def _declare_characters(found: re.Match[str]) -> str:
+    return f"{found[1]}<!DOCTYPE {found[2]} [{_named_characters()}{'' if found[3] else ']'}"
+
+
+def _refuse_entity(name: str, is_parameter: bool, *_: object) -> None:
+    if is_parameter or f"{name};" not in html.entities.html5:
+        raise ValueError("it declares entities of its own, which are not expanded")
 
 
 class _XmlParser:
     """Expat on decoded text: no DTD is fetched, no entity declared, no token of any size held."""
 
     def __init__(self, encoding: str) -> None:
-        self.expat = expat.ParserCreate()
+        self.expat = expat.ParserCreate("utf-8")
         self.expat.buffer_text = True
         self.expat.specified_attributes = True
-        self.damaged = False  # whether bytes were met that are no text in the encoding
+        self.expat.EntityDeclHandler = _refuse_entity
         self._decoder = codecs.getincrementaldecoder(encoding)("ingot.undecodable")
         self._fed = 0
-        self._begun = False
 
-    def feed(self, data: bytes, *, final: bool = False) -> None:
+    def feed(self, block: bytes, *, final: bool = False) -> None:
         """Parse the next bytes. Raises ValueError and expat.ExpatError."""
-        text = self._decoder.decode(data, final)
-        if "\udcff" in text:
-            self.damaged, text = True, text.replace("\udcff", _UNDECODABLE)
-        if not self._begun and (text or final):
-            self._begun = True
-            text = self._begin(text.removeprefix("\ufeff"))
-        self._parse(text, final)
+        text = self._decoder.decode(block, final).replace("\udcff", _UNDECODABLE)
+        if not self._fed:  # a DTD elsewhere is replaced by the characters it may name
+            text = _DOCTYPE.sub(_declare_characters, text.removeprefix("\ufeff"))
+        data = text.encode()
+        self._fed += len(data)
+        self.expat.Parse(data, final)
         if self._fed - self.expat.CurrentByteIndex > _MAX_TOKEN:
             raise ValueError(f"a tag or comment of more than {_MAX_TOKEN >> 20} MiB")
-
-    def _begin(self, text: str) -> str:
-        """Parse the document type; a DTD elsewhere is replaced by the characters it may name."""
-        if found := _DOCTYPE.match(text):
-            opened = text[found.end() : found.end() + 1] == "["
-            self._parse(f"{found[1]}<!DOCTYPE {found[2]} [{_named_characters()}")
-            text = text[found.end() + 1 :] if opened else f"]{text[found.end() :]}"
-        self.expat.EntityDeclHandler = _refuse_entity
-        return text
-
-    def _parse(self, text: str, final: bool = False) -> None:
-        self._fed += len(text) if text.isascii() else len(text.encode())
-        self.expat.Parse(text, final)
-
-
-@dataclass(slots=True)
-class _PathFacts:
-    """What the head shows of the elements at one path."""
-
-    count: int = 0
-    bytes: int = 0
-    repeats: bool = False
-    composite: bool = False  # has attributes or children
 
 
 @dataclass(slots=True)
 class _Head:
     """The elements of the beginning of a file by path (`/feed/entry`)."""
 
-    paths: dict[str, _PathFacts] = field(default_factory=lambda: defaultdict(_PathFacts))
-    whole: bool = False  # the document ends in it
+    counts: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[str] = field(default_factory=Counter)  # in bytes
+    forms: set[str] = field(default_factory=set)  # as in `FileFacts`
     sound: bool = True
-
-    @property
-    def forms(self) -> frozenset[str]:
-        """The paths of lists, marked `[]`, and of objects, marked `{}`."""
-        lists = {f"{path}[]" for path, facts in self.paths.items() if facts.repeats}
-        return frozenset(lists | {f"{p}{{}}" for p, facts in self.paths.items() if facts.composite})
-
-    @property
-    def root(self) -> str:
-        """The name of the outer element, "" where there is none."""
-        return next(iter(self.paths), "")[1:]
+    whole: bool = False  # the document ends in it
 
 
-def _scan_head(data: bytes, encoding: str, *, whole: bool) -> _Head:
+def _scan_head(data: bytes, encoding: str) -> _Head:
     """Find what elements the beginning of a file has."""
     head, parser = _Head(), _XmlParser(encoding)
-    stack: list[tuple[str, int, Counter[str]]] = []
+    # Of what is open: its path, where it begins, and the names in it. The first is the document.
+    stack: list[tuple[str, int, set[str]]] = [("", 0, set())]
 
     def start(name: str, attributes: dict[str, str]) -> None:
-        above, _, siblings = stack[-1] if stack else ("", 0, Counter[str]())
-        path = f"{above}/{name}" if len(stack) <= MAX_DEPTH else ""
-        siblings[name] += 1
-        if len(stack) > _MAX_OPEN:
+        above, _, names = stack[-1]
+        path = f"{above}/{name}"
+        if len(path) > _MAX_PATH:
             raise ValueError("nested too deep")
-        stack.append((path, parser.expat.CurrentByteIndex, Counter()))
-        if path and (len(head.paths) < _MOST_PATHS or path in head.paths):
-            facts = head.paths[path]
-            facts.count += 1
-            facts.repeats |= siblings[name] > 1
-            facts.composite |= any(not _is_syntax(key) for key in attributes)
-            if above in head.paths:
-                head.paths[above].composite = True
+        stack.append((path, parser.expat.CurrentByteIndex, set()))
+        if path in head.counts or len(head.counts) < _MOST_PATHS:
+            head.counts[path] += 1
+            head.forms.add(f"{above}{{}}")
+            if name in names:
+                head.forms.add(f"{path}[]")
+            if not all(map(_is_syntax, attributes)):
+                head.forms.add(f"{path}{{}}")
+            names.add(name)
 
     def end(_: str) -> None:
-        path, began, _siblings = stack.pop()
-        if path in head.paths:
-            head.paths[path].bytes += parser.expat.CurrentByteIndex - began
-        head.whole = not stack
+        path, began, _names = stack.pop()
+        if path in head.counts:
+            head.sizes[path] += max(0, parser.expat.CurrentByteIndex - began)
 
     parser.expat.StartElementHandler, parser.expat.EndElementHandler = start, end
     try:
-        parser.feed(data, final=whole)
+        parser.feed(data, final=len(data) < _HEAD)
+        head.whole = len(stack) == 1
     except (expat.ExpatError, ValueError):
         head.sound = False
-    for path, began, _siblings in stack:  # what goes on behind the head
-        if path in head.paths:
-            head.paths[path].bytes += max(0, parser.expat.CurrentByteIndex - began)
+    while len(stack) > 1:  # what goes on behind the head
+        end("")
+    head.forms.discard("{}")  # of the document itself
     return head
 
 
@@ -177,53 +150,45 @@ def _is_syntax(attribute: str) -> bool:
 
 def _xml_encoding(head: bytes, stated: str | None) -> str:
     """Return the encoding that the byte order mark or the declaration says; else UTF-8."""
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    if head[:4] in (b"<\0?\0", b"\0<\0?"):
-        return "utf-16-le" if head[0] else "utf-16-be"
-    found = _DECLARED.match(head.removeprefix(codecs.BOM_UTF8))
-    name = stated or (found[1].decode("ascii", "replace") if found else "utf-8")
-    try:
-        codec = codecs.lookup(name)
+    if b"\0" in head[:4] or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        found = detect_encoding([head], whole=False)
+        return found.name if found else "utf-8"
+    declared = _DECLARED.match(head.removeprefix(codecs.BOM_UTF8))
+    name = stated or (declared[1].decode() if declared else "utf-8")
+    with suppress(LookupError):
         "".encode(name)
-    except LookupError:
-        return "utf-8"
-    # Who can read the declaration reads no UTF-16.
-    return "utf-8" if found and codec.name.startswith(("utf-16", "utf-32")) else codec.name
+        codec = codecs.lookup(name).name
+        # Who can read the declaration reads no UTF-16.
+        if codec not in NO_ENCODINGS and not codec.startswith(("utf-16", "utf-32")):
+            return codec
+    return "utf-8"
 
 
 def xml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
     """Return the facts of an XML file; a page of HTML is none."""
-    stated = spec.format == "xml"
-    if spec.format is not None and not stated:
+    if spec.format not in (None, "xml"):
         return None
     encoding = _xml_encoding(seen.head, spec.encoding)
-    try:
-        text = seen.head[:4096].decode(encoding, "ingot.undecodable").removeprefix("\ufeff")
-    except UnicodeError:
-        return None
+    text = seen.head[:4096].decode(encoding, "replace").removeprefix("\ufeff")
     kind = _DOCTYPE.match(text)
     if not _OPENS.match(text) or (kind and kind[2].lower() == "html"):
         return None
-    declared = b"<?xml" in seen.head[:100].replace(b"\0", b"")
-    head = _scan_head(seen.head, encoding, whole=seen.whole)
-    if head.root.rpartition(":")[2].lower() == "html" or not (stated or declared or head.root):
+    head = _scan_head(seen.head if seen.whole else _read_head(entry), encoding)
+    stated = spec.format or "<?xml" in text[:100]
+    outer = next(iter(head.counts), "")[1:]
+    if outer.rpartition(":")[2].lower() == "html" or not (stated or outer):
         return None
     # Texts have tags too: what does not say that it is XML has to be sound and have elements.
     named = re.search(r"\.(xml|rss|atom|tmx|rdf)\b", entry.name, re.IGNORECASE)
-    if not (stated or declared or named) and not (head.sound and len(head.paths) > 1):
+    if not (stated or named) and not (head.sound and len(head.counts) > 1):
         return None
-    if not seen.whole:
-        data = _read_head(entry)
-        head = _scan_head(data, encoding, whole=len(data) < _HEAD)
-    shape = {path for path in head.paths if path.count("/") <= _SHAPE_DEPTH}
     return FileFacts(
         format="xml",
         layout="object",
         encoding=encoding,
         compression=seen.compression,
-        shape=frozenset(shape),
-        forms=head.forms,
+        shape=frozenset(path for path in head.counts if path.count("/") <= 3),
+        forms=frozenset(head.forms),
     )
 
 
@@ -239,21 +204,18 @@ def xml_roots(file: SourceFile, files: int) -> tuple[RootCandidate, ...]:
 
     Where there are more than two files, of which the largest is small, each is a document: `$`.
     """
-    data = _read_head(file)
-    head = _scan_head(data, file.facts.encoding, whole=len(data) < _HEAD)
-    found = [(path, facts) for path, facts in head.paths.items() if facts.repeats]
-    found.sort(key=lambda one: (-one[1].bytes, one[0]))
+    head = _scan_head(_read_head(file), file.facts.encoding)
+    found = [path for path in head.counts if f"{path}[]" in head.forms]
     roots = [
         RootCandidate(
             path=_root_path(path, head),
-            rows=facts.count if head.whole else None,
+            rows=head.counts[path] if head.whole else None,
             why="an element that repeats",
         )
-        for path, facts in found[:_MOST_CANDIDATES]
+        for path in sorted(found, key=lambda path: (-head.sizes[path], path))[:_MOST_CANDIDATES]
     ]
     whole = RootCandidate(path="$", rows=1, why="the file as one row")
-    documents = files > _MANY_FILES and head.whole
-    return (whole, *roots) if documents else (*roots, whole)
+    return (whole, *roots) if files > 2 and head.whole else (*roots, whole)
 
 
 def _root_path(path: str, head: _Head) -> str:
@@ -261,26 +223,21 @@ def _root_path(path: str, head: _Head) -> str:
     above = ""
     for name in path[1:].split("/"):
         above = f"{above}/{name}"
-        segments += [name, "[*]"] if head.paths[above].repeats else [name]
+        segments += [name, "[*]"] if f"{above}[]" in head.forms else [name]
     return join_path(*segments)
 
 
-def _root_names(root: str, where: str) -> str:
-    """Return the names of the elements down to the rows, joined by dots; "" for the file."""
-    if root == "$":
-        return ""
-    try:
-        steps = compile_path(root).steps
-    except PathSyntaxError as error:
-        raise SourceError(where, f"root {root!r}: {error.problem}") from error
+def _root_names(root: str, where: str) -> list[str]:
+    """Return the names of the elements down to the rows; none for the file. Raises SourceError."""
+    compile_root(root, where)
     names: list[str] = []
-    for step in steps:
+    for step in compile_path(root).steps:
         if isinstance(step, Names | Key):
             names += step.names if isinstance(step, Names) else [step.name]
         elif step != Mark("[*]"):
             hint = "name the elements down to the rows, as in feed.entry[*]"
             raise SourceError(where, f"root {root} is no path of elements", hint)
-    return ".".join(names)
+    return names
 
 
 @dataclass(slots=True)
@@ -288,115 +245,91 @@ class _Element:
     """An element of a row that is open."""
 
     path: str
+    first_text: int  # of all texts of the row
     keep_space: bool
-    value: dict[str, Json] = field(default_factory=dict)
-    parts: list[Any] = field(default_factory=list)  # texts, and such lists of children
+    value: dict[str, Json]
     has_text: bool = False
 
 
 class _RowReader:
     """Makes rows of the events of the parser."""
 
-    def __init__(self, parser: _XmlParser, root: str, forms: frozenset[str]) -> None:
+    def __init__(self, parser: expat.XMLParserType, root: list[str], forms: frozenset[str]) -> None:
         self.rows: list[Json] = []
         self.found = False
-        self._parser, self._root, self._forms = parser, root, forms
-        self._names: list[str] = []  # of the elements around the rows
-        self._stack: list[_Element] = []
-        self._deeper = 0  # elements that are open in a row that is broken
-        self._cost = 0
         self.fault: BrokenRow | None = None  # of the row that is open
-        parser.expat.StartElementHandler = self._start
-        parser.expat.EndElementHandler = self._end
-        parser.expat.CharacterDataHandler = self._text
+        self._root, self._forms = root, forms
+        self._names: list[str] = []  # of the elements that are open
+        self._row_depth = 0  # how many of them begin with the row's own, 0 outside
+        self._stack: list[_Element] = []  # those of the row, none where it is broken
+        self._texts: list[str] = []
+        self._cost = 0
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if self.fault is not None:
-            self._deeper += 1
-        elif self._stack or self._begins_row(name):
-            above = self._stack[-1] if self._stack else None
-            path = f"{above.path}/{name}" if above else "/" + "/".join(self._names)
-            keep = above is not None and above.keep_space
-            element = _Element(path, keep)
-            self._stack.append(element)
-            if attributes:
-                space = attributes.get("xml:space")
-                element.keep_space = space == "preserve" if space else keep
-                element.value = {
-                    f"@{key}": text for key, text in attributes.items() if not _is_syntax(key)
-                }
-            self._charge(_ELEMENT_COST * (1 + len(attributes)) + sum(map(len, attributes.values())))
-            if self._parser.damaged and any(_UNDECODABLE in t for t in attributes.values()):
-                self._break(_NOT_TEXT)
-        if len(self._stack) + self._deeper + len(self._names) > _MAX_OPEN:
-            raise ValueError(f"more than {_MAX_OPEN:,} elements in one another")
-
-    def _begins_row(self, name: str) -> bool:
         self._names.append(name)
-        begins = ".".join(self._names) == self._root if self._root else True
-        if begins:
-            self.found, self._cost = True, 0
-        return begins
-
-    def _charge(self, cost: int) -> None:
-        """Break a row that becomes too large or too deep."""
-        self._cost += cost
-        if self._cost > MAX_ROW:
-            self._break(f"an element of more than {MAX_ROW >> 20} MiB")
-        elif len(self._stack) > MAX_DEPTH:
+        if len(self._names) > _MAX_OPEN or len(name) > _MAX_NAME:
+            limits = f"{_MAX_OPEN:,} elements in one another, or a name of {_MAX_NAME:,} characters"
+            raise ValueError(f"more than {limits}")
+        if not self._row_depth and self._names == (self._root or [name]):
+            self._row_depth, self.found = len(self._names), True
+            self._cost, self._texts = 0, []
+        elif not self._stack:
+            return
+        around = self._stack[-1] if self._stack else None
+        path = f"{around.path}/{name}" if around else "/" + "/".join(self._names)
+        space = attributes.get("xml:space")
+        keep = space == "preserve" if space else around is not None and around.keep_space
+        value = {f"@{key}": text for key, text in attributes.items() if not _is_syntax(key)}
+        self._stack.append(_Element(path, len(self._texts), keep, value))
+        if len(self._stack) > MAX_DEPTH:
             self._break(f"nested more than {MAX_DEPTH} levels deep")
-
-    def _break(self, detail: str, text: str = "") -> None:
-        if self._stack:
-            shown = text.replace(_UNDECODABLE, "\ufffd") or self._stack[0].path
-            self.fault = BrokenRow(detail, row_excerpt(shown))
-            self._deeper = len(self._stack)
-            self._stack = []
+        self._charge(_ELEMENT_COST * (1 + len(attributes)), "".join(attributes.values()))
 
     def _text(self, text: str) -> None:
         if self._stack:
-            element = self._stack[-1]
-            element.parts.append(text)
-            element.has_text = element.has_text or not text.isspace()
-            self._cost += len(text)
-            if self._cost > MAX_ROW:
-                self._charge(0)
-            if self._parser.damaged and _UNDECODABLE in text:
-                self._break(_NOT_TEXT, text)
+            self._texts.append(text)
+            self._stack[-1].has_text |= not text.isspace()
+            self._charge(0, text)
 
-    def _end(self, _: str) -> None:
-        if self.fault is not None:
-            self._deeper -= 1
-            if not self._deeper:
-                self._finish_row(self.fault)
-        elif self._stack:
-            value = self._close()
-            if not self._stack and self.fault is None:
-                self._finish_row(value if self._root else {self._names[0]: value})
-        else:
-            self._names.pop()
+    def _charge(self, cost: int, text: str) -> None:
+        """Break a row that becomes too large, or has a text that cannot be decoded."""
+        self._cost += cost + len(text)
+        if self._cost > MAX_ROW:
+            self._break(f"an element of more than {MAX_ROW >> 20} MiB")
+        if _UNDECODABLE in text:
+            self._break(_NOT_TEXT, text.replace(_UNDECODABLE, "\ufffd"))
 
-    def _finish_row(self, row: Json) -> None:
-        self.rows.append(row)
+    def _break(self, detail: str, shown: str = "") -> None:
+        if self._stack:
+            self.fault = BrokenRow(detail, row_excerpt(shown or self._stack[0].path))
+            self._stack = []
+
+    def _end(self, name: str) -> None:
+        value = self._close(name) if self._stack else None
+        if len(self._names) == self._row_depth:
+            self.rows.append(self.fault or (value if self._root else {name: value}))
+            self.fault, self._row_depth = None, 0
         self._names.pop()
-        self.fault = None
 
-    def _close(self) -> Json:
+    def _close(self, name: str) -> Json:
         """The value of the element that ends, which is put into the one around it."""
-        element = self._stack.pop()
-        text: str | None = None
-        if element.has_text or (element.parts and not element.value):
-            text = "".join(_texts_in(element.parts))
-            self._charge(len(text) if element.value else 0)
-            text = text if element.keep_space else text.strip()
+        element = self._stack[-1]
         value: Json = element.value
-        if not element.value and f"{element.path}{{}}" not in self._forms:
+        text: str | None = None
+        if element.has_text or not value:
+            text = "".join(self._texts[element.first_text :])
+            self._charge(len(text) if value else 0, "")
+            text = text if element.keep_space else text.strip()
+        if not value and f"{element.path}{{}}" not in self._forms:
             value = text or None
         elif text and element.has_text:
-            element.value["#text"] = text
+            value["#text"] = text
+        del self._stack[-1:]
         if self._stack:
-            self._stack[-1].parts.append(element.parts)
-            around, name = self._stack[-1].value, element.path.rpartition("/")[2]
+            around = self._stack[-1].value
             if name not in around:
                 around[name] = [value] if f"{element.path}[]" in self._forms else value
             elif isinstance(around[name], list):
@@ -406,19 +339,11 @@ class _RowReader:
         return value
 
 
-def _texts_in(parts: list[Any]) -> Iterator[str]:
-    for one in parts:
-        if isinstance(one, str):
-            yield one
-        else:
-            yield from _texts_in(one)
-
-
 def read_xml(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
     """The rows of an XML file. Raises SourceError."""
     where, root = str(file.place), spec.root or "$"
     parser = _XmlParser(file.facts.encoding)
-    reader = _RowReader(parser, _root_names(root, where), file.facts.forms)
+    reader = _RowReader(parser.expat, _root_names(root, where), file.facts.forms)
     keys = [file_stem(file.name)] if root == "$" else None
     for block in chain(read_blocks(stream, where), [b""]):
         damage = _parse_block(parser, block, where)

@@ -149,6 +149,7 @@ BOMB = '<!DOCTYPE a [<!ENTITY b "{0}"><!ENTITY c "&b;&b;&b;">]><a><r>&c;</r><r/>
         ('<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a><r>&b;</r></a>', "entities", 0),
         ("<a><r>1</r><!--" + "x" * (9 << 20), "comment of more than 8 MiB", 1),
         ("<a>" + "<r>" * 20_000, "more than 10,000 elements", 0),
+        ("<a><r>1</r><" + "n" * 2000 + "/></a>", "or a name of 1,000 characters", 1),
         ("<a><r>1</r></a><a/>", "junk after document element", 1),
     ],
 )

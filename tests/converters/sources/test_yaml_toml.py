@@ -83,6 +83,10 @@ def test_aliases_are_bounded(tmp_path: Path) -> None:
     values, (bad,) = read(tmp_path / "a.yaml", laughs)
     assert not values
     assert "aliases stand for more than 16 times its size" in bad.detail
+    large = ", ".join(f"k{n}: 1" for n in range(20_000))
+    values, broken = read(tmp_path / "a.yaml", f"- &a {{{large}}}\n" + "- {<<: *a}\n" * 1000)
+    assert len(values) + len(broken) == 1001
+    assert sum(map(len, values)) < 4_000_000  # all rows together are bounded
 
 
 def test_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
