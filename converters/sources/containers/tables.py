@@ -2,13 +2,14 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, Final, TypeAlias
 
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.facts import FileFacts, SourceFile
+from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.storage.archives import TableMember, is_unsafe_name
 from ingot.converters.sources.storage.compression import (
     detect_compression,
@@ -41,6 +42,18 @@ def table_entry(
         etag=etag or entry.etag,
         facts=facts,
     )
+
+
+def table_facts(kind: str, columns: Sequence[str], rows: int | None) -> FileFacts:
+    """Return the facts of a table of a database."""
+    names = column_names(columns)
+    return FileFacts(format=kind, columns=names, rows=rows, shape=frozenset(names))
+
+
+def quoted_name(name: str) -> str:
+    """Return a name as SQL takes it."""
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
 
 
 def selected_names(
