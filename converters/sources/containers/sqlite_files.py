@@ -22,10 +22,10 @@ from ingot.converters.sources.containers.tables import (
     FoundTable,
     LocalCopy,
     Wants,
+    database_facts,
     quoted_name,
     selected_names,
     table_entry,
-    table_facts,
 )
 from ingot.converters.sources.facts import SourceFile, SourceSpec
 from ingot.converters.sources.formats.columnar_files import rows_that_fit
@@ -184,7 +184,7 @@ def sqlite_tables(entry: Entry, _: SourceSpec, wants: Wants) -> Iterator[Entry |
                 yield name, why
                 continue
             table = _describe_table(base, name)
-            facts = table_facts("sqlite", table.columns, _count_rows(base, table))
+            facts = database_facts("sqlite", table.columns, _count_rows(base, table))
             yield table_entry(entry, name, facts, number=number, etag=etag)
 
 

@@ -1,6 +1,5 @@
 """What the tables of workbooks and databases have in common: entries, names, temporary copies."""
 
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -44,7 +43,7 @@ def table_entry(
     )
 
 
-def table_facts(kind: str, columns: Sequence[str], rows: int | None) -> FileFacts:
+def database_facts(kind: str, columns: Sequence[str], rows: int | None) -> FileFacts:
     """Return the facts of a table of a database."""
     names = column_names(columns)
     return FileFacts(format=kind, columns=names, rows=rows, shape=frozenset(names))
@@ -74,58 +73,35 @@ def selected_names(
             yield number, name, None if wanted and may_be_named else aside
 
 
-def read_up_to(place: Place, most: int) -> bytes:
-    """Return the first bytes of a file, decompressed. Raises SourceError."""
-    parts: list[bytes] = []
-    with place.open() as raw, translate_read_errors(str(place)):
-        stream = open_decompressed(raw, str(place))
-        while most > 0 and (part := stream.read(min(most, _BLOCK))):
-            parts.append(part)
-            most -= len(part)
-    return b"".join(parts)
-
-
-def check_columns(where: str, stated: int, width: int) -> None:
-    """Refuse stated names of columns that are fewer than the columns. Raises SourceError."""
-    if stated < width:
-        problem = f"{stated} names for {width} columns"
-        raise SourceError(where, problem, "correct `source.columns`")
-
-
 class LocalCopy:
     """A file with a path: the file itself, or a temporary copy that is removed when closed."""
 
     def __init__(self, place: Place, beside: tuple[str, ...] = ()) -> None:
-        self._stack = ExitStack()
-        with ExitStack() as undo:
-            undo.callback(self._stack.close)
-            self.path, self.is_copy = self._open(place, beside)
-            undo.pop_all()
-
-    def _open(self, place: Place, beside: tuple[str, ...]) -> tuple[Path, bool]:
         where = str(place)
-        with place.open() as raw, translate_read_errors(where):
+        with ExitStack() as stack, place.open() as raw, translate_read_errors(where):
             packed = detect_compression(peek_first_bytes(raw))
             if packed is None and isinstance(place, LocalFile) and not beside:
-                return Path(place.path).absolute(), False
-            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="ingot-")))
-            self._copy(open_decompressed(raw, where), folder / "data", where)
-        for ending in beside:
-            with LocalFile(where + ending).open() as raw:
-                self._copy(raw, folder / f"data{ending}", where)
-        return folder / "data", True
-
-    @staticmethod
-    def _copy(stream: BinaryIO, path: Path, where: str) -> None:
-        size = 0
-        with path.open("wb") as out:
-            while block := stream.read(_BLOCK):
-                size += len(block)
-                if size > MOST_COPIED or size > shutil.disk_usage(path.parent).free:
-                    problem = "too large for a temporary copy, which a database needs here"
-                    raise SourceError(where, problem, "unpack it to a disk, and name it there")
-                out.write(block)
+                self.path = Path(place.path).absolute()
+            else:
+                made = stack.enter_context(tempfile.TemporaryDirectory(prefix="ingot-"))
+                self.path = Path(made, "data")
+                _copy_stream(open_decompressed(raw, where), self.path, where)
+                for ending in beside:
+                    with LocalFile(where + ending).open() as journal:
+                        _copy_stream(journal, Path(f"{self.path}{ending}"), where)
+            self._stack = stack.pop_all()
 
     def close(self) -> None:
         """Remove the copy."""
         self._stack.close()
+
+
+def _copy_stream(stream: BinaryIO, path: Path, where: str) -> None:
+    size = 0
+    with path.open("wb") as out:
+        while block := stream.read(_BLOCK):
+            size += len(block)
+            if size > MOST_COPIED:
+                problem = "too large for a temporary copy, which a database needs here"
+                raise SourceError(where, problem, "unpack it to a disk, and name it there")
+            out.write(block)
