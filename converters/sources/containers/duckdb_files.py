@@ -23,7 +23,7 @@ from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, RowChunk
 from ingot.converters.sources.storage.archives import TableMember
 from ingot.converters.sources.storage.listing import Entry
 
-_SETTINGS: Final = {
+_SETTINGS: Final[dict[str, Any]] = {
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",

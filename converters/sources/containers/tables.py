@@ -49,10 +49,9 @@ def database_facts(kind: str, columns: Sequence[str], rows: int | None) -> FileF
     return FileFacts(format=kind, columns=names, rows=rows, shape=frozenset(names))
 
 
-def quoted_name(name: str) -> str:
+def quoted_name(name: str, mark: str = '"') -> str:
     """Return a name as SQL takes it."""
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'
+    return f"{mark}{name.replace(mark, 2 * mark)}{mark}"
 
 
 def selected_names(

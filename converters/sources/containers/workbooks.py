@@ -137,14 +137,14 @@ def workbook_tables(
             yield "", _ENCRYPTED
             return
         for number, name, why in selected_names(book.tables, wants):
-            facts = None if why else _sheet_facts(str(entry.place), *book.describe(number), spec)
+            facts = None if why else _sheet_facts(str(entry.place), spec, *book.describe(number))
             yield (
                 table_entry(entry, name, facts, number=number) if facts else (name, why or "empty")
             )
 
 
 def _sheet_facts(
-    where: str, rows: int, width: int, head: list[list[Json]], spec: SourceSpec
+    where: str, spec: SourceSpec, rows: int, width: int, head: list[list[Json]]
 ) -> FileFacts | None:
     if not rows:
         return None

@@ -7,11 +7,13 @@ or the query states. Each reading is one transaction that may only read.
 import hashlib
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
+from importlib import import_module
 from typing import Any, BinaryIO, Final, TypeAlias, cast
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -19,13 +21,38 @@ import orjson
 
 from ingot.converters.errors import SourceError, StorageError, error_text, redact_urls
 from ingot.converters.rows import Json
+from ingot.converters.sources.containers.tables import quoted_name
 from ingot.converters.sources.formats.arrow import exact_number
+from ingot.converters.sources.storage.compression import RawStream
 from ingot.converters.sources.storage.listing import Entry, Listing
 
-BATCH_ROWS: Final = 1_000
+_BATCH_ROWS: Final = 1_000
 _BUFFER: Final = 64 << 10
 _ORDER_BY: Final = re.compile(r"\border\s{1,99}by\b", re.IGNORECASE)
-_HINT: Final = "check the server, the names and the credentials in the environment"
+# The schema, the table and a column of its primary key, for each column of that.
+_POSTGRESQL_KEY: Final = (
+    "SELECT n.nspname, c.relname, a.attname FROM pg_index i "
+    "JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(number, place) "
+    "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number "
+    "WHERE i.indisprimary AND c.relname = %(table)s AND (n.nspname = %(schema)s OR "
+    "%(schema)s::text IS NULL AND pg_table_is_visible(c.oid)) ORDER BY k.place"
+)
+_POSTGRESQL_OPTIONS: Final = (
+    "-c default_transaction_read_only=on -c default_transaction_isolation=repeatable\\ read "
+    "-c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=iso_8601 -c extra_float_digits=1"
+)
+_MYSQL_KEY: Final = (
+    "SELECT table_schema, table_name, column_name FROM information_schema.key_column_usage "
+    "WHERE constraint_name = 'PRIMARY' AND table_name = %(table)s "
+    "AND table_schema = COALESCE(%(schema)s, DATABASE()) ORDER BY ordinal_position"
+)
+_MYSQL_SETTINGS: Final = (
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    "SET SESSION TRANSACTION READ ONLY",
+    "SET SESSION time_zone = '+00:00'",
+    "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+)
 # The SHA-256 of the rows of a table that was read to its end last, in this process.
 _digests: Final[dict["ServerTable", str]] = {}
 
@@ -50,43 +77,21 @@ class ServerTable:
         return _digests.pop(self, None)
 
 
-# Yields the names of the columns, then rows, some at a time.
-ReadRows: TypeAlias = Callable[[ServerTable], Iterator[Sequence[Any]]]
-
-
-class _RowStream(io.RawIOBase):
+class _RowStream(RawStream):
     def __init__(self, place: ServerTable) -> None:
         self._place, self._sha256 = place, hashlib.sha256()
-        self._blocks = _encoded_rows(_readers()[urlsplit(place.url).scheme](place))
-        self._rest = memoryview(b"")
+        self._blocks = _encoded_rows(_read_rows(place))
+        self._rest = b""
+        super().__init__(cast(BinaryIO, self._blocks))
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        while not self._rest:
-            block = next(self._blocks, None)
-            if block is None:
+    def take(self, size: int) -> bytes:
+        if not self._rest:
+            self._rest = next(self._blocks, b"")
+            self._sha256.update(self._rest)
+            if not self._rest:
                 _digests[self._place] = self._sha256.hexdigest()
-                return 0
-            self._sha256.update(block)
-            self._rest = memoryview(block)
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
-
-    def close(self) -> None:
-        self._blocks.close()
-        super().close()
-
-
-def _readers() -> dict[str, ReadRows]:
-    """What reads from a server; loaded when there is one."""
-    from ingot.converters.sources.databases.mysql import read_mysql
-    from ingot.converters.sources.databases.postgresql import read_postgresql
-
-    return {"postgresql": read_postgresql, "postgres": read_postgresql, "mysql": read_mysql}
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
 
 
 def list_table(url: str) -> Listing:
@@ -113,48 +118,108 @@ def _check_query(query: str, where: str) -> str:
     query = query.strip().removesuffix(";").rstrip()
     if ";" in query:
         raise SourceError(where, "a `;` inside the query", "state one SELECT, without `;`")
-    ends = [found.end() for found in _ORDER_BY.finditer(query)]
-    tail = query[ends[-1] :] if ends else ""
-    depth = least = 0
-    for sign in tail:
-        depth += (sign == "(") - (sign == ")")
-        least = min(least, depth)
-    if not tail.strip() or least < 0:
+    tail = _ORDER_BY.split(query)[1:][-1:]
+    if not tail or not tail[0].strip() or tail[0].count(")") > tail[0].count("("):
         problem = "the query has no ORDER BY at its end: equal runs would give other rows"
         raise SourceError(where, problem, "add ORDER BY with a unique key")
     return query
 
 
-def no_key_error(place: ServerTable) -> SourceError:
-    """Return the error for a table whose rows have no order."""
-    problem = f"no table {place.table} with a primary key: its rows have no order"
-    return SourceError(
-        str(place), problem, "state ?query=SELECT ... ORDER BY ... with a unique key"
-    )
-
-
-def missing_package(place: ServerTable, package: str, extra: str) -> SourceError:
-    """Return the error for a package that is not installed."""
-    problem = f"a {extra} source needs the package {package}"
-    return SourceError(str(place), problem, f'pip install "ingot[{extra}]"')
-
-
-@contextmanager
-def translate_server_errors(place: ServerTable, own: type[Exception]) -> Iterator[None]:
-    """Translate the errors of a client: its text may quote the user."""
+def _read_rows(place: ServerTable) -> Generator[Sequence[Any], None, None]:
+    """Yield the names of the columns, then rows, some at a time. Raises SourceError."""
+    package, extra, read = _SERVERS[urlsplit(place.url).scheme]
     try:
-        yield
-    except own as error:
+        client: Any = import_module(package)
+    except ImportError as error:
+        problem = f"a {extra} source needs the package {package}"
+        raise SourceError(str(place), problem, f'pip install "ingot[{extra}]"') from error
+    try:
+        yield from read(client, place)
+    except client.Error as error:  # its text may quote the user
         said = redact_urls(error_text(error))
         user = unquote(urlsplit(place.url).username or "")
         said = said.replace(user, "***") if user else said
-        lost = type(error).__name__ in ("OperationalError", "InterfaceError")
+        lost = isinstance(error, client.OperationalError | client.InterfaceError)
+        hint = "check the server, the names and the credentials in the environment"
         kind = StorageError if lost else SourceError
-        raise kind(str(place), f"cannot read from the server: {said}", _HINT) from error
+        raise kind(str(place), f"cannot read from the server: {said}", hint) from error
 
 
-def _encoded_rows(found: Iterator[Sequence[Any]]) -> Generator[bytes, None, None]:
-    with closing(cast(Any, found)):
+def _fetch_rows(cursor: Any, query: str) -> Iterator[Sequence[Any]]:  # noqa: ANN401
+    cursor.execute(query)
+    yield [column[0] for column in cursor.description or ()]
+    while rows := cursor.fetchmany(_BATCH_ROWS):
+        yield rows
+
+
+def _table_query(place: ServerTable, cursor: Any, key_query: str, mark: str) -> str:  # noqa: ANN401
+    """Select all of a table in the order of its primary key."""
+    schema, _, table = (place.table or "").rpartition(".")
+    cursor.execute(key_query, {"table": table, "schema": schema or None})
+    key = [[quoted_name(str(name), mark) for name in found] for found in cursor.fetchall()]
+    if not key:
+        problem = f"no table {place.table} with a primary key: its rows have no order"
+        hint = "state ?query=SELECT ... ORDER BY ... with a unique key"
+        raise SourceError(str(place), problem, hint)
+    order = ", ".join(column for _, _, column in key)
+    return f"SELECT * FROM {key[0][0]}.{key[0][1]} ORDER BY {order}"
+
+
+def _read_postgresql(client: Any, place: ServerTable) -> Iterator[Sequence[Any]]:  # noqa: ANN401
+    """Rows of a cursor on the server, in one transaction that may only read."""
+    from psycopg.adapt import Loader
+
+    class TimeLoader(Loader):
+        """Times as the server writes them, as ISO 8601: Python has no infinity, no year 10,000."""
+
+        def load(self, data: Any) -> str:  # noqa: ANN401
+            text = bytes(data).decode().replace(" ", "T", 1).replace("TBC", " BC")
+            return f"{text}:00" if text.endswith("+00") else text
+
+    with client.connect(place.url, options=_POSTGRESQL_OPTIONS) as connection:
+        for name in ("timestamp", "timestamptz", "timetz", "time", "date", "interval"):
+            connection.adapters.register_loader(name, TimeLoader)
+        query = place.query or _table_query(place, connection.cursor(), _POSTGRESQL_KEY, '"')
+        with connection.cursor(name="ingot") as cursor:
+            yield from _fetch_rows(cursor, query)
+
+
+def _read_mysql(client: Any, place: ServerTable) -> Iterator[Sequence[Any]]:  # noqa: ANN401
+    """Unbuffered rows of one consistent snapshot that may only be read."""
+    at, conversions = urlsplit(place.url), client.converters.conversions
+    connection = client.connect(
+        host=at.hostname or "localhost",
+        port=at.port or 3306,
+        user=unquote(at.username) if at.username else None,
+        password=os.environ.get("MYSQL_PWD", ""),
+        database=unquote(at.path.strip("/")) or None,
+        charset="utf8mb4",
+        conv={k: one for k, one in conversions.items() if k != client.FIELD_TYPE.TIME},
+        local_infile=False,
+    )
+    rows_cursor = connection.cursor(client.cursors.SSCursor)
+    try:
+        with connection.cursor() as cursor:
+            for setting in _MYSQL_SETTINGS:
+                cursor.execute(setting)
+            query = place.query or _table_query(place, cursor, _MYSQL_KEY, "`")
+        yield from _fetch_rows(rows_cursor, query)
+    finally:
+        connection.close()
+        rows_cursor.connection = None  # closing the cursor would read all rows that are left
+
+
+# By the scheme: the package of the client, its extra, and what reads with it.
+_Read: TypeAlias = Callable[[Any, ServerTable], Iterator[Sequence[Any]]]
+_SERVERS: Final[dict[str, tuple[str, str, _Read]]] = {
+    "postgresql": ("psycopg", "postgres", _read_postgresql),
+    "postgres": ("psycopg", "postgres", _read_postgresql),
+    "mysql": ("pymysql", "mysql", _read_mysql),
+}
+
+
+def _encoded_rows(found: Generator[Sequence[Any], None, None]) -> Generator[bytes, None, None]:
+    with closing(found):
         names = [str(name) for name in next(found)]
         for rows in found:
             lines = (_encode_row(dict(zip(names, row, strict=True))) for row in rows)
