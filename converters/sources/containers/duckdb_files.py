@@ -13,12 +13,10 @@ from ingot.converters.sources.containers.tables import (
     Wants,
     database_facts,
     quoted_name,
-    selected_names,
-    table_entry,
+    selected_tables,
 )
 from ingot.converters.sources.facts import SourceFile, SourceSpec
 from ingot.converters.sources.formats.columnar_files import batch_chunks
-from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, RowChunk
 from ingot.converters.sources.storage.archives import TableMember
 from ingot.converters.sources.storage.listing import Entry
@@ -36,20 +34,15 @@ _TABLES: Final = (
 )
 
 
-def is_duckdb(_: Entry, seen: FilePeek) -> bool:
-    """Tell a DuckDB database."""
-    return seen.head[8:12] == b"DUCK"
-
-
 def duckdb_tables(entry: Entry, _: SourceSpec, wants: Wants) -> Iterator[Entry | tuple[str, str]]:
     """Yield the tables of a database, and what is left out. Raises SourceError."""
     with open_tables(entry.place, Database) as base:
-        for number, name, why in selected_names(base.tables, wants):
-            if why:
-                yield name, why
-            else:
-                facts = database_facts("duckdb", *base.describe(number))
-                yield table_entry(entry, name, facts, number=number)
+        yield from selected_tables(
+            entry,
+            base.tables,
+            wants,
+            lambda number, _: database_facts("duckdb", *base.describe(number)),
+        )
 
 
 def read_duckdb_table(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:

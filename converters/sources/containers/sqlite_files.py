@@ -7,7 +7,7 @@ steps between two rows, one of the rows that a file of its size can hold, and an
 import math
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import lt
@@ -20,16 +20,14 @@ from ingot.converters.rows import Json
 from ingot.converters.sources.containers.tables import (
     VIEW,
     FoundTable,
-    LocalCopy,
     Wants,
     database_facts,
+    local_copy,
     quoted_name,
-    selected_names,
-    table_entry,
+    selected_tables,
 )
-from ingot.converters.sources.facts import SourceFile, SourceSpec
+from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.columnar_files import rows_that_fit
-from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
     BrokenRow,
@@ -40,7 +38,6 @@ from ingot.converters.sources.formats.row_chunks import (
 from ingot.converters.sources.storage.archives import TableMember, give_back_open, take_open
 from ingot.converters.sources.storage.listing import Entry, LocalFile, Place
 
-_MAGIC: Final = b"SQLite format 3\x00"
 _MOST_ROWS: Final = 256  # that are fetched together
 _STEPS: Final = 1 << 20
 _MOST_STEPS: Final = 4_000  # times `_STEPS` between two rows: minutes
@@ -55,27 +52,22 @@ _ROW_NUMBERS: Final = ("rowid", "_rowid_", "oid")
 _NO_NUMBER: Final = "NULL"
 
 
-def is_sqlite(_: Entry, seen: FilePeek) -> bool:
-    """Tell an SQLite database."""
-    return seen.head.startswith(_MAGIC)
-
-
 class _Database:
     """An open database; `archive` is its place."""
 
     def __init__(self, archive: Place) -> None:
         self.archive, self._where, self._steps = archive, str(archive), 0
         before = _journal_states(archive)
-        self._copy = LocalCopy(archive, tuple(before))
-        if _journal_states(archive) != before:
-            self._copy.close()
-            hint = "run again when nothing writes to it"
-            raise SourceError(self._where, "changed while it was read", hint)
-        # What is to be recovered from a journal is recovered in the copy.
-        how = "" if before else "?mode=ro&immutable=1"
-        uri = f"file:{quote(str(self._copy.path))}{how}"
-        with self._translated():
+        with ExitStack() as stack, self._translated():
+            path = local_copy(stack, archive, before)
+            if _journal_states(archive) != before:
+                hint = "run again when nothing writes to it"
+                raise SourceError(self._where, "changed while it was read", hint)
+            # What is to be recovered from a journal is recovered in the copy.
+            how = "" if before else "?mode=ro&immutable=1"
+            uri = f"file:{quote(str(path))}{how}"
             self._base = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            stack.callback(self._base.close)
             self._base.text_factory = _text
             self._base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES)
             self._base.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _PATTERN_BYTES)
@@ -83,6 +75,7 @@ class _Database:
             for setting in _SETTINGS:
                 self._base.execute(f"PRAGMA {setting}")
             self._base.set_authorizer(_authorize)
+            self._stack = stack.pop_all()
 
     def _step(self) -> bool:
         self._steps += 1
@@ -127,8 +120,7 @@ class _Database:
 
     def close(self) -> None:
         """Let go of the database."""
-        self._base.close()
-        self._copy.close()
+        self._stack.close()
 
 
 def _text(data: bytes) -> str | bytes:
@@ -179,13 +171,9 @@ def sqlite_tables(entry: Entry, _: SourceSpec, wants: Wants) -> Iterator[Entry |
     state = _journal_states(entry.place)
     etag = f"{entry.etag or ''}{state}" if state else entry.etag
     with _open_database(entry.place) as base:
-        for number, name, why in selected_names(_table_kinds(base), wants):
-            if why:
-                yield name, why
-                continue
-            table = _describe_table(base, name)
-            facts = database_facts("sqlite", table.columns, _count_rows(base, table))
-            yield table_entry(entry, name, facts, number=number, etag=etag)
+        yield from selected_tables(
+            entry, _table_kinds(base), wants, lambda _, name: _table_facts(base, name), etag
+        )
 
 
 def _table_kinds(base: _Database) -> Iterator[FoundTable]:
@@ -214,16 +202,15 @@ def _describe_table(base: _Database, name: str) -> _Table:
     return table
 
 
-def _count_rows(base: _Database, table: _Table) -> int | None:
-    """The rows of a table; None of a view, of a damaged table and of a large one."""
-    if not table.is_table:
-        return None
-    inner = f"SELECT 1 {table.origin} LIMIT {_MOST_COUNTED + 1}"
-    try:
-        ((count,),) = base.fetch(f"SELECT count(*) FROM ({inner})")
-    except SourceError:  # reading says what is wrong, after the rows before
-        return None
-    return int(count) if count <= _MOST_COUNTED else None
+def _table_facts(base: _Database, name: str) -> FileFacts:
+    """The facts of a table; views, damaged and large ones have an unknown number of rows."""
+    table, count = _describe_table(base, name), None
+    if table.is_table:
+        with suppress(SourceError):  # reading says what is wrong, after the rows before
+            inner = f"SELECT 1 {table.origin} LIMIT {_MOST_COUNTED + 1}"
+            ((count,),) = base.fetch(f"SELECT count(*) FROM ({inner})")
+    known = count is not None and count <= _MOST_COUNTED
+    return database_facts("sqlite", table.columns, count if known else None)
 
 
 def read_sqlite_table(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:
@@ -235,13 +222,13 @@ def read_sqlite_table(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:
         most = min(_MOST_ROWS, rows_that_fit(file.facts.rows or 1, file.bytes))
         for rows in base.row_lists(query, most):
             count += len(rows)
+            sound = not table.is_table or count <= file.bytes
             if table.row_number != _NO_NUMBER:  # which show a page that is there twice
                 numbers = [last, *(row[-1] for row in rows)]
-                if not all(map(lt, numbers, numbers[1:])):
-                    raise _damaged(where, f"the numbers of rows do not rise behind {last}")
-                last = numbers[-1]
-            elif table.is_table and count > file.bytes:
-                raise _damaged(where, "it has more rows than bytes")
+                sound, last = all(map(lt, numbers, numbers[1:])), numbers[-1]
+            if not sound:
+                problem = "the numbers of its rows do not rise, or it has more rows than bytes"
+                raise SourceError(where, f"damaged SQLite database: {problem}", "copy it again")
             yield _row_chunk(rows, file.facts.columns)
 
 
@@ -269,7 +256,3 @@ def _row_value(names: Sequence[str], row: Sequence[Any]) -> tuple[Json, int]:
         elif type(cell) is float and math.isinf(cell):
             value[name], odd = None, odd + 1
     return value, odd
-
-
-def _damaged(where: str, problem: str) -> SourceError:
-    return SourceError(where, f"damaged SQLite database: {problem}", "copy it again")

@@ -7,14 +7,14 @@ import os
 import resource
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
 
 from ingot.converters.errors import SourceError, error_text, translate_read_errors
 from ingot.converters.output.worker_pool import Inbox, Send, give_back_process, take_process
-from ingot.converters.sources.containers.tables import LocalCopy
+from ingot.converters.sources.containers.tables import local_copy
 from ingot.converters.sources.storage.archives import give_back_open, take_open
 from ingot.converters.sources.storage.listing import Place
 
@@ -77,14 +77,13 @@ class OpenTables:
         if find_spec(package.replace("-", "_")) is None:
             hint = f'pip install "ingot[{extra}]"'
             raise SourceError(self._where, f"{what} needs the package {package}", hint)
-        self._copy = LocalCopy(archive)
-        with translate_read_errors(self._where):
-            self._process = take_process(serve_tables)
-        try:
-            self.tables = self._ask("open", (kind, str(self._copy.path)))
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as stack:
+            path = local_copy(stack, archive)
+            with translate_read_errors(self._where):
+                self._process = take_process(serve_tables)
+            stack.callback(self._end_process)
+            self.tables = self._ask("open", (kind, str(path)))
+            self._stack = stack.pop_all()
 
     def describe(self, number: int) -> Any:  # noqa: ANN401
         """Ask what a table is. Raises SourceError."""
@@ -98,14 +97,17 @@ class OpenTables:
             some = self._ask("next")
 
     def close(self) -> None:
-        """Let go of the file; the process serves the next one, if it replied to all."""
+        """Let go of the file."""
+        self._stack.close()
+
+    def _end_process(self) -> None:
+        """Let the process serve the next file, if it replied to all."""
         with suppress(SourceError):
             self._ask("close")
         if self.sound:
             give_back_process(serve_tables, self._process)
         else:
             self._process.end()
-        self._copy.close()
 
     def _ask(self, what: str, given: object = None) -> Any:  # noqa: ANN401
         if not self.sound:

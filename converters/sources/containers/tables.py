@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final, TypeAlias
 
@@ -24,23 +25,8 @@ Wants: TypeAlias = Callable[[str], bool | None]
 FoundTable: TypeAlias = tuple[str, str | None, bool]
 
 VIEW: Final = "a view: name it in `source.files` to have it read"
-NOT_SELECTED: Final = "not in source.files"
 MOST_COPIED: Final = 16 << 30
 _BLOCK: Final = 1 << 20
-
-
-def table_entry(
-    entry: Entry, name: str, facts: FileFacts, *, number: int = 0, etag: str | None = None
-) -> SourceFile:
-    """Return a table of a container; its size and stamps are those of the container."""
-    return SourceFile(
-        name=name,
-        place=TableMember(archive=entry.place, member=name, number=number),
-        bytes=entry.bytes,
-        mtime_ns=entry.mtime_ns,
-        etag=etag or entry.etag,
-        facts=facts,
-    )
 
 
 def database_facts(kind: str, columns: Sequence[str], rows: int | None) -> FileFacts:
@@ -54,45 +40,48 @@ def quoted_name(name: str, mark: str = '"') -> str:
     return f"{mark}{name.replace(mark, 2 * mark)}{mark}"
 
 
-def selected_names(
-    found: Iterable[FoundTable], wants: Wants
-) -> Iterator[tuple[int, str, str | None]]:
-    """Number the tables; give each with the reason for which it is left out, None if it is read."""
+def selected_tables(
+    entry: Entry,
+    found: Iterable[FoundTable],
+    wants: Wants,
+    describe: Callable[[int, str], FileFacts | None],
+    etag: str | None = None,
+) -> Iterator[Entry | tuple[str, str]]:
+    """Yield the tables that are read, with the size and stamps of their file, or name and reason.
+
+    `describe` gives the facts of a table by its number and name, None where it is empty.
+    """
     seen: set[str] = set()
     for number, (name, aside, may_be_named) in enumerate(found):
         wanted = wants(name)
         if not name.strip() or is_unsafe_name(name) or not name.isprintable():
-            yield number, ascii(name), "its name is blank, or no path below its file"
+            yield ascii(name), "its name is blank, or no path below its file"
         elif name in seen:
-            yield number, name, "another table has its name"
+            yield name, "another table has its name"
         elif wanted is False:
-            yield number, name, NOT_SELECTED
+            yield name, "not in source.files"
         else:
             seen.add(name)
-            yield number, name, None if wanted and may_be_named else aside
+            why = None if wanted and may_be_named else aside
+            facts = None if why else describe(number, name)
+            place = TableMember(archive=entry.place, member=name, number=number)
+            table = replace(entry, name=name, place=place, etag=etag or entry.etag)
+            yield SourceFile.of(table, facts) if facts else (name, why or "empty")
 
 
-class LocalCopy:
-    """A file with a path: the file itself, or a temporary copy that is removed when closed."""
-
-    def __init__(self, place: Place, beside: tuple[str, ...] = ()) -> None:
-        where = str(place)
-        with ExitStack() as stack, place.open() as raw, translate_read_errors(where):
-            packed = detect_compression(peek_first_bytes(raw))
-            if packed is None and isinstance(place, LocalFile) and not beside:
-                self.path = Path(place.path).absolute()
-            else:
-                made = stack.enter_context(tempfile.TemporaryDirectory(prefix="ingot-"))
-                self.path = Path(made, "data")
-                _copy_stream(open_decompressed(raw, where), self.path, where)
-                for ending in beside:
-                    with LocalFile(where + ending).open() as journal:
-                        _copy_stream(journal, Path(f"{self.path}{ending}"), where)
-            self._stack = stack.pop_all()
-
-    def close(self) -> None:
-        """Remove the copy."""
-        self._stack.close()
+def local_copy(stack: ExitStack, place: Place, beside: Iterable[str] = ()) -> Path:
+    """Return the path of a file, or of a temporary copy with those beside it, until the end."""
+    where = str(place)
+    with place.open() as raw, translate_read_errors(where):
+        packed = detect_compression(peek_first_bytes(raw))
+        if packed is None and isinstance(place, LocalFile) and not beside:
+            return Path(place.path).absolute()
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ingot-"))
+        _copy_stream(open_decompressed(raw, where), Path(folder, "data"), where)
+        for ending in beside:
+            with LocalFile(where + ending).open() as journal:
+                _copy_stream(journal, Path(folder, f"data{ending}"), where)
+        return Path(folder, "data")
 
 
 def _copy_stream(stream: BinaryIO, path: Path, where: str) -> None:

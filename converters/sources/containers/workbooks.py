@@ -20,12 +20,7 @@ from ingot.converters.columnar.parquet import open_random_access
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.containers.table_process import open_tables
-from ingot.converters.sources.containers.tables import (
-    FoundTable,
-    Wants,
-    selected_names,
-    table_entry,
-)
+from ingot.converters.sources.containers.tables import FoundTable, Wants, selected_tables
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import UNREAD, file_ending
 from ingot.converters.sources.formats.arrow import duration_text
@@ -136,11 +131,12 @@ def workbook_tables(
         if book.tables is None:
             yield "", _ENCRYPTED
             return
-        for number, name, why in selected_names(book.tables, wants):
-            facts = None if why else _sheet_facts(str(entry.place), spec, *book.describe(number))
-            yield (
-                table_entry(entry, name, facts, number=number) if facts else (name, why or "empty")
-            )
+        yield from selected_tables(
+            entry,
+            book.tables,
+            wants,
+            lambda number, _: _sheet_facts(str(entry.place), spec, *book.describe(number)),
+        )
 
 
 def _sheet_facts(
