@@ -1,13 +1,14 @@
 """What the tables of workbooks and databases have in common: entries, names, temporary copies."""
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.errors import translate_read_errors
 from ingot.converters.sources.facts import FileFacts, SourceFile
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.storage.archives import TableMember, is_unsafe_name
@@ -25,8 +26,6 @@ Wants: TypeAlias = Callable[[str], bool | None]
 FoundTable: TypeAlias = tuple[str, str | None, bool]
 
 VIEW: Final = "a view: name it in `source.files` to have it read"
-MOST_COPIED: Final = 16 << 30
-_BLOCK: Final = 1 << 20
 
 
 def database_facts(kind: str, columns: Sequence[str], rows: int | None) -> FileFacts:
@@ -77,19 +76,9 @@ def local_copy(stack: ExitStack, place: Place, beside: Iterable[str] = ()) -> Pa
         if packed is None and isinstance(place, LocalFile) and not beside:
             return Path(place.path).absolute()
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ingot-"))
-        _copy_stream(open_decompressed(raw, where), Path(folder, "data"), where)
+        copy = Path(folder, "data")
+        with copy.open("wb") as out:
+            shutil.copyfileobj(open_decompressed(raw, where), out, 1 << 20)
         for ending in beside:
-            with LocalFile(where + ending).open() as journal:
-                _copy_stream(journal, Path(folder, f"data{ending}"), where)
-        return Path(folder, "data")
-
-
-def _copy_stream(stream: BinaryIO, path: Path, where: str) -> None:
-    size = 0
-    with path.open("wb") as out:
-        while block := stream.read(_BLOCK):
-            size += len(block)
-            if size > MOST_COPIED:
-                problem = "too large for a temporary copy, which a database needs here"
-                raise SourceError(where, problem, "unpack it to a disk, and name it there")
-            out.write(block)
+            shutil.copyfile(f"{where}{ending}", f"{copy}{ending}")
+        return copy

@@ -40,7 +40,6 @@ _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _HIDDEN: Final = "a hidden sheet: name it in `source.files` to have it read"
 _WORD = f"a Word document{UNREAD}: save it as text"
 _SLIDES = f"a PowerPoint document{UNREAD}: save it as text"
-_SAVE = "save it as XLSX or CSV"
 _OFFICE = f"an Office document{UNREAD}"
 _ENCRYPTED = f"an encrypted workbook or document{UNREAD}: save it without its password"
 _TOO_LARGE: Final = f"{UNREAD}: save its sheets as CSV"
@@ -48,7 +47,7 @@ _TYPES: Final = "[Content_Types].xml"
 # A part of a zip file that tells what document it is; True: a workbook.
 _PARTS: Final[dict[str, NoData | bool]] = {
     "xl/workbook.xml": True,
-    "xl/workbook.bin": NoData(f"a binary workbook (XLSB){UNREAD}: {_SAVE}"),
+    "xl/workbook.bin": NoData(f"a binary workbook (XLSB){UNREAD}: save it as XLSX or CSV"),
     "word/document.xml": NoData(_WORD),
     "ppt/presentation.xml": NoData(_SLIDES),
     _TYPES: NoData(_OFFICE),
@@ -57,7 +56,6 @@ _FIRST_PARTS = re.compile(
     rb"PK\x03\x04.{26}(\[Content_Types\]\.xml|_rels/|docProps/|xl/|word/|ppt/|customXml/|mimetype)",
     re.DOTALL,
 )
-_MIME_BYTES: Final = 100
 _OPEN_DOCUMENT = re.compile(rb"application/vnd\.oasis\.opendocument\.([a-z-]{1,40})")
 _ENDINGS = ("xlsx", "xlsm", "xltx", "xltm", "ods")
 
@@ -79,23 +77,19 @@ _STREAMS: Final[dict[bytes, NoData | bool]] = {
 
 def is_workbook(entry: Entry, seen: FilePeek) -> bool | NoData:
     """Tell a workbook, and Office documents that are not read. Raises SourceError."""
-    named = file_ending(entry.name) in _ENDINGS
-    if seen.head.startswith(_OLE):
-        find_kind, damage = _find_ole_kind, "cannot read it"
-    elif seen.archive == "zip" and (named or _FIRST_PARTS.match(seen.head)):
-        find_kind, damage = _find_zip_kind, "not a whole zip file"
-    else:
+    where, named = str(entry.place), file_ending(entry.name) in _ENDINGS
+    is_zip = seen.archive == "zip" and (named or bool(_FIRST_PARTS.match(seen.head)))
+    if not is_zip and not seen.head.startswith(_OLE):
         return False
-    where = str(entry.place)
     try:
         with (
             entry.place.open() as raw,
-            translate_read_errors(where, damage),
+            translate_read_errors(where, "not a whole zip file" if is_zip else "cannot read it"),
             open_random_access(open_decompressed(raw, where)) as whole,
         ):
-            kind, size = find_kind(whole)
+            kind, size = _find_zip_kind(whole) if is_zip else _find_ole_kind(whole)
     except SourceError:
-        if named:
+        if named or not is_zip:
             raise
         return NoData(_OFFICE) if _TYPES.encode() in seen.head[:60] else False
     if kind is True and entry.bytes > MOST_BYTES:
@@ -115,7 +109,7 @@ def _find_zip_kind(whole: BinaryIO) -> tuple[NoData | bool, int]:
     with zipfile.ZipFile(whole) as parts:
         names = parts.namelist()
         size = sum(info.file_size for info in parts.infolist())
-        mime = parts.open("mimetype").read(_MIME_BYTES) if "mimetype" in names else b""
+        mime = parts.open("mimetype").read(100) if "mimetype" in names else b""
     if found := _OPEN_DOCUMENT.fullmatch(mime.strip()):
         kind = found[1].decode()
         other = NoData(f"an OpenDocument file ({kind}){UNREAD}: save it as text")
@@ -195,11 +189,9 @@ class Workbook:
             return None
         found: list[FoundTable] = []
         for one in self._book.sheets_metadata:
-            if one.typ != SheetTypeEnum.WorkSheet:
-                found.append((one.name, "no sheet of cells", False))
-            else:
-                hidden = one.visible != SheetVisibleEnum.Visible
-                found.append((one.name, _HIDDEN if hidden else None, True))
+            is_sheet = one.typ == SheetTypeEnum.WorkSheet
+            hidden = _HIDDEN if one.visible != SheetVisibleEnum.Visible else None
+            found.append((one.name, hidden if is_sheet else "no sheet of cells", is_sheet))
         return found
 
     def describe(self, number: int) -> tuple[int, int, list[list[Json]]]:
