@@ -41,7 +41,6 @@ from ingot.converters.sources.storage.listing import Entry, LocalFile, Place
 _MOST_ROWS: Final = 256  # that are fetched together
 _STEPS: Final = 1 << 20
 _MOST_STEPS: Final = 4_000  # times `_STEPS` between two rows: minutes
-_MOST_COUNTED: Final = 20_000_000  # rows; a larger table has an unknown number of them
 _PATTERN_BYTES: Final = 1_000  # of LIKE and GLOB, which take the square of it
 _SETTINGS: Final = ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0")
 _VIRTUAL: Final = "a virtual table, which is not read: export it as a table"
@@ -203,14 +202,13 @@ def _describe_table(base: _Database, name: str) -> _Table:
 
 
 def _table_facts(base: _Database, name: str) -> FileFacts:
-    """The facts of a table; views, damaged and large ones have an unknown number of rows."""
+    """The facts of a table; a view and a damaged table have an unknown number of rows."""
     table, count = _describe_table(base, name), None
     if table.is_table:
         with suppress(SourceError):  # reading says what is wrong, after the rows before
-            inner = f"SELECT 1 {table.origin} LIMIT {_MOST_COUNTED + 1}"
-            ((count,),) = base.fetch(f"SELECT count(*) FROM ({inner})")
-    known = count is not None and count <= _MOST_COUNTED
-    return database_facts("sqlite", table.columns, count if known else None)
+            # Each row is a step, so that a page that holds itself has an end.
+            ((count,),) = base.fetch(f"SELECT ifnull(sum(1), 0) {table.origin}")
+    return database_facts("sqlite", table.columns, count)
 
 
 def read_sqlite_table(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:

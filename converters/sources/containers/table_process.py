@@ -8,7 +8,6 @@ import resource
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -18,15 +17,8 @@ from ingot.converters.sources.containers.tables import local_copy
 from ingot.converters.sources.storage.archives import give_back_open, take_open
 from ingot.converters.sources.storage.listing import Place
 
-MEMORY: Final = 2 << 30
+_MEMORY: Final = 2 << 30
 _SECONDS: Final = 600  # of processor time for one file: beyond, it is damaged
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """What a package said of a file that it cannot read."""
-
-    text: str
 
 
 def serve_tables(inbox: Inbox, send: Send) -> int:
@@ -34,7 +26,7 @@ def serve_tables(inbox: Inbox, send: Send) -> int:
     silent = os.open(os.devnull, os.O_WRONLY)  # a library's last words, and its progress
     os.dup2(silent, 1)
     os.dup2(silent, 2)
-    _limit(resource.RLIMIT_DATA, MEMORY)
+    _limit(resource.RLIMIT_DATA, _MEMORY)
     file: Any = None
     rows: Iterator[Any] = iter(())
     for what, given in inbox:
@@ -53,8 +45,9 @@ def serve_tables(inbox: Inbox, send: Send) -> int:
                 rows = file.rows(given) if what == "rows" else rows
                 reply = next(rows, None)
         except BaseException as error:  # noqa: BLE001 - a panic of Rust is no Exception
-            reply = _Failed(f"{type(error).__name__}: {error_text(error)}")
-        send(reply)
+            send((None, f"{type(error).__name__}: {error_text(error)}"))
+        else:
+            send((reply, None))
     return 0
 
 
@@ -102,31 +95,29 @@ class OpenTables:
 
     def _end_process(self) -> None:
         """Let the process serve the next file, if it replied to all."""
-        with suppress(SourceError):
-            self._ask("close")
+        if self.sound:
+            with suppress(SourceError):
+                self._ask("close")
         if self.sound:
             give_back_process(serve_tables, self._process)
         else:
             self._process.end()
 
     def _ask(self, what: str, given: object = None) -> Any:  # noqa: ANN401
-        if not self.sound:
-            raise SourceError(self._where, "the process that reads it has ended")
         self.sound = False
         self._process.send((what, given))
         try:
-            reply = self._process.received.recv()
+            reply, failed = self._process.received.recv()
         except (EOFError, OSError):
             code = self._process.process.wait()
             how = f"by signal {-code}" if code < 0 else f"with status {code}"
             problem = f"cannot read it: the process that reads it ended {how}"
-            most = f"{MEMORY >> 30} GiB of memory"
-            hint = f"it is damaged, or needs more than {most}: export it as CSV"
+            hint = f"it is damaged, or needs over {_MEMORY >> 30} GiB of memory: export it as CSV"
             raise SourceError(self._where, problem, hint) from None
         self.sound = True
-        if isinstance(reply, _Failed):
-            problem = f"cannot read it: {reply.text}"
-            raise SourceError(self._where, problem, "is the file complete? fetch or copy it again")
+        if failed:
+            hint = "is the file complete? fetch or copy it again"
+            raise SourceError(self._where, f"cannot read it: {failed}", hint)
         return reply
 
 
