@@ -12,7 +12,7 @@ JSON = {
     "values of raw rows, and records made of them": """
         agent/judging/taken_texts
         converters/sources/containers/sqlite_files converters/sources/containers/workbooks
-        converters/sources/databases/server_tables
+        converters/sources/tables/server_tables
         converters/sources/file_groups
         agent/judging/trial agent/lake/file_scan agent/privacy/door
         agent/privacy/redaction

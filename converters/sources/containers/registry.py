@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from ingot.converters.sources.containers import duckdb_files, sqlite_files, workbooks
@@ -35,22 +34,25 @@ class Container:
     rows: Callable[[SourceFile, SourceSpec], Iterator[RowChunk]] = _read_none
 
 
-def _is_archive(kind: str, _: Entry, seen: FilePeek) -> bool:
-    return seen.archive == kind and not describe_magic(seen.head)
-
-
 def _archive(kind: str) -> Container:
-    return Container(partial(_is_archive, kind), lambda entry, *_: archive_members(entry, kind))
+    return Container(
+        lambda _, seen: seen.archive == kind and not describe_magic(seen.head),
+        lambda entry, *_: archive_members(entry, kind),
+    )
 
 
 # Each gives its format to its tables.
 TABLE_CONTAINERS: Final = {
     "duckdb": Container(
-        duckdb_files.is_duckdb, duckdb_files.duckdb_tables, duckdb_files.read_duckdb_table
+        lambda _, seen: seen.head[8:12] == b"DUCK",
+        duckdb_files.duckdb_tables,
+        duckdb_files.read_duckdb_table,
     ),
     "excel": Container(workbooks.is_workbook, workbooks.workbook_tables, workbooks.read_sheet),
     "sqlite": Container(
-        sqlite_files.is_sqlite, sqlite_files.sqlite_tables, sqlite_files.read_sqlite_table
+        lambda _, seen: seen.head.startswith(b"SQLite format 3\0"),
+        sqlite_files.sqlite_tables,
+        sqlite_files.read_sqlite_table,
     ),
 }
 # In the order in which they are tried: a workbook is a zip file, too.

@@ -6,88 +6,19 @@ It opens one file at a time, and sends what its tables are and their rows as it 
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar, cast
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
+from typing import Any, Final
 
 from ingot.converters.errors import SourceError, error_text, translate_read_errors
-from ingot.converters.output.worker_pool import (
-    Inbox,
-    Send,
-    WorkerProcess,
-    give_back_process,
-    take_process,
-)
-from ingot.converters.sources.containers.tables import LocalCopy, read_up_to
+from ingot.converters.output.worker_pool import Inbox, Send, give_back_process, take_process
+from ingot.converters.sources.containers.tables import local_copy
 from ingot.converters.sources.storage.archives import give_back_open, take_open
 from ingot.converters.sources.storage.listing import Place
 
-MEMORY: Final = 2 << 30
+_MEMORY: Final = 2 << 30
 _SECONDS: Final = 600  # of processor time for one file: beyond, it is damaged
-
-
-class TableFile(Protocol):
-    """An open file of tables, in the process."""
-
-    def tables(self) -> Any:  # noqa: ANN401 - what the reader of its format takes
-        """Say what is in it."""
-
-    def describe(self, number: int) -> Any:  # noqa: ANN401
-        """Say what a table is."""
-
-    def rows(self, number: int) -> Iterator[Any]:
-        """Yield the rows of a table, some at a time."""
-
-    def close(self) -> None:
-        """Let go of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Open:
-    opener: Callable[[Any], TableFile]
-    content: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    """Asks for the tables, a table (`describe`), its first rows (`rows`) or more rows (`next`)."""
-
-    what: str
-    number: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """What a package said of a file that it cannot read."""
-
-    text: str
-
-
-class _Server:
-    def __init__(self) -> None:
-        self._file: TableFile | None = None
-        self._rows: Iterator[Any] = iter(())
-
-    def reply(self, asked: _Open | _Ask | None) -> Any:  # noqa: ANN401
-        if isinstance(asked, _Ask):
-            assert self._file is not None
-            if asked.what == "rows":
-                self._rows = self._file.rows(asked.number)
-            elif asked.what == "describe":
-                return self._file.describe(asked.number)
-            elif asked.what == "tables":
-                return self._file.tables()
-            return next(self._rows, None)
-        self._rows = iter(())
-        if self._file is not None:
-            file, self._file = self._file, None
-            file.close()
-        if asked is not None:
-            _limit(resource.RLIMIT_DATA, MEMORY)
-            _limit(resource.RLIMIT_CPU, int(time.process_time()) + _SECONDS)
-            self._file = asked.opener(asked.content)
-        return None
 
 
 def serve_tables(inbox: Inbox, send: Send) -> int:
@@ -95,19 +26,29 @@ def serve_tables(inbox: Inbox, send: Send) -> int:
     silent = os.open(os.devnull, os.O_WRONLY)  # a library's last words, and its progress
     os.dup2(silent, 1)
     os.dup2(silent, 2)
-    server = _Server()
-    for asked in _items(inbox):
+    _limit(resource.RLIMIT_DATA, _MEMORY)
+    file: Any = None
+    rows: Iterator[Any] = iter(())
+    for what, given in inbox:
+        reply: Any = None
         try:
-            reply = server.reply(asked)
+            if what == "open":
+                _limit(resource.RLIMIT_CPU, int(time.process_time()) + _SECONDS)
+                kind, path = given
+                file = kind(path)
+                reply = file.tables()
+            elif what == "describe":
+                reply = file.describe(given)
+            elif what == "close":
+                file, rows = None, iter(())
+            else:
+                rows = file.rows(given) if what == "rows" else rows
+                reply = next(rows, None)
         except BaseException as error:  # noqa: BLE001 - a panic of Rust is no Exception
-            reply = _Failed(f"{type(error).__name__}: {error_text(error)}")
-        send(reply)
+            send((None, f"{type(error).__name__}: {error_text(error)}"))
+        else:
+            send((reply, None))
     return 0
-
-
-def _items(inbox: Inbox) -> Iterator[_Open | _Ask | None]:
-    for (asked,) in inbox:  # None would end the inbox
-        yield asked
 
 
 def _limit(kind: int, size: int) -> None:
@@ -117,85 +58,73 @@ def _limit(kind: int, size: int) -> None:
 
 
 class OpenTables:
-    """A container that is open in a process: its place; whether the process still serves it.
+    """A container that is open in a process: its place, what it holds, whether it is still served.
 
-    It is opened by a path, or by its content where that has at `most` so many bytes.
+    In the process, `kind(path)` opens it and has `tables()`, `describe(number)` and `rows(number)`.
+    Its `NEEDS` say what it is, the package that reads it, and the extra of that.
     """
 
-    def __init__(
-        self, archive: Place, opener: Callable[[Any], TableFile], *, most: int | None = None
-    ) -> None:
-        self.archive, self._where = archive, str(archive)
-        self._copy = LocalCopy(archive) if most is None else None
-        self.sound = True
-        with translate_read_errors(self._where):
-            self._process: WorkerProcess = take_process(serve_tables)
-        try:
-            content = str(self._copy.path) if self._copy else _read_content(archive, most or 0)
-            self._ask(_Open(opener, content))
-            self.tables = self._ask(_Ask("tables"))
-        except BaseException:
-            self.close()
-            raise
+    def __init__(self, archive: Place, kind: type[Any]) -> None:
+        self.archive, self._where, self.sound = archive, str(archive), True
+        what, package, extra = kind.NEEDS
+        if find_spec(package.replace("-", "_")) is None:
+            hint = f'pip install "ingot[{extra}]"'
+            raise SourceError(self._where, f"{what} needs the package {package}", hint)
+        with ExitStack() as stack:
+            path = local_copy(stack, archive)
+            with translate_read_errors(self._where):
+                self._process = take_process(serve_tables)
+            stack.callback(self._end_process)
+            self.tables = self._ask("open", (kind, str(path)))
+            self._stack = stack.pop_all()
 
     def describe(self, number: int) -> Any:  # noqa: ANN401
         """Ask what a table is. Raises SourceError."""
-        return self._ask(_Ask("describe", number))
+        return self._ask("describe", number)
 
     def rows(self, number: int) -> Iterator[Any]:
         """Yield the rows of a table, some at a time. Raises SourceError."""
-        some = self._ask(_Ask("rows", number))
+        some = self._ask("rows", number)
         while some is not None:
             yield some
-            some = self._ask(_Ask("next"))
+            some = self._ask("next")
 
     def close(self) -> None:
-        """Let go of the file; the process serves the next one, if it replied to all."""
-        with suppress(SourceError):
-            self._ask(None)
-        if self.sound and self._process.process.poll() is None:
+        """Let go of the file."""
+        self._stack.close()
+
+    def _end_process(self) -> None:
+        """Let the process serve the next file, if it replied to all."""
+        if self.sound:
+            with suppress(SourceError):
+                self._ask("close")
+        if self.sound:
             give_back_process(serve_tables, self._process)
         else:
             self._process.end()
-        if self._copy:
-            self._copy.close()
 
-    def _ask(self, message: _Open | _Ask | None) -> Any:  # noqa: ANN401
-        if not self.sound:
-            raise SourceError(self._where, "the process that reads it has ended")
+    def _ask(self, what: str, given: object = None) -> Any:  # noqa: ANN401
         self.sound = False
-        self._process.send((message,))
+        self._process.send((what, given))
         try:
-            reply = self._process.received.recv()
+            reply, failed = self._process.received.recv()
         except (EOFError, OSError):
             code = self._process.process.wait()
             how = f"by signal {-code}" if code < 0 else f"with status {code}"
             problem = f"cannot read it: the process that reads it ended {how}"
-            hint = (
-                f"it is damaged, or needs more than {MEMORY >> 30} GiB of memory: export it as CSV"
-            )
+            hint = f"it is damaged, or needs over {_MEMORY >> 30} GiB of memory: export it as CSV"
             raise SourceError(self._where, problem, hint) from None
         self.sound = True
-        if isinstance(reply, _Failed):
-            problem = f"cannot read it: {reply.text}"
-            raise SourceError(self._where, problem, "is the file complete? fetch or copy it again")
+        if failed:
+            hint = "is the file complete? fetch or copy it again"
+            raise SourceError(self._where, f"cannot read it: {failed}", hint)
         return reply
 
 
-def _read_content(place: Place, most: int) -> bytes:
-    data = read_up_to(place, most + 1)
-    if len(data) > most:
-        raise SourceError(str(place), f"more than {most >> 20} MiB unpacked", "save it as CSV")
-    return data
-
-
-Tables = TypeVar("Tables", bound=OpenTables)
-
-
 @contextmanager
-def open_tables(archive: Place, kind: Callable[[Place], Tables]) -> Iterator[Tables]:
+def open_tables(archive: Place, kind: type[Any]) -> Iterator[OpenTables]:
     """Open a container, or take the one that is kept open; it is given back in the end."""
-    held = take_open(cast("type[Tables]", kind), archive) or kind(archive)
+    held = take_open(OpenTables, archive) or OpenTables(archive, kind)
     try:
         yield held
     finally:

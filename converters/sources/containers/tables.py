@@ -2,13 +2,15 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.errors import translate_read_errors
 from ingot.converters.sources.facts import FileFacts, SourceFile
+from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.storage.archives import TableMember, is_unsafe_name
 from ingot.converters.sources.storage.compression import (
     detect_compression,
@@ -24,95 +26,59 @@ Wants: TypeAlias = Callable[[str], bool | None]
 FoundTable: TypeAlias = tuple[str, str | None, bool]
 
 VIEW: Final = "a view: name it in `source.files` to have it read"
-NOT_SELECTED: Final = "not in source.files"
-MOST_COPIED: Final = 16 << 30
-_BLOCK: Final = 1 << 20
 
 
-def table_entry(
-    entry: Entry, name: str, facts: FileFacts, *, number: int = 0, etag: str | None = None
-) -> SourceFile:
-    """Return a table of a container; its size and stamps are those of the container."""
-    return SourceFile(
-        name=name,
-        place=TableMember(archive=entry.place, member=name, number=number),
-        bytes=entry.bytes,
-        mtime_ns=entry.mtime_ns,
-        etag=etag or entry.etag,
-        facts=facts,
-    )
+def database_facts(kind: str, columns: Sequence[str], rows: int | None) -> FileFacts:
+    """Return the facts of a table of a database."""
+    names = column_names(columns)
+    return FileFacts(format=kind, columns=names, rows=rows, shape=frozenset(names))
 
 
-def selected_names(
-    found: Iterable[FoundTable], wants: Wants
-) -> Iterator[tuple[int, str, str | None]]:
-    """Number the tables; give each with the reason for which it is left out, None if it is read."""
+def quoted_name(name: str, mark: str = '"') -> str:
+    """Return a name as SQL takes it."""
+    return f"{mark}{name.replace(mark, 2 * mark)}{mark}"
+
+
+def selected_tables(
+    entry: Entry,
+    found: Iterable[FoundTable],
+    wants: Wants,
+    describe: Callable[[int, str], FileFacts | None],
+    etag: str | None = None,
+) -> Iterator[Entry | tuple[str, str]]:
+    """Yield the tables that are read, with the size and stamps of their file, or name and reason.
+
+    `describe` gives the facts of a table by its number and name, None where it is empty.
+    """
     seen: set[str] = set()
     for number, (name, aside, may_be_named) in enumerate(found):
         wanted = wants(name)
         if not name.strip() or is_unsafe_name(name) or not name.isprintable():
-            yield number, ascii(name), "its name is blank, or no path below its file"
+            yield ascii(name), "its name is blank, or no path below its file"
         elif name in seen:
-            yield number, name, "another table has its name"
+            yield name, "another table has its name"
         elif wanted is False:
-            yield number, name, NOT_SELECTED
+            yield name, "not in source.files"
         else:
             seen.add(name)
-            yield number, name, None if wanted and may_be_named else aside
+            why = None if wanted and may_be_named else aside
+            facts = None if why else describe(number, name)
+            place = TableMember(archive=entry.place, member=name, number=number)
+            table = replace(entry, name=name, place=place, etag=etag or entry.etag)
+            yield SourceFile.of(table, facts) if facts else (name, why or "empty")
 
 
-def read_up_to(place: Place, most: int) -> bytes:
-    """Return the first bytes of a file, decompressed. Raises SourceError."""
-    parts: list[bytes] = []
-    with place.open() as raw, translate_read_errors(str(place)):
-        stream = open_decompressed(raw, str(place))
-        while most > 0 and (part := stream.read(min(most, _BLOCK))):
-            parts.append(part)
-            most -= len(part)
-    return b"".join(parts)
-
-
-def check_columns(where: str, stated: int, width: int) -> None:
-    """Refuse stated names of columns that are fewer than the columns. Raises SourceError."""
-    if stated < width:
-        problem = f"{stated} names for {width} columns"
-        raise SourceError(where, problem, "correct `source.columns`")
-
-
-class LocalCopy:
-    """A file with a path: the file itself, or a temporary copy that is removed when closed."""
-
-    def __init__(self, place: Place, beside: tuple[str, ...] = ()) -> None:
-        self._stack = ExitStack()
-        with ExitStack() as undo:
-            undo.callback(self._stack.close)
-            self.path, self.is_copy = self._open(place, beside)
-            undo.pop_all()
-
-    def _open(self, place: Place, beside: tuple[str, ...]) -> tuple[Path, bool]:
-        where = str(place)
-        with place.open() as raw, translate_read_errors(where):
-            packed = detect_compression(peek_first_bytes(raw))
-            if packed is None and isinstance(place, LocalFile) and not beside:
-                return Path(place.path).absolute(), False
-            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="ingot-")))
-            self._copy(open_decompressed(raw, where), folder / "data", where)
+def local_copy(stack: ExitStack, place: Place, beside: Iterable[str] = ()) -> Path:
+    """Return the path of a file, or of a temporary copy with those beside it, until the end."""
+    where = str(place)
+    with place.open() as raw, translate_read_errors(where):
+        packed = detect_compression(peek_first_bytes(raw))
+        if packed is None and isinstance(place, LocalFile) and not beside:
+            return Path(place.path).absolute()
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ingot-"))
+        copy = Path(folder, "data")
+        with copy.open("wb") as out:
+            shutil.copyfileobj(open_decompressed(raw, where), out, 1 << 20)
         for ending in beside:
-            with LocalFile(where + ending).open() as raw:
-                self._copy(raw, folder / f"data{ending}", where)
-        return folder / "data", True
-
-    @staticmethod
-    def _copy(stream: BinaryIO, path: Path, where: str) -> None:
-        size = 0
-        with path.open("wb") as out:
-            while block := stream.read(_BLOCK):
-                size += len(block)
-                if size > MOST_COPIED or size > shutil.disk_usage(path.parent).free:
-                    problem = "too large for a temporary copy, which a database needs here"
-                    raise SourceError(where, problem, "unpack it to a disk, and name it there")
-                out.write(block)
-
-    def close(self) -> None:
-        """Remove the copy."""
-        self._stack.close()
+            shutil.copyfile(f"{where}{ending}", f"{copy}{ending}")
+        return copy

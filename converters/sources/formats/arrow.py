@@ -217,7 +217,8 @@ def _clock_text(value: int, per_second: int) -> str:
     return clock + _fraction_text(part, per_second)
 
 
-def _duration_text(value: int, per_second: int) -> str:
+def duration_text(value: int, per_second: int) -> str:
+    """ISO 8601 text of a duration."""
     seconds, part = divmod(abs(value), per_second)
     return f"{'-' if value < 0 else ''}PT{seconds}{_fraction_text(part, per_second)}S"
 
@@ -263,7 +264,7 @@ _CONVERTERS: tuple[
         ),
     ),
     (pa.types.is_time, lambda kind: partial(_clock_text, per_second=_UNITS[kind.unit])),
-    (pa.types.is_duration, lambda kind: partial(_duration_text, per_second=_UNITS[kind.unit])),
+    (pa.types.is_duration, lambda kind: partial(duration_text, per_second=_UNITS[kind.unit])),
     (
         pa.types.is_date,
         lambda kind: partial(_iso_date, per_day=86_400_000 if pa.types.is_date64(kind) else 1),

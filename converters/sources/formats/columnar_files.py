@@ -46,7 +46,7 @@ def parquet_rows(
     """The rows of a Parquet file, or of some of its row groups. Raises SourceError."""
     with open_parquet(stream, where) as file:
         rows, sizes = zip(*file.groups[:8], strict=True) if file.groups else ((), ())
-        batches = file.batches(_rows_that_fit(sum(rows), sum(sizes)), groups)
+        batches = file.batches(rows_that_fit(sum(rows), sum(sizes)), groups)
         yield from batch_chunks(batches, column_names(file.schema.names), where)
 
 
@@ -71,10 +71,10 @@ def read_other(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[Ro
     with open_parquet(stream, where, form) as opened:
         names = column_names(opened.schema.names)
         ((rows, size),) = opened.groups
-        yield from batch_chunks(opened.batches(_rows_that_fit(rows, size)), names, where)
+        yield from batch_chunks(opened.batches(rows_that_fit(rows, size)), names, where)
 
 
-def _rows_that_fit(rows: int, size: int) -> int:
+def rows_that_fit(rows: int, size: int) -> int:
     """How many rows have about BATCH_BYTES, where `rows` have `size`; at least 16."""
     return max(16, min(TABLE_ROWS, BATCH_BYTES * rows // size)) if rows and size else TABLE_ROWS
 
@@ -137,7 +137,7 @@ def read_arrow(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[Ro
 
 def _slice_batches(batches: Iterator[ValidBatch]) -> Iterator[ValidBatch]:
     for batch, valid in batches:
-        most = _rows_that_fit(batch.num_rows, batch.nbytes)
+        most = rows_that_fit(batch.num_rows, batch.nbytes)
         for start in range(0, batch.num_rows, most):
             yield batch.slice(start, most), valid
 

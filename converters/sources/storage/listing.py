@@ -119,7 +119,7 @@ class Listing:
 def list_location(location: str, *, whole: bool = True) -> Listing:
     """List the files that a location names: a file, a folder (with all below it) or a glob."""
     if location.startswith(_SERVERS):
-        from ingot.converters.sources.databases.server_tables import list_table
+        from ingot.converters.sources.tables.server_tables import list_table
 
         return list_table(location)
     if "://" in location and not location.startswith("file://"):

@@ -1,1 +1,1 @@
-"""Tables that are folders with a log: one version of them, file by file."""
+"""Tables that are folders with a log, one version file by file, and tables of database servers."""

@@ -1,1 +1,0 @@
-"""Tables and queries of database servers: PostgreSQL and MySQL."""
