@@ -24,7 +24,7 @@ from ingot.converters.sources.storage.archives import give_back_open, take_open
 from ingot.converters.sources.storage.listing import Place
 
 MEMORY: Final = 2 << 30
-_SECONDS: Final = 600  # of processor time for one file: beyond, it is damaged
+_SECONDS: Final = 600  # of processor time for one table: beyond, its file is damaged
 
 
 class TableFile(Protocol):
@@ -36,7 +36,7 @@ class TableFile(Protocol):
     def describe(self, number: int) -> Any:  # noqa: ANN401
         """Say what a table is."""
 
-    def rows(self, number: int) -> Iterator[Any]:
+    def rows(self, number: Any) -> Iterator[Any]:  # noqa: ANN401
         """Yield the rows of a table, some at a time."""
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class _Ask:
     """Asks for the tables, a table (`describe`), its first rows (`rows`) or more rows (`next`)."""
 
     what: str
-    number: int = 0
+    number: Any = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,7 @@ class _Server:
         if isinstance(asked, _Ask):
             assert self._file is not None
             if asked.what == "rows":
+                limit_resource(resource.RLIMIT_CPU, int(time.process_time()) + _SECONDS)
                 self._rows = self._file.rows(asked.number)
             elif asked.what == "describe":
                 return self._file.describe(asked.number)
@@ -84,8 +85,8 @@ class _Server:
             file, self._file = self._file, None
             file.close()
         if asked is not None:
-            _limit(resource.RLIMIT_DATA, MEMORY)
-            _limit(resource.RLIMIT_CPU, int(time.process_time()) + _SECONDS)
+            limit_resource(resource.RLIMIT_DATA, MEMORY)
+            limit_resource(resource.RLIMIT_CPU, int(time.process_time()) + _SECONDS)
             self._file = asked.opener(asked.content)
         return None
 
@@ -110,7 +111,7 @@ def _items(inbox: Inbox) -> Iterator[_Open | _Ask | None]:
         yield asked
 
 
-def _limit(kind: int, size: int) -> None:
+def limit_resource(kind: int, size: int) -> None:
     """Let no more be had, where the system keeps to such a limit (Linux does)."""
     _, hard = resource.getrlimit(kind)
     resource.setrlimit(kind, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
@@ -119,20 +120,27 @@ def _limit(kind: int, size: int) -> None:
 class OpenTables:
     """A container that is open in a process: its place; whether the process still serves it.
 
-    It is opened by a path, or by its content where that has at `most` so many bytes.
+    It is opened by a path, or by its content where that has at `most` so many bytes, or by what
+    the `content` is said to be.
     """
 
     def __init__(
-        self, archive: Place, opener: Callable[[Any], TableFile], *, most: int | None = None
+        self,
+        archive: Place,
+        opener: Callable[[Any], TableFile],
+        *,
+        most: int | None = None,
+        content: bytes | None = None,
     ) -> None:
         self.archive, self._where = archive, str(archive)
-        self._copy = LocalCopy(archive) if most is None else None
+        self._copy = LocalCopy(archive) if most is None and content is None else None
         self.sound = True
         with translate_read_errors(self._where):
             self._process: WorkerProcess = take_process(serve_tables)
         try:
-            content = str(self._copy.path) if self._copy else _read_content(archive, most or 0)
-            self._ask(_Open(opener, content))
+            if content is None and not self._copy:
+                content = _read_content(archive, most or 0)
+            self._ask(_Open(opener, str(self._copy.path) if self._copy else content))
             self.tables = self._ask(_Ask("tables"))
         except BaseException:
             self.close()
@@ -142,7 +150,7 @@ class OpenTables:
         """Ask what a table is. Raises SourceError."""
         return self._ask(_Ask("describe", number))
 
-    def rows(self, number: int) -> Iterator[Any]:
+    def rows(self, number: Any) -> Iterator[Any]:  # noqa: ANN401
         """Yield the rows of a table, some at a time. Raises SourceError."""
         some = self._ask(_Ask("rows", number))
         while some is not None:

@@ -24,8 +24,8 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _DAY_0 = dt.date(1970, 1, 1)
 
 
-class _NotTextError(Exception):
-    """Binary that is no UTF-8; never leaves this module."""
+class NotTextError(Exception):
+    """Binary that is no UTF-8; its text is the start of it."""
 
 
 def batch_rows(
@@ -143,7 +143,7 @@ def _integer_time_type(kind: pa.DataType) -> pa.DataType:
 def _convert_value(value: Any, convert: ValueConverter) -> Json:  # noqa: ANN401 - Arrow's Python values
     try:
         return None if value is None else convert(value)
-    except _NotTextError as error:
+    except NotTextError as error:
         return BrokenRow("binary that is no UTF-8 text", str(error))
 
 
@@ -174,11 +174,12 @@ def _map_converter(kind: pa.DataType) -> ValueConverter:
     return lambda value: {str(key(name)): item(held) for name, held in value}
 
 
-def _binary_text(value: bytes) -> str:
+def binary_text(value: bytes) -> str:
+    """The text of binary. Raises NotTextError."""
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise _NotTextError(row_excerpt(value)) from error
+        raise NotTextError(row_excerpt(value)) from error
 
 
 def exact_number(value: Decimal) -> Json:
@@ -254,7 +255,7 @@ _CONVERTERS: tuple[
     (_is_list_type, _list_converter),
     (pa.types.is_struct, _struct_converter),
     (pa.types.is_map, _map_converter),
-    (_is_binary_type, lambda _: _binary_text),
+    (_is_binary_type, lambda _: binary_text),
     (pa.types.is_decimal, lambda _: exact_number),
     (
         pa.types.is_timestamp,
