@@ -270,7 +270,8 @@ class _BlockDecoder:
     def tables(self) -> None:
         """There is nothing to say."""
 
-    describe = tables
+    def describe(self, number: int) -> None:
+        """There is nothing to say."""
 
     def close(self) -> None:
         """Let go of nothing but memory."""

@@ -10,19 +10,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from statistics import median
-from typing import BinaryIO, Final
+from tarfile import HeaderError, ReadError
+from typing import BinaryIO, Final, Self
 
-from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
+from ingot.converters.errors import translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
-    TABLE_ROWS,
     BrokenRow,
     JsonTextError,
     RowChunk,
     chunk_of_counted,
+    chunk_sized_rows,
     parse_counted,
     row_excerpt,
 )
@@ -57,7 +58,6 @@ _HEADERS: Final = (
     *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
 )
 _INTEGER = re.compile(rb"\s*[+-]?\d{1,1000}\s*")
-_BLOCK: Final = tarfile.BLOCKSIZE
 
 
 def webdataset_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
@@ -114,61 +114,42 @@ class _BoundedHeader(tarfile.TarInfo):
 
     def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in _HEADERS and self.size > _MOST_HEADER:
-            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+            raise ReadError(f"a header of {self.size:,} bytes")
         return super()._proc_member(tar)  # type: ignore[misc, no-any-return]
 
 
-class _WatchedStream:
-    """A stream that knows the last blocks that were read of it."""
+class _StrictHeader(_BoundedHeader):
+    """A header without which an archive does not end, unless by its end mark."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._last = self._before = b""
-        self._count = 0
-
-    def read(self, size: int) -> bytes:
-        self._before, self._last = self._last, self._stream.read(size)
-        self._count += len(self._last)
-        return self._last
-
-    def check_end(self, place: int, where: str) -> None:
-        """See that the archive ends at a place: with zeros, and nothing behind them."""
-        last = self._before + self._last
-        rest = last[max(0, len(last) - (self._count - place)) :]
-        if len(rest) < _BLOCK:
-            raise truncated_error(where, "the tar archive ends without its end mark")
-        while rest:
-            if rest.strip(b"\0"):
-                problem = f"damaged: no header of a tar archive at byte {place:,}"
-                raise SourceError(where, problem, "fetch or copy it again")
-            place, rest = self._count, self.read(1 << 20)
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(tarfile)
+        except HeaderError as error:
+            kind = type(error).__name__
+            if kind == "EOFHeaderError":
+                raise
+            is_cut = kind in ("EmptyHeaderError", "TruncatedHeaderError")
+            place = f"damaged: no header of a tar archive at byte {tarfile.offset:,}"
+            problem = "the tar archive ends without its end mark" if is_cut else place
+            raise ReadError(problem) from error
 
 
 def read_webdataset(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
     """The rows of a shard. Raises SourceError, after the rows before the damage."""
-    rows: list[tuple[Json, int]] = []
-    size = 0
-    try:
-        for row in _read_rows(stream, str(file.place)):
-            rows.append((row.value(), row.non_finite))
-            size += row.size
-            if len(rows) >= TABLE_ROWS or size > _MOST_PART:
-                yield chunk_of_counted(rows)
-                rows, size = [], 0
-    except SourceError:
-        yield chunk_of_counted(rows)
-        raise
-    yield chunk_of_counted(rows)
+    rows = _read_rows(stream, str(file.place))
+    sized = (((row.value(), row.non_finite), row.size) for row in rows)
+    return chunk_sized_rows(sized, chunk_of_counted)
 
 
 def _read_rows(stream: BinaryIO, where: str) -> Iterator["_Row"]:
     row: _Row | None = None
-    watched = _WatchedStream(stream)
     with translate_read_errors(where):
-        tar = tarfile.open(fileobj=watched, mode="r|", tarinfo=_BoundedHeader)  # type: ignore[call-overload]  # noqa: SIM115
+        tar = tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader)  # noqa: SIM115
+    headers = tar_headers(tar)
     while True:
         with translate_read_errors(where):
-            info = next(tar_headers(tar), None)
+            info = next(headers, None)
         if info is None:
             break
         if info.isdir() or (named := _split_name(info.name)) is None:
@@ -180,7 +161,9 @@ def _read_rows(stream: BinaryIO, where: str) -> Iterator["_Row"]:
         with translate_read_errors(where):
             row.add(named[1], info, tar)
     with translate_read_errors(where):
-        watched.check_end(tar.offset, where)
+        while rest := tar.fileobj.read(1 << 20):
+            if rest.strip(b"\0"):
+                raise ReadError("damaged: something lies behind the end mark of the tar")
     if row is not None:
         yield row
 
