@@ -1,18 +1,19 @@
 """Avro object container files: blocks of rows with their schema, decoded by the package fastavro.
 
-The frame of the file (header, blocks, codecs) is read here, with bounds. Blocks are decoded in a
-process: fastavro's compiled reader follows a schema of a stranger without limits.
+The frame of the file (header, blocks, codecs) is read here, with bounds. fastavro's compiled reader
+follows a schema without limits: where one could ask for too much, it does so in a process.
 """
 
 import bz2
-import gc
 import io
+import json
 import lzma
 import resource
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
+from functools import partial
 from itertools import count
 from typing import Any, BinaryIO, Final
 from uuid import UUID
@@ -23,6 +24,7 @@ import pyarrow as pa
 from ingot.converters.errors import (
     SourceError,
     error_text,
+    translate_native_errors,
     translate_read_errors,
     truncated_error,
 )
@@ -34,20 +36,18 @@ from ingot.converters.sources.containers.table_process import (
 )
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.arrow import (
-    NotTextError,
     binary_text,
     exact_number,
+    to_json_row,
     value_converter,
 )
 from ingot.converters.sources.formats.detection import FilePeek, columnar_facts
 from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
     TABLE_ROWS,
-    BrokenRow,
     JsonTextError,
     RowChunk,
     chunk_sized_rows,
-    has_long_digits,
     parse_json,
 )
 from ingot.converters.sources.storage.compression import Zstd, read_bytes
@@ -56,14 +56,15 @@ from ingot.converters.sources.storage.listing import Entry
 AVRO: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _MOST_EMPTY: Final = 1 << 20  # rows of a block that need no bytes
-_MOST_DECIMAL: Final = 1000  # bytes
+_MOST_DECIMAL: Final = 1000  # bytes, and digits behind the point
 _LEAST_MEMORY: Final = 512 << 20
 _GROWTH: Final = 256  # of the bytes of a block, when they are values
 _HINT: Final = "fetch or copy it again"
 
+_OWN: Final = "ingot-"  # before logical types, as fastavro has readers of its own for them
+_PRIMITIVES: Final = ("boolean", "int", "long", "float", "double", "bytes", "string")
+
 Block = tuple[int, int, bytes]  # its number in the file, its rows, and their bytes
-# Rows as a JSON list, with null for those that are broken; what is wrong behind the last row.
-Decoded = tuple[bytes, Mapping[int, BrokenRow]] | str
 
 
 def avro_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
@@ -77,16 +78,20 @@ def read_avro(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[Row
     """The rows of an Avro file. Raises SourceError, after the rows before the damage."""
     where = str(file.place)
     frames = _Frames(stream, where)
-    with closing(OpenTables(file.place, _BlockDecoder, content=frames.schema)) as decoder:
+    with translate_read_errors(where, "cannot read its Avro schema"):
+        decoder = (
+            _BlockDecoder(frames.schema)
+            if frames.is_safe
+            else OpenTables(
+                file.place, partial(_BlockDecoder, is_limited=True), content=frames.schema
+            )
+        )
+    with closing(decoder):
         for blocks in chunk_sized_rows((block, len(block[2])) for block in frames.blocks()):
-            for decoded in decoder.rows(blocks.values):
-                if isinstance(decoded, str):
-                    raise SourceError(where, decoded, _HINT)
-                text, broken = decoded
-                rows = parse_json(text) if has_long_digits(text) else orjson.loads(text)
-                for place, row in broken.items():
-                    rows[place] = row
-                yield RowChunk(values=rows, sound=not broken)
+            for rows in decoder.rows(blocks.values):
+                if isinstance(rows, str):
+                    raise SourceError(where, f"damaged: {rows}", _HINT)
+                yield rows
 
 
 class _Frames:
@@ -113,7 +118,8 @@ class _Frames:
             schema = parse_json(self.schema)
             fields = schema.get("fields") if isinstance(schema, dict) else None
             self.columns = tuple(str(one["name"]) for one in fields or ())
-        except (JsonTextError, KeyError, TypeError) as error:
+            self.is_safe = _is_safe(schema)
+        except (JsonTextError, AttributeError, KeyError, TypeError) as error:
             raise self._damage(f"its Avro schema is none: {error!r}"[:300]) from error
 
     def _metadata(self) -> Iterator[tuple[str, bytes]]:
@@ -165,6 +171,22 @@ class _Frames:
         return SourceError(self._where, f"damaged: {problem}", _HINT)
 
 
+def _is_safe(schema: Any, in_union: bool = False) -> bool:  # noqa: ANN401 - JSON
+    """Whether its values are neither deeper than itself, nor can there be many in few bytes."""
+    if isinstance(schema, list):
+        return all(_is_safe(one, True) for one in schema)
+    if isinstance(schema, str):
+        return schema in _PRIMITIVES or (schema == "null" and in_union)
+    kind = schema["type"]
+    if kind == "record":
+        return bool(schema["fields"]) and all(_is_safe(one["type"]) for one in schema["fields"])
+    if kind in ("array", "map"):
+        return _is_safe(schema["items" if kind == "array" else "values"])
+    if kind == "fixed":
+        return bool(0 < schema["size"] <= MAX_ROW_BYTES)
+    return kind == "enum" or _is_safe(kind, in_union)
+
+
 def _unpack_by(open_stream: Callable[[io.BytesIO], Any]) -> Callable[[bytes], bytes]:
     def unpack(data: bytes) -> bytes:
         return read_bytes(open_stream(io.BytesIO(data)), MAX_ROW_BYTES + 1)
@@ -204,35 +226,34 @@ _CODECS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
 }
 
 
-# --- in the process
-
-
 class _BlockDecoder:
     """Decodes blocks after one header, which says that they are not compressed."""
 
-    def __init__(self, schema: bytes) -> None:
+    def __init__(self, schema: bytes, is_limited: bool = False) -> None:
         import fastavro
         from fastavro import _read_py, read
 
-        for module in (read, _read_py):
-            module.LOGICAL_READERS.clear()
-            module.LOGICAL_READERS.update(_LOGICAL_READERS)
-        gc.disable()  # rows have no cycles
+        self._is_limited = is_limited
+        self._has_binary = b"bytes" in schema or b"fixed" in schema
         self._write = fastavro.schemaless_writer
         self._stream = io.BytesIO()
-        meta = {"avro.schema": schema, "avro.codec": b"null"}
+        own = orjson.dumps(json.loads(schema, object_hook=_rename_logical_type))
+        meta = {"avro.schema": own, "avro.codec": b"null"}
         self._stream.write(AVRO)
         self._write(self._stream, {"type": "map", "values": "bytes"}, meta)
         self._stream.write(bytes(_SYNC_BYTES))
-        self._blocks = self._open(read)
-        if _is_recursive(self._blocks.writer_schema):
-            self._blocks = self._open(_read_py)  # which knows its depth
+        for module in (read, _read_py):
+            module.LOGICAL_READERS.update(_LOGICAL_READERS)
+        with translate_native_errors(ValueError):
+            self._blocks = self._open(read)
+            if _is_recursive(self._blocks.writer_schema):
+                self._blocks = self._open(_read_py)  # which knows its depth
 
     def _open(self, module: Any) -> Any:  # noqa: ANN401 - of one of two classes
         self._stream.seek(0)
         return module.block_reader(self._stream, handle_unicode_errors="surrogateescape")
 
-    def rows(self, blocks: Sequence[Block]) -> Iterator[Decoded]:
+    def rows(self, blocks: Sequence[Block]) -> Iterator[RowChunk | str]:
         """The rows of blocks, some at a time, and what is wrong behind them."""
         rows: list[Json] = []
         for number, told, data in blocks:
@@ -243,7 +264,7 @@ class _BlockDecoder:
                     rows.append(row)
                     done += 1
                     if len(rows) == TABLE_ROWS:
-                        yield _encode_rows(rows)
+                        yield self._to_chunk(rows)
                         rows = []
                 problem = f"{len(data) - block.bytes_.tell():,} bytes behind the {told:,} rows"
             except MemoryError:
@@ -251,14 +272,15 @@ class _BlockDecoder:
             except Exception as error:  # noqa: BLE001 - fastavro raises nothing more precise
                 problem = f"cannot decode row {done}: {error_text(error)}"
             if done < told or block.bytes_.tell() < len(data):
-                yield _encode_rows(rows)
-                yield f"damaged: block {number}: {problem}"
+                yield self._to_chunk(rows)
+                yield f"block {number}: {problem}"
                 return
-        yield _encode_rows(rows)
+        yield self._to_chunk(rows)
 
     def _load(self, rows: int, data: bytes) -> Any:  # noqa: ANN401
-        memory = _LEAST_MEMORY + _GROWTH * len(data)
-        limit_resource(resource.RLIMIT_DATA, min(MEMORY, memory))
+        if self._is_limited:
+            memory = min(MEMORY, _LEAST_MEMORY + _GROWTH * len(data))
+            limit_resource(resource.RLIMIT_DATA, memory)
         self._stream.seek(0)
         self._stream.truncate()
         self._write(self._stream, "long", rows)
@@ -266,6 +288,15 @@ class _BlockDecoder:
         self._stream.write(bytes(_SYNC_BYTES))
         self._stream.seek(0)
         return next(self._blocks)
+
+    def _to_chunk(self, rows: list[Json]) -> RowChunk:
+        """Rows as JSON values, in which numbers that are not finite are null."""
+        try:
+            text = orjson.dumps(rows, default=binary_text)
+        except TypeError:
+            return RowChunk(values=[to_json_row(row)[0] for row in rows])
+        changed = self._has_binary or b"null" in text
+        return RowChunk(values=orjson.loads(text) if changed else rows, sound=True)
 
     def tables(self) -> None:
         """There is nothing to say."""
@@ -275,7 +306,6 @@ class _BlockDecoder:
 
     def close(self) -> None:
         """Let go of nothing but memory."""
-        gc.enable()
 
 
 def _is_recursive(schema: Json, inside: tuple[Json, ...] = ()) -> bool:
@@ -289,35 +319,17 @@ def _is_recursive(schema: Json, inside: tuple[Json, ...] = ()) -> bool:
     return schema in inside
 
 
-def _encode_rows(rows: list[Json]) -> Decoded:
-    """Rows as JSON, in which numbers that are not finite are null."""
-    try:
-        return orjson.dumps(rows, default=binary_text), {}
-    except TypeError:
-        broken = {place: why for place, row in enumerate(rows) if (why := _why_broken(row))}
-    kept = [None if place in broken else row for place, row in enumerate(rows)]
-    return orjson.dumps(kept, default=binary_text), broken
+def _rename_logical_type(schema: dict[str, Json]) -> Json:
+    logical = schema.get("logicalType")
+    return {**schema, "logicalType": f"{_OWN}{logical}"} if logical else schema
 
 
-def _why_broken(row: Json) -> BrokenRow | None:
-    try:
-        orjson.dumps([row], default=binary_text)
-    except TypeError as error:
-        if isinstance(error.__cause__, NotTextError):
-            return BrokenRow("binary that is no UTF-8 text", str(error.__cause__))
-        is_deep = "Recursion limit" in str(error)
-        why = "nested more than 250 levels deep" if is_deep else "text that is not valid UTF-8"
-        return BrokenRow(why, "")
-    return None
-
-
-def _decimal(value: bytes, schema: dict[str, Any], _: object) -> Any:  # noqa: ANN401
-    if len(value) > _MOST_DECIMAL:
-        raise ValueError(f"a decimal of {len(value):,} bytes")
+def _decimal(value: bytes, schema: dict[str, Any], _: object) -> Json:
+    scale = schema.get("scale", 0)
+    if len(value) > _MOST_DECIMAL or not 0 <= scale <= _MOST_DECIMAL:
+        raise ValueError(f"a decimal of {len(value):,} bytes, {scale} digits behind the point")
     sign, digits, _exponent = Decimal(int.from_bytes(value, "big", signed=True)).as_tuple()
-    number = exact_number(Decimal((sign, digits, -schema.get("scale", 0))))
-    is_long = isinstance(number, int) and number.bit_length() > 63
-    return orjson.Fragment(str(number)) if is_long else number
+    return exact_number(Decimal((sign, digits, -scale)))
 
 
 def _duration(value: bytes, *_: object) -> Json | bytes:
@@ -334,16 +346,18 @@ def _convert_by(kind: pa.DataType) -> Callable[[Any, object, object], Json]:
 
 # What makes JSON values of types with logical types.
 _LOGICAL_READERS: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {
-    "bytes-decimal": _decimal,
-    "fixed-decimal": _decimal,
-    "fixed-duration": _duration,
-    "fixed-uuid": lambda value, *_: str(UUID(bytes=value)) if len(value) == 16 else value,
-    "int-date": _convert_by(pa.date32()),
-    "int-time-millis": _convert_by(pa.time32("ms")),
-    "long-time-micros": _convert_by(pa.time64("us")),
+    f"bytes-{_OWN}decimal": _decimal,
+    f"fixed-{_OWN}decimal": _decimal,
+    f"fixed-{_OWN}duration": _duration,
+    f"fixed-{_OWN}uuid": lambda value, *_: str(UUID(bytes=value)) if len(value) == 16 else value,
+    f"int-{_OWN}date": _convert_by(pa.date32()),
+    f"int-{_OWN}time-millis": _convert_by(pa.time32("ms")),
+    f"long-{_OWN}time-micros": _convert_by(pa.time64("us")),
     **{
-        f"long-{local}timestamp-{name}": _convert_by(pa.timestamp(unit, None if local else "UTC"))
-        for local in ("", "local-")
+        f"long-{_OWN}{local}timestamp-{name}": _convert_by(
+            pa.timestamp(unit, None if local else "UTC")
+        )
+        for local, zone in (("", "UTC"), ("local-", None))
         for name, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
     },
 }

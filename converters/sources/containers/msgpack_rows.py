@@ -3,7 +3,6 @@
 A value is passed over before it is made: so no length that lies takes memory.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -17,7 +16,12 @@ import pyarrow as pa
 from ingot.converters.errors import SourceError, truncated_error
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
-from ingot.converters.sources.formats.arrow import NotTextError, binary_text, value_converter
+from ingot.converters.sources.formats.arrow import (
+    NotTextError,
+    binary_text,
+    to_json_row,
+    value_converter,
+)
 from ingot.converters.sources.formats.detection import FilePeek, rows_shape
 from ingot.converters.sources.formats.row_chunks import (
     BATCH_ROWS,
@@ -25,7 +29,6 @@ from ingot.converters.sources.formats.row_chunks import (
     BrokenRow,
     RowChunk,
     chunk_of_counted,
-    parse_counted,
 )
 from ingot.converters.sources.formats.text import read_blocks
 from ingot.converters.sources.storage.listing import Entry
@@ -173,14 +176,11 @@ def _decode_value(data: bytes) -> tuple[Json, int]:
             strict_map_key=False,
             unicode_errors="surrogateescape",
         )
-        text = json.dumps(value, default=_to_text, ensure_ascii=False)
-        return parse_counted(text.encode())
     except NotTextError as error:
         return BrokenRow("binary that is no UTF-8 text", str(error)), 0
-    except UnicodeEncodeError:
-        return BrokenRow("text that is not valid UTF-8", ""), 0
-    except (ValueError, TypeError, RecursionError) as error:  # of the package: a key that is a list
+    except (ValueError, TypeError) as error:  # of the package: a key that is a list
         return BrokenRow(f"no JSON value: {error}"[:200], ""), 0
+    return to_json_row(value, _to_text)
 
 
 def _to_text(value: "bytes | msgpack.Timestamp") -> Json:

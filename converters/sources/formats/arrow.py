@@ -6,6 +6,7 @@ JSON has none and they stand for missing values in columnar files.
 """
 
 import datetime as dt
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
@@ -15,7 +16,7 @@ from typing import Any, overload
 import pyarrow as pa
 
 from ingot.converters.rows import Json
-from ingot.converters.sources.formats.row_chunks import BrokenRow, row_excerpt
+from ingot.converters.sources.formats.row_chunks import BrokenRow, parse_counted, row_excerpt
 
 ValueConverter = Callable[[Any], Json]
 
@@ -180,6 +181,24 @@ def binary_text(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError as error:
         raise NotTextError(row_excerpt(value)) from error
+
+
+def to_json_row(
+    value: Any,  # noqa: ANN401 - of any package
+    convert: ValueConverter = binary_text,
+) -> tuple[Json, int]:
+    """A package's value as JSON, `BrokenRow` where it has no form; how many numbers became null.
+
+    `convert` takes what JSON does not have.
+    """
+    try:
+        return parse_counted(json.dumps(value, default=convert, ensure_ascii=False).encode())
+    except NotTextError as error:
+        return BrokenRow("binary that is no UTF-8 text", str(error)), 0
+    except UnicodeEncodeError:
+        return BrokenRow("text that is not valid UTF-8", ""), 0
+    except (ValueError, TypeError, RecursionError) as error:
+        return BrokenRow(f"no JSON value: {error}"[:200], ""), 0
 
 
 def exact_number(value: Decimal) -> Json:
