@@ -109,24 +109,21 @@ class _Shard:
     def _read_config(self, data: bytes) -> None:
         try:
             config = parse_json(data)
-            version, form = config["version"], config["format"]
-            self.names: list[str] = config["column_names"]
+            version = config["version"]
+            self.names = [*map(str, config["column_names"])]
             encodings, sizes = config["column_encodings"], config["column_sizes"]
             self._columns = [
                 (name, _decoder(encoding), size or None)
                 for name, encoding, size in zip(self.names, encodings, sizes, strict=True)
             ]
-            is_sound = (
-                all(type(size) is int and size > 0 for _, _, size in self._columns if size)
-                and len({*self.names}) == len(self.names)
-                and all(isinstance(name, str) for name in self.names)
-            )
+            if any(type(size) is not int or size < 0 for size in sizes if size):
+                raise ValueError("a size that is none")
+            if len({*self.names}) < len(self.names):
+                raise ValueError("two columns of one name")
         except (JsonTextError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._damage(f"its columns are not told: {error}"[:200]) from error
-        if (version, form) != (2, "mds"):
+        if version != 2:
             raise SourceError(self._where, f"MDS of version {version!r}, which is not read"[:200])
-        if not is_sound:
-            raise self._damage("two columns of one name, or a size that is none")
         self._variable = sum(size is None for _, _, size in self._columns)
 
     def rows(self, digest: str) -> Iterator[tuple[tuple[Json, int], int]]:

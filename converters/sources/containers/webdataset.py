@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from statistics import median
 from tarfile import HeaderError, ReadError
 from typing import BinaryIO, Final, Self
@@ -37,7 +38,6 @@ _PART = re.compile(r"((?:.*/)?[^./][^./]{0,254})\.([^/]{1,254})", re.DOTALL)
 _JSON = re.compile("json|jsn")
 _INTEGERS = re.compile("cls2?|class|count|id|index|inx")
 _TEXTS = re.compile("txt|text|transcript|caption")
-_READ = (_JSON, _INTEGERS, _TEXTS)
 _BINARY = re.compile(
     "jpe?g|png|gif|webp|bmp|tiff?|p[pgbn]m|wav|mp3|flac|ogg|opus|m4a|aac|mp4|avi|mkv|webm|mov|np[yz]"
     "|pth?|pkl|pickle|pyd|ten|tb|bin|safetensors|pdf|mp|msg|msgpack|cbor"
@@ -57,7 +57,6 @@ _HEADERS: Final = (
     *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
     *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
 )
-_INTEGER = re.compile(rb"\s*[+-]?\d{1,1000}\s*")
 
 
 def webdataset_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
@@ -88,7 +87,7 @@ def _looks_like_webdataset(members: Sequence[tuple[str, int]]) -> bool:
     beside = sum(len(row) for row in rows if len(set(row)) > 1)
     kinds = {_last_ending(ending) for _, ending in parts}
     sizes = [size for name, size in members if not _BINARY.fullmatch(_last_ending(name))]
-    read = [kind for kind in kinds if any(one.fullmatch(kind) for one in _READ)]
+    read = [kind for kind in kinds for one in (_JSON, _INTEGERS, _TEXTS) if one.fullmatch(kind)]
     return (
         len(rows) > 1
         and beside >= _SHARE * len(members)
@@ -137,35 +136,36 @@ class _StrictHeader(_BoundedHeader):
 
 def read_webdataset(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
     """The rows of a shard. Raises SourceError, after the rows before the damage."""
-    rows = _read_rows(stream, str(file.place))
-    sized = (((row.value(), row.non_finite), row.size) for row in rows)
-    return chunk_sized_rows(sized, chunk_of_counted)
+    return chunk_sized_rows(_sized_rows(stream, str(file.place)), chunk_of_counted)
 
 
-def _read_rows(stream: BinaryIO, where: str) -> Iterator["_Row"]:
-    row: _Row | None = None
-    with translate_read_errors(where):
-        tar = tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader)  # noqa: SIM115
-    headers = tar_headers(tar)
+def _sized_rows(stream: BinaryIO, where: str) -> Iterator[tuple[tuple[Json, int], int]]:
+    rows = _read_rows(stream)
     while True:
         with translate_read_errors(where):
-            info = next(headers, None)
-        if info is None:
-            break
-        if info.isdir() or (named := _split_name(info.name)) is None:
-            continue
-        if row is None or row.key != named[0]:
-            if row is not None:
-                yield row
-            row = _Row(named[0])
-        with translate_read_errors(where):
-            row.add(named[1], info, tar)
-    with translate_read_errors(where):
-        while rest := tar.fileobj.read(1 << 20):
-            if rest.strip(b"\0"):
-                raise ReadError("damaged: something lies behind the end mark of the tar")
-    if row is not None:
-        yield row
+            row = next(rows, None)
+        if row is None:
+            return
+        yield (row.value(), row.non_finite), row.size
+
+
+def _read_rows(stream: BinaryIO) -> Iterator["_Row"]:
+    with tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader) as tar:
+        for key, parts in groupby(_named_parts(tar), key=itemgetter(0)):
+            row = _Row(key)
+            for _, ending, info in parts:
+                row.add(ending, info, tar)
+            yield row
+
+
+def _named_parts(tar: tarfile.TarFile) -> Iterator[tuple[str, str, tarfile.TarInfo]]:
+    """The keys, endings and headers of parts; an error where something lies behind the last."""
+    for info in tar_headers(tar):
+        if not info.isdir() and (named := _split_name(info.name)):
+            yield *named, info
+    while rest := tar.fileobj.read(1 << 20):
+        if rest.strip(b"\0"):
+            raise ReadError("damaged: something lies behind the end mark of the tar")
 
 
 @dataclass(slots=True)
@@ -195,10 +195,7 @@ class _Row:
             self._break(f"more than {MAX_ROW_BYTES >> 20} MiB")
         elif self.broken is None and (opened := tar.extractfile(info)) is not None:
             self.size += info.size
-            data = opened.read()
-            if len(data) < info.size:
-                raise EOFError
-            self._parts[ending] = self._decode(ending, data)
+            self._parts[ending] = self._decode(ending, opened.read())
 
     def _decode(self, ending: str, data: bytes) -> Json:
         kind = _last_ending(ending)
@@ -208,8 +205,6 @@ class _Row:
                 self.non_finite += count
                 return value
             if _INTEGERS.fullmatch(kind):
-                if not _INTEGER.fullmatch(data):
-                    raise ValueError("no integer")
                 return int(data)
             text = data.decode()
         except ValueError as error:
