@@ -45,7 +45,6 @@ from ingot.converters.sources.formats.detection import FilePeek, columnar_facts
 from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
     TABLE_ROWS,
-    JsonTextError,
     RowChunk,
     chunk_sized_rows,
     parse_json,
@@ -60,7 +59,6 @@ _MOST_DECIMAL: Final = 1000  # bytes, and digits behind the point
 _LEAST_MEMORY: Final = 512 << 20
 _GROWTH: Final = 256  # of the bytes of a block, when they are values
 _HINT: Final = "fetch or copy it again"
-
 _OWN: Final = "ingot-"  # before logical types, as fastavro has readers of its own for them
 _PRIMITIVES: Final = ("boolean", "int", "long", "float", "double", "bytes", "string")
 
@@ -78,15 +76,14 @@ def read_avro(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[Row
     """The rows of an Avro file. Raises SourceError, after the rows before the damage."""
     where = str(file.place)
     frames = _Frames(stream, where)
+    schema, limited = frames.schema, partial(_BlockDecoder, is_limited=True)
     with translate_read_errors(where, "cannot read its Avro schema"):
-        decoder = (
-            _BlockDecoder(frames.schema)
+        new = (
+            _BlockDecoder(schema)
             if frames.is_safe
-            else OpenTables(
-                file.place, partial(_BlockDecoder, is_limited=True), content=frames.schema
-            )
+            else OpenTables(file.place, limited, content=schema)
         )
-    with closing(decoder):
+    with closing(new) as decoder:
         for blocks in chunk_sized_rows((block, len(block[2])) for block in frames.blocks()):
             for rows in decoder.rows(blocks.values):
                 if isinstance(rows, str):
@@ -119,7 +116,7 @@ class _Frames:
             fields = schema.get("fields") if isinstance(schema, dict) else None
             self.columns = tuple(str(one["name"]) for one in fields or ())
             self.is_safe = _is_safe(schema)
-        except (JsonTextError, AttributeError, KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._damage(f"its Avro schema is none: {error!r}"[:300]) from error
 
     def _metadata(self) -> Iterator[tuple[str, bytes]]:
@@ -172,14 +169,20 @@ class _Frames:
 
 
 def _is_safe(schema: Any, in_union: bool = False) -> bool:  # noqa: ANN401 - JSON
-    """Whether its values are neither deeper than itself, nor can there be many in few bytes."""
+    """Whether its values are not deeper than itself, nor can there be many in few bytes.
+
+    Raises ValueError where one of two values would be lost.
+    """
     if isinstance(schema, list):
         return all(_is_safe(one, True) for one in schema)
     if isinstance(schema, str):
         return schema in _PRIMITIVES or (schema == "null" and in_union)
     kind = schema["type"]
     if kind == "record":
-        return bool(schema["fields"]) and all(_is_safe(one["type"]) for one in schema["fields"])
+        fields = {one["name"]: one["type"] for one in schema["fields"]}
+        if len(fields) < len(schema["fields"]):
+            raise ValueError("two fields of one name")
+        return bool(fields) and all(map(_is_safe, fields.values()))
     if kind in ("array", "map"):
         return _is_safe(schema["items" if kind == "array" else "values"])
     if kind == "fixed":
@@ -279,8 +282,8 @@ class _BlockDecoder:
 
     def _load(self, rows: int, data: bytes) -> Any:  # noqa: ANN401
         if self._is_limited:
-            memory = min(MEMORY, _LEAST_MEMORY + _GROWTH * len(data))
-            limit_resource(resource.RLIMIT_DATA, memory)
+            memory = _LEAST_MEMORY + _GROWTH * len(data)
+            limit_resource(resource.RLIMIT_DATA, min(MEMORY, memory))
         self._stream.seek(0)
         self._stream.truncate()
         self._write(self._stream, "long", rows)
@@ -295,8 +298,8 @@ class _BlockDecoder:
             text = orjson.dumps(rows, default=binary_text)
         except TypeError:
             return RowChunk(values=[to_json_row(row)[0] for row in rows])
-        changed = self._has_binary or b"null" in text
-        return RowChunk(values=orjson.loads(text) if changed else rows, sound=True)
+        is_changed = self._has_binary or b"null" in text  # which may have been a number
+        return RowChunk(values=orjson.loads(text) if is_changed else rows, sound=True)
 
     def tables(self) -> None:
         """There is nothing to say."""
@@ -354,9 +357,7 @@ _LOGICAL_READERS: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {
     f"int-{_OWN}time-millis": _convert_by(pa.time32("ms")),
     f"long-{_OWN}time-micros": _convert_by(pa.time64("us")),
     **{
-        f"long-{_OWN}{local}timestamp-{name}": _convert_by(
-            pa.timestamp(unit, None if local else "UTC")
-        )
+        f"long-{_OWN}{local}timestamp-{name}": _convert_by(pa.timestamp(unit, zone))
         for local, zone in (("", "UTC"), ("local-", None))
         for name, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
     },
