@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import Any, BinaryIO, Final
 from uuid import UUID
 
@@ -155,14 +155,8 @@ class _Frames:
         return data
 
     def _number(self, first: bytes = b"") -> int:
-        value = 0
-        for shift in range(0, 70, 7):
-            (byte,) = first or self._read(1)
-            first = b""
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return (value >> 1) ^ -(value & 1)
-        raise self._damage(f"a length in {self._what} has no end")
+        value = _read_varint(chain(first, (self._read(1)[0] for _ in count())))
+        return (value >> 1) ^ -(value & 1)
 
     def _damage(self, problem: str) -> SourceError:
         return SourceError(self._where, f"damaged: {problem}", _HINT)
@@ -190,6 +184,15 @@ def _is_safe(schema: Any, in_union: bool = False) -> bool:  # noqa: ANN401 - JSO
     return kind == "enum" or _is_safe(kind, in_union)
 
 
+def _read_varint(data: Iterator[int]) -> int:
+    value = 0
+    for shift, byte in zip(range(0, 70, 7), data, strict=False):
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+    raise ValueError("a length has no end")
+
+
 def _unpack_by(open_stream: Callable[[io.BytesIO], Any]) -> Callable[[bytes], bytes]:
     def unpack(data: bytes) -> bytes:
         return read_bytes(open_stream(io.BytesIO(data)), MAX_ROW_BYTES + 1)
@@ -206,11 +209,7 @@ def _unpack_deflate(data: bytes) -> bytes:
 
 
 def _unpack_snappy(data: bytes) -> bytes:
-    size = 0
-    for place, byte in enumerate(data[:5]):
-        size |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            break
+    size = _read_varint(iter(data))
     if size > MAX_ROW_BYTES:
         return bytes(MAX_ROW_BYTES + 1)  # which is refused
     out: bytes = pa.Codec("snappy").decompress(data[:-4], size, asbytes=True)

@@ -8,7 +8,6 @@ import hashlib
 import math
 import re
 import struct
-import sys
 from array import array
 from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
@@ -99,8 +98,6 @@ class _Shard:
         if 4 * self.count > _MOST_OFFSETS:
             raise self._damage(f"its offsets would have {4 * self.count:,} bytes")
         self._offsets = array("I", self._read(4 * self.count + 4, "its offsets"))
-        if sys.byteorder == "big":
-            self._offsets.byteswap()
         width = self._offsets[0] - 8 - 4 * self.count
         if not 2 <= width <= _MOST_CONFIG:
             raise self._damage(f"its columns would have {width:,} bytes")
