@@ -150,18 +150,20 @@ def _decode(data: bytes, bounds: list[int]) -> RowChunk:
     import msgpack
 
     part = data[bounds[0] : bounds[-1]]
-    may_be_infinite = (b"\x7f" in part or b"\xff" in part) and _NOT_FINITE.search(part)
-    if not may_be_infinite:
-        unpacker = msgpack.Unpacker(max_buffer_size=len(part), strict_map_key=False)
-        unpacker.feed(part)
-        try:
-            values = list(unpacker)
-            orjson.dumps(values)  # is it all JSON?
-        except (TypeError, ValueError):
-            pass
-        else:
-            return RowChunk(values=values, sound=True)
-    return chunk_of_counted([_decode_value(data[a:b]) for a, b in pairwise(bounds)])
+    unpacker = msgpack.Unpacker(max_buffer_size=len(part), strict_map_key=False)
+    unpacker.feed(part)
+    try:
+        values = list(unpacker)
+        text = orjson.dumps(values)  # is it all JSON?
+    except (TypeError, ValueError):
+        return chunk_of_counted([_decode_value(data[a:b]) for a, b in pairwise(bounds)])
+    if b"null" not in text:  # which a number that is not finite would be
+        return RowChunk(values=values, sound=True)
+    rows = [
+        _decode_value(data[a:b]) if _NOT_FINITE.search(data, a, b) else (value, 0)
+        for value, (a, b) in zip(values, pairwise(bounds), strict=True)
+    ]
+    return chunk_of_counted(rows)
 
 
 def _decode_value(data: bytes) -> tuple[Json, int]:
