@@ -31,7 +31,7 @@ JSON = {
         converters/mapping/rows/executor converters/mapping/rows/group
         converters/mapping/rows/values converters/megatron/read/preparation converters/paths
         converters/records/readers converters/records/schema converters/rows
-        converters/sources/containers/avro converters/sources/containers/avro_schema
+        converters/sources/containers/avro
         converters/sources/containers/mds converters/sources/containers/msgpack_rows
         converters/sources/containers/webdataset converters/sources/tables/mds_folders
         converters/sources/documents/document_files converters/sources/documents/headers

@@ -1,15 +1,22 @@
 """Avro object container files: blocks of rows with their schema, decoded by the package fastavro.
 
-The frame of the file (header, blocks, codecs) is read here, with bounds, and fastavro gets checked
-blocks. Its compiled reader follows a schema without limits: `avro_schema` bounds what one asks for.
+The frame of the file (header, blocks, codecs) is read here, with bounds. fastavro's compiled reader
+follows a schema without limits: where one could ask for too much, it does so in a process.
 """
 
+import bz2
 import io
+import json
+import lzma
+import resource
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any, BinaryIO, Final, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from decimal import Decimal
+from itertools import chain, count
+from typing import Any, BinaryIO, Final
+from uuid import UUID
 
-import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -21,291 +28,187 @@ from ingot.converters.errors import (
     truncated_error,
 )
 from ingot.converters.rows import Json
-from ingot.converters.sources.containers.avro_schema import (
-    READERS,
-    inspect_schema,
-    take_broken_value,
+from ingot.converters.sources.containers.table_process import (
+    MEMORY,
+    OpenTables,
+    limit_resource,
 )
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
+from ingot.converters.sources.formats.arrow import (
+    binary_text,
+    exact_number,
+    to_json_row,
+    value_converter,
+)
 from ingot.converters.sources.formats.detection import FilePeek, columnar_facts
 from ingot.converters.sources.formats.row_chunks import (
-    MAX_DEPTH,
     MAX_ROW_BYTES,
     TABLE_ROWS,
-    BrokenRow,
-    JsonTextError,
     RowChunk,
-    has_utf8_texts,
-    is_deep,
+    chunk_sized_rows,
     parse_json,
 )
-from ingot.converters.sources.storage.compression import detect_compression, open_decompressed
+from ingot.converters.sources.storage.compression import Zstd, read_bytes
 from ingot.converters.sources.storage.listing import Entry
 
 AVRO: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
-_FAST_BYTES: Final = 1 << 20  # of a block that is decoded at once
 _MOST_EMPTY: Final = 1 << 20  # rows of a block that need no bytes
+_MOST_DECIMAL: Final = 1000  # bytes, and digits behind the point
+_LEAST_MEMORY: Final = 512 << 20
+_GROWTH: Final = 256  # of the bytes of a block, when they are values
 _HINT: Final = "fetch or copy it again"
+_OWN: Final = "ingot-"  # before logical types, as fastavro has readers of its own for them
+_PRIMITIVES: Final = ("boolean", "int", "long", "float", "double", "bytes", "string")
 
-
-class _AvroError(Exception):
-    """What fastavro cannot decode; it raises nothing more precise."""
+Block = tuple[int, int, bytes]  # its number in the file, its rows, and their bytes
 
 
 def avro_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
     """Return the facts of an Avro file. Raises SourceError."""
     if not seen.head.startswith(AVRO):
         return None
-    return columnar_facts("avro", entry, seen, lambda *file: (_Frames(*file).facts.columns, None))
+    return columnar_facts("avro", entry, seen, lambda *file: (_Frames(*file).columns, None))
 
 
 def read_avro(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
     """The rows of an Avro file. Raises SourceError, after the rows before the damage."""
-    frames = _Frames(stream, str(file.place))
-    rows: list[Json] = []
-    size = 0
-    try:
-        for some, weight in _decode_blocks(frames):
-            rows += some
-            size += weight
-            if len(rows) >= TABLE_ROWS or size > _FAST_BYTES:
-                yield RowChunk(values=rows)
-                rows, size = [], 0
-    except SourceError:
-        yield RowChunk(values=rows)
-        raise
-    yield RowChunk(values=rows)
+    where = str(file.place)
+    frames = _Frames(stream, where)
+    schema = frames.schema
+    with translate_read_errors(where, "cannot read its Avro schema"):
+        new = (
+            _BlockDecoder(schema)
+            if frames.is_safe
+            else OpenTables(file.place, _LimitedDecoder, content=schema)
+        )
+    with closing(new) as decoder:
+        for blocks in chunk_sized_rows((block, len(block[2])) for block in frames.blocks()):
+            for rows in decoder.rows(blocks.values):
+                if isinstance(rows, str):
+                    raise SourceError(where, f"damaged: {rows}", _HINT)
+                yield rows
 
 
 class _Frames:
     """An Avro file in its parts, of which each tells its length: the header and the blocks."""
 
     def __init__(self, stream: BinaryIO, where: str) -> None:
-        self._stream, self.where = stream, where
+        self._stream, self._where, self._what = stream, where, "its header"
         try:
-            from fastavro.read import LOGICAL_READERS
+            import fastavro.read  # noqa: F401
         except ImportError as error:
             hint = 'pip install "ingot[avro]"'
             raise SourceError(where, "an Avro file needs the package fastavro", hint) from error
-        LOGICAL_READERS.update(READERS)
         with translate_read_errors(where):
-            self._read(len(AVRO), "its header")
+            self._read(len(AVRO))
             meta = dict(self._metadata())
-            self.sync = self._read(_SYNC_BYTES, "its header")
-        self._codec = meta.get("avro.codec", b"null").decode("ascii", "replace")
-        if self._codec not in _CODECS:
-            problem = f"Avro blocks compressed by {self._codec[:40]}, which is not read"
+            self._sync = self._read(_SYNC_BYTES)
+        codec = meta.get("avro.codec", b"null").decode("ascii", "replace")
+        if codec not in _CODECS:
+            problem = f"Avro blocks compressed by {codec[:40]}, which is not read"
             raise SourceError(where, problem, "write the file with another codec")
+        self._unpack = _CODECS[codec]
+        self.schema = meta.get("avro.schema", b"")
         try:
-            self.facts = inspect_schema(parse_json(meta.get("avro.schema", b"")), where)
-        except JsonTextError as error:
-            raise SourceError(where, f"damaged: its Avro schema is no JSON: {error}") from error
+            schema = parse_json(self.schema)
+            fields = schema.get("fields") if isinstance(schema, dict) else None
+            self.columns = tuple(str(one["name"]) for one in fields or ())
+            self.is_safe = _is_safe(schema)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self._damage(f"its Avro schema is none: {error!r}"[:300]) from error
 
     def _metadata(self) -> Iterator[tuple[str, bytes]]:
-        what = "its header"
-        while count := self._number(what):
-            if count < 0:
-                count = -count
-                self._number(what)  # of bytes
-            for _ in range(count):
-                key = self._read(self._number(what), what).decode("utf-8", "replace")
-                yield key, self._read(self._number(what), what)
+        while pairs := self._number():
+            if pairs < 0:
+                self._number()  # of bytes
+            for _ in range(abs(pairs)):
+                key = self._read(self._number()).decode("utf-8", "replace")
+                yield key, self._read(self._number())
 
-    def blocks(self) -> Iterator[tuple[int, bytes]]:
-        """The number of rows and the decompressed bytes of each block."""
-        unpack, number = _CODECS[self._codec], 0
-        while True:
-            what = f"block {number}"
-            with translate_read_errors(self.where, f"cannot read {what}"):
-                first = self._stream.read(1)
-                if not first:
+    def blocks(self) -> Iterator[Block]:
+        """The decompressed blocks."""
+        for number in count():
+            self._what = f"block {number}"
+            with translate_read_errors(self._where, f"cannot read {self._what}"):
+                if not (first := self._stream.read(1)):
                     return
-                count = self._number(what, first)
-                data = self._read(self._number(what), what)
-                if self._read(_SYNC_BYTES, what) != self.sync:
-                    raise SourceError(self.where, f"damaged: no sync marker behind {what}", _HINT)
-                data = unpack(data, self.where)
+                rows = self._number(first)
+                data = self._read(self._number())
+                if self._read(_SYNC_BYTES) != self._sync:
+                    raise self._damage(f"no sync marker behind {self._what}")
+                data = self._unpack(data)
             if len(data) > MAX_ROW_BYTES:
-                problem = f"{what} has more than {MAX_ROW_BYTES >> 20} MiB"
-                raise SourceError(self.where, problem, "write it in smaller blocks")
-            least = self.facts.least
-            if not 0 <= count <= (len(data) // least if least else _MOST_EMPTY):
-                problem = f"damaged: {what} would have {count:,} rows in {len(data):,} bytes"
-                raise SourceError(self.where, problem, _HINT)
-            yield count, data
-            number += 1
+                problem = f"{self._what} has more than {MAX_ROW_BYTES >> 20} MiB"
+                raise SourceError(self._where, problem, "write it in smaller blocks")
+            if not 0 <= rows <= max(len(data), _MOST_EMPTY):
+                raise self._damage(f"{self._what} would have {rows:,} rows in {len(data):,} bytes")
+            yield number, rows, data
 
-    def _read(self, size: int, what: str) -> bytes:
-        """So many bytes, which are had as they come: a length may lie."""
+    def _read(self, size: int) -> bytes:
         if not 0 <= size <= MAX_ROW_BYTES:
-            raise SourceError(self.where, f"damaged: {what} would have {size:,} bytes", _HINT)
-        data = self._stream.read(min(size, 1 << 20))
-        if len(data) == size:
-            return data
-        parts = [data]
-        size -= len(data)
-        while data and size > 0:
-            parts.append(data := self._stream.read(min(size, 1 << 20)))
-            size -= len(data)
-        if size:
-            raise truncated_error(self.where, f"the Avro file ends inside {what}")
-        return b"".join(parts)
+            raise self._damage(f"{self._what} would have {size:,} bytes")
+        data = read_bytes(self._stream, size)
+        if len(data) < size:
+            raise truncated_error(self._where, f"the Avro file ends inside {self._what}")
+        return data
 
-    def _number(self, what: str, first: bytes = b"") -> int:
-        value = shift = 0
-        while True:
-            (byte,) = first or self._read(1, what)
-            first = b""
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return (value >> 1) ^ -(value & 1)
-            if shift > 63:
-                raise SourceError(self.where, f"damaged: a length in {what} has no end", _HINT)
+    def _number(self, first: bytes = b"") -> int:
+        value = _read_varint(chain(first, (self._read(1)[0] for _ in count())))
+        return (value >> 1) ^ -(value & 1)
+
+    def _damage(self, problem: str) -> SourceError:
+        return SourceError(self._where, f"damaged: {problem}", _HINT)
 
 
-class _Fed:
-    """The file that fastavro reads: a header, and then the block that was put there last."""
+def _is_safe(schema: Any, in_union: bool = False) -> bool:  # noqa: ANN401 - JSON
+    """Whether its values are not deeper than itself, nor can there be many in few bytes.
 
-    def __init__(self, schema: Json, sync: bytes) -> None:
-        text = orjson.dumps(schema)
-        meta = (b"avro.schema", text, b"avro.codec", b"null")
-        pairs = b"".join(_varint(len(part)) + part for part in meta)
-        self._sync = sync
-        self._data = io.BytesIO(AVRO + _varint(2) + pairs + b"\0" + sync)
-
-    def put(self, count: int, data: bytes) -> None:
-        parts = (_varint(count), _varint(len(data)), data, self._sync)
-        self._data = io.BytesIO(b"".join(parts))
-
-    def read(self, size: int = -1) -> bytes:
-        return self._data.read(size)
-
-    def tell(self) -> int:
-        return self._data.tell()
-
-
-def _varint(value: int) -> bytes:
-    value <<= 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
+    Raises ValueError where one of two values would be lost.
+    """
+    if isinstance(schema, list):
+        return all(_is_safe(one, True) for one in schema)
+    if isinstance(schema, str):
+        return schema in _PRIMITIVES or (schema == "null" and in_union)
+    kind = schema["type"]
+    if kind == "record":
+        fields = {one["name"]: one["type"] for one in schema["fields"]}
+        if len(fields) < len(schema["fields"]):
+            raise ValueError("two fields of one name")
+        return bool(fields) and all(map(_is_safe, fields.values()))
+    if kind in ("array", "map"):
+        return _is_safe(schema["items" if kind == "array" else "values"])
+    if kind == "fixed":
+        return bool(0 < schema["size"] <= MAX_ROW_BYTES)
+    return kind == "enum" or _is_safe(kind, in_union)
 
 
-def _decode_blocks(frames: _Frames) -> Iterator[tuple[list[Json], int]]:
-    """Some rows and about how many bytes they had, block by block. Raises SourceError."""
-    facts = frames.facts
-    fast = _BlockReader(facts.schema, frames, "strict")
-    of_numbers = _BlockReader(facts.number_schema, frames, "strict")
-    careful = _BlockReader(facts.number_schema, frames, "surrogateescape")
-    for count, data in frames.blocks():
-        reader = of_numbers if facts.floats and _may_be_infinite(data) else fast
-        small = len(data) <= _FAST_BYTES and not facts.recursive
-        rows = reader.decode(count, data) if small else None
-        if rows is not None:
-            yield rows, len(data)
-            continue
-        for row in careful.decode_slowly(count, data):
-            yield [row], len(data) // count + 1
+def _read_varint(data: Iterator[int]) -> int:
+    value = 0
+    for shift, byte in zip(range(0, 70, 7), data, strict=False):
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+    raise ValueError("a length has no end")
 
 
-def _may_be_infinite(data: bytes) -> bool:
-    """Whether there may be a number that is not finite: the cheap test before all are looked at."""
-    if b"\x7f" not in data and b"\xff" not in data:
-        return False
-    signs = np.frombuffer(data, np.uint8)
-    places = np.flatnonzero((signs[1:] & 0x7F) == 0x7F)
-    return bool((signs[places] >= 0x80).any())
+def _unpack_by(open_stream: Callable[[io.BytesIO], Any]) -> Callable[[bytes], bytes]:
+    def unpack(data: bytes) -> bytes:
+        return read_bytes(open_stream(io.BytesIO(data)), MAX_ROW_BYTES + 1)
+
+    return unpack
 
 
-class _BlockReader:
-    """Decodes block after block, by one reader of fastavro as long as all is well."""
-
-    def __init__(self, schema: Json, frames: _Frames, errors: str) -> None:
-        self._schema, self._frames, self._errors = schema, frames, errors
-        self._recursive = frames.facts.recursive
-        self._blocks: Iterator[Any] | None = None
-
-    def _open(self) -> Iterator[Any]:
-        """Open another reader; that of a recursive schema is in Python, which knows its depth."""
-        if self._recursive:
-            from fastavro import _read_py as read
-        else:
-            from fastavro import read  # type: ignore[no-redef]
-        self._fed = _Fed(self._schema, self._frames.sync)
-        try:
-            with translate_native_errors(_AvroError):
-                stream = cast(IO[bytes], self._fed)
-                return iter(read.block_reader(stream, handle_unicode_errors=self._errors))
-        except _AvroError as error:
-            problem = f"cannot read its Avro schema: {error_text(error)}"
-            raise SourceError(self._frames.where, problem, _HINT) from error
-
-    def _block(self, count: int, data: bytes) -> Any:  # noqa: ANN401 - of one of two classes
-        if self._blocks is None:
-            self._blocks = self._open()
-        self._fed.put(count, data)
-        return next(self._blocks)
-
-    def decode(self, count: int, data: bytes) -> list[Json] | None:
-        """All rows of a block; None where one of them needs a closer look."""
-        take_broken_value()
-        try:
-            with translate_native_errors(_AvroError):
-                block = self._block(count, data)
-                rows: list[Json] = list(block)
-                whole = len(rows) == count and block.bytes_.tell() == len(data)
-        except _AvroError:
-            self._blocks = None
-            return None
-        return rows if whole and take_broken_value() is None else None
-
-    def decode_slowly(self, count: int, data: bytes) -> Iterator[Json]:
-        """The rows of a block one after another. Raises SourceError."""
-        self._blocks = None
-        number = 0
-        try:
-            with translate_native_errors(_AvroError):
-                block = self._block(count, data)
-                rows = iter(block)
-            while number < count:
-                take_broken_value()
-                with translate_native_errors(_AvroError):
-                    row: Json = next(rows)
-                yield take_broken_value() or self._checked(row)
-                number += 1
-        except _AvroError as error:
-            problem = f"damaged: cannot decode row {number} of an Avro block: {error_text(error)}"
-            raise SourceError(self._frames.where, problem, _HINT) from error
-        if block.bytes_.tell() != len(data):
-            left = len(data) - block.bytes_.tell()
-            problem = f"damaged: {left:,} bytes behind the {count:,} rows of an Avro block"
-            raise SourceError(self._frames.where, problem, _HINT)
-
-    def _checked(self, row: Json) -> Json:
-        if self._recursive and is_deep(row):
-            return BrokenRow(f"nested more than {MAX_DEPTH} levels deep", "")
-        return row if has_utf8_texts(row) else BrokenRow("text that is not valid UTF-8", "")
-
-
-def _raw_deflate(data: bytes, _: str) -> bytes:
-    unpack = zlib.decompressobj(-15)
+def _unpack_deflate(data: bytes) -> bytes:
+    unpack = zlib.decompressobj(-zlib.MAX_WBITS)  # behind its end may lie a checksum
     out = unpack.decompress(data, MAX_ROW_BYTES + 1)
     if len(out) <= MAX_ROW_BYTES and not unpack.eof:
         raise EOFError
     return out
 
 
-def _snappy(data: bytes, _: str) -> bytes:
-    size = shift = 0
-    for byte in data[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
+def _unpack_snappy(data: bytes) -> bytes:
+    size = _read_varint(iter(data))
     if size > MAX_ROW_BYTES:
         return bytes(MAX_ROW_BYTES + 1)  # which is refused
     out: bytes = pa.Codec("snappy").decompress(data[:-4], size, asbytes=True)
@@ -314,26 +217,151 @@ def _snappy(data: bytes, _: str) -> bytes:
     return out
 
 
-def _stream_codec(codec: str) -> Callable[[bytes, str], bytes]:
-    def unpack(data: bytes, where: str) -> bytes:
-        if detect_compression(data) != codec:
-            raise ValueError(f"no {codec} data")
-        with open_decompressed(io.BytesIO(data), where) as stream:
-            parts = iter(lambda: stream.read(1 << 20), b"")
-            out, size = [], 0
-            while size <= MAX_ROW_BYTES and (part := next(parts, b"")):
-                out.append(part)
-                size += len(part)
-        return b"".join(out)
-
-    return unpack
+_CODECS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
+    "null": lambda data: data,
+    "deflate": _unpack_deflate,
+    "snappy": _unpack_snappy,
+    "zstandard": _unpack_by(Zstd),
+    "bzip2": _unpack_by(bz2.BZ2File),
+    "xz": _unpack_by(lzma.LZMAFile),
+}
 
 
-_CODECS: Final[Mapping[str, Callable[[bytes, str], bytes]]] = {
-    "null": lambda data, _: data,
-    "deflate": _raw_deflate,
-    "snappy": _snappy,
-    "zstandard": _stream_codec("zst"),
-    "bzip2": _stream_codec("bz2"),
-    "xz": _stream_codec("xz"),
+class _BlockDecoder:
+    """Decodes blocks after one header, which says that they are not compressed."""
+
+    is_limited = False
+
+    def __init__(self, schema: bytes) -> None:
+        import fastavro
+        from fastavro import _read_py, read
+
+        self._has_binary = b"bytes" in schema or b"fixed" in schema
+        self._write = fastavro.schemaless_writer
+        self._stream = io.BytesIO()
+        own = orjson.dumps(json.loads(schema, object_hook=_rename_logical_type))
+        meta = {"avro.schema": own, "avro.codec": b"null"}
+        self._stream.write(AVRO)
+        self._write(self._stream, {"type": "map", "values": "bytes"}, meta)
+        self._stream.write(bytes(_SYNC_BYTES))
+        for module in (read, _read_py):
+            module.LOGICAL_READERS.update(_LOGICAL_READERS)
+        with translate_native_errors(ValueError):
+            self._blocks = self._open(read)
+            if _is_recursive(self._blocks.writer_schema):
+                self._blocks = self._open(_read_py)  # which knows its depth
+
+    def _open(self, module: Any) -> Any:  # noqa: ANN401 - of one of two classes
+        self._stream.seek(0)
+        return module.block_reader(self._stream, handle_unicode_errors="surrogateescape")
+
+    def rows(self, blocks: Sequence[Block]) -> Iterator[RowChunk | str]:
+        """The rows of blocks, some at a time, and what is wrong behind them."""
+        rows: list[Json] = []
+        for number, told, data in blocks:
+            block = self._load(told, data)
+            done = 0
+            try:
+                for row in block:
+                    rows.append(row)
+                    done += 1
+                    if len(rows) == TABLE_ROWS:
+                        yield self._to_chunk(rows)
+                        rows = []
+                problem = f"{len(data) - block.bytes_.tell():,} bytes behind the {told:,} rows"
+            except MemoryError:
+                problem = f"row {done} makes too much of its bytes, which is not read"
+            except Exception as error:  # noqa: BLE001 - fastavro raises nothing more precise
+                problem = f"cannot decode row {done}: {error_text(error)}"
+            if done < told or block.bytes_.tell() < len(data):
+                yield self._to_chunk(rows)
+                yield f"block {number}: {problem}"
+                return
+        yield self._to_chunk(rows)
+
+    def _load(self, rows: int, data: bytes) -> Any:  # noqa: ANN401
+        if self.is_limited:
+            memory = _LEAST_MEMORY + _GROWTH * len(data)
+            limit_resource(resource.RLIMIT_DATA, min(MEMORY, memory))
+        self._stream.seek(0)
+        self._stream.truncate()
+        self._write(self._stream, "long", rows)
+        self._write(self._stream, "bytes", data)
+        self._stream.write(bytes(_SYNC_BYTES))
+        self._stream.seek(0)
+        return next(self._blocks)
+
+    def _to_chunk(self, rows: list[Json]) -> RowChunk:
+        """Rows as JSON values, in which numbers that are not finite are null."""
+        try:
+            text = orjson.dumps(rows, default=binary_text)
+        except TypeError:
+            return RowChunk(values=[to_json_row(row)[0] for row in rows])
+        is_changed = self._has_binary or b"null" in text  # which may have been a number
+        return RowChunk(values=orjson.loads(text) if is_changed else rows, sound=True)
+
+    def close(self) -> None:
+        """Let go of nothing but memory."""
+
+
+class _LimitedDecoder(_BlockDecoder):
+    """Decodes blocks in a process, which may have so much memory as a block needs."""
+
+    NEEDS = ("an Avro file", "fastavro", "avro")
+    is_limited = True
+
+    def tables(self) -> None:
+        """There is nothing to say."""
+
+
+def _is_recursive(schema: Json, inside: tuple[Json, ...] = ()) -> bool:
+    """Whether a type holds itself, by a schema in which all names are full."""
+    if isinstance(schema, dict):
+        inner = [schema["type"], schema.get("items"), schema.get("values")]
+        inner += [one["type"] for one in schema.get("fields", ())]
+        return any(_is_recursive(one, (*inside, schema.get("name"))) for one in inner if one)
+    if isinstance(schema, list):
+        return any(_is_recursive(one, inside) for one in schema)
+    return schema in inside
+
+
+def _rename_logical_type(schema: dict[str, Json]) -> Json:
+    logical = schema.get("logicalType")
+    return {**schema, "logicalType": f"{_OWN}{logical}"} if logical else schema
+
+
+def _decimal(value: bytes, schema: dict[str, Any], _: object) -> Json:
+    scale = schema.get("scale", 0)
+    if len(value) > _MOST_DECIMAL or not 0 <= scale <= _MOST_DECIMAL:
+        raise ValueError(f"a decimal of {len(value):,} bytes, {scale} digits behind the point")
+    sign, digits, _exponent = Decimal(int.from_bytes(value, "big", signed=True)).as_tuple()
+    return exact_number(Decimal((sign, digits, -scale)))
+
+
+def _duration(value: bytes, *_: object) -> Json | bytes:
+    if len(value) != 12:
+        return value
+    months, days, millis = (int.from_bytes(value[at : at + 4], "little") for at in (0, 4, 8))
+    return f"P{months}M{days}D{value_converter(pa.duration('ms'))(millis)[1:]}"
+
+
+def _convert_by(kind: pa.DataType) -> Callable[[Any, object, object], Json]:
+    convert = value_converter(kind)
+    return lambda value, _schema, _reader: convert(value)
+
+
+# What makes JSON values of types with logical types.
+_LOGICAL_READERS: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {
+    f"bytes-{_OWN}decimal": _decimal,
+    f"fixed-{_OWN}decimal": _decimal,
+    f"fixed-{_OWN}duration": _duration,
+    f"fixed-{_OWN}uuid": lambda value, *_: str(UUID(bytes=value)) if len(value) == 16 else value,
+    f"int-{_OWN}date": _convert_by(pa.date32()),
+    f"int-{_OWN}time-millis": _convert_by(pa.time32("ms")),
+    f"long-{_OWN}time-micros": _convert_by(pa.time64("us")),
+    **{
+        f"long-{_OWN}{local}timestamp-{name}": _convert_by(pa.timestamp(unit, zone))
+        for local, zone in (("", "UTC"), ("local-", None))
+        for name, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
+    },
 }

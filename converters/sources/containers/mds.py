@@ -8,10 +8,10 @@ import hashlib
 import math
 import re
 import struct
-import sys
 from array import array
 from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
+from itertools import pairwise
 from typing import Any, BinaryIO, Final
 
 import xxhash
@@ -23,24 +23,23 @@ from ingot.converters.sources.formats.arrow import exact_number
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
-    TABLE_ROWS,
     BrokenRow,
     JsonTextError,
     RowChunk,
     chunk_of_counted,
+    chunk_sized_rows,
     parse_counted,
     parse_json,
     row_excerpt,
 )
-from ingot.converters.sources.storage.compression import open_decompressed
+from ingot.converters.sources.storage.compression import open_decompressed, read_bytes
 from ingot.converters.sources.storage.listing import Entry
 
 HASH_MARK: Final = "mds"  # begins the mark of content of a shard whose hash is known
 _MOST_CONFIG: Final = 1 << 20
 _MOST_OFFSETS: Final = 256 << 20
-_FAST_BYTES: Final = 1 << 20
 _HINT: Final = "fetch or copy it again"
-_NUMBER = re.compile(rb"[+-]?[\d.]{1,1000}(e[+-]?\d{1,4})?|[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_MOST_DIGITS: Final = 1000  # before or behind the point
 _SCALARS: Final = {
     **{"int": "<q", "int64": "<q", "int32": "<i", "int16": "<h", "int8": "<b"},
     **{"uint64": "<Q", "uint32": "<I", "uint16": "<H", "uint8": "<B"},
@@ -86,21 +85,8 @@ def read_mds(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowC
     """The rows of a shard. Raises SourceError, after the rows before the damage."""
     mark, _colon, rest = (file.etag or "").partition(":")
     algorithm, _colon, digest = rest.partition(":") if mark == HASH_MARK else ("", "", "")
-    rows: list[tuple[Json, int]] = []
-    size = 0
-    try:
-        shard = _Shard(stream, str(file.place), new_hash(algorithm))
-        for data in shard.samples():
-            rows.append(shard.decode(data))
-            size += len(data)
-            if len(rows) >= TABLE_ROWS or size > _FAST_BYTES:
-                yield chunk_of_counted(rows)
-                rows, size = [], 0
-        shard.check_hash(digest)
-    except SourceError:
-        yield chunk_of_counted(rows)
-        raise
-    yield chunk_of_counted(rows)
+    shard = _Shard(stream, str(file.place), new_hash(algorithm))
+    return chunk_sized_rows(shard.rows(digest), chunk_of_counted)
 
 
 class _Shard:
@@ -112,8 +98,6 @@ class _Shard:
         if 4 * self.count > _MOST_OFFSETS:
             raise self._damage(f"its offsets would have {4 * self.count:,} bytes")
         self._offsets = array("I", self._read(4 * self.count + 4, "its offsets"))
-        if sys.byteorder == "big":
-            self._offsets.byteswap()
         width = self._offsets[0] - 8 - 4 * self.count
         if not 2 <= width <= _MOST_CONFIG:
             raise self._damage(f"its columns would have {width:,} bytes")
@@ -122,39 +106,37 @@ class _Shard:
     def _read_config(self, data: bytes) -> None:
         try:
             config = parse_json(data)
-            version, form = config["version"], config["format"]
-            self.names: list[str] = config["column_names"]
+            version = config["version"]
+            self.names = [*map(str, config["column_names"])]
             encodings, sizes = config["column_encodings"], config["column_sizes"]
             self._columns = [
                 (name, _decoder(encoding), size or None)
                 for name, encoding, size in zip(self.names, encodings, sizes, strict=True)
             ]
+            if any(type(size) is not int or size < 0 for size in sizes if size):
+                raise ValueError("a size that is none")
+            if len({*self.names}) < len(self.names):
+                raise ValueError("two columns of one name")
         except (JsonTextError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._damage(f"its columns are not told: {error}"[:200]) from error
-        if (version, form) != (2, "mds"):
+        if version != 2:
             raise SourceError(self._where, f"MDS of version {version!r}, which is not read"[:200])
-        sound = all(type(size) is int and size > 0 for _, _, size in self._columns if size)
-        if (
-            not sound
-            or len({*self.names}) < len(self.names)
-            or not all(isinstance(name, str) for name in self.names)
-        ):
-            raise self._damage("two columns of one name, or a size that is none")
         self._variable = sum(size is None for _, _, size in self._columns)
 
-    def samples(self) -> Iterator[bytes]:
-        """The bytes of each sample."""
-        for number in range(self.count):
-            size = self._offsets[number + 1] - self._offsets[number]
-            if not 0 <= size <= MAX_ROW_BYTES:
-                raise self._damage(f"row {number} would have {size:,} bytes")
-            yield self._read(size, f"row {number}")
+    def rows(self, digest: str) -> Iterator[tuple[tuple[Json, int], int]]:
+        """Each row with how many of its numbers were read as null, and the bytes that it has."""
+        for number, (start, stop) in enumerate(pairwise(self._offsets)):
+            if not 0 <= stop - start <= MAX_ROW_BYTES:
+                raise self._damage(f"row {number} would have {stop - start:,} bytes")
+            data = self._read(stop - start, f"row {number}")
+            yield self._decode(data), len(data)
         with translate_read_errors(self._where):
             if self._stream.read(1):
                 raise self._damage(f"bytes behind its {self.count:,} rows")
+        if self._hash is not None and self._hash.hexdigest() != digest:
+            raise self._damage(f"its {self._hash.name} is not the one in index.json")
 
-    def decode(self, data: bytes) -> tuple[Json, int]:
-        """The row of a sample, and how many of its numbers were read as null."""
+    def _decode(self, data: bytes) -> tuple[Json, int]:
         at = 4 * self._variable
         if len(data) < at:
             return BrokenRow("damaged: no sizes of its columns", ""), 0
@@ -175,20 +157,11 @@ class _Shard:
             return BrokenRow(f"damaged: columns of {at:,} bytes in {len(data):,}", ""), 0
         return row, infinite
 
-    def check_hash(self, digest: str) -> None:
-        """See that all that was read has the hash that the index tells of."""
-        if self._hash is not None and self._hash.hexdigest() != digest:
-            raise self._damage(f"its {self._hash.name} is not the one in index.json")
-
     def _read(self, size: int, what: str) -> bytes:
-        parts, left = [], size
         with translate_read_errors(self._where):
-            while left > 0 and (part := self._stream.read(min(left, 1 << 20))):
-                parts.append(part)
-                left -= len(part)
-        if left:
+            data = read_bytes(self._stream, size)
+        if len(data) < size:
             raise truncated_error(self._where, f"the MDS shard ends inside {what}")
-        data = b"".join(parts)
         if self._hash is not None:
             self._hash.update(data)
         return data
@@ -203,41 +176,31 @@ def _decoder(encoding: str) -> Decode:
     if _UNREAD.fullmatch(kind):
         return lambda data: ({"encoding": kind, "bytes": len(data)}, 0)
     if kind in _SCALARS:
-        return _scalar_decoder(struct.Struct(_SCALARS[kind]))
+        unpack = struct.Struct(_SCALARS[kind]).unpack
+        return lambda data: _finite(unpack(data)[0])
     if kind not in _DECODERS:
         raise ValueError(f"the encoding {kind[:40]!r} is not known")
     return _DECODERS[kind]
 
 
-def _scalar_decoder(form: struct.Struct) -> Decode:
-    def decode(data: bytes) -> tuple[Json, int]:
-        return _finite(form.unpack(data)[0])
-
-    return decode
-
-
-def _finite(value: int | float) -> tuple[Json, int]:
+def _finite(value: float) -> tuple[Json, int]:
     return (value, 0) if math.isfinite(value) else (None, 1)
 
 
-def _number(data: bytes) -> Decimal:
-    if not _NUMBER.fullmatch(data):
-        raise ValueError("no number")
-    return Decimal(data.decode())
-
-
 def _decimal(data: bytes) -> tuple[Json, int]:
-    value = _number(data)
-    return (exact_number(value), 0) if value.is_finite() else (None, 1)
+    value = Decimal(data.decode())
+    if not value.is_finite():
+        return None, 1
+    if len(data) > _MOST_DIGITS or abs(value.adjusted()) > _MOST_DIGITS:
+        raise ValueError("a number of too many digits")
+    return exact_number(value), 0
 
 
 _DECODERS: Final[dict[str, Decode]] = {
     "str": lambda data: (data.decode(), 0),
     "bytes": lambda data: (data.decode(), 0),
     "json": parse_counted,
-    "str_int": lambda data: (
-        (int(_number(data)), 0) if data.strip(b"+-").isdigit() else _decimal(b"")
-    ),
-    "str_float": lambda data: _finite(float(_number(data))),
+    "str_int": lambda data: (int(data), 0),
+    "str_float": lambda data: _finite(float(data)),
     "str_decimal": _decimal,
 }

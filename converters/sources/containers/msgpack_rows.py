@@ -3,36 +3,38 @@
 A value is passed over before it is made: so no length that lies takes memory.
 """
 
-import math
 import re
 from collections.abc import Iterator
-from itertools import islice, pairwise
+from importlib.util import find_spec
+from itertools import chain, islice, pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-import numpy as np
 import orjson
 import pyarrow as pa
 
 from ingot.converters.errors import SourceError, truncated_error
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
-from ingot.converters.sources.formats.arrow import value_converter
+from ingot.converters.sources.formats.arrow import (
+    NotTextError,
+    binary_text,
+    to_json_row,
+    value_converter,
+)
 from ingot.converters.sources.formats.detection import FilePeek, rows_shape
 from ingot.converters.sources.formats.row_chunks import (
     BATCH_ROWS,
-    MAX_DEPTH,
     MAX_ROW_BYTES,
     BrokenRow,
     RowChunk,
     chunk_of_counted,
-    has_utf8_texts,
-    row_excerpt,
 )
 from ingot.converters.sources.formats.text import read_blocks
 from ingot.converters.sources.storage.listing import Entry
 
 if TYPE_CHECKING:
-    import types
+    import msgpack
 
 _BLOCK: Final = 1 << 20
 _SHAPE_ROWS: Final = 50
@@ -40,11 +42,9 @@ _NAME: Final = re.compile(r"\.(msgpack|mpk)(\.\w{1,4})?$", re.IGNORECASE)
 _MAPS: Final = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})
 _LISTS: Final = {**dict.fromkeys(range(144, 160), 0), 0xDC: 2, 0xDD: 4}
 """First bytes of a list, and how many bytes of its length follow."""
+_NOT_FINITE: Final = re.compile(rb"\xca[\x7f\xff][\x80-\xff]|\xcb[\x7f\xff][\xf0-\xff]")
+"""Bytes as those that a number begins with that is not finite."""
 _iso_time = value_converter(pa.timestamp("ns", tz="UTC"))
-
-
-class _NoJsonError(Exception):
-    """A value that has no form in JSON; never leaves this module."""
 
 
 def msgpack_file_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
@@ -57,8 +57,10 @@ def msgpack_file_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFa
     if not stated and not named:
         return None
     where = str(entry.place)
-    package = _import_package(where)
-    layout = "list" if _is_list_of_maps(package, seen) else "values"
+    if find_spec("msgpack") is None:
+        hint = 'pip install "ingot[msgpack]"'
+        raise SourceError(where, "a MessagePack file needs the package msgpack", hint)
+    layout = "list" if _is_list_of_maps(seen) else "values"
     rows: list[Json] = []
     try:
         for chunk in _rows(iter([seen.head]), layout == "list", where):
@@ -70,27 +72,19 @@ def msgpack_file_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFa
     return FileFacts(format="msgpack", layout=layout, compression=seen.compression, shape=shape)
 
 
-def _import_package(where: str) -> "types.ModuleType":
-    try:
-        import msgpack
-    except ImportError as error:
-        hint = 'pip install "ingot[msgpack]"'
-        raise SourceError(where, "a MessagePack file needs the package msgpack", hint) from error
-    module: types.ModuleType = msgpack
-    return module
-
-
-def _is_list_of_maps(package: Any, seen: FilePeek) -> bool:  # noqa: ANN401 - a module
+def _is_list_of_maps(seen: FilePeek) -> bool:
     """Whether the file is one list of maps, as far as its head shows: no value follows it."""
+    import msgpack
+
     head = seen.head
     width = _LISTS.get(head[0])
-    if width is None or head[1 + width : 2 + width] == b"" or head[1 + width] not in _MAPS:
+    if width is None or _MAPS.isdisjoint(head[1 + width : 2 + width]):
         return False
-    skipper = package.Unpacker(max_buffer_size=len(head))
+    skipper = msgpack.Unpacker(max_buffer_size=len(head))
     skipper.feed(head)
     try:
         skipper.skip()
-    except (package.OutOfData, ValueError):
+    except (msgpack.OutOfData, ValueError):
         return True
     return bool(seen.whole and skipper.tell() == len(head))
 
@@ -102,67 +96,53 @@ def read_msgpack(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[
 
 
 def _rows(blocks: Iterator[bytes], is_list: bool, where: str) -> Iterator[RowChunk]:
-    cutter = _ValueCutter(where)
-    for block in blocks:
-        if is_list and cutter.left is None:
-            width = _LISTS[block[0]]
-            told = int.from_bytes(block[1 : 1 + width], "big")
-            cutter.left, block = told if width else block[0] & 0xF, block[1 + width :]
-        data, bounds = cutter.cut(block)
+    left: float = inf  # values that are still to come
+    if is_list:
+        first = next(blocks)
+        width = _LISTS[first[0]]
+        left = int.from_bytes(first[1 : 1 + width], "big") if width else first[0] & 0xF
+        blocks = chain([first[1 + width :]], blocks)
+    for data, bounds in _cut_values(blocks, left, where):
         for start in range(0, len(bounds) - 1, BATCH_ROWS):
             yield _decode(data, bounds[start : start + BATCH_ROWS + 1])
-        cutter.check()
-    cutter.finish()
 
 
-class _ValueCutter:
-    """Finds where values end, and holds what is not whole yet."""
+def _cut_values(
+    blocks: Iterator[bytes], left: float, where: str
+) -> Iterator[tuple[bytes, list[int]]]:
+    """The whole values so far, and where each begins, and the last ends."""
+    import msgpack
 
-    def __init__(self, where: str) -> None:
-        self._package: Any = _import_package(where)
-        self._where = where
-        self._skipper = self._package.Unpacker(max_buffer_size=MAX_ROW_BYTES + 2 * _BLOCK)
-        self._held = bytearray()
-        self._start = self._count = 0
-        self._problem = ""
-        self.left: int | None = None  # values that are still to come, if that is known
-
-    def cut(self, block: bytes) -> tuple[bytes, list[int]]:
-        """The whole values so far, and where each begins, and the last ends."""
-        self._skipper.feed(block)
-        self._held += block
-        bounds = [0]
+    skipper = msgpack.Unpacker(max_buffer_size=MAX_ROW_BYTES + 2 * _BLOCK)
+    held = bytearray()  # what is not whole yet
+    start = count = 0
+    for block in blocks:
+        skipper.feed(block)
+        held += block
+        bounds, problem = [0], ""
         try:
-            while self.left is None or len(bounds) <= self.left:
-                self._skipper.skip()
-                bounds.append(self._skipper.tell() - self._start)
-        except self._package.OutOfData:
+            while len(bounds) <= left:
+                skipper.skip()
+                bounds.append(skipper.tell() - start)
+        except msgpack.OutOfData:
             pass
         except ValueError as error:  # of the package all are
-            deep = isinstance(error, self._package.StackError)
-            self._problem = f"damaged: {'nested too deeply' if deep else 'no MessagePack'}"
-        size = bounds[-1]
-        data = bytes(self._held[:size])
-        del self._held[:size]
-        self._start += size
-        self._count += len(bounds) - 1
-        if self.left is not None:
-            self.left -= len(bounds) - 1
-            if not self.left and self._held:
-                self._problem = "after the list of rows comes more"
-        if len(self._held) > MAX_ROW_BYTES:
-            self._problem = f"a value of more than {MAX_ROW_BYTES >> 20} MiB"
-        return data, bounds
-
-    def check(self) -> None:
-        """Raise what is wrong behind the values that were cut."""
-        if self._problem:
-            problem = f"{self._problem} (value {self._count})"
-            raise SourceError(self._where, problem, "fetch or copy it again")
-
-    def finish(self) -> None:
-        if self._held or self.left:
-            raise truncated_error(self._where, f"the file ends inside value {self._count}")
+            deep = isinstance(error, msgpack.StackError)
+            problem = f"damaged: {'nested too deeply' if deep else 'no MessagePack'}"
+        data = bytes(held[: bounds[-1]])
+        del held[: bounds[-1]]
+        start += bounds[-1]
+        count += len(bounds) - 1
+        left -= len(bounds) - 1
+        yield data, bounds
+        if not left and held:
+            problem = "after the list of rows comes more"
+        if len(held) > MAX_ROW_BYTES:
+            problem = f"a value of more than {MAX_ROW_BYTES >> 20} MiB"
+        if problem:
+            raise SourceError(where, f"{problem} (value {count})", "fetch or copy it again")
+    if held or 0 < left < inf:
+        raise truncated_error(where, f"the file ends inside value {count}")
 
 
 def _decode(data: bytes, bounds: list[int]) -> RowChunk:
@@ -170,32 +150,20 @@ def _decode(data: bytes, bounds: list[int]) -> RowChunk:
     import msgpack
 
     part = data[bounds[0] : bounds[-1]]
-    if not _may_be_infinite(part):
-        unpacker = msgpack.Unpacker(max_buffer_size=len(part), strict_map_key=False)
-        unpacker.feed(part)
-        try:
-            values = list(unpacker)
-            orjson.dumps(values)  # is it all JSON?
-        except (TypeError, ValueError):
-            pass
-        else:
-            return RowChunk(values=values, sound=True)
-    return chunk_of_counted([_decode_value(data[a:b]) for a, b in pairwise(bounds)])
-
-
-def _may_be_infinite(data: bytes) -> bool:
-    """Whether there may be a number that is not finite: the cheap test before all are looked at."""
-    if b"\x7f" not in data and b"\xff" not in data:
-        return False
-    signs = np.frombuffer(data, np.uint8)
-    places = np.flatnonzero((signs[1:-1] & 0x7F) == 0x7F)
-    kinds, seconds = signs[places], signs[places + 2]
-    double = (kinds == 0xCB) & (seconds >= 0xF0)
-    return bool((double | ((kinds == 0xCA) & (seconds >= 0x80))).any())
-
-
-class _Pairs(list[Any]):
-    """The keys and values of a map."""
+    unpacker = msgpack.Unpacker(max_buffer_size=len(part), strict_map_key=False)
+    unpacker.feed(part)
+    try:
+        values = list(unpacker)
+        text = orjson.dumps(values)  # is it all JSON?
+    except (TypeError, ValueError):
+        return chunk_of_counted([_decode_value(data[a:b]) for a, b in pairwise(bounds)])
+    if b"null" not in text:  # which a number that is not finite would be
+        return RowChunk(values=values, sound=True)
+    rows = [
+        _decode_value(data[a:b]) if _NOT_FINITE.search(data, a, b) else (value, 0)
+        for value, (a, b) in zip(values, pairwise(bounds), strict=True)
+    ]
+    return chunk_of_counted(rows)
 
 
 def _decode_value(data: bytes) -> tuple[Json, int]:
@@ -205,65 +173,38 @@ def _decode_value(data: bytes) -> tuple[Json, int]:
     try:
         value = msgpack.unpackb(
             data,
-            object_pairs_hook=_Pairs,
+            object_pairs_hook=_to_object,
+            ext_hook=_refuse_extension,
             strict_map_key=False,
-            use_list=True,
             unicode_errors="surrogateescape",
         )
-        found: list[float] = []
-        made = _to_json(value, found, 0)
+    except NotTextError as error:
+        return BrokenRow("binary that is no UTF-8 text", str(error)), 0
     except (ValueError, TypeError) as error:  # of the package: a key that is a list
         return BrokenRow(f"no JSON value: {error}"[:200], ""), 0
-    except _NoJsonError as error:
-        return BrokenRow(*error.args), 0
-    if not has_utf8_texts(made):
-        return BrokenRow("text that is not valid UTF-8", ""), 0
-    return made, len(found)
+    return to_json_row(value, _to_text)
 
 
-def _to_json(value: Any, infinite: list[float], depth: int) -> Json:  # noqa: ANN401
-    import msgpack
-
-    if isinstance(value, list):
-        if depth >= MAX_DEPTH:
-            raise _NoJsonError(f"nested more than {MAX_DEPTH} levels deep", "")
-        if isinstance(value, _Pairs):
-            return _to_object(value, infinite, depth)
-        return [_to_json(one, infinite, depth + 1) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        infinite.append(value)
-        return None
-    if isinstance(value, bytes):
-        return _to_text(value)
-    if isinstance(value, msgpack.Timestamp):
-        return _iso_time(value.to_unix_nano())
-    if isinstance(value, msgpack.ExtType):
-        raise _NoJsonError(f"a value of the extension type {value.code}", "")
-    made: Json = value
-    return made
+def _to_text(value: "bytes | msgpack.Timestamp") -> Json:
+    return binary_text(value) if isinstance(value, bytes) else _iso_time(value.to_unix_nano())
 
 
-def _to_object(pairs: _Pairs, infinite: list[float], depth: int) -> Json:
-    made: dict[str, Json] = {}
-    kinds: dict[str, object] = {}
-    for key, value in pairs:
-        name = key if type(key) is str else _key_text(key)
-        if kinds.setdefault(name, type(key)) is not type(key):
-            raise _NoJsonError("two keys of a map are the same as text", row_excerpt(name))
-        made[name] = _to_json(value, infinite, depth + 1)
+def _refuse_extension(code: int, _: bytes) -> None:
+    raise ValueError(f"a value of the extension type {code}")
+
+
+def _to_object(pairs: list[tuple[Any, Json]]) -> dict[str, Json]:
+    made = {_key_text(key): value for key, value in pairs}
+    if len(made) < len({(type(key), key) for key, _ in pairs}):
+        raise ValueError("two keys of a map are the same as text")
     return made
 
 
 def _key_text(key: Any) -> str:  # noqa: ANN401
+    if isinstance(key, str):
+        return key
     if isinstance(key, bytes):
-        return _to_text(key)
+        return binary_text(key)
     if key is None or isinstance(key, bool | int):
         return orjson.dumps(key).decode()
-    raise _NoJsonError(f"a key of a map is a {type(key).__name__}", "")
-
-
-def _to_text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise _NoJsonError("binary that is no UTF-8 text", row_excerpt(value)) from error
+    raise ValueError(f"a key of a map is a {type(key).__name__}")

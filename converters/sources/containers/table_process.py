@@ -17,8 +17,8 @@ from ingot.converters.sources.containers.tables import local_copy
 from ingot.converters.sources.storage.archives import give_back_open, take_open
 from ingot.converters.sources.storage.listing import Place
 
-_MEMORY: Final = 2 << 30
-_SECONDS: Final = 600  # of processor time for one file: beyond, it is damaged
+MEMORY: Final = 2 << 30
+_SECONDS: Final = 600  # of processor time for one table: beyond, its file is damaged
 
 
 def serve_tables(inbox: Inbox, send: Send) -> int:
@@ -26,16 +26,17 @@ def serve_tables(inbox: Inbox, send: Send) -> int:
     silent = os.open(os.devnull, os.O_WRONLY)  # a library's last words, and its progress
     os.dup2(silent, 1)
     os.dup2(silent, 2)
-    _limit(resource.RLIMIT_DATA, _MEMORY)
     file: Any = None
     rows: Iterator[Any] = iter(())
     for what, given in inbox:
         reply: Any = None
         try:
+            if what in ("open", "rows"):
+                limit_resource(resource.RLIMIT_CPU, int(time.process_time()) + _SECONDS)
             if what == "open":
-                _limit(resource.RLIMIT_CPU, int(time.process_time()) + _SECONDS)
-                kind, path = given
-                file = kind(path)
+                limit_resource(resource.RLIMIT_DATA, MEMORY)
+                kind, content = given
+                file = kind(content)
                 reply = file.tables()
             elif what == "describe":
                 reply = file.describe(given)
@@ -51,7 +52,7 @@ def serve_tables(inbox: Inbox, send: Send) -> int:
     return 0
 
 
-def _limit(kind: int, size: int) -> None:
+def limit_resource(kind: int, size: int) -> None:
     """Let no more be had, where the system keeps to such a limit (Linux does)."""
     _, hard = resource.getrlimit(kind)
     resource.setrlimit(kind, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
@@ -60,29 +61,30 @@ def _limit(kind: int, size: int) -> None:
 class OpenTables:
     """A container that is open in a process: its place, what it holds, whether it is still served.
 
-    In the process, `kind(path)` opens it and has `tables()`, `describe(number)` and `rows(number)`.
-    Its `NEEDS` say what it is, the package that reads it, and the extra of that.
+    In the process, `kind` opens it by its path, or by what its `content` is said to be, and has
+    `tables()`, `describe(number)` and `rows(number)`. Its `NEEDS` say what it is, the package that
+    reads it, and the extra of that.
     """
 
-    def __init__(self, archive: Place, kind: type[Any]) -> None:
+    def __init__(self, archive: Place, kind: type[Any], content: bytes | None = None) -> None:
         self.archive, self._where, self.sound = archive, str(archive), True
         what, package, extra = kind.NEEDS
         if find_spec(package.replace("-", "_")) is None:
             hint = f'pip install "ingot[{extra}]"'
             raise SourceError(self._where, f"{what} needs the package {package}", hint)
         with ExitStack() as stack:
-            path = local_copy(stack, archive)
+            given = str(local_copy(stack, archive)) if content is None else content
             with translate_read_errors(self._where):
                 self._process = take_process(serve_tables)
             stack.callback(self._end_process)
-            self.tables = self._ask("open", (kind, str(path)))
+            self.tables = self._ask("open", (kind, given))
             self._stack = stack.pop_all()
 
     def describe(self, number: int) -> Any:  # noqa: ANN401
         """Ask what a table is. Raises SourceError."""
         return self._ask("describe", number)
 
-    def rows(self, number: int) -> Iterator[Any]:
+    def rows(self, number: Any) -> Iterator[Any]:  # noqa: ANN401
         """Yield the rows of a table, some at a time. Raises SourceError."""
         some = self._ask("rows", number)
         while some is not None:
@@ -112,7 +114,7 @@ class OpenTables:
             code = self._process.process.wait()
             how = f"by signal {-code}" if code < 0 else f"with status {code}"
             problem = f"cannot read it: the process that reads it ended {how}"
-            hint = f"it is damaged, or needs over {_MEMORY >> 30} GiB of memory: export it as CSV"
+            hint = f"it is damaged, or needs over {MEMORY >> 30} GiB of memory: export it as CSV"
             raise SourceError(self._where, problem, hint) from None
         self.sound = True
         if failed:

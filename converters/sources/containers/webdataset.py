@@ -9,20 +9,22 @@ import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from statistics import median
-from typing import BinaryIO, Final
+from tarfile import HeaderError, ReadError
+from typing import BinaryIO, Final, Self
 
-from ingot.converters.errors import SourceError, translate_read_errors, truncated_error
+from ingot.converters.errors import translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
-    TABLE_ROWS,
     BrokenRow,
     JsonTextError,
     RowChunk,
     chunk_of_counted,
+    chunk_sized_rows,
     parse_counted,
     row_excerpt,
 )
@@ -36,7 +38,6 @@ _PART = re.compile(r"((?:.*/)?[^./][^./]{0,254})\.([^/]{1,254})", re.DOTALL)
 _JSON = re.compile("json|jsn")
 _INTEGERS = re.compile("cls2?|class|count|id|index|inx")
 _TEXTS = re.compile("txt|text|transcript|caption")
-_READ = (_JSON, _INTEGERS, _TEXTS)
 _BINARY = re.compile(
     "jpe?g|png|gif|webp|bmp|tiff?|p[pgbn]m|wav|mp3|flac|ogg|opus|m4a|aac|mp4|avi|mkv|webm|mov|np[yz]"
     "|pth?|pkl|pickle|pyd|ten|tb|bin|safetensors|pdf|mp|msg|msgpack|cbor"
@@ -56,8 +57,6 @@ _HEADERS: Final = (
     *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
     *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
 )
-_INTEGER = re.compile(rb"\s*[+-]?\d{1,1000}\s*")
-_BLOCK: Final = tarfile.BLOCKSIZE
 
 
 def webdataset_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
@@ -88,7 +87,7 @@ def _looks_like_webdataset(members: Sequence[tuple[str, int]]) -> bool:
     beside = sum(len(row) for row in rows if len(set(row)) > 1)
     kinds = {_last_ending(ending) for _, ending in parts}
     sizes = [size for name, size in members if not _BINARY.fullmatch(_last_ending(name))]
-    read = [kind for kind in kinds if any(one.fullmatch(kind) for one in _READ)]
+    read = [kind for kind in kinds for one in (_JSON, _INTEGERS, _TEXTS) if one.fullmatch(kind)]
     return (
         len(rows) > 1
         and beside >= _SHARE * len(members)
@@ -114,75 +113,59 @@ class _BoundedHeader(tarfile.TarInfo):
 
     def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in _HEADERS and self.size > _MOST_HEADER:
-            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+            raise ReadError(f"a header of {self.size:,} bytes")
         return super()._proc_member(tar)  # type: ignore[misc, no-any-return]
 
 
-class _WatchedStream:
-    """A stream that knows the last blocks that were read of it."""
+class _StrictHeader(_BoundedHeader):
+    """A header without which an archive does not end, unless by its end mark."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._last = self._before = b""
-        self._count = 0
-
-    def read(self, size: int) -> bytes:
-        self._before, self._last = self._last, self._stream.read(size)
-        self._count += len(self._last)
-        return self._last
-
-    def check_end(self, place: int, where: str) -> None:
-        """See that the archive ends at a place: with zeros, and nothing behind them."""
-        last = self._before + self._last
-        rest = last[max(0, len(last) - (self._count - place)) :]
-        if len(rest) < _BLOCK:
-            raise truncated_error(where, "the tar archive ends without its end mark")
-        while rest:
-            if rest.strip(b"\0"):
-                problem = f"damaged: no header of a tar archive at byte {place:,}"
-                raise SourceError(where, problem, "fetch or copy it again")
-            place, rest = self._count, self.read(1 << 20)
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(tarfile)
+        except HeaderError as error:
+            kind = type(error).__name__
+            if kind == "EOFHeaderError":
+                raise
+            is_cut = kind in ("EmptyHeaderError", "TruncatedHeaderError")
+            place = f"damaged: no header of a tar archive at byte {tarfile.offset:,}"
+            problem = "the tar archive ends without its end mark" if is_cut else place
+            raise ReadError(problem) from error
 
 
 def read_webdataset(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
     """The rows of a shard. Raises SourceError, after the rows before the damage."""
-    rows: list[tuple[Json, int]] = []
-    size = 0
-    try:
-        for row in _read_rows(stream, str(file.place)):
-            rows.append((row.value(), row.non_finite))
-            size += row.size
-            if len(rows) >= TABLE_ROWS or size > _MOST_PART:
-                yield chunk_of_counted(rows)
-                rows, size = [], 0
-    except SourceError:
-        yield chunk_of_counted(rows)
-        raise
-    yield chunk_of_counted(rows)
+    return chunk_sized_rows(_sized_rows(stream, str(file.place)), chunk_of_counted)
 
 
-def _read_rows(stream: BinaryIO, where: str) -> Iterator["_Row"]:
-    row: _Row | None = None
-    watched = _WatchedStream(stream)
-    with translate_read_errors(where):
-        tar = tarfile.open(fileobj=watched, mode="r|", tarinfo=_BoundedHeader)  # type: ignore[call-overload]  # noqa: SIM115
+def _sized_rows(stream: BinaryIO, where: str) -> Iterator[tuple[tuple[Json, int], int]]:
+    rows = _read_rows(stream)
     while True:
         with translate_read_errors(where):
-            info = next(tar_headers(tar), None)
-        if info is None:
-            break
-        if info.isdir() or (named := _split_name(info.name)) is None:
-            continue
-        if row is None or row.key != named[0]:
-            if row is not None:
-                yield row
-            row = _Row(named[0])
-        with translate_read_errors(where):
-            row.add(named[1], info, tar)
-    with translate_read_errors(where):
-        watched.check_end(tar.offset, where)
-    if row is not None:
-        yield row
+            row = next(rows, None)
+        if row is None:
+            return
+        yield (row.value(), row.non_finite), row.size
+
+
+def _read_rows(stream: BinaryIO) -> Iterator["_Row"]:
+    with tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader) as tar:
+        for key, parts in groupby(_named_parts(tar), key=itemgetter(0)):
+            row = _Row(key)
+            for _, ending, info in parts:
+                row.add(ending, info, tar)
+            yield row
+
+
+def _named_parts(tar: tarfile.TarFile) -> Iterator[tuple[str, str, tarfile.TarInfo]]:
+    """The keys, endings and headers of parts; an error where something lies behind the last."""
+    for info in tar_headers(tar):
+        if not info.isdir() and (named := _split_name(info.name)):
+            yield *named, info
+    while rest := tar.fileobj.read(1 << 20):
+        if rest.strip(b"\0"):
+            raise ReadError("damaged: something lies behind the end mark of the tar")
 
 
 @dataclass(slots=True)
@@ -212,10 +195,7 @@ class _Row:
             self._break(f"more than {MAX_ROW_BYTES >> 20} MiB")
         elif self.broken is None and (opened := tar.extractfile(info)) is not None:
             self.size += info.size
-            data = opened.read()
-            if len(data) < info.size:
-                raise EOFError
-            self._parts[ending] = self._decode(ending, data)
+            self._parts[ending] = self._decode(ending, opened.read())
 
     def _decode(self, ending: str, data: bytes) -> Json:
         kind = _last_ending(ending)
@@ -225,8 +205,6 @@ class _Row:
                 self.non_finite += count
                 return value
             if _INTEGERS.fullmatch(kind):
-                if not _INTEGER.fullmatch(data):
-                    raise ValueError("no integer")
                 return int(data)
             text = data.decode()
         except ValueError as error:

@@ -6,6 +6,7 @@ JSON has none and they stand for missing values in columnar files.
 """
 
 import datetime as dt
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
@@ -15,7 +16,7 @@ from typing import Any, overload
 import pyarrow as pa
 
 from ingot.converters.rows import Json
-from ingot.converters.sources.formats.row_chunks import BrokenRow, row_excerpt
+from ingot.converters.sources.formats.row_chunks import BrokenRow, parse_counted, row_excerpt
 
 ValueConverter = Callable[[Any], Json]
 
@@ -24,8 +25,8 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _DAY_0 = dt.date(1970, 1, 1)
 
 
-class _NotTextError(Exception):
-    """Binary that is no UTF-8; never leaves this module."""
+class NotTextError(Exception):
+    """Binary that is no UTF-8; its text is the start of it."""
 
 
 def batch_rows(
@@ -143,7 +144,7 @@ def _integer_time_type(kind: pa.DataType) -> pa.DataType:
 def _convert_value(value: Any, convert: ValueConverter) -> Json:  # noqa: ANN401 - Arrow's Python values
     try:
         return None if value is None else convert(value)
-    except _NotTextError as error:
+    except NotTextError as error:
         return BrokenRow("binary that is no UTF-8 text", str(error))
 
 
@@ -174,11 +175,30 @@ def _map_converter(kind: pa.DataType) -> ValueConverter:
     return lambda value: {str(key(name)): item(held) for name, held in value}
 
 
-def _binary_text(value: bytes) -> str:
+def binary_text(value: bytes) -> str:
+    """The text of binary. Raises NotTextError."""
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise _NotTextError(row_excerpt(value)) from error
+        raise NotTextError(row_excerpt(value)) from error
+
+
+def to_json_row(
+    value: Any,  # noqa: ANN401 - of any package
+    convert: ValueConverter = binary_text,
+) -> tuple[Json, int]:
+    """A package's value as JSON, `BrokenRow` where it has no form; how many numbers became null.
+
+    `convert` takes what JSON does not have.
+    """
+    try:
+        return parse_counted(json.dumps(value, default=convert, ensure_ascii=False).encode())
+    except NotTextError as error:
+        return BrokenRow("binary that is no UTF-8 text", str(error)), 0
+    except UnicodeEncodeError:
+        return BrokenRow("text that is not valid UTF-8", ""), 0
+    except (ValueError, TypeError, RecursionError) as error:
+        return BrokenRow(f"no JSON value: {error}"[:200], ""), 0
 
 
 def exact_number(value: Decimal) -> Json:
@@ -255,7 +275,7 @@ _CONVERTERS: tuple[
     (_is_list_type, _list_converter),
     (pa.types.is_struct, _struct_converter),
     (pa.types.is_map, _map_converter),
-    (_is_binary_type, lambda _: _binary_text),
+    (_is_binary_type, lambda _: binary_text),
     (pa.types.is_decimal, lambda _: exact_number),
     (
         pa.types.is_timestamp,

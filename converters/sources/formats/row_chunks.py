@@ -218,9 +218,12 @@ def join_parts(parts: Iterable[bytes], limit: int = MAX_ROW_BYTES) -> bytes | Br
     return b"".join(data)
 
 
-def chunk_sized_rows(rows: Iterator[tuple[Json, int]]) -> Iterator[RowChunk]:
+def chunk_sized_rows(
+    rows: Iterator[tuple[Any, int]],
+    to_chunk: Callable[[list[Any]], RowChunk] = lambda held: RowChunk(values=held),
+) -> Iterator[RowChunk]:
     """Chunks of rows that come with their sizes; those before an error are given before it."""
-    held: list[Json] = []
+    held: list[Any] = []
     size = 0
     error: SourceError | None = None
     while True:
@@ -234,10 +237,10 @@ def chunk_sized_rows(rows: Iterator[tuple[Json, int]]) -> Iterator[RowChunk]:
         held.append(row)
         size += cost
         if size > CHUNK_BYTES or len(held) == BATCH_ROWS:
-            yield RowChunk(values=held)
+            yield to_chunk(held)
             held, size = [], 0
     if held:
-        yield RowChunk(values=held)
+        yield to_chunk(held)
     if error is not None:
         raise error
 

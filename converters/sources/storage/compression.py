@@ -57,6 +57,15 @@ class ByteReader(Protocol):
         ...
 
 
+def read_bytes(stream: ByteReader, most: int) -> bytes:
+    """Up to `most` bytes, which are had as they come: a length may lie."""
+    parts = []
+    while most > 0 and (part := stream.read(min(most, 1 << 20))):
+        parts.append(part)
+        most -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
 def open_unpacked(
     raw: BinaryIO, where: str, codec: str, unpack: Callable[[ByteReader], ByteReader]
 ) -> BinaryIO:
