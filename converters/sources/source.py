@@ -254,7 +254,7 @@ def inspect_entry(
         if spec.columns is None or direct:
             raise
         verdict = NoData(error.problem)  # a file of a folder with other columns than stated
-    _add_verdict(looked, entry, verdict, direct)
+    _add_verdict(looked, entry, verdict, spec, direct)
     return looked
 
 
@@ -327,12 +327,12 @@ def _inspect_members(
                 looked.left_out.extend(inside.left_out)
             else:
                 unread = inner if isinstance(inner, NoData) else None
-                _add_verdict(looked, named, unread or sniff_file(named, seen, spec), False)
+                _add_verdict(looked, named, unread or sniff_file(named, seen, spec), spec, False)
     return looked
 
 
 def _add_verdict(
-    looked: EntryFiles, entry: Entry, verdict: FileFacts | NoData, direct: bool
+    looked: EntryFiles, entry: Entry, verdict: FileFacts | NoData, spec: SourceSpec, direct: bool
 ) -> None:
     if isinstance(verdict, FileFacts):
         looked.files.append(SourceFile.of(entry, verdict))
@@ -340,5 +340,6 @@ def _add_verdict(
         hint = unread_hint([verdict.why])
         raise SourceError(str(entry.place), f"no data in it: {verdict.why}", hint)
     else:
-        aside = side_file_reason(entry.name) if unread_format(verdict.why) else None
-        looked.left_out.append(LeftOut.of(entry, aside or verdict.why))
+        side = spec.format != kinds.DOCUMENT and unread_format(verdict.why)
+        why = side_file_reason(entry.name) if side else None
+        looked.left_out.append(LeftOut.of(entry, why or verdict.why))

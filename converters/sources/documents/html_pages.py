@@ -4,8 +4,6 @@ Pages are hostile or broken more often than other files, and what extracts their
 any time and memory, or end its process. So a page has so much time and memory, and no more.
 """
 
-import atexit
-import os
 import re
 import resource
 import time
@@ -15,7 +13,7 @@ from importlib.util import find_spec
 from typing import Final, NamedTuple
 
 from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.output.worker_pool import Inbox, Send, WorkerProcess
+from ingot.converters.output.worker_pool import Inbox, Send, give_back_process, take_process
 from ingot.converters.sources.formats.row_chunks import BrokenRow, row_excerpt
 
 RAW: Final = "raw"  # the other value of `source.html` is `main`
@@ -95,7 +93,7 @@ def extract_page(text: str, where: str) -> Page | BrokenRow:
         problem = f"a web page of more than {MOST_PAGE >> 20} Mi characters: state source.html: raw"
         return BrokenRow(problem, row_excerpt(text))
     with translate_read_errors(where):
-        process = _take_process()
+        process = take_process(_serve_pages)
     process.send(text)
     try:
         reply: Page | str = process.received.recv()
@@ -103,28 +101,8 @@ def extract_page(text: str, where: str) -> Page | BrokenRow:
         process.end(_SECONDS)
         problem = f"its main text needs more than {_SECONDS} s or {_MEMORY >> 30} GiB"
         return BrokenRow(f"{problem}, or ends the process", row_excerpt(text))
-    _idle.append((os.getpid(), process))
+    give_back_process(_serve_pages, process)
     return reply if isinstance(reply, Page) else BrokenRow(reply, row_excerpt(text))
-
-
-_idle: list[tuple[int, WorkerProcess]] = []
-
-
-def _take_process() -> WorkerProcess:
-    """A process that waits, or a new one; after a fork the parent's are not this one's."""
-    while _idle:
-        owner, process = _idle.pop()
-        if owner == os.getpid() and process.process.poll() is None:
-            return process
-    return WorkerProcess(_serve_pages)
-
-
-@atexit.register
-def _end_idle() -> None:
-    while _idle:
-        owner, process = _idle.pop()
-        if owner == os.getpid():
-            process.end()
 
 
 def _serve_pages(inbox: Inbox, send: Send) -> int:
