@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain, islice
 from operator import methodcaller
-from typing import Any, Final
+from typing import Final
 
 from ingot.converters.json_yaml import read_yaml
 from ingot.converters.rows import Json
@@ -85,7 +85,8 @@ def split_docinfo(text: str) -> tuple[dict[str, Json] | None, str]:
 # --- titles
 
 
-def _title_text(value: object) -> str | None:
+def title_text(value: object) -> str | None:
+    """A title on one line, None for what is no text or an empty one."""
     text = " ".join(value.split())[:_MOST_TITLE] if isinstance(value, str) else ""
     return text or None
 
@@ -93,7 +94,7 @@ def _title_text(value: object) -> str | None:
 def stated_title(fields: Mapping[str, Json] | None) -> str | None:
     """The title that front matter names."""
     named = {key.lower(): value for key, value in (fields or {}).items()}
-    return _title_text(named.get("title"))
+    return title_text(named.get("title"))
 
 
 _FENCED: Final = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.M | re.S)
@@ -105,7 +106,7 @@ _MD_HEADING: Final = re.compile(
 def markdown_title(text: str) -> str | None:
     """The first heading of Markdown that stands in no block of code."""
     found = _MD_HEADING.finditer(_FENCED.sub("", text[:_HEAD]))
-    titles = (_title_text(one[2] or one[1].rstrip().rstrip("#")) for one in found)
+    titles = (title_text(one[2] or one[1].rstrip().rstrip("#")) for one in found)
     return next(filter(None, titles), None)
 
 
@@ -115,7 +116,7 @@ _RST_TITLE: Final = re.compile(r"^[ \t]*(\S[^\n]*)\n(([^\w\s])\3+)[ \t]*$", re.M
 
 def rst_title(text: str) -> str | None:
     """The first title of reStructuredText: a line with a line of one sign below it."""
-    return next((_title_text(one[1]) for one in _rst_titles(text[:_HEAD])), None)
+    return next((title_text(one[1]) for one in _rst_titles(text[:_HEAD])), None)
 
 
 def _rst_titles(text: str) -> Iterator[re.Match[str]]:
@@ -135,7 +136,7 @@ _LATEX_TITLE: Final = re.compile(
 def latex_title(text: str) -> str | None:
     r"""What stands in the braces of `\title`."""
     found = _LATEX_TITLE.search(text, 0, _HEAD)
-    return _title_text(found[1].replace("\\\\", " ")) if found else None
+    return title_text(found[1].replace("\\\\", " ")) if found else None
 
 
 # --- licences
@@ -179,8 +180,3 @@ def find_licence(text: str) -> str | None:
     if "advertising materials" in plain:
         return "BSD-4-Clause"
     return "BSD-3-Clause" if "endorse or promote" in plain else "BSD-2-Clause"
-
-
-def as_fields(**values: Any) -> dict[str, Json]:  # noqa: ANN401
-    """The values that are known, as fields of a row."""
-    return {name: value for name, value in values.items() if value not in (None, "")}

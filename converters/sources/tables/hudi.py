@@ -3,13 +3,9 @@
 from typing import TYPE_CHECKING
 
 from ingot.converters.columnar.table_view import TableView
-from ingot.converters.errors import SourceError, error_text, translate_native_errors
+from ingot.converters.errors import SourceError, translate_library_errors
 from ingot.converters.sources.storage.listing import Entry
-from ingot.converters.sources.tables.table_folders import (
-    TableFolder,
-    TableVersion,
-    UnreadableTableError,
-)
+from ingot.converters.sources.tables.table_folders import TableFolder, TableVersion
 
 if TYPE_CHECKING:
     from hudi import HudiTimeline
@@ -20,29 +16,21 @@ def read_hudi_table(
 ) -> tuple[TableVersion, list[Entry]]:
     """The latest instant of a table (or the one that is named), and its files by name.
 
-    Raises SourceError: the package is not installed, the timeline is damaged, there is no such
+    Raises SourceError: the timeline is damaged, there is no such
     instant, rows lie in log files, the package lacks a feature of the table, a file is gone.
     """
-    try:
-        from hudi import HudiReadOptions, HudiTableBuilder
-    except ImportError as error:
-        hint = 'pip install "ingot[hudi]"'
-        raise SourceError(folder.where, "a Hudi table needs the package hudi", hint) from error
+    from hudi import HudiReadOptions, HudiTableBuilder
+
     folder.require_local()
-    try:
-        with translate_native_errors(UnreadableTableError):
-            table = HudiTableBuilder.from_base_uri(folder.where).build()
-            instants = _completed_instants(table.get_timeline())
-            instant = max(instants, default="0") if version is None else version
-            if version is not None and version not in instants:
-                raise UnreadableTableError(f"there is no instant {version}")
-            options = HudiReadOptions().with_as_of_timestamp(instant)
-            slices = table.get_file_slices(options) if instants else []
-            schema, name = table.get_schema(), table.table_name
-    except UnreadableTableError as error:
-        problem = f"cannot read the timeline of the Hudi table: {error_text(error)}"
-        hint = "check the version, or restore the table"
-        raise SourceError(folder.where, problem, hint) from error
+    with translate_library_errors(folder.where, "cannot read the timeline of the Hudi table"):
+        table = HudiTableBuilder.from_base_uri(folder.where).build()
+        instants = _completed_instants(table.get_timeline())
+        instant = max(instants, default="0") if version is None else version
+        if version is not None and version not in instants:
+            raise ValueError(f"there is no instant {version}")
+        options = HudiReadOptions().with_as_of_timestamp(instant)
+        slices = table.get_file_slices(options) if instants else []
+        schema, name = table.get_schema(), table.table_name
     paths = [one.base_file_relative_path() for one in slices]
     if any(one.has_log_files() for one in slices) or not all(
         path.endswith(".parquet") for path in paths

@@ -1,7 +1,7 @@
 """Folders of MDS shards: which files `index.json` names, and what hashes they should have."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from ingot.converters.errors import SourceError, translate_read_errors
@@ -12,20 +12,13 @@ from ingot.converters.sources.storage.listing import Entry, Listing
 
 _INDEX: Final = "index.json"
 _MOST_INDEX: Final = 256 << 20
+_FORMS: Final = ("raw_data", "zip_data")
 _CODECS: Final = ("zstd", "gz", "bz2")  # by which a compressed shard is known from its content
 _UNNAMED: Final = "an MDS shard that index.json does not name"
 
 
 class _UnreadableIndexError(Exception):
     """What is wrong with the files of an index."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """What an index says: the shards to read, and why its other files are left out."""
-
-    shards: Mapping[str, Entry]
-    others: Mapping[str, str]
 
 
 def read_mds_indexes(listing: Listing) -> Listing:
@@ -42,18 +35,17 @@ def read_mds_indexes(listing: Listing) -> Listing:
         if shards is None:
             continue
         try:
-            named = _named_files(folder, shards, by_name)
+            found, others = _named_files(folder, shards, by_name)
         except _UnreadableIndexError as error:
             if not folder:
                 raise SourceError(str(entry.place), str(error), "copy the folder again") from error
             why = f"part of an MDS data set, which is not read: {error}"
             listing = replace(listing, closed={**listing.closed, folder: why})
             continue
-        by_name.update(named.shards)
-        for name in named.others:
+        by_name |= found
+        for name in others:
             by_name.pop(name, None)
-        left_out = tuple(named.others.items())
-        listing = replace(listing, unreadable=(*listing.unreadable, *left_out))
+        listing = replace(listing, unreadable=(*listing.unreadable, *others.items()))
     entries = tuple(by_name[one.name] for one in listing.entries if one.name in by_name)
     return replace(listing, entries=entries)
 
@@ -77,50 +69,37 @@ def _read_index(entry: Entry) -> list[dict[str, Json]] | None:
 
 def _named_files(
     folder: str, shards: list[dict[str, Json]], by_name: Mapping[str, Entry]
-) -> _Named:
+) -> tuple[dict[str, Entry], dict[str, str]]:
+    """The shards to read, and why the other files of the folder are left out."""
     inner = f"{folder}/" if folder else ""
     found: dict[str, Entry] = {}
     others = {inner + _INDEX: "auxiliary file (index of MDS shards)"}
     for shard in shards:
-        present = [
-            (entry, told)
-            for told in _stored_forms(shard)
-            if (entry := by_name.get(f"{inner}{told['basename']}")) is not None
-        ]
+        told = {key: one if isinstance(one := shard.get(key), dict) else {} for key in _FORMS}
+        names = {key: f"{inner}{one.get('basename')}" for key, one in told.items()}
+        present = [(key, by_name[name]) for key, name in names.items() if name in by_name]
         if not present:
-            raise _UnreadableIndexError(f"shard {_raw(shard).get('basename')!r} is gone"[:200])
-        (entry, told), *copies = present
-        if told is not shard.get("raw_data"):
-            codec = str(shard.get("compression")).partition(":")[0]
-            if codec not in _CODECS:
-                raise _UnreadableIndexError(f"shards compressed by {codec[:40]}")
-        if told.get("bytes") not in (None, entry.bytes):
-            problem = f"shard {entry.name} has {entry.bytes:,} bytes and not {told['bytes']}"
+            problem = f"shard {told['raw_data'].get('basename')!r} is gone"
             raise _UnreadableIndexError(problem[:200])
-        found[entry.name] = replace(entry, etag=_content_mark(shard) or entry.etag)
-        others.update((copy.name, f"a copy of {entry.name}") for copy, _ in copies)
+        (key, entry), *copies = present
+        codec = str(shard.get("compression")).partition(":")[0]
+        if key == "zip_data" and codec not in _CODECS:
+            raise _UnreadableIndexError(f"shards compressed by {codec[:40]}")
+        size = told[key].get("bytes")
+        if size not in (None, entry.bytes):
+            problem = f"shard {entry.name} has {entry.bytes:,} bytes and not {size}"
+            raise _UnreadableIndexError(problem[:200])
+        mark = _content_mark(told["raw_data"].get("hashes"))
+        found[entry.name] = replace(entry, etag=mark or entry.etag)
+        others |= {copy.name: f"a copy of {entry.name}" for _, copy in copies}
     for name in by_name:
-        if name.rpartition("/")[0] == folder and ".mds" in name and name not in {*found, *others}:
-            others[name] = _UNNAMED
-    return _Named(found, others)
+        if name.rpartition("/")[0] == folder and ".mds" in name and name not in found:
+            others.setdefault(name, _UNNAMED)
+    return found, others
 
 
-def _raw(shard: dict[str, Json]) -> dict[str, Json]:
-    raw = shard.get("raw_data")
-    return raw if isinstance(raw, dict) else {}
-
-
-def _stored_forms(shard: dict[str, Json]) -> Iterator[dict[str, Json]]:
-    """What an index says of the file of a shard, and of the compressed one."""
-    for key in ("raw_data", "zip_data"):
-        told = shard.get(key)
-        if isinstance(told, dict) and isinstance(told.get("basename"), str):
-            yield told
-
-
-def _content_mark(shard: dict[str, Json]) -> str | None:
+def _content_mark(hashes: Json) -> str | None:
     """The mark of a shard's content: a hash that can be checked, None where there is none."""
-    hashes = _raw(shard).get("hashes")
     for algorithm, digest in hashes.items() if isinstance(hashes, dict) else ():
         if isinstance(digest, str) and new_hash(algorithm) is not None:
             return f"{HASH_MARK}:{algorithm}:{digest}"

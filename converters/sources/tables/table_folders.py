@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -143,10 +144,6 @@ def tables_read(places: Iterable[Place]) -> list[TableVersion]:
 TableReader = Callable[[TableFolder, str | None], tuple[TableVersion, list[Entry]]]
 
 
-class UnreadableTableError(Exception):
-    """A package cannot read a log; it raises nothing more precise."""
-
-
 def table_folders(entries: Iterable[Entry]) -> dict[str, str]:
     """The folders of a listing that are tables, "" for the listed one, each with its kind."""
     tables: dict[str, str] = {}
@@ -243,6 +240,7 @@ def read_tables(listing: Listing, version: str | None = None, metadata: str = ""
         folder = _whole_folder(listing, name, kind)
         if folder is not None and kind in _readers():
             try:
+                require_package(kind, folder.where)
                 folder = folder if name else replace(folder, metadata=metadata)
                 read = _readers()[kind](folder, None if name else version)
             except SourceError as error:
@@ -271,9 +269,30 @@ def _readers() -> dict[str, TableReader]:
     }
 
 
+# The module that reads the tables of a kind, and its package.
+_PACKAGES: Final = {
+    "Delta table": ("deltalake", "deltalake"),
+    "Hudi table": ("hudi", "hudi"),
+    "Iceberg table": ("pyiceberg", "pyiceberg"),
+    "Lance table": ("lance", "pylance"),
+}
+
+
+def require_package(kind: str, where: str) -> None:
+    """Raise SourceError where the package for tables of a kind is not installed."""
+    module, package = _PACKAGES[kind]
+    if find_spec(module) is None:
+        hint = f'pip install "ingot[{kind.partition(" ")[0].lower()}]"'
+        raise SourceError(where, f"{_one_of(kind)} needs the package {package}", hint)
+
+
+def _one_of(kind: str) -> str:
+    return f"{'an' if kind.startswith('I') else 'a'} {kind}"
+
+
 def unread_reason(kind: str) -> str:
     """Why the files of a table are left out."""
-    return f"part of {'an' if kind.startswith('I') else 'a'} {kind}, which is not read"
+    return f"part of {_one_of(kind)}, which is not read"
 
 
 def _whole_folder(listing: Listing, name: str, kind: str) -> TableFolder | None:
