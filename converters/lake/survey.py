@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import PurePosixPath
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import urlsplit
 
 from ingot.converters.errors import SourceError, translate_read_errors
@@ -23,13 +23,7 @@ from ingot.converters.sources.file_kinds import (
     unread_format,
 )
 from ingot.converters.sources.source import EntryFiles
-from ingot.converters.sources.storage.listing import (
-    Entry,
-    Listing,
-    enclosing_folders,
-    file_stem,
-    storage_places,
-)
+from ingot.converters.sources.storage.listing import Entry, Listing, file_stem, storage_places
 from ingot.converters.sources.tables.partitions import read_partitions
 from ingot.converters.sources.tables.table_folders import table_folders
 
@@ -218,41 +212,29 @@ def survey_lake(
     return Survey(sets=tuple(sorted(sets, key=lambda one: one.name)), left_out=tuple(left_out))
 
 
-class DocumentFolders(NamedTuple):
-    """Folders of documents, none of which lies in another one."""
+def document_folders(seen: Sequence[SeenFile]) -> dict[str, str]:
+    """The folders of documents by the files in or below them.
 
-    folders: frozenset[str]
-
-    def of(self, name: str) -> str:
-        """The folder of documents that a file is in or below; "" for others."""
-        above = (TOP_FOLDER, *enclosing_folders(name))
-        return next((one for one in above if one in self.folders), "")
-
-
-def document_folders(seen: Sequence[SeenFile]) -> DocumentFolders:
-    """The highest folders that hold documents and no structured data, in or below them.
-
-    What lies below the folder of a data set belongs to it, and is a note.
+    They are the highest folders that hold documents and no structured data, in or below them. What
+    lies below the folder of a data set belongs to it, and is a note.
     """
     sets = {set_folder(one.entry.name, frozenset()) for one in seen if one.looked.files}
-    return DocumentFolders(frozenset(_find_document_folders(seen, "", sets)))
+    return dict(_find_document_folders(seen, "", sets))
 
 
 def _find_document_folders(
     seen: Sequence[SeenFile], folder: str, sets: Collection[str]
-) -> Iterator[str]:
+) -> Iterator[tuple[str, str]]:
     inner = f"{folder}/" if folder else ""
     below: dict[str, list[SeenFile]] = defaultdict(list)
     for one in seen:
         below[one.entry.name[len(inner) :].rpartition("/")[0].partition("/")[0]].append(one)
     # The root is a folder of documents if some lie in it: else its folders are data sets.
     if (folder or _are_documents(below[""])) and _are_documents(seen):
-        yield folder or TOP_FOLDER
-        return
-    if folder in sets:
-        return
-    for name in sorted(below.keys() - {""}):
-        yield from _find_document_folders(below[name], f"{inner}{name}", sets)
+        yield from ((one.entry.name, folder or TOP_FOLDER) for one in seen)
+    elif folder not in sets:
+        for name in sorted(below.keys() - {""}):
+            yield from _find_document_folders(below[name], f"{inner}{name}", sets)
 
 
 def _are_documents(seen: Sequence[SeenFile]) -> bool:
