@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Final
@@ -204,12 +204,27 @@ def survey_lake(
     names = _Names({file: name for file, name in known.items() if file in there})
     sets: list[DataSet] = []
     left_out: list[LeftOut] = []
+    read = [place for place, held in places.items() if any(one.looked.files for one in held)]
     for place in sorted(places):
+        if any(place == TOP_FOLDER or one.startswith(f"{place}/") for one in read if one != place):
+            places[place] = [_without_notes(one) for one in places[place]]
         made = _LakeFolder(root, place, places[place]).sets(names, recognise)
         sets += made
         if not made:
             left_out += [one for each in places[place] for one in each.looked.left_out]
     return Survey(sets=tuple(sorted(sets, key=lambda one: one.name)), left_out=tuple(left_out))
+
+
+def _without_notes(seen: SeenFile) -> SeenFile:
+    """A file above data: lines of what is settings by name are a note."""
+    looked = EntryFiles([], [*seen.looked.left_out])
+    for file in seen.looked.files:
+        why = side_file_reason(file.name) if file.facts.format == "text" else None
+        if why is None:
+            looked.files.append(file)
+        else:
+            looked.left_out.append(LeftOut.of(file, why))
+    return replace(seen, looked=looked)
 
 
 def document_folders(seen: Sequence[SeenFile]) -> dict[str, str]:
