@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ingot import __version__
 from ingot.agent.lake.lake_order import LakeOrder
@@ -224,7 +224,7 @@ def _scan_entry(entry: Entry, chunk: _Chunk) -> SeenFile:
 
 _FACTS: Final = tuple(one.name for one in fields(FileFacts))
 _SETS: Final = ("forms", "guessed", "shape")
-_MEMBERS: Final[dict[type[Any], tuple[str, tuple[str, ...]]]] = {
+_MEMBERS: Final[dict[type[ZipMember | TarMember | TableMember], tuple[str, tuple[str, ...]]]] = {
     ZipMember: ("zip", ("member",)),
     TableMember: ("table", ("member", "number")),
     TarMember: ("tar", ("member", "number", "size", "offset")),
@@ -269,8 +269,8 @@ def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
 
 
 def _member_place(member: Json, archive: Place) -> Place:
-    made, names = next((made, told[1]) for made, told in _MEMBERS.items() if told[0] in member)
-    values = member[_MEMBERS[made][0]]
+    ((kind, values),) = member.items()
+    made, names = next((made, names) for made, (one, names) in _MEMBERS.items() if one == kind)
     values = [values] if isinstance(values, str) else values  # as earlier versions kept it
     return made(archive=archive, **dict(zip(names, values, strict=True)))
 

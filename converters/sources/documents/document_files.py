@@ -2,6 +2,7 @@
 
 import codecs
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import BinaryIO, Final
 
 from ingot.converters.errors import SourceError
@@ -63,13 +64,10 @@ def document_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts 
 def _find_encoding(kind: str, seen: FilePeek) -> Encoding | None:
     """The encoding that a page declares, if its beginning is in it; else as of any text."""
     declared = html_pages.declared_encoding(seen.head) if kind == kinds.HTML else None
-    if declared is not None:
-        try:
-            codecs.getincrementaldecoder(declared)().decode(seen.head, seen.whole)
-        except UnicodeDecodeError:
-            declared = None
     if declared is not None and b"\0" not in seen.head:
-        return Encoding(declared)
+        with suppress(UnicodeDecodeError):
+            codecs.getincrementaldecoder(declared)().decode(seen.head, seen.whole)
+            return Encoding(declared)
     return detect_encoding([seen.head, *seen.windows], seen.whole)
 
 
@@ -82,11 +80,9 @@ def read_document(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Itera
     most = _MOST_NOTEBOOK if facts.layout == kinds.NOTEBOOK else MOST_BYTES
     whole = join_parts(parts, most)
     row = whole if isinstance(whole, BrokenRow) else decode_text_row(whole)
-    if isinstance(row, BrokenRow):
-        yield RowChunk(values=[row])
-    else:
-        text = row["text"].replace("\r\n", "\n")
-        yield RowChunk(values=[_document_row(file, spec, text)])
+    if not isinstance(row, BrokenRow):
+        row = _document_row(file, spec, row["text"].replace("\r\n", "\n"))
+    yield RowChunk(values=[row])
 
 
 def _document_row(file: SourceFile, spec: SourceSpec, text: str) -> Json:

@@ -198,13 +198,13 @@ def _partition(
     """The values of columns that all rows of a file share, and that it may leave out."""
     from pyiceberg.transforms import IdentityTransform
 
-    names = {one.metadata[b"PARQUET:field_id"]: one for one in schema}
-    spec, found = table.specs()[task.file.spec_id], {}
-    for place, part in enumerate(spec.fields):
-        one = names.get(str(part.source_id).encode())
-        if one is not None and isinstance(part.transform, IdentityTransform):
-            found[one.name] = _scalar(task.file.partition[place], one.type)
-    return found
+    names = {int(one.metadata[b"PARQUET:field_id"]): one for one in schema}
+    parts = table.specs()[task.file.spec_id].fields
+    return {
+        one.name: _scalar(task.file.partition[place], one.type)
+        for place, part in enumerate(parts)
+        if isinstance(part.transform, IdentityTransform) and (one := names.get(part.source_id))
+    }
 
 
 def _scalar(value: object, kind: pa.DataType) -> pa.Scalar:
