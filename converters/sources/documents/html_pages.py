@@ -14,7 +14,6 @@ from typing import Final
 
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.output.worker_pool import Inbox, Send, give_back_process, take_process
-from ingot.converters.rows import Json
 from ingot.converters.sources.documents.headers import title_text
 from ingot.converters.sources.formats.row_chunks import BrokenRow, row_excerpt
 
@@ -70,7 +69,7 @@ def check_installed(where: str) -> None:
         raise SourceError(where, problem, hint)
 
 
-def read_page(text: str, where: str, *, raw: bool) -> dict[str, Json] | BrokenRow:
+def read_page(text: str, where: str, *, raw: bool) -> dict[str, str | None] | BrokenRow:
     """The main text of a page without links, or the page, its title and declared language.
 
     The main text is broken where the page is too large or takes too long.
@@ -85,7 +84,7 @@ def read_page(text: str, where: str, *, raw: bool) -> dict[str, Json] | BrokenRo
         process = take_process(_serve_pages)
     process.send(text)
     try:
-        reply: dict[str, Json] | str = process.received.recv()
+        reply: dict[str, str | None] | str = process.received.recv()
     except (EOFError, OSError):
         process.end(_SECONDS)
         problem = f"its main text needs more than {_SECONDS} s or {_MEMORY >> 30} GiB"
@@ -101,14 +100,14 @@ def _serve_pages(inbox: Inbox, send: Send) -> int:
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + _SECONDS, hard))
         try:
-            reply: dict[str, Json] | str = _find_main_text(text)
+            reply: dict[str, str | None] | str = _find_main_text(text)
         except Exception as error:  # noqa: BLE001 - of a page that the packages do not stand
             reply = f"no main text can be found: {type(error).__name__}"
         send(reply)
     return 0
 
 
-def _find_main_text(text: str) -> dict[str, Json]:
+def _find_main_text(text: str) -> dict[str, str | None]:
     from lxml import html
     from trafilatura import extract
 

@@ -1,4 +1,7 @@
-"""Hudi tables: the base files of one instant of a table whose rows are all in base files."""
+"""Hudi tables: the base files of one instant of a table whose rows are all in base files.
+
+Rows in log files replace some of the base files, so a table that has them is refused.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +11,7 @@ from ingot.converters.sources.storage.listing import Entry
 from ingot.converters.sources.tables.table_folders import TableFolder, TableVersion
 
 if TYPE_CHECKING:
-    from hudi import HudiTimeline
+    from hudi import HudiFileSlice, HudiTimeline
 
 
 def read_hudi_table(
@@ -31,16 +34,21 @@ def read_hudi_table(
         options = HudiReadOptions().with_as_of_timestamp(instant)
         slices = table.get_file_slices(options) if instants else []
         schema, name = table.get_schema(), table.table_name
-    paths = [one.base_file_relative_path() for one in slices]
-    if any(one.has_log_files() for one in slices) or not all(
-        path.endswith(".parquet") for path in paths
-    ):
-        problem = "rows of the Hudi table lie in log files, or its files are not Parquet"
-        raise SourceError(folder.where, problem, "run a compaction, or write it as Parquet files")
+    paths = _base_files(slices, folder.where)
     told = TableVersion(folder=folder.name, kind="hudi", version=int(instant), id=str(name))
     view = TableView(schema=schema)
     entries = [folder.data_entry(folder.find(path), told, view) for path in paths]
     return told, sorted(entries, key=lambda one: one.name)
+
+
+def _base_files(slices: "list[HudiFileSlice]", where: str) -> list[str]:
+    """The files that hold all rows. Raises SourceError where some are held by others."""
+    paths = [one.base_file_relative_path() for one in slices]
+    parquet = all(path.endswith(".parquet") for path in paths)
+    if not parquet or any(one.has_log_files() for one in slices):
+        problem = "rows of the Hudi table lie in log files, or its files are not Parquet"
+        raise SourceError(where, problem, "run a compaction, or write it as Parquet files")
+    return paths
 
 
 def _completed_instants(timeline: "HudiTimeline") -> set[str]:
