@@ -207,6 +207,25 @@ def translate_native_errors(kind: type[Exception]) -> Iterator[None]:
         raise kind(str(error)) from error
 
 
+class _LibraryError(Exception):
+    """What a library raised that raises nothing more precise."""
+
+
+@contextmanager
+def translate_library_errors(
+    where: str, problem: str, hint: str = "check the version, or restore the table"
+) -> Iterator[None]:
+    """Raise what a library raises, panics included, as SourceError; errors of ingot pass."""
+    try:
+        with translate_native_errors(_LibraryError):
+            yield
+    except _LibraryError as error:
+        if isinstance(error.__cause__, IngotError):
+            raise error.__cause__ from error
+        said = error_text(error).partition(", /")[0]  # without places in the library's own code
+        raise SourceError(where, f"{problem}: {said}", hint) from error
+
+
 # Modules whose exceptions say that the data is damaged.
 _LIBRARIES: Final = ("zlib", "lzma", "_lzma", "zipfile", "tarfile", "zstandard", "pyarrow")
 _DAMAGE_ERRORS = (UnicodeError, ValueError, NotImplementedError, RuntimeError)

@@ -116,8 +116,7 @@ def scan_files(
         if one.name not in alone and (why := side_file_reason(one.name))
     }
     seen = list(_scan_files(_Scan(order, SourceSpec(), workers, counted), entries, aside))
-    folders = document_folders(seen)
-    below = {one.entry.name: place for one in seen if (place := folders.of(one.entry.name))}
+    below = document_folders(seen)
     documents = [one for one in entries if one.name in below]
     aside = {one.name: why for one in documents if (why := not_a_document(one.name))}
     again = _scan_files(_Scan(order, _DOCUMENTS, workers, counted), documents, aside)
@@ -225,6 +224,11 @@ def _scan_entry(entry: Entry, chunk: _Chunk) -> SeenFile:
 
 _FACTS: Final = tuple(one.name for one in fields(FileFacts))
 _SETS: Final = ("forms", "guessed", "shape")
+_MEMBERS: Final[dict[type[ZipMember | TarMember | TableMember], tuple[str, tuple[str, ...]]]] = {
+    ZipMember: ("zip", ("member",)),
+    TableMember: ("table", ("member", "number")),
+    TarMember: ("tar", ("member", "number", "size", "offset")),
+}
 
 
 def _seen_json(seen: SeenFile) -> Json:
@@ -233,23 +237,15 @@ def _seen_json(seen: SeenFile) -> Json:
         place, facts = file.place, file.facts
         members: list[Json] = []  # the outermost first
         while isinstance(place, ZipMember | TarMember | TableMember):
-            members.insert(0, _member_json(place))
+            kind, names = _MEMBERS[type(place)]
+            members.insert(0, {kind: [getattr(place, name) for name in names]})
             place = place.archive
-        member = members if len(members) > 1 else members[0] if members else None
         told = {name: getattr(facts, name) for name in _FACTS}
         sets = {key: sorted(getattr(facts, key)) for key in _SETS}
         stamps = [file.name, file.bytes, file.mtime_ns, file.etag]
-        files.append({"stamps": stamps, "member": member, "facts": told | sets})
+        files.append({"stamps": stamps, "member": members, "facts": told | sets})
     left_out = [[one.name, one.why, one.bytes] for one in seen.looked.left_out]
     return {"files": files, "left_out": left_out}
-
-
-def _member_json(place: ZipMember | TarMember | TableMember) -> Json:
-    if isinstance(place, ZipMember):
-        return {"zip": place.member}
-    if isinstance(place, TableMember):
-        return {"table": [place.member, place.number]}
-    return {"tar": [place.member, place.number, place.size, place.offset]}
 
 
 def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
@@ -258,9 +254,9 @@ def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
         name, size, mtime_ns, etag = one["stamps"]
         facts = {**one["facts"], "columns": tuple(one["facts"]["columns"])}
         facts |= {key: frozenset(facts.get(key, ())) for key in _SETS}
-        place, member = entry.place, one["member"] or []
-        for inner in member if isinstance(member, list) else [member]:
-            place = _member_place(inner, place)
+        place, members = entry.place, one["member"] or []
+        for member in members if isinstance(members, list) else [members]:  # of earlier versions
+            place = _member_place(member, place)
         file = SourceFile.of(entry, FileFacts(**facts))
         files.append(
             replace(file, name=name, bytes=size, mtime_ns=mtime_ns, etag=etag, place=place)
@@ -273,13 +269,10 @@ def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
 
 
 def _member_place(member: Json, archive: Place) -> Place:
-    if "zip" in member:
-        return ZipMember(archive=archive, member=member["zip"])
-    if "table" in member:
-        name, number = member["table"]
-        return TableMember(archive=archive, member=name, number=number)
-    name, number, size, offset = member["tar"]
-    return TarMember(archive=archive, member=name, number=number, size=size, offset=offset)
+    ((kind, values),) = member.items()
+    made, names = next((made, names) for made, (one, names) in _MEMBERS.items() if one == kind)
+    values = [values] if isinstance(values, str) else values  # as earlier versions kept it
+    return made(archive=archive, **dict(zip(names, values, strict=True)))
 
 
 # --- data sets

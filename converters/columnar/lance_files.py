@@ -9,22 +9,17 @@ import datetime as dt
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
-from ingot.converters.errors import SourceError, error_text, translate_native_errors
+from ingot.converters.errors import translate_library_errors
 
 LANCE: Final = b"LANC"
 GROUP_ROWS: Final = 8_192  # that are counted as a row group is, for samples
 _BUFFER: Final = 16 << 20  # of what is read ahead, and of what is known of files
-
-
-class _UnreadableError(Exception):
-    """Lance cannot read a table; it raises nothing more precise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +57,9 @@ class LanceFragment:
     size: int
 
 
-@contextmanager
-def lance_errors(where: str, problem: str = "cannot read it") -> Iterator[None]:
-    """Raise what Lance raises, panics included, as SourceError."""
-    try:
-        with translate_native_errors(_UnreadableError):
-            yield
-    except _UnreadableError as error:
-        said = error_text(error).partition(", /")[0]  # without the places in its own code
-        hint = "check the version, or restore the table"
-        raise SourceError(where, f"{problem}: {said}", hint) from error
-
-
 def find_version(asked: FindVersion) -> FoundVersion:
     """What a version of a table holds. Raises SourceError."""
-    with lance_errors(asked.path, "cannot read the version of the Lance table"):
+    with translate_library_errors(asked.path, "cannot read the version of the Lance table"):
         table = _dataset(asked.path, asked.version)
         found = tuple(map(_found_fragment, table.get_fragments()))
         return FoundVersion(table.version, table.schema, found)
@@ -103,7 +86,7 @@ def _dataset(path: str, version: str | int | None) -> Any:  # noqa: ANN401 - it 
 def _found_fragment(fragment: Any) -> FoundFragment:  # noqa: ANN401
     facts = fragment.metadata
     if facts.overlays or any(one.base_id is not None for one in facts.files):
-        raise _UnreadableError("a fragment has overlays, or files of another table")
+        raise ValueError("a fragment has overlays, or files of another table")
     files = [f"data/{one.path}" for one in facts.files]
     if facts.deletion_file is not None:
         files.append(facts.deletion_file.path(fragment.fragment_id))
@@ -115,10 +98,10 @@ class OpenFragment:
 
     def __init__(self, asked: LanceFragment) -> None:
         self._where = asked.path
-        with lance_errors(self._where):
+        with translate_library_errors(self._where, "cannot read it"):
             found = _dataset(asked.path, asked.version).get_fragment(asked.number)
             if found is None:
-                raise _UnreadableError(f"there is no fragment {asked.number}")
+                raise ValueError(f"there is no fragment {asked.number}")
             self._fragment, self.schema = found, found.schema
             rows = found.count_rows()
         counts = [min(GROUP_ROWS, rows - first) for first in range(0, rows, GROUP_ROWS)]
@@ -128,8 +111,10 @@ class OpenFragment:
         self, rows: int, groups: Sequence[int] | None, columns: Sequence[str] | None
     ) -> Iterator[pa.RecordBatch]:
         """The rows of some groups, or of all."""
-        parts = [{}] if groups is None else [_group_bounds(one) for one in groups]
-        with lance_errors(self._where):
+        parts: list[dict[str, int]] = [{}]
+        if groups is not None:
+            parts = [{"offset": one * GROUP_ROWS, "limit": GROUP_ROWS} for one in groups]
+        with translate_library_errors(self._where, "cannot read it"):
             for part in parts:
                 yield from self._fragment.to_batches(
                     columns=None if columns is None else list(columns),
@@ -138,7 +123,3 @@ class OpenFragment:
                     io_buffer_size=_BUFFER,
                     **part,
                 )
-
-
-def _group_bounds(group: int) -> dict[str, int]:
-    return {"offset": group * GROUP_ROWS, "limit": GROUP_ROWS}

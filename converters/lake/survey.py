@@ -4,10 +4,10 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import PurePosixPath
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import urlsplit
 
 from ingot.converters.errors import SourceError, translate_read_errors
@@ -23,13 +23,7 @@ from ingot.converters.sources.file_kinds import (
     unread_format,
 )
 from ingot.converters.sources.source import EntryFiles
-from ingot.converters.sources.storage.listing import (
-    Entry,
-    Listing,
-    enclosing_folders,
-    file_stem,
-    storage_places,
-)
+from ingot.converters.sources.storage.listing import Entry, Listing, file_stem, storage_places
 from ingot.converters.sources.tables.partitions import read_partitions
 from ingot.converters.sources.tables.table_folders import table_folders
 
@@ -210,7 +204,10 @@ def survey_lake(
     names = _Names({file: name for file, name in known.items() if file in there})
     sets: list[DataSet] = []
     left_out: list[LeftOut] = []
+    read = [place for place, held in places.items() if any(one.looked.files for one in held)]
     for place in sorted(places):
+        if any(place == TOP_FOLDER or one.startswith(f"{place}/") for one in read if one != place):
+            places[place] = [_without_notes(one) for one in places[place]]
         made = _LakeFolder(root, place, places[place]).sets(names, recognise)
         sets += made
         if not made:
@@ -218,41 +215,41 @@ def survey_lake(
     return Survey(sets=tuple(sorted(sets, key=lambda one: one.name)), left_out=tuple(left_out))
 
 
-class DocumentFolders(NamedTuple):
-    """Folders of documents, none of which lies in another one."""
+def _without_notes(seen: SeenFile) -> SeenFile:
+    """A file above data: lines of what is settings by name are a note."""
+    looked = EntryFiles([], [*seen.looked.left_out])
+    for file in seen.looked.files:
+        why = side_file_reason(file.name) if file.facts.format == "text" else None
+        if why is None:
+            looked.files.append(file)
+        else:
+            looked.left_out.append(LeftOut.of(file, why))
+    return replace(seen, looked=looked)
 
-    folders: frozenset[str]
 
-    def of(self, name: str) -> str:
-        """The folder of documents that a file is in or below; "" for others."""
-        above = (TOP_FOLDER, *enclosing_folders(name))
-        return next((one for one in above if one in self.folders), "")
+def document_folders(seen: Sequence[SeenFile]) -> dict[str, str]:
+    """The folders of documents by the files in or below them.
 
-
-def document_folders(seen: Sequence[SeenFile]) -> DocumentFolders:
-    """The highest folders that hold documents and no structured data, in or below them.
-
-    What lies below the folder of a data set belongs to it, and is a note.
+    They are the highest folders that hold documents and no structured data, in or below them. What
+    lies below the folder of a data set belongs to it, and is a note.
     """
     sets = {set_folder(one.entry.name, frozenset()) for one in seen if one.looked.files}
-    return DocumentFolders(frozenset(_find_document_folders(seen, "", sets)))
+    return dict(_find_document_folders(seen, "", sets))
 
 
 def _find_document_folders(
     seen: Sequence[SeenFile], folder: str, sets: Collection[str]
-) -> Iterator[str]:
+) -> Iterator[tuple[str, str]]:
     inner = f"{folder}/" if folder else ""
     below: dict[str, list[SeenFile]] = defaultdict(list)
     for one in seen:
         below[one.entry.name[len(inner) :].rpartition("/")[0].partition("/")[0]].append(one)
     # The root is a folder of documents if some lie in it: else its folders are data sets.
     if (folder or _are_documents(below[""])) and _are_documents(seen):
-        yield folder or TOP_FOLDER
-        return
-    if folder in sets:
-        return
-    for name in sorted(below.keys() - {""}):
-        yield from _find_document_folders(below[name], f"{inner}{name}", sets)
+        yield from ((one.entry.name, folder or TOP_FOLDER) for one in seen)
+    elif folder not in sets:
+        for name in sorted(below.keys() - {""}):
+            yield from _find_document_folders(below[name], f"{inner}{name}", sets)
 
 
 def _are_documents(seen: Sequence[SeenFile]) -> bool:

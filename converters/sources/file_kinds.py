@@ -178,28 +178,28 @@ def may_hold_documents(
     """
     if any(map(_is_lost_data, left_out)):
         return False
-    documents: list[tuple[str, int]] = []
+    documents: dict[str, int] = {}  # their bytes
     notes, others = 0, []
     for name, form, size in read:
-        if is_document(name) and form in ("text", "csv"):
-            documents.append((name, size))
-        elif form == "text":
-            notes += size
-        else:
+        if _is_document(name) and form in ("text", "csv"):
+            documents[name] = size
+        elif form != "text":
             return False
+        else:
+            notes += size
     for one in left_out:
-        page = kinds.HTML_PAGE in one.why
-        if (page or is_document(one.name)) and not_a_document(one.name) is None:
-            documents.append((one.name, one.bytes))
+        page = kinds.HTML_PAGE in one.why or _is_document(one.name)
+        if page and not_a_document(one.name) is None:
+            documents[one.name] = one.bytes
         elif one.why not in ("hidden", _SIDE_FILE) and not unread_format(one.why):
             others.append(one.bytes)
-    size = sum(size for _, size in documents)
-    enough = size >= sum(others) or 3 * len(documents) >= len(others)
-    code = all(kinds.is_code(name) for name, _ in documents)
-    if notes:
-        fewest = FEWEST_CODE if code else _FEWEST_BESIDE_TEXT
-        return len(documents) >= fewest and size > _TIMES_TEXT * notes and enough
-    return len(documents) >= (fewest_code if code else 1) and enough
+    size = sum(documents.values())
+    fewest, fewest_code = (_FEWEST_BESIDE_TEXT, FEWEST_CODE) if notes else (1, fewest_code)
+    return (
+        len(documents) >= (fewest_code if all(map(kinds.is_code, documents)) else fewest)
+        and (not notes or size > _TIMES_TEXT * notes)
+        and (size >= sum(others) or 3 * len(documents) >= len(others))
+    )
 
 
 def _is_lost_data(one: LeftOut) -> bool:
@@ -212,14 +212,10 @@ def _is_lost_data(one: LeftOut) -> bool:
     )
 
 
-def is_document(name: str) -> bool:
+def _is_document(name: str) -> bool:
     """Whether a name is that of a document, and no note beside others such as a README."""
-    kind = kinds.kind_by_name(name)
-    return (
-        kind is not None
-        and kind[0] != kinds.TEXT
-        and not _SIDE_FILE_NAMES.fullmatch(name.rpartition("/")[2])
-    )
+    kind, _ = kinds.kind_by_name(name) or (kinds.TEXT, "")
+    return kind != kinds.TEXT and not _SIDE_FILE_NAMES.fullmatch(name.rpartition("/")[2])
 
 
 # What to do with formats that are not read; those of another kind come last.

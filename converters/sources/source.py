@@ -8,11 +8,7 @@ from typing import NamedTuple
 
 from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.rows import Batch
-from ingot.converters.sources.containers.registry import (
-    TABLE_CONTAINERS,
-    Container,
-    find_container,
-)
+from ingot.converters.sources.containers.registry import TABLE_CONTAINERS, Container, find_container
 from ingot.converters.sources.containers.webdataset import webdataset_facts
 from ingot.converters.sources.documents import kinds
 from ingot.converters.sources.facts import (
@@ -124,8 +120,8 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
     main, others = select_main_group(files, spec)
     main = read_partitions(main)
     for file in main if spec.orient else ():
-        if file.facts.format != "json" or file.facts.layout == "values":
-            several = file.facts.layout == "values"
+        several = file.facts.layout == "values"
+        if file.facts.format != "json" or several:
             form = "JSON of several values" if several else file.facts.format
             problem = f"`orient` is for a JSON file of one value; this one is {form}"
             raise SourceError(str(file.place), problem, "leave `source.orient` out")
@@ -166,9 +162,7 @@ def _inspect_listing(
     head = head_size(len(entries))
     with archives.keep_archive_open():
         for entry in entries:
-            found = inspect_entry(entry, spec, direct=listing.direct, head=head)
-            looked.files.extend(found.files)
-            looked.left_out.extend(found.left_out)
+            looked.add(inspect_entry(entry, spec, direct=listing.direct, head=head))
     return looked
 
 
@@ -191,6 +185,11 @@ class EntryFiles(NamedTuple):
 
     files: list[SourceFile]
     left_out: list[LeftOut]
+
+    def add(self, other: "EntryFiles") -> None:
+        """Add what another entry is."""
+        self.files.extend(other.files)
+        self.left_out.extend(other.left_out)
 
 
 def head_size(files: int) -> int:
@@ -253,7 +252,7 @@ def inspect_entry(
         if spec.columns is None or direct:
             raise
         verdict = NoData(error.problem)  # a file of a folder with other columns than stated
-    _add_verdict(looked, entry, verdict, direct)
+    _add_verdict(looked, entry, verdict, spec, direct)
     return looked
 
 
@@ -279,9 +278,8 @@ def _is_read_as_document(name: str, verdict: FileFacts | NoData, spec: SourceSpe
     kind, _ = kinds.kind_by_name(name) or (kinds.TEXT, "")
     if isinstance(verdict, NoData):
         return kind != kinds.TEXT or kinds.HTML_PAGE in verdict.why
-    if kind == kinds.NOTEBOOK and verdict.format == "json":
-        return bool(verdict.shape & {"cells", "worksheets"})
-    return kind != kinds.TEXT and verdict.format in ("csv", "text")
+    notebook = kind == kinds.NOTEBOOK and verdict.shape & {"cells", "worksheets"}
+    return bool(notebook) or (kind != kinds.TEXT and verdict.format in ("csv", "text"))
 
 
 def _is_selected(
@@ -320,18 +318,16 @@ def _inspect_members(
         else:
             seen = peek_file(named)
             inner = _find_container(named, seen, spec)
-            if isinstance(inner, Container) and inner in TABLE_CONTAINERS.values():
-                inside = _inspect_container(named, inner, spec, direct=False)
-                looked.files.extend(inside.files)
-                looked.left_out.extend(inside.left_out)
+            if inner in TABLE_CONTAINERS.values() and isinstance(inner, Container):
+                looked.add(_inspect_container(named, inner, spec, direct=False))
             else:
-                unread = inner if isinstance(inner, NoData) else None
-                _add_verdict(looked, named, unread or sniff_file(named, seen, spec), False)
+                unread = inner if isinstance(inner, NoData) else sniff_file(named, seen, spec)
+                _add_verdict(looked, named, unread, spec, False)
     return looked
 
 
 def _add_verdict(
-    looked: EntryFiles, entry: Entry, verdict: FileFacts | NoData, direct: bool
+    looked: EntryFiles, entry: Entry, verdict: FileFacts | NoData, spec: SourceSpec, direct: bool
 ) -> None:
     if isinstance(verdict, FileFacts):
         looked.files.append(SourceFile.of(entry, verdict))

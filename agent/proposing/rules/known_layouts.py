@@ -17,11 +17,7 @@ from ingot.agent.proposing.rules.metadata import mapping_language
 from ingot.converters.errors import MappingError, SourceError
 from ingot.converters.json_yaml import decode
 from ingot.converters.mapping.bind import bind
-from ingot.converters.mapping.check import (
-    check_mapping,
-    sample_batches,
-    unresolved_problems,
-)
+from ingot.converters.mapping.check import check_mapping, sample_batches, unresolved_problems
 from ingot.converters.mapping.rows.conditions import same_json
 from ingot.converters.mapping.rows.values import row_nodes
 from ingot.converters.paths import Node, compile_path
@@ -69,22 +65,17 @@ class KnownLayout:
         """Whether most rows have all that is required, and none has what is forbidden."""
         if any(_has(row, path) for row in rows for path in self.forbidden):
             return False
-        others, most = 0, len(rows) // MOST_OTHERS
-        for row in rows:
-            others += not all(_has(row, one) for one in self.required)
-            if others > most:
-                return False
-        return bool(rows)
+        others = sum(not all(_has(row, one) for one in self.required) for row in rows)
+        return bool(rows) and others <= len(rows) // MOST_OTHERS
 
 
 @cache
 def known_layouts() -> tuple[KnownLayout, ...]:
     """Every layout, by name."""
-    folder = files("ingot.schemas").joinpath("known")
-    texts = [one.read_bytes() for one in folder.iterdir() if one.name.endswith(".json")]
-    return tuple(
-        sorted((decode(KnownLayout, orjson.loads(t)) for t in texts), key=lambda k: k.name)
-    )
+    folder = files("ingot.schemas").joinpath("known").iterdir()
+    texts = [one.read_bytes() for one in folder if one.name.endswith(".json")]
+    found = (decode(KnownLayout, orjson.loads(text)) for text in texts)
+    return tuple(sorted(found, key=lambda one: one.name))
 
 
 def _has(row: Json, wanted: Json) -> bool:
@@ -107,7 +98,9 @@ def propose_known(
         for layout in known_layouts()
         if request.mode in ("auto", layout.kind) and (read := _recognize(layout, source, sample))
     ]
-    best = [one for one in hits if not any(_is_part(one[0], other[0]) for other in hits)]
+    # Not those that another one requires all of, and more.
+    wants = {layout.name: set(map(str, layout.required)) for layout, _ in hits}
+    best = [one for one in hits if not any(wants[one[0].name] < more for more in wants.values())]
     against: list[Evidence] = []
     for layout, read in best:
         found = _propose_layout(layout, *read, request)
@@ -117,12 +110,6 @@ def propose_known(
         why = f"it looks like {layout.title}, but the mapping of that does not fit: {found}"
         against.append(Evidence(target="layout", choice="none", why=why, runner_up=layout.name))
     return None, tuple(against)
-
-
-def _is_part(one: KnownLayout, other: KnownLayout) -> bool:
-    """Whether the other one requires all that this one does, and more."""
-    here, there = ([*map(str, layout.required)] for layout in (one, other))
-    return len(here) < len(there) and set(here) < set(there)
 
 
 def _recognize(layout: KnownLayout, source: Source, sample: Sample) -> tuple[Source, Sample] | None:
@@ -152,8 +139,8 @@ def _propose_layout(
     rows = [row.value for row in sample.rows]
     name = request.source_name or "sample"
     facts = {**source.guessed.to_document(), **layout.mapping.get("source", {})}
-    document: MappingDocument = {"version": 2, **({"source": facts} if facts else {})}
-    document |= {key: value for key, value in layout.mapping.items() if key != "source"}
+    stated = {"source": facts} if facts else {}
+    document: MappingDocument = {"version": 2, **stated, **layout.mapping, **stated}
     try:
         document, gone = _drop_absent_parts(document, sample)
         report = check_mapping(

@@ -1,13 +1,13 @@
 """Files that are one document each: what they are, and their one row."""
 
 import codecs
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import BinaryIO, Final
 
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources.documents import headers, html_pages, kinds
-from ingot.converters.sources.documents.headers import as_fields
 from ingot.converters.sources.documents.notebooks import read_notebook
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import BINARY, BLANK, describe_magic
@@ -64,13 +64,10 @@ def document_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts 
 def _find_encoding(kind: str, seen: FilePeek) -> Encoding | None:
     """The encoding that a page declares, if its beginning is in it; else as of any text."""
     declared = html_pages.declared_encoding(seen.head) if kind == kinds.HTML else None
-    if declared is not None:
-        try:
-            codecs.getincrementaldecoder(declared)().decode(seen.head, seen.whole)
-        except UnicodeDecodeError:
-            declared = None
     if declared is not None and b"\0" not in seen.head:
-        return Encoding(declared)
+        with suppress(UnicodeDecodeError):
+            codecs.getincrementaldecoder(declared)().decode(seen.head, seen.whole)
+            return Encoding(declared)
     return detect_encoding([seen.head, *seen.windows], seen.whole)
 
 
@@ -83,74 +80,43 @@ def read_document(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Itera
     most = _MOST_NOTEBOOK if facts.layout == kinds.NOTEBOOK else MOST_BYTES
     whole = join_parts(parts, most)
     row = whole if isinstance(whole, BrokenRow) else decode_text_row(whole)
-    if isinstance(row, BrokenRow):
-        yield RowChunk(values=[row])
-    else:
-        text = row["text"].replace("\r\n", "\n")
-        yield RowChunk(values=[_document_row(file, spec, text)])
+    if not isinstance(row, BrokenRow):
+        row = _document_row(file, spec, row["text"].replace("\r\n", "\n"))
+    yield RowChunk(values=[row])
 
 
 def _document_row(file: SourceFile, spec: SourceSpec, text: str) -> Json:
-    kind = file.facts.layout
-    found = _ROWS.get(kind, _text_row)(text, file, spec)
+    found = _read_fields(file, spec, text)
     if isinstance(found, BrokenRow):
         return found
-    return {"text": found.pop("text"), "path": file.name, "kind": kind, **found}
+    told = {key: value for key, value in found.items() if value not in (None, "")}
+    return {"text": found["text"], "path": file.name, "kind": file.facts.layout, **told}
 
 
-Fields = dict[str, Json]
-
-
-def _text_row(text: str, *_: object) -> Fields:
+def _read_fields(file: SourceFile, spec: SourceSpec, text: str) -> dict[str, Json] | BrokenRow:
+    """What a document says: its text, and what else is known of it."""
+    kind = file.facts.layout
+    if kind in _PROSE:
+        split, find_title = _PROSE[kind]
+        fields, body = split(text)
+        title = headers.stated_title(fields) or find_title(body)
+        return {"text": body, "title": title, "front_matter": fields}
+    if kind == kinds.HTML:
+        return html_pages.read_page(text, str(file.place), raw=spec.html == html_pages.RAW)
+    if kind == kinds.NOTEBOOK:
+        return read_notebook(text.encode())
+    if kind == kinds.LATEX:
+        title = headers.latex_title(text)
+        return {"text": text, "title": title, "license": headers.find_licence(text)}
+    if kind == kinds.CODE:
+        head = text[:_KIND_HEAD].encode("utf-8", "replace")
+        _, language = kinds.document_kind(file.name, head) or ("", "")
+        licence = headers.find_licence(text)
+        return {"text": text, "programming_language": language, "license": licence}
     return {"text": text}
 
 
-def _markdown_row(text: str, *_: object) -> Fields:
-    fields, body = headers.split_front_matter(text)
-    title = headers.stated_title(fields) or headers.markdown_title(body)
-    return {"text": body, **as_fields(title=title, front_matter=fields)}
-
-
-def _rst_row(text: str, *_: object) -> Fields:
-    fields, body = headers.split_docinfo(text)
-    title = headers.stated_title(fields) or headers.rst_title(body)
-    return {"text": body, **as_fields(title=title, front_matter=fields)}
-
-
-def _latex_row(text: str, *_: object) -> Fields:
-    told = as_fields(title=headers.latex_title(text), license=headers.find_licence(text))
-    return {"text": text, **told}
-
-
-def _code_row(text: str, file: SourceFile, _: SourceSpec) -> Fields:
-    head = text[:_KIND_HEAD].encode("utf-8", "replace")
-    _kind, language = kinds.document_kind(file.name, head) or ("", "")
-    told = as_fields(programming_language=language, license=headers.find_licence(text))
-    return {"text": text, **told}
-
-
-def _notebook_row(text: str, *_: object) -> Fields | BrokenRow:
-    found = read_notebook(text.encode())
-    if isinstance(found, BrokenRow):
-        return found
-    told = as_fields(title=found.title, programming_language=found.language)
-    return {"text": found.text, **told}
-
-
-def _page_row(text: str, file: SourceFile, spec: SourceSpec) -> Fields | BrokenRow:
-    if spec.html == html_pages.RAW:
-        return {"text": text, **as_fields(title=html_pages.raw_title(text))}
-    found = html_pages.extract_page(text, str(file.place))
-    if isinstance(found, BrokenRow):
-        return found
-    return {"text": found.text, **as_fields(title=found.title, language=found.language)}
-
-
-_ROWS: Final[dict[str, Callable[[str, SourceFile, SourceSpec], Fields | BrokenRow]]] = {
-    kinds.MARKDOWN: _markdown_row,
-    kinds.RST: _rst_row,
-    kinds.HTML: _page_row,
-    kinds.NOTEBOOK: _notebook_row,
-    kinds.LATEX: _latex_row,
-    kinds.CODE: _code_row,
+_PROSE: Final = {
+    kinds.MARKDOWN: (headers.split_front_matter, headers.markdown_title),
+    kinds.RST: (headers.split_docinfo, headers.rst_title),
 }

@@ -1,11 +1,13 @@
 """What stands at the head of a document: front matter, title, licence."""
 
-import datetime as dt
-import math
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from functools import partial
+from itertools import chain, islice
+from operator import methodcaller
+from typing import Final
 
 from ingot.converters.json_yaml import read_yaml
 from ingot.converters.rows import Json
@@ -15,12 +17,12 @@ _MOST_VALUES: Final = 10_000  # of front matter, aliases written out
 _MOST_DEPTH: Final = 32
 _MOST_TITLE: Final = 1_000  # characters
 
-
-class _FrontMatterError(ValueError):
-    """What stands between the marks is no front matter."""
-
-
 # --- front matter
+
+_READERS: Final[dict[str, Callable[[str], object]]] = {
+    "---": partial(read_yaml, aliases=True),
+    "+++": tomllib.loads,
+}
 
 
 def split_front_matter(text: str) -> tuple[dict[str, Json] | None, str]:
@@ -30,88 +32,61 @@ def split_front_matter(text: str) -> tuple[dict[str, Json] | None, str]:
     """
     lines = text[:_HEAD].split("\n")
     mark = lines[0].rstrip()
-    read = _READERS.get(mark)
     ends = (mark, "...") if mark == "---" else (mark,)
     end = next((n for n, line in enumerate(lines) if n and line.rstrip() in ends), 0)
-    if read is None or not end or (end == len(lines) - 1 and len(text) > _HEAD):
+    if mark not in _READERS or not end or (end == len(lines) - 1 and len(text) > _HEAD):
         return None, text
     try:
-        fields = _to_json(read("\n".join(lines[1:end])), [_MOST_VALUES])
-    except (ValueError, OverflowError, RecursionError):
+        fields = _READERS[mark]("\n".join(lines[1:end]))
+        if not isinstance(fields, dict) or not _is_small(fields):
+            return None, text
+        told = json.dumps(fields, default=methodcaller("isoformat"))  # of dates and times
+        fields = json.loads(told, parse_constant=lambda _: None)
+    except (ValueError, OverflowError, RecursionError, TypeError, AttributeError):
         return None, text
-    if not isinstance(fields, dict):
-        return None, text
-    body = text[sum(len(line) + 1 for line in lines[: end + 1]) :]
-    return fields, body.lstrip("\n")
+    return fields, text[sum(len(line) + 1 for line in lines[: end + 1]) :].lstrip("\n")
 
 
-def _read_yaml(block: str) -> object:
-    return read_yaml(block, aliases=True)
+def _is_small(value: object) -> bool:
+    """Whether a value is small with all that its aliases stand for, level by level."""
+    level, left = [value], _MOST_VALUES
+    for _ in range(_MOST_DEPTH):
+        left -= len(level)
+        inner = (
+            one.values() if isinstance(one, dict) else one
+            for one in level
+            if isinstance(one, dict | list)
+        )
+        level = list(islice(chain.from_iterable(inner), max(0, left) + 1))
+    return left >= 0 and not level
 
 
-_READERS: Final[dict[str, Callable[[str], object]]] = {"---": _read_yaml, "+++": tomllib.loads}
-
-
-def _to_json(value: object, left: list[int], depth: int = 0) -> Json:
-    """A value of YAML or TOML as JSON; `left` is how many values there may still be."""
-    left[0] -= 1
-    if left[0] < 0 or depth > _MOST_DEPTH:
-        raise _FrontMatterError("too many values, or nested too deep")
-    if isinstance(value, dict):
-        return {_key_text(key): _to_json(one, left, depth + 1) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_to_json(one, left, depth + 1) for one in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dt.date | dt.time):  # a datetime is a date
-        return value.isoformat()
-    if value is None or isinstance(value, str | int):
-        return value
-    raise _FrontMatterError(f"a {type(value).__name__} has no form in JSON")
-
-
-def _key_text(key: object) -> str:
-    if isinstance(key, bool) or key is None:
-        return {True: "true", False: "false", None: "null"}[key]
-    return key.isoformat() if isinstance(key, dt.date) else str(key)
-
-
-_FIELD: Final = re.compile(r":([A-Za-z][^:\n]{0,80}):(?:[ \t]([^\n]*))?$")
+_FIELD: Final = re.compile(
+    r"^:([A-Za-z][^:\n]{0,80}):((?:[ \t][^\n]*)?(?:\n[ \t]+\S[^\n]*)*+)$", re.M
+)
+_FIELDS: Final = re.compile(rf"\s*^((?:{_FIELD.pattern}\n?)++)", re.M)
 
 
 def split_docinfo(text: str) -> tuple[dict[str, Json] | None, str]:
     """The fields `:name: value` at the top of reStructuredText or below its title, and the rest."""
-    lines = text[:_HEAD].split("\n")
-    first = _next_text(lines, 0)
-    over = _is_rule("".join(lines[first : first + 1]).rstrip())
-    titled = [end for _, end in _rst_titles(lines[: first + 3]) if end == first + 2 + over]
-    start = at = _next_text(lines, titled[0] if titled else first)
-    fields: dict[str, str] = {}
-    name = ""
-    while at < len(lines) and lines[at].strip():
-        if match := _FIELD.match(lines[at].rstrip()):
-            name = match[1].strip()
-            fields[name] = (match[2] or "").strip()
-        elif fields and lines[at][:1].isspace():
-            fields[name] = f"{fields[name]}\n{lines[at].strip()}".strip()
-        else:
-            break
-        at += 1
-    if not fields or (at == len(lines) and len(text) > _HEAD):
+    head = text[:_HEAD]
+    title = next(_rst_titles(head), None)
+    top = title is not None and _RULE.fullmatch(head[: title.start()].strip() or "==")
+    found = _FIELDS.match(head, title.end() if title and top else 0)
+    if found is None or (found.end() == len(head) and len(text) > _HEAD):
         return None, text
-    rest = text[sum(len(line) + 1 for line in lines[:at]) :].lstrip("\n")
-    return dict(fields), "\n".join([*lines[:start], rest]).lstrip("\n")
-
-
-def _next_text(lines: list[str], start: int) -> int:
-    """The first line from `start` that is not blank."""
-    return next((n for n in range(start, len(lines)) if lines[n].strip()), len(lines))
+    fields: dict[str, Json] = {
+        one[1].strip(): "\n".join(map(str.strip, one[2].split("\n"))).strip()
+        for one in _FIELD.finditer(found[1])
+    }
+    return fields, (text[: found.start(1)] + text[found.end() :].lstrip("\n")).lstrip("\n")
 
 
 # --- titles
 
 
-def _title_text(value: object) -> str | None:
+def title_text(value: object) -> str | None:
+    """A title on one line, None for what is no text or an empty one."""
     text = " ".join(value.split())[:_MOST_TITLE] if isinstance(value, str) else ""
     return text or None
 
@@ -119,67 +94,49 @@ def _title_text(value: object) -> str | None:
 def stated_title(fields: Mapping[str, Json] | None) -> str | None:
     """The title that front matter names."""
     named = {key.lower(): value for key, value in (fields or {}).items()}
-    return _title_text(named.get("title"))
+    return title_text(named.get("title"))
+
+
+_FENCED: Final = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.M | re.S)
+_MD_HEADING: Final = re.compile(
+    r"^ {0,3}#{1,6}[ \t]([^\n]*)|^[ \t]*([^\s|*><#-][^\n]*)\n[ \t]*(?:===+|---+)[ \t]*$", re.M
+)
 
 
 def markdown_title(text: str) -> str | None:
     """The first heading of Markdown that stands in no block of code."""
-    fence, before = "", ""
-    for line in text[:_HEAD].split("\n"):
-        bare = line.strip()
-        if fence:
-            fence = "" if bare.startswith(fence) and not bare.strip(fence[0]) else fence
-            continue
-        if bare.startswith(("```", "~~~")):
-            fence, before = bare[: len(bare) - len(bare.lstrip(bare[0]))], ""
-            continue
-        level = len(bare) - len(bare.lstrip("#"))
-        if 1 <= level <= 6 and bare[level : level + 1].isspace() and not line.startswith("    "):
-            if title := _title_text(bare[level:].rstrip("#")):
-                return title
-        elif before and len(bare) >= 3 and (not bare.strip("=") or not bare.strip("-")):
-            return _title_text(before)
-        before = "" if bare.startswith(("|", "-", "*", ">", "#", "<")) else bare
-    return None
+    found = _MD_HEADING.finditer(_FENCED.sub("", text[:_HEAD]))
+    titles = (title_text(one[2] or one[1].rstrip().rstrip("#")) for one in found)
+    return next(filter(None, titles), None)
+
+
+_RULE: Final = re.compile(r"([^\w\s])\1+")
+_RST_TITLE: Final = re.compile(r"^[ \t]*(\S[^\n]*)\n(([^\w\s])\3+)[ \t]*$", re.M)
 
 
 def rst_title(text: str) -> str | None:
     """The first title of reStructuredText: a line with a line of one sign below it."""
-    found = next(iter(_rst_titles(text[:_HEAD].split("\n"))), None)
-    return _title_text(found[0]) if found else None
+    return next((title_text(one[1]) for one in _rst_titles(text[:_HEAD])), None)
 
 
-def _rst_titles(lines: list[str]) -> Iterator[tuple[str, int]]:
-    """The titles, each with the number of the line behind it."""
-    for number in range(len(lines) - 1):
-        bare, below = lines[number].strip(), lines[number + 1].rstrip()
-        if bare and _is_rule(below) and not _is_rule(bare) and len(below) >= len(bare):
-            yield bare, number + 2
+def _rst_titles(text: str) -> Iterator[re.Match[str]]:
+    for one in _RST_TITLE.finditer(text):
+        bare = one[1].rstrip()
+        if len(bare) <= len(one[2]) and not _RULE.fullmatch(bare):
+            yield one
 
 
-def _is_rule(line: str) -> bool:
-    return (
-        len(line) >= 2
-        and not line[0].isalnum()
-        and not line[0].isspace()
-        and not line.strip(line[0])
-    )
+_LATEX_TITLE: Final = re.compile(
+    r"\\title(?:\[[^]]{0,1000}\])?"
+    r"\{((?:[^{}\\]|\\.|\{(?:[^{}\\]|\\.|\{[^{}]*\}){0,1000}+\}){0,1000}+)\}",
+    re.S,
+)
 
 
 def latex_title(text: str) -> str | None:
     r"""What stands in the braces of `\title`."""
-    start = text.find("\\title", 0, _HEAD)
-    while start >= 0 and text[start + 6 : start + 7] not in ("{", "["):
-        start = text.find("\\title", start + 6, _HEAD)  # \titleformat
-    if start < 0:
-        return None
-    depth, opened = 0, text.find("{", start, start + _MOST_TITLE)
-    for place in range(opened, min(len(text), opened + _MOST_TITLE)) if opened >= 0 else ():
-        if text[place - 1] != "\\":
-            depth += {"{": 1, "}": -1}.get(text[place], 0)
-        if depth == 0:
-            return _title_text(text[opened + 1 : place].replace("\\\\", " "))
-    return None
+    found = _LATEX_TITLE.search(text, 0, _HEAD)
+    return title_text(found[1].replace("\\\\", " ")) if found else None
 
 
 # --- licences
@@ -223,8 +180,3 @@ def find_licence(text: str) -> str | None:
     if "advertising materials" in plain:
         return "BSD-4-Clause"
     return "BSD-3-Clause" if "endorse or promote" in plain else "BSD-2-Clause"
-
-
-def as_fields(**values: Any) -> dict[str, Json]:  # noqa: ANN401
-    """The values that are known, as fields of a row."""
-    return {name: value for name, value in values.items() if value not in (None, "")}

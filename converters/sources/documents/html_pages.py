@@ -4,18 +4,17 @@ Pages are hostile or broken more often than other files, and what extracts their
 any time and memory, or end its process. So a page has so much time and memory, and no more.
 """
 
-import atexit
-import os
 import re
 import resource
 import time
 from codecs import lookup
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import Final, NamedTuple
+from typing import Final
 
 from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.output.worker_pool import Inbox, Send, WorkerProcess
+from ingot.converters.output.worker_pool import Inbox, Send, give_back_process, take_process
+from ingot.converters.sources.documents.headers import title_text
 from ingot.converters.sources.formats.row_chunks import BrokenRow, row_excerpt
 
 RAW: Final = "raw"  # the other value of `source.html` is `main`
@@ -23,7 +22,6 @@ MOST_PAGE: Final = 8 << 20  # characters of a page whose main text is looked for
 _SECONDS: Final = 60  # of processor time for one page
 _MEMORY: Final = 1 << 30
 _PACKAGE: Final = "trafilatura"
-_MOST_TITLE: Final = 1_000  # characters
 
 _DECLARED: Final = re.compile(
     rb"<meta\b[^>]{1,400}?charset\s{0,8}=\s{0,8}[\"']?\s{0,8}([\w:.-]{2,40})", re.IGNORECASE
@@ -63,24 +61,6 @@ def declared_encoding(head: bytes) -> str | None:
 _RAW_TITLE: Final = re.compile(r"<title\b[^>]{0,200}>([^<]{1,1000})</title", re.IGNORECASE)
 
 
-def raw_title(text: str) -> str | None:
-    """The title of a page that is not parsed."""
-    found = _RAW_TITLE.search(text, 0, 64 << 10)
-    return _plain(found[1]) if found else None
-
-
-def _plain(text: str | None) -> str | None:
-    return " ".join((text or "").split())[:_MOST_TITLE] or None
-
-
-class Page(NamedTuple):
-    """The main text of a page ("": it has none), its title, and the language that it declares."""
-
-    text: str
-    title: str | None
-    language: str | None
-
-
 def check_installed(where: str) -> None:
     """Raise SourceError where the package that finds the main text is not installed."""
     if find_spec(_PACKAGE) is None:
@@ -89,42 +69,28 @@ def check_installed(where: str) -> None:
         raise SourceError(where, problem, hint)
 
 
-def extract_page(text: str, where: str) -> Page | BrokenRow:
-    """The main text of a page without links; broken where it is too large or takes too long."""
+def read_page(text: str, where: str, *, raw: bool) -> dict[str, str | None] | BrokenRow:
+    """The main text of a page without links, or the page, its title and declared language.
+
+    The main text is broken where the page is too large or takes too long.
+    """
+    if raw:
+        found = _RAW_TITLE.search(text, 0, 64 << 10)
+        return {"text": text, "title": title_text(found and found[1])}
     if len(text) > MOST_PAGE:
         problem = f"a web page of more than {MOST_PAGE >> 20} Mi characters: state source.html: raw"
         return BrokenRow(problem, row_excerpt(text))
     with translate_read_errors(where):
-        process = _take_process()
+        process = take_process(_serve_pages)
     process.send(text)
     try:
-        reply: Page | str = process.received.recv()
+        reply: dict[str, str | None] | str = process.received.recv()
     except (EOFError, OSError):
         process.end(_SECONDS)
         problem = f"its main text needs more than {_SECONDS} s or {_MEMORY >> 30} GiB"
         return BrokenRow(f"{problem}, or ends the process", row_excerpt(text))
-    _idle.append((os.getpid(), process))
-    return reply if isinstance(reply, Page) else BrokenRow(reply, row_excerpt(text))
-
-
-_idle: list[tuple[int, WorkerProcess]] = []
-
-
-def _take_process() -> WorkerProcess:
-    """A process that waits, or a new one; after a fork the parent's are not this one's."""
-    while _idle:
-        owner, process = _idle.pop()
-        if owner == os.getpid() and process.process.poll() is None:
-            return process
-    return WorkerProcess(_serve_pages)
-
-
-@atexit.register
-def _end_idle() -> None:
-    while _idle:
-        owner, process = _idle.pop()
-        if owner == os.getpid():
-            process.end()
+    give_back_process(_serve_pages, process)
+    return BrokenRow(reply, row_excerpt(text)) if isinstance(reply, str) else reply
 
 
 def _serve_pages(inbox: Inbox, send: Send) -> int:
@@ -134,19 +100,19 @@ def _serve_pages(inbox: Inbox, send: Send) -> int:
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + _SECONDS, hard))
         try:
-            reply: Page | str = _find_main_text(text)
+            reply: dict[str, str | None] | str = _find_main_text(text)
         except Exception as error:  # noqa: BLE001 - of a page that the packages do not stand
             reply = f"no main text can be found: {type(error).__name__}"
         send(reply)
     return 0
 
 
-def _find_main_text(text: str) -> Page:
+def _find_main_text(text: str) -> dict[str, str | None]:
     from lxml import html
     from trafilatura import extract
 
     parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
     tree = html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
-    title, language = tree.findtext(".//title"), tree.get("lang")
+    title, language = title_text(tree.findtext(".//title")), title_text(tree.get("lang"))
     found = extract(tree, include_comments=False, include_links=False, include_tables=True)
-    return Page(found or "", _plain(title), _plain(language))
+    return {"text": found or "", "title": title, "language": language}

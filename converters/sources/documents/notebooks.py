@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from ingot.converters.paths import Node, compile_path
 from ingot.converters.rows import Json
 from ingot.converters.sources.documents.headers import markdown_title
 from ingot.converters.sources.formats.row_chunks import (
@@ -17,16 +17,11 @@ _FENCES = re.compile(r"`{3,}")
 _MOST_HEADING = 6
 
 
-class Notebook(NamedTuple):
-    """A notebook as Markdown, its first heading, and the language of its code."""
+def read_notebook(data: bytes) -> dict[str, Json] | BrokenRow:
+    """Return a notebook as Markdown, its first heading as title, and the language of its code.
 
-    text: str
-    title: str | None
-    language: str | None
-
-
-def read_notebook(data: bytes) -> Notebook | BrokenRow:
-    """Read a notebook from its JSON; broken where it is no JSON, or has no cells."""
+    Broken where it is no JSON, or has no cells.
+    """
     try:
         document = parse_json(data)
     except JsonTextError as error:
@@ -37,8 +32,11 @@ def read_notebook(data: bytes) -> Notebook | BrokenRow:
     language = _find_language(document, cells)
     parts = [(kind, text) for cell in cells for kind, text in _cell_text(cell, language or "")]
     titles = (markdown_title(text) for kind, text in parts if kind != "code")
-    text = "\n\n".join(text for _, text in parts)
-    return Notebook(text, next(filter(None, titles), None), language)
+    return {
+        "text": "\n\n".join(text for _, text in parts),
+        "title": next(filter(None, titles), None),
+        "programming_language": language,
+    }
 
 
 def _list_cells(document: Json) -> list[dict[str, Json]] | None:
@@ -55,15 +53,9 @@ def _list_cells(document: Json) -> list[dict[str, Json]] | None:
 
 def _find_language(document: dict[str, Json], cells: list[dict[str, Json]]) -> str | None:
     """The language of the kernel; of format 3 that of the first cell of code."""
-    metadata = document.get("metadata")
-    places = (("language_info", "name"), ("kernelspec", "language"))
-    known = metadata if isinstance(metadata, dict) else {}
-    told = [
-        part[key]
-        for name, key in places
-        if isinstance(part := known.get(name), dict) and key in part
-    ]
-    told += [cell["language"] for cell in cells if "language" in cell]
+    paths = ("metadata.language_info.name", "metadata.kernelspec.language")
+    told = [hit.value for path in paths for hit in compile_path(path).nodes(Node(document))]
+    told += [cell.get("language") for cell in cells]
     return next((one.lower() for one in told if isinstance(one, str) and one), None)
 
 

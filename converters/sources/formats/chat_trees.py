@@ -25,16 +25,11 @@ from ingot.converters.sources.formats.row_chunks import BrokenRow, RowChunk, row
 from ingot.converters.sources.storage.listing import file_stem
 
 CHAT_TREE = "chat_tree"
-# The key of the messages of each tool, how they begin, and keys that they have.
+_OBJECTS = rb'"mapping"\s{0,9}:\s{0,9}\{\s{0,99}"[^"\\]{1,200}"\s{0,9}:\s{0,9}\{'
+# The key of the messages of each tool: how they begin, and keys that they have.
 _TREES = {
-    "mapping": (
-        re.compile(rb'"mapping"\s{0,9}:\s{0,9}\{\s{0,99}"[^"\\]{1,200}"\s{0,9}:\s{0,9}\{'),
-        (b'"message"', b'"parent"'),
-    ),
-    "chat_messages": (
-        re.compile(rb'"chat_messages"\s{0,9}:\s{0,9}\['),
-        (b'"uuid"', b'"parent_message_uuid"'),
-    ),
+    "mapping": (b'"message"', b'"parent"', _OBJECTS),
+    "chat_messages": (b'"uuid"', b'"parent_message_uuid"', rb'"chat_messages"\s{0,9}:\s{0,9}\['),
 }
 # What Claude names as the parent of a first message.
 _NO_PARENT = (
@@ -50,7 +45,8 @@ class _TreeError(ValueError):
 
 def chat_tree_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | None:
     """Return the facts of a JSON file of chats that are trees."""
-    key = next((key for key, marks in _TREES.items() if _is_in(head.data, *marks)), None)
+    told = (key for key, marks in _TREES.items() if all(re.search(one, head.data) for one in marks))
+    key = next(told, None)
     if key is None or spec.root or spec.orient:
         return None
     facts = json_facts(head, spec, where)
@@ -59,18 +55,13 @@ def chat_tree_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts |
     return replace(facts, format=CHAT_TREE, shape=frozenset({key}), one_line=False)
 
 
-def _is_in(data: bytes, begins: re.Pattern[bytes], keys: tuple[bytes, ...]) -> bool:
-    return all(key in data for key in keys) and begins.search(data) is not None
-
-
 def read_chat_trees(file: SourceFile, _: SourceSpec, parts: Iterator[bytes]) -> Iterator[RowChunk]:
     """Yield a row for each chat; one whose branch cannot be followed is a bad row."""
     where = str(file.place)
     if file.facts.layout == "object":
-        chunks = read_json_document(parts, file_stem(file.name), compile_root("$", where), where)
-    else:
-        chunks = read_json_elements(parts, compile_root("[*]", where), where)
-    yield from show_branches(chunks)
+        root = compile_root("$", where)
+        return show_branches(read_json_document(parts, file_stem(file.name), root, where))
+    return show_branches(read_json_elements(parts, compile_root("[*]", where), where))
 
 
 def show_branches(chunks: Iterable[RowChunk]) -> Iterator[RowChunk]:
@@ -83,10 +74,11 @@ def _shown_chat(chat: Json) -> Json:
     if type(chat) is BrokenRow:
         return chat
     try:
-        if isinstance(chat, dict) and isinstance(nodes := chat.get("mapping"), dict):
-            return _shown_nodes(chat, nodes)
-        if isinstance(chat, dict) and isinstance(said := chat.get("chat_messages"), list):
-            return _shown_messages(chat, said)
+        held = chat if isinstance(chat, dict) else {}
+        if isinstance(nodes := held.get("mapping"), dict):
+            return _shown_nodes(held, nodes)
+        if isinstance(said := held.get("chat_messages"), list):
+            return _shown_messages(held, said)
         raise _TreeError("no `mapping` and no `chat_messages`")
     except _TreeError as error:
         return BrokenRow(f"not a chat: {error}", row_excerpt(found_text(chat)))

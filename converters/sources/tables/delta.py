@@ -17,16 +17,11 @@ import pyarrow as pa
 from ingot.converters.columnar.table_view import TableView
 from ingot.converters.errors import (
     SourceError,
-    error_text,
-    translate_native_errors,
+    translate_library_errors,
     translate_read_errors,
 )
 from ingot.converters.sources.storage.listing import Entry
-from ingot.converters.sources.tables.table_folders import (
-    TableFolder,
-    TableVersion,
-    UnreadableTableError,
-)
+from ingot.converters.sources.tables.table_folders import TableFolder, TableVersion
 
 _LOG: Final = "_delta_log"
 _LAST: Final = f"{_LOG}/_last_checkpoint"
@@ -42,30 +37,22 @@ def read_delta_table(
 ) -> tuple[TableVersion, list[Entry]]:
     """The current version of a table (or that of a number or time), and its files by name.
 
-    Raises SourceError: the package is not installed, the log is damaged or has gaps, there is no
-    such version, the table has a feature that the package does not know, a file is gone.
+    Raises SourceError: the log is damaged or has gaps, there is no such version, the table has a
+    feature that the package does not know, a file is gone.
     """
-    try:
-        from deltalake import DeltaTable
-    except ImportError as error:
-        hint = 'pip install "ingot[delta]"'
-        raise SourceError(
-            folder.where, "a Delta table needs the package deltalake", hint
-        ) from error
-    with _local_log(folder, version) as top:
-        try:
-            with translate_native_errors(UnreadableTableError):
-                table = DeltaTable(top)
-                if version is not None:
-                    table.load_as_version(int(version) if version.isdecimal() else version)
-                number, made = table.version(), str(table.metadata().id)
-                schema = pa.schema(table.schema().to_arrow())
-                added = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
-                deleted = dict(_deleted_rows(pa.table(table.deletion_vectors()), top))
-        except UnreadableTableError as error:
-            problem = f"cannot read the log of the Delta table: {error_text(error)}"
-            hint = "check the version, or restore the log"
-            raise SourceError(folder.where, problem, hint) from error
+    from deltalake import DeltaTable
+
+    with (
+        _local_log(folder, version) as top,
+        translate_library_errors(folder.where, "cannot read the log of the Delta table"),
+    ):
+        table = DeltaTable(top)
+        if version is not None:
+            table.load_as_version(int(version) if version.isdecimal() else version)
+        number, made = table.version(), str(table.metadata().id)
+        schema = pa.schema(table.schema().to_arrow())
+        added = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
+        deleted = dict(_deleted_rows(pa.table(table.deletion_vectors()), top))
     told = TableVersion(folder=folder.name, kind="delta", version=number, id=made)
     entries = []
     for row, path in enumerate(added["path"].to_pylist()):

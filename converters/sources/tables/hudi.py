@@ -1,18 +1,17 @@
-"""Hudi tables: the base files of one instant of a table whose rows are all in base files."""
+"""Hudi tables: the base files of one instant of a table whose rows are all in base files.
+
+Rows in log files replace some of the base files, so a table that has them is refused.
+"""
 
 from typing import TYPE_CHECKING
 
 from ingot.converters.columnar.table_view import TableView
-from ingot.converters.errors import SourceError, error_text, translate_native_errors
+from ingot.converters.errors import SourceError, translate_library_errors
 from ingot.converters.sources.storage.listing import Entry
-from ingot.converters.sources.tables.table_folders import (
-    TableFolder,
-    TableVersion,
-    UnreadableTableError,
-)
+from ingot.converters.sources.tables.table_folders import TableFolder, TableVersion
 
 if TYPE_CHECKING:
-    from hudi import HudiTimeline
+    from hudi import HudiFileSlice, HudiTimeline
 
 
 def read_hudi_table(
@@ -20,39 +19,36 @@ def read_hudi_table(
 ) -> tuple[TableVersion, list[Entry]]:
     """The latest instant of a table (or the one that is named), and its files by name.
 
-    Raises SourceError: the package is not installed, the timeline is damaged, there is no such
+    Raises SourceError: the timeline is damaged, there is no such
     instant, rows lie in log files, the package lacks a feature of the table, a file is gone.
     """
-    try:
-        from hudi import HudiReadOptions, HudiTableBuilder
-    except ImportError as error:
-        hint = 'pip install "ingot[hudi]"'
-        raise SourceError(folder.where, "a Hudi table needs the package hudi", hint) from error
+    from hudi import HudiReadOptions, HudiTableBuilder
+
     folder.require_local()
-    try:
-        with translate_native_errors(UnreadableTableError):
-            table = HudiTableBuilder.from_base_uri(folder.where).build()
-            instants = _completed_instants(table.get_timeline())
-            instant = max(instants, default="0") if version is None else version
-            if version is not None and version not in instants:
-                raise UnreadableTableError(f"there is no instant {version}")
-            options = HudiReadOptions().with_as_of_timestamp(instant)
-            slices = table.get_file_slices(options) if instants else []
-            schema, name = table.get_schema(), table.table_name
-    except UnreadableTableError as error:
-        problem = f"cannot read the timeline of the Hudi table: {error_text(error)}"
-        hint = "check the version, or restore the table"
-        raise SourceError(folder.where, problem, hint) from error
-    paths = [one.base_file_relative_path() for one in slices]
-    if any(one.has_log_files() for one in slices) or not all(
-        path.endswith(".parquet") for path in paths
-    ):
-        problem = "rows of the Hudi table lie in log files, or its files are not Parquet"
-        raise SourceError(folder.where, problem, "run a compaction, or write it as Parquet files")
+    with translate_library_errors(folder.where, "cannot read the timeline of the Hudi table"):
+        table = HudiTableBuilder.from_base_uri(folder.where).build()
+        instants = _completed_instants(table.get_timeline())
+        instant = max(instants, default="0") if version is None else version
+        if version is not None and version not in instants:
+            raise ValueError(f"there is no instant {version}")
+        options = HudiReadOptions().with_as_of_timestamp(instant)
+        slices = table.get_file_slices(options) if instants else []
+        schema, name = table.get_schema(), table.table_name
+    paths = _base_files(slices, folder.where)
     told = TableVersion(folder=folder.name, kind="hudi", version=int(instant), id=str(name))
     view = TableView(schema=schema)
     entries = [folder.data_entry(folder.find(path), told, view) for path in paths]
     return told, sorted(entries, key=lambda one: one.name)
+
+
+def _base_files(slices: "list[HudiFileSlice]", where: str) -> list[str]:
+    """The files that hold all rows. Raises SourceError where some are held by others."""
+    paths = [one.base_file_relative_path() for one in slices]
+    parquet = all(path.endswith(".parquet") for path in paths)
+    if not parquet or any(one.has_log_files() for one in slices):
+        problem = "rows of the Hudi table lie in log files, or its files are not Parquet"
+        raise SourceError(where, problem, "run a compaction, or write it as Parquet files")
+    return paths
 
 
 def _completed_instants(timeline: "HudiTimeline") -> set[str]:

@@ -10,7 +10,6 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,10 +19,10 @@ import pyarrow as pa
 from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.columnar.table_view import TableView
 from ingot.converters.errors import (
-    IngotError,
     SourceError,
     error_text,
     redact_urls,
+    translate_library_errors,
     translate_native_errors,
 )
 from ingot.converters.sources.storage.listing import Entry, Place
@@ -31,7 +30,7 @@ from ingot.converters.sources.tables.table_folders import (
     CATALOG,
     TableFolder,
     TableVersion,
-    UnreadableTableError,
+    require_package,
 )
 
 if TYPE_CHECKING:
@@ -49,25 +48,17 @@ def read_iceberg_table(
 ) -> tuple[TableVersion, list[Entry]]:
     """The current snapshot of a table (or that of an id or time), and its files by name.
 
-    Raises SourceError: the package is not installed, the metadata is damaged or not clear, there is
-    no such snapshot, rows are deleted in a way that the package cannot read, a file is gone.
+    Raises SourceError: the metadata is damaged or not clear, there is no such snapshot, rows are
+    deleted in a way that the package cannot read, a file is gone.
     """
-    require_iceberg(folder.where)
-    try:
-        with translate_native_errors(UnreadableTableError):
-            table = _open_table(folder)
-            snapshot = _snapshot_id(table, version)
-            # Of the current one the current schema, which may be newer than the rows.
-            scan = table.scan(snapshot_id=None if version is None else snapshot)
-            tasks = [] if snapshot is None else list(scan.plan_files())
-            schema = _table_schema(scan.projection())
-            identity = str(table.metadata.table_uuid)
-    except UnreadableTableError as error:
-        if isinstance(error.__cause__, IngotError):  # of a file that the metadata names
-            raise error.__cause__ from error
-        problem = f"cannot read the metadata of the Iceberg table: {error_text(error)}"
-        hint = "check the version, or restore the table"
-        raise SourceError(folder.where, problem, hint) from error
+    with translate_library_errors(folder.where, "cannot read the metadata of the Iceberg table"):
+        table = _open_table(folder)
+        snapshot = _snapshot_id(table, version)
+        # Of the current one the current schema, which may be newer than the rows.
+        scan = table.scan(snapshot_id=None if version is None else snapshot)
+        tasks = [] if snapshot is None else list(scan.plan_files())
+        schema = _table_schema(scan.projection())
+        identity = str(table.metadata.table_uuid)
     told = TableVersion(folder=folder.name, kind="iceberg", version=snapshot or 0, id=identity)
     files = _TableFiles(folder, table.metadata.location)
     entries = []
@@ -88,20 +79,20 @@ def find_in_catalog(location: str) -> str:
     The catalog is one of pyiceberg's configuration, which holds its address and its keys.
     Raises SourceError.
     """
-    require_iceberg(location)
+    require_package("Iceberg table", location)
     catalog, _, table = location.removeprefix(CATALOG).partition("/")
     if not re.fullmatch(r"[\w-]{1,100}", catalog) or "." not in table:
         hint = "name the table as iceberg://CATALOG/NAMESPACE.TABLE"
         raise SourceError(redact_urls(location), "no table of a catalog", hint)
     try:
-        with translate_native_errors(UnreadableTableError):
+        with translate_native_errors(ValueError):
             from pyiceberg.catalog import load_catalog
             from pyiceberg.utils.config import Config
 
             # As it is now, not at the import.
             told: dict[str, Any] = dict(Config().get_catalog_config(catalog) or {})
             return str(load_catalog(catalog, **told).load_table(table).metadata_location)
-    except UnreadableTableError as error:
+    except ValueError as error:
         hint = f"check the name, and PYICEBERG_CATALOG__{catalog.upper()}__URI in the environment"
         raise SourceError(location, f"not found: {_without_secrets(error)}", hint) from None
 
@@ -113,13 +104,6 @@ def _without_secrets(error: Exception) -> str:
         if name.startswith("PYICEBERG_") and len(value) > 3:
             said = said.replace(value, "***")
     return said
-
-
-def require_iceberg(where: str) -> None:
-    """Raise SourceError where the package is not installed."""
-    if find_spec("pyiceberg") is None:
-        hint = 'pip install "ingot[iceberg]"'
-        raise SourceError(where, "an Iceberg table needs the package pyiceberg", hint)
 
 
 def _open_table(folder: TableFolder) -> "StaticTable":
@@ -169,7 +153,7 @@ def _open_table(folder: TableFolder) -> "StaticTable":
 
 
 def _newest_metadata(folder: TableFolder) -> str:
-    """The name of the newest metadata file. Raises UnreadableTableError where two are newest."""
+    """The name of the newest metadata file. Raises ValueError where two are newest."""
     numbers: dict[int, list[str]] = defaultdict(list)
     for name in folder.entries:
         if found := _METADATA.fullmatch(name):
@@ -177,12 +161,12 @@ def _newest_metadata(folder: TableFolder) -> str:
     newest = numbers[max(numbers)]
     if len(newest) > 1:
         names = " and ".join(sorted(name.removeprefix("metadata/") for name in newest))
-        raise UnreadableTableError(f"more than one metadata file is the newest: {names}")
+        raise ValueError(f"more than one metadata file is the newest: {names}")
     return newest[0]
 
 
 def _snapshot_id(table: "StaticTable", version: str | None) -> int | None:
-    """The snapshot that is read; None of a table that has none yet. Raises UnreadableTableError."""
+    """The snapshot that is read; None of a table that has none yet. Raises ValueError."""
     if version is None:
         return table.metadata.current_snapshot_id
     if version.isdecimal():
@@ -192,18 +176,18 @@ def _snapshot_id(table: "StaticTable", version: str | None) -> int | None:
         when = when if when.tzinfo else when.replace(tzinfo=dt.UTC)
         found = table.snapshot_as_of_timestamp(int(when.timestamp() * 1000))
     if found is None:
-        raise UnreadableTableError(f"there is no snapshot {version}")
+        raise ValueError(f"there is no snapshot {version}")
     return found.snapshot_id
 
 
 def _table_schema(schema: "Schema") -> pa.Schema:
-    """The schema as Arrow has it. Raises UnreadableTableError where former rows have a default."""
+    """The schema as Arrow has it. Raises ValueError where former rows have a default."""
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     for number in schema.field_ids:
         if schema.find_field(number).initial_default is not None:
             name = schema.find_column_name(number)
-            raise UnreadableTableError(f"column {name} has a default for former rows")
+            raise ValueError(f"column {name} has a default for former rows")
     found: pa.Schema = schema_to_pyarrow(schema)
     return found
 
@@ -214,13 +198,13 @@ def _partition(
     """The values of columns that all rows of a file share, and that it may leave out."""
     from pyiceberg.transforms import IdentityTransform
 
-    names = {one.metadata[b"PARQUET:field_id"]: one for one in schema}
-    spec, found = table.specs()[task.file.spec_id], {}
-    for place, part in enumerate(spec.fields):
-        one = names.get(str(part.source_id).encode())
-        if one is not None and isinstance(part.transform, IdentityTransform):
-            found[one.name] = _scalar(task.file.partition[place], one.type)
-    return found
+    names = {int(one.metadata[b"PARQUET:field_id"]): one for one in schema}
+    parts = table.specs()[task.file.spec_id].fields
+    return {
+        one.name: _scalar(task.file.partition[place], one.type)
+        for place, part in enumerate(parts)
+        if isinstance(part.transform, IdentityTransform) and (one := names.get(part.source_id))
+    }
 
 
 def _scalar(value: object, kind: pa.DataType) -> pa.Scalar:
@@ -266,12 +250,9 @@ class _TableFiles:
         """The data files that a file of deletes names, and the numbers of rows."""
         where = self.find(file)
         read = _read_vectors if file.file_format.name == "PUFFIN" else _read_positions
-        try:
-            with translate_native_errors(UnreadableTableError):
-                yield from read(where.place)
-        except UnreadableTableError as error:
-            problem = f"cannot read which rows it deletes: {error_text(error)}"
-            raise SourceError(where.name, problem, "restore it, or write the table anew") from error
+        problem, hint = "cannot read which rows it deletes", "restore it, or write the table anew"
+        with translate_library_errors(where.name, problem, hint):
+            yield from read(where.place)
 
 
 def _read_positions(file: Place) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:

@@ -1,11 +1,9 @@
 """Lance tables: the fragments of one version, each read as a file."""
 
 import hashlib
-from importlib.util import find_spec
 
 from ingot.converters.columnar.lance_files import LANCE, FindVersion, FoundFragment, LanceFragment
 from ingot.converters.columnar.parquet import find_lance_version
-from ingot.converters.errors import SourceError
 from ingot.converters.sources.facts import FileFacts, SourceSpec
 from ingot.converters.sources.formats import columnar_files
 from ingot.converters.sources.formats.detection import FilePeek, columnar_facts
@@ -20,12 +18,9 @@ def read_lance_table(
 ) -> tuple[TableVersion, list[Entry]]:
     """The current version of a table (or that of a number, tag or time), and its fragments.
 
-    Raises SourceError: the package is not installed, the version is damaged or not there, the table
-    has a feature that is not read, a file is gone.
+    Raises SourceError: the version is damaged or not there, the table has a feature that is not
+    read, a file is gone.
     """
-    if find_spec("lance") is None:
-        hint = 'pip install "ingot[lance]"'
-        raise SourceError(folder.where, "a Lance table needs the package pylance", hint)
     folder.require_local()
     found = find_lance_version(FindVersion(folder.where, version))
     told = TableVersion(

@@ -1,6 +1,6 @@
 """Folders of MDS shards: which files `index.json` names, and what hashes they should have."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -12,7 +12,9 @@ from ingot.converters.sources.storage.listing import Entry, Listing
 
 _INDEX: Final = "index.json"
 _MOST_INDEX: Final = 256 << 20
+_FORMS: Final = ("raw_data", "zip_data")
 _CODECS: Final = ("zstd", "gz", "bz2")  # by which a compressed shard is known from its content
+_UNNAMED: Final = "an MDS shard that index.json does not name"
 
 
 class _UnreadableIndexError(Exception):
@@ -33,14 +35,16 @@ def read_mds_indexes(listing: Listing) -> Listing:
         if shards is None:
             continue
         try:
-            named, others = _named_files(folder, shards, by_name)
+            found, others = _named_files(folder, shards, by_name)
         except _UnreadableIndexError as error:
             if not folder:
                 raise SourceError(str(entry.place), str(error), "copy the folder again") from error
             why = f"part of an MDS data set, which is not read: {error}"
             listing = replace(listing, closed={**listing.closed, folder: why})
             continue
-        by_name = {name: one for name, one in (by_name | named).items() if name not in others}
+        by_name |= found
+        for name in others:
+            by_name.pop(name, None)
         listing = replace(listing, unreadable=(*listing.unreadable, *others.items()))
     entries = tuple(by_name[one.name] for one in listing.entries if one.name in by_name)
     return replace(listing, entries=entries)
@@ -66,48 +70,36 @@ def _read_index(entry: Entry) -> list[dict[str, Json]] | None:
 def _named_files(
     folder: str, shards: list[dict[str, Json]], by_name: Mapping[str, Entry]
 ) -> tuple[dict[str, Entry], dict[str, str]]:
-    """The shards that an index names, and why other files of its folder are left out."""
+    """The shards to read, and why the other files of the folder are left out."""
     inner = f"{folder}/" if folder else ""
     found: dict[str, Entry] = {}
     others = {inner + _INDEX: "auxiliary file (index of MDS shards)"}
     for shard in shards:
-        forms = [*_stored_forms(shard)]
-        present = [
-            (by_name[name], told)
-            for told in forms
-            if (name := f"{inner}{told['basename']}") in by_name
-        ]
+        told = {key: one if isinstance(one := shard.get(key), dict) else {} for key in _FORMS}
+        names = {key: f"{inner}{one.get('basename')}" for key, one in told.items()}
+        present = [(key, by_name[name]) for key, name in names.items() if name in by_name]
         if not present:
-            names = " or ".join(str(told["basename"]) for told in forms)
-            raise _UnreadableIndexError(f"shard {names} is gone"[:200])
-        (entry, told), *copies = present
-        if told is not shard.get("raw_data"):
-            codec = str(shard.get("compression")).partition(":")[0]
-            if codec not in _CODECS:
-                raise _UnreadableIndexError(f"shards compressed by {codec[:40]}")
-        if told.get("bytes") not in (None, entry.bytes):
-            problem = f"shard {entry.name} has {entry.bytes:,} bytes and not {told['bytes']}"
+            problem = f"shard {told['raw_data'].get('basename')!r} is gone"
             raise _UnreadableIndexError(problem[:200])
-        found[entry.name] = replace(entry, etag=_content_mark(shard) or entry.etag)
-        others.update((copy.name, f"a copy of {entry.name}") for copy, _ in copies)
+        (key, entry), *copies = present
+        codec = str(shard.get("compression")).partition(":")[0]
+        if key == "zip_data" and codec not in _CODECS:
+            raise _UnreadableIndexError(f"shards compressed by {codec[:40]}")
+        size = told[key].get("bytes")
+        if size not in (None, entry.bytes):
+            problem = f"shard {entry.name} has {entry.bytes:,} bytes and not {size}"
+            raise _UnreadableIndexError(problem[:200])
+        mark = _content_mark(told["raw_data"].get("hashes"))
+        found[entry.name] = replace(entry, etag=mark or entry.etag)
+        others |= {copy.name: f"a copy of {entry.name}" for _, copy in copies}
     for name in by_name:
-        if name.rpartition("/")[0] == folder and ".mds" in name and name not in {*found, *others}:
-            others[name] = "an MDS shard that index.json does not name"
+        if name.rpartition("/")[0] == folder and ".mds" in name and name not in found:
+            others.setdefault(name, _UNNAMED)
     return found, others
 
 
-def _stored_forms(shard: dict[str, Json]) -> Iterator[dict[str, Json]]:
-    """What an index says of the file of a shard, and of the compressed one."""
-    for key in ("raw_data", "zip_data"):
-        told = shard.get(key)
-        if isinstance(told, dict) and isinstance(told.get("basename"), str):
-            yield told
-
-
-def _content_mark(shard: dict[str, Json]) -> str | None:
+def _content_mark(hashes: Json) -> str | None:
     """The mark of a shard's content: a hash that can be checked, None where there is none."""
-    raw = shard.get("raw_data")
-    hashes = raw.get("hashes") if isinstance(raw, dict) else None
     for algorithm, digest in hashes.items() if isinstance(hashes, dict) else ():
         if isinstance(digest, str) and new_hash(algorithm) is not None:
             return f"{HASH_MARK}:{algorithm}:{digest}"

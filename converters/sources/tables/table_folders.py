@@ -5,9 +5,10 @@ were deleted: only the log says which are which. Reading the files would bring d
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -139,14 +140,6 @@ def tables_read(places: Iterable[Place]) -> list[TableVersion]:
     return list(dict.fromkeys(one.table for one in places if isinstance(one, TableFile)))
 
 
-# Reads the table of a folder at a version, or the current one.
-TableReader = Callable[[TableFolder, str | None], tuple[TableVersion, list[Entry]]]
-
-
-class UnreadableTableError(Exception):
-    """A package cannot read a log; it raises nothing more precise."""
-
-
 def table_folders(entries: Iterable[Entry]) -> dict[str, str]:
     """The folders of a listing that are tables, "" for the listed one, each with its kind."""
     tables: dict[str, str] = {}
@@ -212,12 +205,11 @@ def list_tables(location: str) -> Listing:
     Raises SourceError.
     """
     named, version = split_version(location)
+    found = named
     if named.startswith(CATALOG):
         from ingot.converters.sources.tables.iceberg import find_in_catalog
 
         found = find_in_catalog(named)
-    else:
-        found = named
     if (metadata := _METADATA.fullmatch(found)) is None:
         if found != named:
             problem = f"its metadata file does not lie in a folder `metadata`: {redact_urls(found)}"
@@ -235,16 +227,18 @@ def read_tables(listing: Listing, version: str | None = None, metadata: str = ""
     """
     listing = read_mds_indexes(listing)
     found = _find_tables(listing)
-    if version is not None and found.get("") not in _readers():
+    if version is not None and "" not in found:
         problem = f"no table with a log: it has no version {version}"
         raise SourceError(listing.base, problem, "leave @VERSION out")
     for name, kind in sorted(found.items()):
         why = unread_reason(kind)
         folder = _whole_folder(listing, name, kind)
-        if folder is not None and kind in _readers():
+        if folder is not None:
             try:
-                folder = folder if name else replace(folder, metadata=metadata)
-                read = _readers()[kind](folder, None if name else version)
+                if name:
+                    read = _read_table(folder, None)
+                else:
+                    read = _read_table(replace(folder, metadata=metadata), version)
             except SourceError as error:
                 if not name:
                     raise
@@ -256,24 +250,44 @@ def read_tables(listing: Listing, version: str | None = None, metadata: str = ""
     return listing
 
 
-def _readers() -> dict[str, TableReader]:
-    """What reads the tables of a kind; loaded when there is one."""
-    from ingot.converters.sources.tables.delta import read_delta_table
-    from ingot.converters.sources.tables.hudi import read_hudi_table
-    from ingot.converters.sources.tables.iceberg import read_iceberg_table
-    from ingot.converters.sources.tables.lance import read_lance_table
+def _read_table(folder: TableFolder, version: str | None) -> tuple[TableVersion, list[Entry]]:
+    """Read a table at a version, or the current one. Raises SourceError."""
+    require_package(folder.kind, folder.where)
+    from ingot.converters.sources.tables import delta, hudi, iceberg, lance
 
-    return {
-        "Delta table": read_delta_table,
-        "Hudi table": read_hudi_table,
-        "Iceberg table": read_iceberg_table,
-        "Lance table": read_lance_table,
+    readers = {
+        "Delta table": delta.read_delta_table,
+        "Hudi table": hudi.read_hudi_table,
+        "Iceberg table": iceberg.read_iceberg_table,
+        "Lance table": lance.read_lance_table,
     }
+    return readers[folder.kind](folder, version)
+
+
+# The module that reads the tables of a kind, and its package.
+_PACKAGES: Final = {
+    "Delta table": ("deltalake", "deltalake"),
+    "Hudi table": ("hudi", "hudi"),
+    "Iceberg table": ("pyiceberg", "pyiceberg"),
+    "Lance table": ("lance", "pylance"),
+}
+
+
+def require_package(kind: str, where: str) -> None:
+    """Raise SourceError where the package for tables of a kind is not installed."""
+    module, package = _PACKAGES[kind]
+    if find_spec(module) is None:
+        hint = f'pip install "ingot[{kind.partition(" ")[0].lower()}]"'
+        raise SourceError(where, f"{_one_of(kind)} needs the package {package}", hint)
+
+
+def _one_of(kind: str) -> str:
+    return f"{'an' if kind.startswith('I') else 'a'} {kind}"
 
 
 def unread_reason(kind: str) -> str:
     """Why the files of a table are left out."""
-    return f"part of {'an' if kind.startswith('I') else 'a'} {kind}, which is not read"
+    return f"part of {_one_of(kind)}, which is not read"
 
 
 def _whole_folder(listing: Listing, name: str, kind: str) -> TableFolder | None:

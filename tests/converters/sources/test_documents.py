@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from ingot.agent.nodes.discover import summarize_source
 from ingot.cli.app import app
 from ingot.converters.errors import SourceError
+from ingot.converters.output import worker_pool
 from ingot.converters.rows import Json
 from ingot.converters.sources import SourceSpec, open_source
 from ingot.converters.sources.documents import html_pages
@@ -221,8 +222,9 @@ def test_pages_that_are_too_large_or_end_the_process_are_bad_rows(tmp_path, monk
     location = write(tmp_path, {"a.html": PAGE, "b.html": PAGE + "x" * 4000, "c.html": PAGE})
     rows = read(location)
     assert rows["b.html"].startswith("bad_row: a web page of more than")
-    html_pages._idle[0][1].process.kill()
-    html_pages._idle[0][1].process.wait()
+    for waiting in worker_pool._idle[html_pages._serve_pages]:
+        waiting.process.kill()
+        waiting.process.wait()
     assert read(location)["c.html"] == rows["c.html"]
     monkeypatch.setattr(html_pages, "find_spec", lambda _: None)
     with pytest.raises(SourceError, match="ingot\\[html\\]"):
