@@ -95,7 +95,7 @@ def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a file in order. Raises SourceError."""
     where, piece, reader = str(file.place), file.piece, READERS[file.facts.format]
     if isinstance(reader, Container):
-        yield from reader.rows(file, spec)
+        yield from add_partitions(file, reader.rows(file, spec))
         return
     whole = file.place.open()
     with open_window(whole, piece.start, piece.size) if piece else whole as raw:

@@ -252,7 +252,7 @@ def inspect_entry(
         if spec.columns is None or direct:
             raise
         verdict = NoData(error.problem)  # a file of a folder with other columns than stated
-    _add_verdict(looked, entry, verdict, spec, direct)
+    _add_verdict(looked, entry, verdict, direct)
     return looked
 
 
@@ -321,13 +321,13 @@ def _inspect_members(
             if inner in TABLE_CONTAINERS.values() and isinstance(inner, Container):
                 looked.add(_inspect_container(named, inner, spec, direct=False))
             else:
-                unread = inner if isinstance(inner, NoData) else sniff_file(named, seen, spec)
-                _add_verdict(looked, named, unread, spec, False)
+                verdict = inner if isinstance(inner, NoData) else sniff_file(named, seen, spec)
+                _add_verdict(looked, named, verdict, False)
     return looked
 
 
 def _add_verdict(
-    looked: EntryFiles, entry: Entry, verdict: FileFacts | NoData, spec: SourceSpec, direct: bool
+    looked: EntryFiles, entry: Entry, verdict: FileFacts | NoData, direct: bool
 ) -> None:
     if isinstance(verdict, FileFacts):
         looked.files.append(SourceFile.of(entry, verdict))

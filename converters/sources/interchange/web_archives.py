@@ -1,7 +1,7 @@
 """Web archives (WARC, WET): the responses, resources and conversions of a crawl, one a row.
 
-Records are cut here rather than by a package: warcio and fastwarc search for the next record where
-one is damaged, or give what is left of it, without a word.
+Records are cut here rather than by a package: of a file that is cut off warcio gives what is left
+of the last record without an error, and after a length that is too short it continues.
 """
 
 import base64

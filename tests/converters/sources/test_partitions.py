@@ -1,6 +1,8 @@
 """Folders named `key=value` are columns of the rows below them."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,6 +56,16 @@ def test_values_of_lines_and_escapes(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "one.jsonl").write_text(json.dumps(row) + "\n")
     assert rows_of(tmp_path) == [{"t": 1, "a": "own", "b": 1}, {"t": 2, "a": "z", "b": 2}]
+
+
+def test_tables_of_a_database_have_them_too(tmp_path: Path) -> None:
+    for lang in ("en", "zh"):
+        (tmp_path / f"lang={lang}").mkdir()
+        with closing(sqlite3.connect(tmp_path / f"lang={lang}" / "a.db")) as base:
+            base.executescript(f"CREATE TABLE t (text TEXT); INSERT INTO t VALUES ('{lang} 1')")
+    wanted = [{"text": "en 1", "lang": "en"}, {"text": "zh 1", "lang": "zh"}]
+    assert rows_of(tmp_path) == wanted
+    assert [one.value for one in draw_sample(open_source(str(tmp_path))).rows] == wanted
 
 
 def test_folders_that_differ_are_no_columns(tmp_path: Path) -> None:
