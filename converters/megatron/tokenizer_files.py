@@ -8,6 +8,7 @@ import binascii
 import json
 import re
 import stat
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -139,6 +140,7 @@ def load_sentencepiece(data: bytes) -> "SentencePieceProcessor":
 Frame: TypeAlias = tuple[list[int], list[int]]
 
 # What nearly every tokenizer can encode; the first words of the vocabulary serve the others.
+# To list a whole vocabulary takes as long as to load a third of it.
 _PROBES: Final = ("", "a", "b", "the quick brown fox", "1 + 2 = 3\n", "床前明月光")
 _PROBE_TOKENS: Final = 64
 
@@ -149,15 +151,20 @@ class _UnencodableError(Exception):
 
 def common_frame(tokenizer: "Tokenizer") -> Frame | None:
     """The ids before and behind, the same for every text; None where there is no one such pair."""
-    vocabulary = sorted(tokenizer.get_vocab(with_added_tokens=False))[:_PROBE_TOKENS]
     common: list[Frame] | None = None
-    for text in (*_PROBES, *vocabulary):
+    for text in _probe_texts(tokenizer):
         try:
             frames = _find_frames(tokenizer, text)
         except _UnencodableError:
             continue
         common = [one for one in frames if common is None or one in common]
     return common[0] if common is not None and len(common) == 1 else None
+
+
+def _probe_texts(tokenizer: "Tokenizer") -> Iterator[str]:
+    yield from _PROBES
+    words = [word for number in range(_PROBE_TOKENS) if (word := tokenizer.id_to_token(number))]
+    yield from words or sorted(tokenizer.get_vocab(with_added_tokens=False))[:_PROBE_TOKENS]
 
 
 def _find_frames(tokenizer: "Tokenizer", text: str) -> list[Frame]:

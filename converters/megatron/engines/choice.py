@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines.engine import (
-    Encoded,
     Engine,
     EngineChoice,
     differing_texts,
@@ -27,6 +26,7 @@ from ingot.converters.megatron.engines.engine import (
 from ingot.converters.megatron.engines.fast_engines import (
     FAST_ENGINES,
     LIBRARIES,
+    EngineSpeed,
     FastEngine,
     NotOfferedError,
     Verdict,
@@ -48,14 +48,12 @@ from ingot.converters.megatron.tokenizer_files import load_huggingface, load_sen
 
 WantedEngine = Literal["auto", "hf", "gigatoken", "fastokens"]
 
-# Bytes of text below which the reference is done before a faster engine would have begun: it
-# answers the checks and loads two engines; with kept verdicts there is the loading left.
-UNEXAMINED_BYTES: Final = 64 << 20
-EXAMINED_BYTES: Final = 8 << 20
-CHECK_SECONDS: Final = 5.0
-# Seconds of encoding the user's text in all, and the share of it that goes to the reference.
-_RACE_SECONDS: Final = 1.0
-_REFERENCE_SHARE: Final = 0.3
+# Bytes of text that the reference has encoded before one has looked for something faster.
+SMALL_BYTES: Final = 8 << 20
+# An engine without a verdict is examined where encoding would take longer than this without it.
+EXAMINED_SECONDS: Final = 8.0
+CHECK_SECONDS: Final = 4.0
+_TIMED_SECONDS: Final = 0.6
 _RUN_BYTES: Final = 128 << 10
 
 
@@ -129,24 +127,60 @@ class _Selection:
     def choose_stated(self, fast: FastEngine) -> EngineChoice:
         """The engine that the user named, or the reference where it is not to be trusted."""
         try:
-            trusted = self._check(self._open([fast], must=True))
+            # opened although there is a verdict: an engine that is not installed is an error
+            engine = self._open(fast)
         except NotOfferedError as error:
             hint = "install the extra `fast`" if error.missing else "choose auto or hf"
             raise ConversionError(f"`tok_engine` {fast.name}", str(error), hint) from error
-        if not trusted:
+        verdict = recall_verdict(self._case(fast)) or (engine and self._examine(fast, engine))
+        if verdict is None or not self._is_trusted(fast, verdict):
             return self.report(self.reference(), f"{fast.name} is not trusted")
         return self.report(self._choice(fast.name, fast.distribution), "asked for")
 
     def choose_fastest(self, engines: Sequence[FastEngine], total_bytes: int) -> EngineChoice:
-        """The fastest exact engine, or the reference where the checks would not pay."""
+        """The exact engine that is through first, the time to open it and to examine it included.
+
+        How fast engines are is kept with the verdicts on them: one that is known is not opened to
+        find out, nor is one that has no verdict yet where that does not pay.
+        """
         installed = [fast for fast in engines if installed_version(fast.distribution) is not None]
         if not installed:
             return self.report(self.reference(), "no other engine is installed and trusted")
-        known = all(recall_verdict(self._case(fast)) is not None for fast in installed)
-        if total_bytes < (EXAMINED_BYTES if known else UNEXAMINED_BYTES):
+        verdicts = {fast.name: recall_verdict(self._case(fast)) for fast in installed}
+        speeds = [verdict.speed for verdict in verdicts.values() if verdict and verdict.speed]
+        if not speeds and total_bytes < SMALL_BYTES:
             why = f"{total_bytes >> 20} MiB of text do not pay the search for a faster engine"
             return self.report(self.reference(), why)
-        return self._race(self._check(self._open(installed, must=False)))
+        best, own = self.reference(), speeds[0].reference if speeds else self._time(self.exact)
+        rates = {best.engine: own}
+        least = total_bytes / 1e6 / own
+        for fast in installed:
+            verdict = verdicts[fast.name]
+            if verdict is None or (verdict.passed and verdict.speed is None):
+                verdict = self._try(fast, verdict, own) if least > EXAMINED_SECONDS else None
+            if verdict is None or not self._is_trusted(fast, verdict) or verdict.speed is None:
+                continue
+            rates[fast.name] = verdict.speed.rate * self.instances
+            needed = verdict.speed.opening + total_bytes / 1e6 / rates[fast.name]
+            if needed < least:
+                best, least = self._choice(fast.name, fast.distribution), needed
+        why = "no exact engine is through earlier" if best == self.reference() else "through first"
+        return self.report(replace(best, rates=rates), why)
+
+    def _time(self, engine: Engine) -> float:
+        """MB of the user's text per second, on the latter half of what there is time for.
+
+        The first calls make tables, and caches of words are still empty then.
+        """
+        times, sizes = [time.perf_counter()], []
+        for texts in self.sample:
+            engine.encode(texts)
+            times.append(time.perf_counter())
+            sizes.append(texts_buffer(texts).size)
+            if times[-1] - times[0] > _TIMED_SECONDS:
+                break
+        first = len(sizes) // 2
+        return max(sum(sizes[first:]) / max(times[-1] - times[first], 1e-9) / 1e6, 1e-9)
 
     def _case(self, fast: FastEngine) -> VerdictCase:
         return make_verdict_case(fast, self.loaded, plain=self.plain)
@@ -154,113 +188,63 @@ class _Selection:
     def _refuse(self, fast: FastEngine, why: str) -> None:
         self._log("warn", "engine_not_offered", engine=fast.name, why=why)
 
-    def _open(self, engines: Sequence[FastEngine], *, must: bool) -> list[RoutedEngine]:
-        """Open the engines whose versions are proved; with `must` an error is the caller's."""
-        opened = []
-        for fast in engines:
-            try:
-                engine = probe_engine(fast, self.loaded, plain=self.plain, threads=self.threads)
-            except NotOfferedError as error:
-                if must:
-                    raise
-                self._refuse(fast, str(error))
-                continue
-            unproved = find_unproved(fast, self.loaded)
-            if unproved is None:
-                rules = make_routing_rules(fast, self.loaded, plain=self.plain)
-                opened.append(RoutedEngine(engine, self.exact, rules))
-            else:
-                self._refuse(fast, unproved)
-        return opened
+    def _open(self, fast: FastEngine) -> RoutedEngine | None:
+        """The engine, None if its version is not proved. Raises NotOfferedError."""
+        engine = probe_engine(fast, self.loaded, plain=self.plain, threads=self.threads)
+        unproved = find_unproved(fast, self.loaded)
+        if unproved is not None:
+            self._refuse(fast, unproved)
+            return None
+        rules = make_routing_rules(fast, self.loaded, plain=self.plain)
+        return RoutedEngine(engine, self.exact, rules)
 
-    def _check(self, engines: Sequence[RoutedEngine]) -> list[RoutedEngine]:
-        """Return the engines to be trusted: those without a verdict are compared now."""
-        cases = {engine.name: self._case(FAST_ENGINES[engine.name]) for engine in engines}
-        verdicts = {name: recall_verdict(case) for name, case in cases.items()}
-        new = [engine for engine in engines if verdicts[engine.name] is None]
+    def _try(self, fast: FastEngine, verdict: Verdict | None, reference: float) -> Verdict | None:
+        """Open an engine, examine it if it has no verdict, and time it; None: it cannot serve."""
         started = time.monotonic()
-        wrong: dict[str, str] = {}
-        for texts in itertools.chain(self.sample[:1], check_texts(self.loaded)) if new else ():
-            expected = self.exact.encode(texts)
-            for engine in new:
-                differing = differing_texts(expected, engine.encode(texts))
-                if differing:
-                    wrong.setdefault(engine.name, texts[differing[0]].as_py())
-            if time.monotonic() - started > CHECK_SECONDS:
+        try:
+            engine = self._open(fast)
+        except NotOfferedError as error:
+            self._refuse(fast, str(error))
+            return None
+        opening = time.monotonic() - started
+        if engine is None:
+            return None
+        verdict = verdict or self._examine(fast, engine)
+        if verdict.passed:
+            speed = EngineSpeed(opening=opening, rate=self._time(engine), reference=reference)
+            verdict = replace(verdict, speed=speed)
+            keep_verdict(self._case(fast), verdict)
+        return verdict
+
+    def _examine(self, fast: FastEngine, engine: RoutedEngine) -> Verdict:
+        """Compare an engine with the reference for some seconds, and keep the verdict."""
+        started = time.monotonic()
+        verdict = Verdict(passed=True)
+        for texts in itertools.chain(self.sample[:1], check_texts(self.loaded)):
+            differing = differing_texts(self.exact.encode(texts), engine.encode(texts))
+            if differing:
+                verdict = failed_verdict(texts[differing[0]].as_py())
+            if differing or time.monotonic() - started > CHECK_SECONDS:
                 break
-        for engine in new:
-            seconds = time.monotonic() - started
-            verdicts[engine.name] = self._keep(engine, wrong.get(engine.name), seconds)
-        return [engine for engine in engines if self._is_trusted(engine, verdicts[engine.name])]
-
-    def _is_trusted(self, engine: RoutedEngine, verdict: Verdict | None) -> bool:
-        if verdict is not None and not verdict.passed:
-            self._refuse(FAST_ENGINES[engine.name], verdict.problem)
-            return False
-        return True
-
-    def _keep(self, engine: RoutedEngine, wrong: str | None, seconds: float) -> Verdict:
-        verdict = Verdict(passed=True) if wrong is None else failed_verdict(wrong)
-        keep_verdict(self._case(FAST_ENGINES[engine.name]), verdict)
+        keep_verdict(self._case(fast), verdict)
         self._log(
             "info",
             "engine_examined",
-            engine=engine.name,
+            engine=fast.name,
             passed=verdict.passed,
             problem=verdict.problem,
-            seconds=round(seconds, 1),
+            seconds=round(time.monotonic() - started, 1),
         )
         return verdict
 
-    def _race(self, engines: Sequence[RoutedEngine]) -> EngineChoice:
-        """Encode the user's text with all of them; one that differs there is out."""
-        seconds = _RACE_SECONDS * _REFERENCE_SHARE
-        rate, answers = _time_engine(self.exact, self.sample, seconds)
-        rates = {self.reference().engine: rate}
-        expected = list(zip(self.sample, answers, strict=False))
-        for engine in engines:
-            started = time.monotonic()
-            wrong = (
-                texts[differing[0]].as_py()
-                for texts, ids in expected
-                if (differing := differing_texts(ids, engine.encode(texts)))
-            )
-            first = next(wrong, None)
-            if first is not None:
-                seconds = time.monotonic() - started
-                self._is_trusted(engine, self._keep(engine, first, seconds))
-                continue
-            each = (_RACE_SECONDS - seconds) / len(engines)
-            rate, _ = _time_engine(engine, self.sample, each)
-            rates[engine.name] = rate * self.instances
-        best = max(rates, key=lambda name: rates[name])
-        if best not in FAST_ENGINES:
-            return self.report(replace(self.reference(), rates=rates), "no exact engine is faster")
-        choice = self._choice(best, FAST_ENGINES[best].distribution)
-        return self.report(replace(choice, rates=rates), "fastest on this text")
+    def _is_trusted(self, fast: FastEngine, verdict: Verdict) -> bool:
+        if not verdict.passed:
+            self._refuse(fast, verdict.problem)
+        return verdict.passed
 
     def _choice(self, name: str, distribution: str) -> EngineChoice:
         version = installed_version(distribution) or ""
         return EngineChoice(engine=name, version=version, plain=self.plain)
-
-
-def _time_engine(
-    engine: Engine, sample: Sequence[pa.LargeStringArray], seconds: float
-) -> tuple[float, list[Encoded]]:
-    """MB of text per second, and the ids of the runs of the sample that were encoded in the time.
-
-    The first run warms up; it counts where there is no other.
-    """
-    answers: list[Encoded] = []
-    times = [time.perf_counter()]
-    for texts in sample:
-        answers.append(engine.encode(texts))
-        times.append(time.perf_counter())
-        if times[-1] - times[0] > seconds:
-            break
-    first = int(len(answers) > 1)
-    size = sum(texts_buffer(texts).size for texts in sample[first : len(answers)])
-    return size / max(times[-1] - times[first], 1e-9) / 1e6, answers
 
 
 _SEED: Final = 20

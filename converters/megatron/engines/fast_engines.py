@@ -7,6 +7,7 @@ between runs: one small JSON file per tokenizer, engine and versions.
 
 import hashlib
 import json
+import math
 import os
 import threading
 import unicodedata
@@ -267,11 +268,21 @@ _SHOWN: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EngineSpeed:
+    """How fast an engine was on the text that it was examined with."""
+
+    opening: float  # seconds
+    rate: float  # MB of text per second in one thread
+    reference: float  # that of the reference in all threads
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
     """Whether an engine may serve a tokenizer, and why it may not."""
 
     passed: bool
     problem: str = ""
+    speed: EngineSpeed | None = None  # None where it was not timed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -322,7 +333,12 @@ def _read_verdict(case: VerdictCase, checks: int) -> Verdict | None:
         return None
     try:
         document = load_json(path)
-        verdict = Verdict(passed=document["passed"], problem=document["problem"])
+        speed = document.get("speed")
+        verdict = Verdict(
+            passed=document["passed"],
+            problem=document["problem"],
+            speed=None if speed is None else _read_speed(speed),
+        )
         if document["case"] != case.key(checks):
             return None
     except (OSError, ValueError, KeyError, TypeError):
@@ -331,12 +347,19 @@ def _read_verdict(case: VerdictCase, checks: int) -> Verdict | None:
     return verdict if sound else None
 
 
+def _read_speed(speed: Mapping[str, float]) -> EngineSpeed:
+    values = {name: float(speed[name]) for name in ("opening", "rate", "reference")}
+    if not all(0 < value < math.inf for value in values.values()):
+        raise ValueError
+    return EngineSpeed(**values)
+
+
 def keep_verdict(case: VerdictCase, verdict: Verdict) -> None:
     """Keep a verdict for later runs, where that is possible."""
     path = _verdict_path(case, _CHECKS)
     if path is None:
         return
-    document = {"case": case.key(), "passed": verdict.passed, "problem": verdict.problem}
+    document = {"case": case.key(), **asdict(verdict)}
     with suppress(OSError):  # a cache: the next run finds out again
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, json.dumps(document).encode())
