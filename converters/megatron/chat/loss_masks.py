@@ -34,17 +34,14 @@ if TYPE_CHECKING:
 
 TokenPlaces = npt.NDArray[np.int64]
 _Flags: TypeAlias = npt.NDArray[np.bool_]
-_UNKNOWN: Final = -1
 _SPACE: Final = "▁"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, weakref_slot=True)
 class TokenBytes:
-    """Bytes by id."""
+    """Bytes by id, the last for larger ids; empty where they are not known or there are none."""
 
-    flat: npt.NDArray[np.uint8]  # uint8, the bytes of all tokens, one after another
-    starts: TokenPlaces  # int64, where those of an id begin
-    sizes: TokenPlaces  # int64, how many they are; -1 = not known, or none
+    spellings: pa.LargeBinaryArray
 
     def place(
         self, texts: pa.LargeStringArray, encoded: Encoded
@@ -54,28 +51,29 @@ class TokenBytes:
         A space that was put before a text has no width there; both kinds of places never fall.
         """
         borders, firsts = byte_offsets(texts) - byte_offsets(texts)[0], id_offsets(encoded.lengths)
-        ids = np.minimum(encoded.ids, len(self.sizes) - 1)
-        sizes = self.sizes[ids]
-        ends = id_offsets(sizes)
+        spelled = self.spellings.take(pa.array(np.minimum(encoded.ids, len(self.spellings) - 1)))
+        wanted, ends = texts_buffer(texts), byte_offsets(spelled)
         added = np.diff(ends[firsts]) - np.diff(borders)
         exact = (added == 0) | (added == 1)
-        exact[np.searchsorted(firsts, np.flatnonzero(sizes == _UNKNOWN), side="right") - 1] = False
-        wanted = texts_buffer(texts)
+        unknown = np.flatnonzero(ends[1:] == ends[:-1])
+        exact[np.searchsorted(firsts, unknown, side="right") - 1] = False
         if not exact.all():
             wanted = wanted[np.repeat(exact, np.diff(borders))]
-            sizes[~np.repeat(exact, encoded.lengths)] = 0
-            ends = id_offsets(sizes)
+            kept = np.repeat(exact, encoded.lengths)
+            spelled = spelled.filter(pa.array(kept))
+            ends = id_offsets(np.where(kept, np.diff(ends), 0))
             added[~exact] = 0
-        spelled = id_offsets(np.where(exact, np.diff(borders) + added, 0))
-        spaced = spelled[:-1][added > 0]
+        begins = id_offsets(np.where(exact, np.diff(borders) + added, 0))
+        spaced = begins[:-1][added > 0]
         if len(spaced):
             wanted = np.insert(wanted, spaced - np.arange(len(spaced)), ord(" "))
-        letters = np.repeat((self.starts[ids] - ends[:-1]).astype(np.int32), sizes)
-        letters += np.arange(len(letters), dtype=np.int32)
-        wrong = np.flatnonzero(self.flat[letters] != wanted)
-        exact[np.searchsorted(spelled, wrong, side="right") - 1] = False
-        places = ends[1:] + np.repeat(borders[:-1] - spelled[:-1] - added, encoded.lengths)
-        starts = np.maximum(places - sizes, np.repeat(borders[:-1], encoded.lengths))
+        wrong = np.flatnonzero(texts_buffer(spelled) != wanted)
+        exact[np.searchsorted(begins, wrong, side="right") - 1] = False
+        shift = borders[:-1] - begins[:-1] - added
+        if not shift.any():
+            return ends[:-1], ends[1:], exact
+        places = ends[1:] + np.repeat(shift, encoded.lengths)
+        starts = np.maximum(places - np.diff(ends), np.repeat(borders[:-1], encoded.lengths))
         return starts, places, exact
 
 
@@ -84,16 +82,10 @@ def read_token_bytes(loaded: "TokenizerFile") -> TokenBytes:
     tokens = (
         _huggingface_bytes(loaded) if loaded.kind == "huggingface" else _sentencepiece_bytes(loaded)
     )
-    known = {number: data for number, data in tokens if data}
-    sizes = np.full(loaded.largest_id + 2, _UNKNOWN, np.int64)  # the last is for larger ids
-    starts = np.zeros(loaded.largest_id + 2, np.int64)
-    done = 0
-    for number, data in known.items():
-        sizes[number], starts[number] = len(data), done
-        done += len(data)
-    return TokenBytes(
-        flat=np.frombuffer(b"".join(known.values()), np.uint8), starts=starts, sizes=sizes
-    )
+    spellings = [b""] * (loaded.largest_id + 2)
+    for number, data in tokens:
+        spellings[number] = data or spellings[number]
+    return TokenBytes(spellings=pa.array(spellings, pa.large_binary()))
 
 
 def _huggingface_bytes(loaded: "TokenizerFile") -> Iterable[tuple[int, bytes | None]]:

@@ -132,8 +132,10 @@ class _Selection:
         except NotOfferedError as error:
             hint = "install the extra `fast`" if error.missing else "choose auto or hf"
             raise ConversionError(f"`tok_engine` {fast.name}", str(error), hint) from error
-        verdict = recall_verdict(self._case(fast)) or (engine and self._examine(fast, engine))
-        if verdict is None or not self._is_trusted(fast, verdict):
+        verdict = recall_verdict(self._case(fast))
+        if verdict is None and engine is not None:
+            verdict = self._examine(fast, engine)
+        if engine is None or verdict is None or not self._is_trusted(fast, verdict):
             return self.report(self.reference(), f"{fast.name} is not trusted")
         return self.report(self._choice(fast.name, fast.distribution), "asked for")
 
