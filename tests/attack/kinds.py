@@ -27,10 +27,13 @@ from ingot.converters.errors import IngotError, SourceError
 from ingot.converters.mapping.bind import bind
 from ingot.converters.sources import Source, open_source
 from ingot.converters.sources.sample import draw_sample
+from tests.attack.library_files import LIBRARY_FILES, make_delta
 from tests.attack.mutations import Mutation, mutate_bytes, mutate_inside
 from tests.attack.raw_data import FILES
 
-MAPPINGS = {"txt": "text", "transcript": "text", "gb18030": "text"}
+DOCUMENTS = ("txt", "transcript", "gb18030", "markdown", "html", "notebook", "mbox", "eml")
+MAPPINGS = dict.fromkeys((*DOCUMENTS, "warc", "warc_gz"), "text") | {"webdataset": "answer.txt"}
+ALL_FILES = {**FILES, **LIBRARY_FILES}
 CONVERTED_EVERY = 8
 
 
@@ -93,9 +96,9 @@ def _read_rows(source: Source) -> tuple[int, int]:
     return rows, bad
 
 
-def check_rows(case: Case, *, kind: str) -> str:
+def check_rows(case: Case, *, kind: str, name: str) -> str:
     """Read, sample and at times convert a source."""
-    path = case.folder / FILES[kind][0]
+    path = case.folder / name
     try:
         source = open_source(str(path))
         rows, bad = _read_rows(source)
@@ -180,27 +183,49 @@ ORACLES: dict[str, Callable[[Path, Source, int], None]] = {
     "zst": partial(_hold_unpacked, unpack=_unzstd),
     **dict.fromkeys(("parquet", "parquet_plain", "parquet_v2", "parquet_types"), _hold_footer),
 }
-CONTAINERS = ("parquet", "arrow", "gz", "zst", "zip", "tar", "tgz", "nested", "bz2", "xz")
+CONTAINERS = (
+    *(
+        "parquet",
+        "arrow",
+        "gz",
+        "zst",
+        "zip",
+        "tar",
+        "tgz",
+        "nested",
+        "bz2",
+        "xz",
+        "orc",
+        "feather",
+    ),
+    *("avro", "msgpack", "webdataset", "xlsx", "xls", "ods", "sqlite", "duckdb", "warc_gz"),
+)
 
 
 def _make_file(folder: Path, *, kind: str) -> None:
-    name, data = FILES[kind]
+    name, data = ALL_FILES[kind]
     (folder / name).write_bytes(data())
 
 
 def source_kinds() -> list[Kind]:
     """A kind for every reader of rows."""
     both = (mutate_bytes, mutate_inside)
-    return [
+    kinds = [
         Kind(
             name=name,
             make=partial(_make_file, kind=name),
-            check=partial(check_rows, kind=name),
+            check=partial(check_rows, kind=name, name=file),
             damaged=(file,),
             mutations=both if name.startswith(CONTAINERS) else (mutate_bytes,),
             weight=15 if name.startswith(("parquet", "arrow")) else 9,
+            sound="counted" if name == "xlsx" else "whole",  # it has sheets of other shapes
         )
-        for name, (file, _) in FILES.items()
+        for name, (file, _) in ALL_FILES.items()
+    ]
+    check = partial(check_rows, kind="delta", name="t")
+    return [
+        *kinds,
+        Kind(name="delta", make=make_delta, check=check, damaged=("t/**/*",), weight=9, sound=""),
     ]
 
 

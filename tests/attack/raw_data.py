@@ -96,7 +96,7 @@ def _zip(members: dict[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def _tar(members: dict[str, bytes], mode: Any) -> bytes:
+def tar(members: dict[str, bytes], mode: Any) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode=mode) as archive:
         for name, data in members.items():
@@ -145,8 +145,8 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "xz": ("s.jsonl.xz", lambda: lzma.compress(lines(ROWS))),
     "zst": ("s.jsonl.zst", lambda: zstandard.ZstdCompressor().compress(lines(ROWS))),
     "zip": ("s.zip", lambda: _zip(_two_members())),
-    "tar": ("s.tar", lambda: _tar(_two_members(), "w")),
-    "tgz": ("s.tar.gz", lambda: _tar(_two_members(), "w:gz")),
+    "tar": ("s.tar", lambda: tar(_two_members(), "w")),
+    "tgz": ("s.tar.gz", lambda: tar(_two_members(), "w:gz")),
     "nested": (
         "s.zip",
         lambda: _zip(
