@@ -14,7 +14,7 @@ from typing import Literal
 from ingot.agent.proposing.columns import parse_whole_number
 from ingot.agent.proposing.readings import Draft, Reading, plain_reading
 from ingot.converters.sources import Source
-from ingot.converters.sources.documents.kinds import DOCUMENT, is_settings
+from ingot.converters.sources.documents.kinds import DOCUMENTS, is_settings
 from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.formats.detection import LISTS
 from ingot.converters.sources.sample import Sample, draw_sample
@@ -70,7 +70,7 @@ _SETTINGS_MOST = 0.5  # of YAML alone: it may hold data that a text of it hides
 
 def document_draft(source: Source) -> Draft | None:
     """The draft of files that are one document each: what they are is known, not told by values."""
-    if not source.files or any(one.facts.format != DOCUMENT for one in source.files):
+    if not source.files or any(one.facts.format not in DOCUMENTS for one in source.files):
         return None
     whole = sum(file.bytes for file in source.files)
     settings = sum(file.bytes for file in source.files if is_settings(file.name))

@@ -45,7 +45,18 @@ class SourceSpec:
 
 
 FORMATS = (
-    *("chat_tree", "jsonl", "json", "csv", "parquet", "lance", "arrow", "text", "document"),
+    *(
+        "chat_tree",
+        "jsonl",
+        "json",
+        "csv",
+        "parquet",
+        "lance",
+        "arrow",
+        "text",
+        "document",
+        "chapters",
+    ),
     *("avro", "feather", "mds", "msgpack", "orc", "webdataset"),
     *("xml", "yaml", "toml", "warc", "mbox", "eml"),
     *("duckdb", "excel", "sqlite"),

@@ -12,6 +12,7 @@ from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.sources.containers import avro, mds, msgpack_rows, webdataset
 from ingot.converters.sources.containers.registry import TABLE_CONTAINERS, Container
 from ingot.converters.sources.documents.document_files import document_facts, read_document
+from ingot.converters.sources.documents.kinds import DOCUMENTS
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import (
     BINARY,
@@ -170,7 +171,7 @@ def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
 # In the order in which they are tried; lines of text are what is left.
 READERS: Final[dict[str, BinaryReader | TextReader | Container]] = {
     **TABLE_CONTAINERS,
-    "document": BinaryReader(document_facts, read_document),
+    **dict.fromkeys(DOCUMENTS, BinaryReader(document_facts, read_document)),
     "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.read_parquet),
     "lance": BinaryReader(lance_fragment_facts, columnar_files.read_parquet),
     "arrow": BinaryReader(detection.arrow_file_facts, columnar_files.read_arrow),

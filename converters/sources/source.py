@@ -230,7 +230,7 @@ def _exclusion_reason(
         around = [one for one in around if "." in one.rpartition("/")[2]]
         chosen = matches_globs(name, spec.files) or matches_globs(name, around or ["!**"])
         return None if chosen else "not in source.files"
-    return not_a_document(name) if spec.format == kinds.DOCUMENT else side_file_reason(name)
+    return not_a_document(name) if spec.format in kinds.DOCUMENTS else side_file_reason(name)
 
 
 def inspect_entry(
@@ -274,7 +274,7 @@ def _inspect_container(
 def _is_read_as_document(name: str, verdict: FileFacts | NoData, spec: SourceSpec) -> bool:
     """Whether a file that is named alone is a document: asked for, or by name and content."""
     if _states_files(spec):
-        return spec.format == kinds.DOCUMENT and isinstance(verdict, NoData)
+        return spec.format in kinds.DOCUMENTS and isinstance(verdict, NoData)
     kind, _ = kinds.kind_by_name(name) or (kinds.TEXT, "")
     if isinstance(verdict, NoData):
         return kind != kinds.TEXT or kinds.HTML_PAGE in verdict.why

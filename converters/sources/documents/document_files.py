@@ -8,6 +8,7 @@ from typing import BinaryIO, Final
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources.documents import headers, html_pages, kinds
+from ingot.converters.sources.documents.chapters import split_chapters
 from ingot.converters.sources.documents.notebooks import read_notebook
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import BINARY, BLANK, describe_magic
@@ -30,7 +31,7 @@ _GUESSED: Final = frozenset({"format"})  # a mapping has to state it: beside dat
 
 def document_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | NoData | None:
     """Return the facts of a document, where documents are asked for. Raises SourceError."""
-    if spec.format != kinds.DOCUMENT:
+    if spec.format not in kinds.DOCUMENTS:
         return None
     if magic := describe_magic(seen.head):
         return NoData(magic)
@@ -51,12 +52,12 @@ def document_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts 
     if kind == kinds.HTML and spec.html != html_pages.RAW:
         html_pages.check_installed(str(entry.place))
     return FileFacts(
-        format=kinds.DOCUMENT,
+        format=spec.format,
         layout=kind,
         encoding=encoding.name,
         newline="\r" if "\r" in text and "\n" not in text else "\n",
         compression=seen.compression,
-        rows=1,
+        rows=None if spec.format == kinds.CHAPTERS else 1,
         guessed=_GUESSED | ({"encoding"} if encoding.guessed else set()),
     )
 
@@ -82,7 +83,11 @@ def read_document(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Itera
     row = whole if isinstance(whole, BrokenRow) else decode_text_row(whole)
     if not isinstance(row, BrokenRow):
         row = _document_row(file, spec, row["text"].replace("\r\n", "\n"))
-    yield RowChunk(values=[row])
+    if facts.format != kinds.CHAPTERS or isinstance(row, BrokenRow):
+        yield RowChunk(values=[row])
+        return
+    for part in split_chapters(row["text"], facts.layout or ""):
+        yield RowChunk(values=[{**row, **part}])
 
 
 def _document_row(file: SourceFile, spec: SourceSpec, text: str) -> Json:

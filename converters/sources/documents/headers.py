@@ -70,7 +70,7 @@ _FIELDS: Final = re.compile(rf"\s*^((?:{_FIELD.pattern}\n?)++)", re.M)
 def split_docinfo(text: str) -> tuple[dict[str, Json] | None, str]:
     """The fields `:name: value` at the top of reStructuredText or below its title, and the rest."""
     head = text[:_HEAD]
-    title = next(_rst_titles(head), None)
+    title = next(rst_titles(head), None)
     top = title is not None and _RULE.fullmatch(head[: title.start()].strip() or "==")
     found = _FIELDS.match(head, title.end() if title and top else 0)
     if found is None or (found.end() == len(head) and len(text) > _HEAD):
@@ -97,15 +97,15 @@ def stated_title(fields: Mapping[str, Json] | None) -> str | None:
     return title_text(named.get("title"))
 
 
-_FENCED: Final = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.M | re.S)
-_MD_HEADING: Final = re.compile(
+FENCED: Final = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.M | re.S)
+MD_HEADING: Final = re.compile(
     r"^ {0,3}#{1,6}[ \t]([^\n]*)|^[ \t]*([^\s|*><#-][^\n]*)\n[ \t]*(?:===+|---+)[ \t]*$", re.M
 )
 
 
 def markdown_title(text: str) -> str | None:
     """The first heading of Markdown that stands in no block of code."""
-    found = _MD_HEADING.finditer(_FENCED.sub("", text[:_HEAD]))
+    found = MD_HEADING.finditer(FENCED.sub("", text[:_HEAD]))
     titles = (title_text(one[2] or one[1].rstrip().rstrip("#")) for one in found)
     return next(filter(None, titles), None)
 
@@ -116,10 +116,11 @@ _RST_TITLE: Final = re.compile(r"^[ \t]*(\S[^\n]*)\n(([^\w\s])\3+)[ \t]*$", re.M
 
 def rst_title(text: str) -> str | None:
     """The first title of reStructuredText: a line with a line of one sign below it."""
-    return next((title_text(one[1]) for one in _rst_titles(text[:_HEAD])), None)
+    return next((title_text(one[1]) for one in rst_titles(text[:_HEAD])), None)
 
 
-def _rst_titles(text: str) -> Iterator[re.Match[str]]:
+def rst_titles(text: str) -> Iterator[re.Match[str]]:
+    """The titles of reStructuredText: group 1 is the title, group 3 the sign below it."""
     for one in _RST_TITLE.finditer(text):
         bare = one[1].rstrip()
         if len(bare) <= len(one[2]) and not _RULE.fullmatch(bare):

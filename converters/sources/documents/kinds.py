@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-DOCUMENT: Final = "document"  # the format
+DOCUMENT, CHAPTERS = DOCUMENTS = ("document", "chapters")  # the formats
 HTML_PAGE: Final = "an HTML page"  # as a file that is not read
 MARKDOWN, RST, HTML, NOTEBOOK, LATEX, CODE, TEXT = KINDS = (
     "markdown", "rst", "html", "notebook", "latex", "code", "text",

@@ -308,6 +308,38 @@ def test_books_are_rows_of_lines_unless_documents_are_asked_for(tmp_path):
     assert read(location, DOCUMENT)["a.txt"] == row
 
 
+DAY = "It was a long day on the river, and nobody had counted the boats."
+BOOKS = {
+    "a.txt": "Days\n\n Chapter 1. A\n Chapter 2. B\n\n\n"
+    f"Chapter 1. A\n\n{DAY}\n\nChapter 2. B\n\nEnd.",
+    "b.md": "---\ntitle: Days\n---\n# Days\n\n```\n## no\n```\n\n"
+    f"## A #\n\n### x\n\n### y\n\nB\n---\n{DAY}",
+    "c.tex": f"\\chapter{{A}}\n\\section{{x}}\n\\section{{y}}\n{DAY}\n\\chapter*{{B}}\n{DAY}",
+    "d.rst": f"Days\n====\n\nAb\n--\n\n{DAY}\n\nBc\n--\n\nxy\n~~\n\nyz\n~~\n\n{DAY}",
+    "e.md": f"# One alone\n\n{DAY}",
+}
+
+
+def test_chapters_are_rows_on_request(tmp_path):
+    source = open_source(write(tmp_path, BOOKS), SourceSpec(format="chapters"))
+    rows = [row for batch in source.batches() for row in batch.values]
+    told = [(row["path"], row.get("chapter"), row.get("chapter_number")) for row in rows]
+    assert told == [
+        ("a.txt", None, None), ("a.txt", "Chapter 1. A", 1), ("a.txt", "Chapter 2. B", 2),
+        ("b.md", None, None), ("b.md", "A", 1), ("b.md", "B", 2),
+        ("c.tex", "A", 1), ("c.tex", "B", 2),
+        ("d.rst", None, None), ("d.rst", "Ab", 1), ("d.rst", "Bc", 2),
+        ("e.md", None, None),
+    ]  # fmt: skip
+    assert rows[2]["text"] == "Chapter 2. B\n\nEnd."
+    told = {"path": "b.md", "kind": "markdown", "title": "Days", "front_matter": {"title": "Days"}}
+    assert rows[5] == {**told, "text": f"B\n---\n{DAY}", "chapter": "B", "chapter_number": 2}
+    for name, text in BOOKS.items():
+        whole = "".join(row["text"] for row in rows if row["path"] == name)
+        assert "".join(text.split()).endswith("".join(whole.split()))
+    assert len(draw_sample(source).rows) == len(rows)
+
+
 def test_an_archive_of_documents(tmp_path):
     with zipfile.ZipFile(tmp_path / "site.zip", "w") as packed:
         packed.writestr("x/a.md", "# A\n")
