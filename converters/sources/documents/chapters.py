@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from ingot.converters.rows import Json
 from ingot.converters.sources.documents import kinds
 from ingot.converters.sources.documents.headers import FENCED, MD_HEADING, rst_titles, title_text
 
@@ -17,7 +16,7 @@ class _Heading(NamedTuple):
     title: str | None
 
 
-def split_chapters(text: str, kind: str) -> Iterator[dict[str, Json]]:
+def split_chapters(text: str, kind: str) -> Iterator[dict[str, str | int | None]]:
     """Yield `text`, `chapter` and `chapter_number` of each chapter, from its heading on.
 
     A chapter begins at a heading of the highest level that has more than one. What stands before
