@@ -20,8 +20,10 @@ from typing import TypeAlias
 import orjson
 
 from ingot.converters.rows import BadRow, Batch, Json, NonFinite, count_non_finite
+from ingot.converters.sources.documents.html_pages import RAW
 from ingot.converters.sources.facts import SourceFile, stored_bytes
-from ingot.converters.sources.formats.row_chunks import to_batches
+from ingot.converters.sources.formats.row_chunks import BrokenRow, to_bad_row, to_batches
+from ingot.converters.sources.interchange.web_archives import main_text_row
 from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.row_runs import RowRun, spread_row_runs
 from ingot.converters.sources.source import Source
@@ -90,6 +92,10 @@ def draw_sample(
     Raises:
         SourceError: a file that is looked into cannot be read.
     """
+    if source.spec.html != RAW and any(file.facts.format == "warc" for file in source.files):
+        # Main texts take time: those of the rows that are chosen are found.
+        pages = replace(source, spec=replace(source.spec, html=RAW))
+        return _find_main_texts(draw_sample(pages, rows=rows, max_bytes=max_bytes, seed=seed))
     whole = _read_whole(source, max_bytes)
     if whole is not None:
         complete = len(whole) <= rows
@@ -97,6 +103,17 @@ def draw_sample(
         return _build_sample(chosen, complete=complete, total=len(whole))
     with keep_archive_open():
         return _Sampler(source, rows, max_bytes, seed).sample()
+
+
+def _find_main_texts(sample: Sample) -> Sample:
+    rows = [replace(one, value=main_text_row(one.file, one.value)) for one in sample.rows]
+    bad = [
+        SampledBad(file=one.file, bad=to_bad_row(one.row, one.value))
+        for one in rows
+        if type(one.value) is BrokenRow
+    ]
+    kept = tuple(one for one in rows if type(one.value) is not BrokenRow)
+    return replace(sample, rows=kept, bad=(*sample.bad, *bad))
 
 
 def _read_whole(source: Source, max_bytes: int) -> list[_Item] | None:

@@ -10,6 +10,9 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import BinaryIO, Final, cast
 
@@ -22,7 +25,7 @@ from ingot.converters.errors import (
     truncated_error,
 )
 from ingot.converters.rows import Json
-from ingot.converters.sources.documents.html_pages import declared_encoding
+from ingot.converters.sources.documents import html_pages
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.row_chunks import (
@@ -35,6 +38,7 @@ from ingot.converters.sources.interchange.mail import decode_text
 from ingot.converters.sources.storage.listing import Entry
 
 MAX_RECORD: Final = 32 << 20  # bytes of a record, and of what it becomes when it is decompressed
+_AT_ONCE: Final = 4  # pages whose main text is looked for
 _ROWS: Final = ("response", "resource", "conversion")
 _MAX_HEADERS: Final = 1 << 20
 _MAX_LINE: Final = 64 << 10
@@ -55,25 +59,48 @@ def warc_facts(_: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
         return None
     types = [found.decode().lower() for found in _TYPE.findall(seen.head)]
     kind = next((one for one in types if one in _ROWS), "response")
-    fields = ("text", "language") if kind == "conversion" else ("html", "status", "content_type")
+    fields = ("text", "language") if kind == "conversion" else ("title", "status", "content_type")
     return FileFacts(format="warc", compression=seen.compression, shape=frozenset(fields))
 
 
-def read_warc(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
+def read_warc(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
     """The rows of a web archive. Raises SourceError."""
-    return chunk_sized_rows(_rows(stream, str(file.place)))
+    where = str(file.place)
+    if spec.html == html_pages.RAW:
+        return chunk_sized_rows(_rows(stream, where))
+    return chunk_sized_rows(_rows(stream, where), partial(_find_main_texts, where))
+
+
+def _find_main_texts(where: str, rows: list[Json]) -> RowChunk:
+    with ThreadPoolExecutor(_AT_ONCE) as threads:  # each waits for a process that reads its page
+        return RowChunk(values=list(threads.map(partial(main_text_row, where), rows)))
+
+
+def main_text_row(where: str, row: Json) -> Json:
+    """Return a row with the main text of its page in place of the page. Raises SourceError."""
+    if type(row) is BrokenRow:
+        return row
+    page = row.pop("html")
+    if page is None:
+        return {**row, "title": None}
+    html_pages.check_installed(where)
+    found = html_pages.read_page(page, where, raw=False)
+    if isinstance(found, BrokenRow):
+        return replace(found, found=row["url"] or "")
+    language = row["language"] or found["language"]
+    return {**row, "language": language, "title": found["title"], "text": found["text"] or None}
 
 
 def _rows(stream: BinaryIO, where: str) -> Iterator[tuple[Json, int]]:
-    source = cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, stream), 1 << 18))
-    for number in count():
-        with translate_read_errors(where):
-            headers = _read_headers(source, where, number)
-            if headers is None:
-                return
-            content = _read_content(source, headers, where, number)
-        if headers.get("warc-type", "").lower() in _ROWS:
-            yield _record_row(headers, content, where), len(content)
+    with io.BufferedReader(cast(io.RawIOBase, stream), 1 << 18) as source:
+        for number in count():
+            with translate_read_errors(where):
+                headers = _read_headers(source, where, number)
+                if headers is None:
+                    return
+                content = _read_content(source, headers, where, number)
+            if headers.get("warc-type", "").lower() in _ROWS:
+                yield _record_row(headers, content, where), len(content)
 
 
 def _read_headers(source: BinaryIO, where: str, number: int) -> dict[str, str] | None:
@@ -159,10 +186,10 @@ def _text_fields(content: bytes, stated: str, kind: str, record: str) -> dict[st
     page = kind in _HTML_TYPES or (not kind and _PAGE_BEGIN.match(content))
     if not content or not (page or _TEXT_TYPE.fullmatch(kind)):
         return {"charset": None, "html": None, "text": None}
-    label = "utf-8" if record == "conversion" else declared_encoding(content) if page else None
+    label = "utf-8" if record == "conversion" else None
+    label = html_pages.declared_encoding(content) if page else label
     found = _CHARSET.search(stated)
     text, charset = decode_text(content, found[1] if found else label)
-    # A main text is extracted from `html` by whoever reads it: `text` is free for it.
     return {"charset": charset, "html": text if page else None, "text": None if page else text}
 
 
