@@ -15,7 +15,13 @@ from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.lake.survey import SeenFile, Survey, document_folders, survey_lake
+from ingot.converters.lake.survey import (
+    SeenFile,
+    Survey,
+    document_folders,
+    find_folder_records,
+    survey_lake,
+)
 from ingot.converters.output.worker_pool import TaskFailure, Workers
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
@@ -115,13 +121,14 @@ def scan_files(
         for one in entries
         if one.name not in alone and (why := side_file_reason(one.name))
     }
-    seen = list(_scan_files(_Scan(order, SourceSpec(), workers, counted), entries, aside))
+    found = list(_scan_files(_Scan(order, SourceSpec(), workers, counted), entries, aside))
+    seen = find_folder_records(found)
     below = document_folders(seen)
     documents = [one for one in entries if one.name in below]
     aside = {one.name: why for one in documents if (why := not_a_document(one.name))}
     again = _scan_files(_Scan(order, _DOCUMENTS, workers, counted), documents, aside)
-    found = {one.entry.name: replace(one, place=below[one.entry.name]) for one in again}
-    yield from (found.get(one.entry.name, one) for one in seen)
+    below_them = {one.entry.name: replace(one, place=below[one.entry.name]) for one in again}
+    yield from (below_them.get(one.entry.name, one) for one in seen)
 
 
 class _Scan(NamedTuple):

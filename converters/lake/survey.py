@@ -22,6 +22,7 @@ from ingot.converters.sources.file_kinds import (
     side_file_reason,
     unread_format,
 )
+from ingot.converters.sources.interchange.yaml_toml import find_records
 from ingot.converters.sources.source import EntryFiles
 from ingot.converters.sources.storage.listing import Entry, Listing, file_stem, storage_places
 from ingot.converters.sources.tables.partitions import read_partitions
@@ -225,6 +226,22 @@ def _without_notes(seen: SeenFile) -> SeenFile:
         else:
             looked.left_out.append(LeftOut.of(file, why))
     return replace(seen, looked=looked)
+
+
+def find_folder_records(seen: Sequence[SeenFile]) -> list[SeenFile]:
+    """Return the files, those of folders in which each is a record of YAML or TOML as such."""
+    folders: dict[str, list[SeenFile]] = defaultdict(list)
+    for one in seen:
+        folders[one.entry.name.rpartition("/")[0]].append(one)
+    found: dict[str, SourceFile] = {}
+    for held in folders.values():
+        files = [file for one in held for file in one.looked.files]
+        beside = (left.name for one in held for left in one.looked.left_out)
+        found |= {file.name: file for file in find_records(files, beside)}
+    return [
+        replace(one, looked=one.looked._replace(files=[found[f.name] for f in one.looked.files]))
+        for one in seen
+    ]
 
 
 def document_folders(seen: Sequence[SeenFile]) -> dict[str, str]:

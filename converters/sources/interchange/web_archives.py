@@ -7,6 +7,7 @@ of the last record without an error, and after a length that is too short it con
 import base64
 import hashlib
 import io
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ from ingot.converters.sources.interchange.mail import decode_text
 from ingot.converters.sources.storage.listing import Entry
 
 MAX_RECORD: Final = 32 << 20  # bytes of a record, and of what it becomes when it is decompressed
-_AT_ONCE: Final = 4  # pages whose main text is looked for
+_AT_ONCE: Final = min(4, os.cpu_count() or 1)  # pages whose main text is looked for
 _ROWS: Final = ("response", "resource", "conversion")
 _MAX_HEADERS: Final = 1 << 20
 _MAX_LINE: Final = 64 << 10

@@ -99,7 +99,7 @@ def test_responses(tmp_path: Path, name: str) -> None:
 
 
 STORY = "The mill at the river has ground corn for as long as anybody can remember. " * 4
-STORY_PAGE = f"""<!doctype html><html lang="{{}}"><title>Mill {{}}</title><body><nav><a>Home</a></nav>
+STORY_PAGE = f"""<!doctype html><html lang="{{}}"><title>Mill {{}}</title><nav><a>Home</a></nav>
 <article><p>{STORY}{{}}.</p></article></body></html>"""
 
 
