@@ -5,7 +5,6 @@ that hostile boundaries do not multiply; `policy.default` raises on many headers
 """
 
 import binascii
-import codecs
 import email.header
 import email.utils
 import html
@@ -19,7 +18,7 @@ from itertools import islice
 from typing import BinaryIO, Final, TypeVar
 
 from ingot.converters.rows import Json
-from ingot.converters.sources.documents.html_pages import READ_AS
+from ingot.converters.sources.documents.html_pages import text_codec
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.row_chunks import (
@@ -63,9 +62,6 @@ _LINE_TAG = re.compile(
 _TAG = re.compile(r"<[a-z/!?][^<>]*+>", re.I)
 _SPACES = re.compile(r"\s++")
 _BLANK_LINES = re.compile(r"\n *+(?:\n *+)++")
-# Codecs of Python that are no encodings of a text, or take the square of its length.
-NO_ENCODINGS: Final = ("punycode", "idna", "unicode-escape", "raw-unicode-escape", "utf-7")
-_LABELS: Final = {**READ_AS, "ascii": "utf-8", "us-ascii": "utf-8", "latin-1": "cp1252"}
 _DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "base64": binascii.a2b_base64,
     "quoted-printable": binascii.a2b_qp,
@@ -81,10 +77,8 @@ def decode_text(data: bytes, label: str | None) -> tuple[str, str]:
 
     Bytes that the encoding does not know become U+FFFD.
     """
-    name = (label or "").strip().lower()
-    with suppress(LookupError, ValueError):
-        codec = codecs.lookup(_LABELS.get(name, name)).name
-        if codec not in NO_ENCODINGS:
+    if codec := text_codec(label or ""):
+        with suppress(ValueError):
             return data.decode(codec), codec
     guess = detect_encoding([data[: 64 << 10]], len(data) <= 64 << 10)
     codec = guess.name if guess else "utf-8"

@@ -11,7 +11,6 @@ import html.entities
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, islice
@@ -21,12 +20,12 @@ from xml.parsers import expat
 from ingot.converters.errors import SourceError, truncated_error
 from ingot.converters.paths import Key, Mark, Names, compile_path, join_path
 from ingot.converters.rows import Json
+from ingot.converters.sources.documents.html_pages import text_codec
 from ingot.converters.sources.facts import FileFacts, RootCandidate, SourceFile, SourceSpec
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.json_rows import compile_root
 from ingot.converters.sources.formats.row_chunks import MAX_DEPTH, BrokenRow, RowChunk, row_excerpt
 from ingot.converters.sources.formats.text import detect_encoding, read_blocks
-from ingot.converters.sources.interchange.mail import NO_ENCODINGS
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, file_stem
 
@@ -154,14 +153,8 @@ def _xml_encoding(head: bytes, stated: str | None) -> str:
         found = detect_encoding([head], whole=False)
         return found.name if found else "utf-8"
     declared = _DECLARED.match(head.removeprefix(codecs.BOM_UTF8))
-    name = stated or (declared[1].decode() if declared else "utf-8")
-    with suppress(LookupError):
-        "".encode(name)
-        codec = codecs.lookup(name).name
-        # Who can read the declaration reads no UTF-16.
-        if codec not in NO_ENCODINGS and not codec.startswith(("utf-16", "utf-32")):
-            return codec
-    return "utf-8"
+    codec = text_codec(stated or (declared[1].decode() if declared else ""), exact=True) or "utf-8"
+    return "utf-8" if codec.startswith(("utf-16", "utf-32")) else codec  # it can be read so far
 
 
 def xml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
