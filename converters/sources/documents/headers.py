@@ -132,15 +132,14 @@ _SPDX: Final = re.compile(r"SPDX-License-Identifier:[ \t]{0,9}([\w.+()-][\w.+() 
 _MARKS: Final = re.compile(r"[\s*#/;%!\"'|-]+")
 _LICENCE_HEAD: Final = 8_000  # characters
 _WORDS: Final = ("licen", "permission", "redistribution", "unencumbered")  # one is in each heading
-_HEADINGS: Final = {
+_HEADINGS: Final = {  # without marks
     "licensed under the apache license, version 2.0": "Apache-2.0",
     "permission is hereby granted, free of charge, to any person obtaining a copy": "MIT",
     "subject to the terms of the mozilla public license, v. 2.0": "MPL-2.0",
     "permission to use, copy, modify, and distribute this software for any": "ISC",
-    "permission to use, copy, modify, and/or distribute this software for any": "ISC",
+    "permission to use, copy, modify, and or distribute this software for any": "ISC",
     "this is free and unencumbered software released into the public domain": "Unlicense",
 }
-_PLAIN_HEADINGS: Final = {_MARKS.sub(" ", said): name for said, name in _HEADINGS.items()}
 _GNU: Final = re.compile(
     r"terms of the gnu (?P<which>lesser |affero )?general public license.{0,200}?"
     r"version (?P<version>[23](?:\.[01])?)\b(?P<rest>.{0,120})"
@@ -161,7 +160,7 @@ def find_licence(text: str) -> str | None:
         which = {"lesser ": "LGPL", "affero ": "AGPL"}.get(match["which"] or "", "GPL")
         version = match["version"] if "." in match["version"] else f"{match['version']}.0"
         return f"{which}-{version}-{'or-later' if 'any later version' in match['rest'] else 'only'}"
-    found = next((name for said, name in _PLAIN_HEADINGS.items() if said in plain), None)
+    found = next((name for said, name in _HEADINGS.items() if said in plain), None)
     if found or _BSD not in plain:
         return found
     if "advertising materials" in plain:

@@ -5,7 +5,7 @@ from typing import Final
 
 DOCUMENT: Final = "document"  # the format
 HTML_PAGE: Final = "an HTML page"  # as a file that is not read
-MARKDOWN, RST, HTML, NOTEBOOK, LATEX, CODE, TEXT = KINDS = (
+MARKDOWN, RST, HTML, NOTEBOOK, LATEX, CODE, TEXT = (
     "markdown", "rst", "html", "notebook", "latex", "code", "text",
 )  # fmt: skip
 _PROSE: Final = {
@@ -50,8 +50,8 @@ _INTERPRETERS: Final = {
     "Rscript": "r",
     "tclsh": "tcl",
 }
-_PAGE: Final = re.compile(
-    rb"\s{0,64}(?:<!--.{0,512}?-->\s{0,64})?<(?:!doctype html|html)\b", re.I | re.S
+PAGE: Final = re.compile(
+    rb"\s{0,999}(?:<!--.{0,999}?-->\s{0,999})?<(?:!doctype html|html)\b", re.I | re.S
 )
 
 CODE_ENDINGS: Final = frozenset(
@@ -83,14 +83,10 @@ def document_kind(name: str, head: bytes) -> tuple[str, str] | None:
         return found
     if match := _SHEBANG.match(head):
         return CODE, _INTERPRETERS.get(match[1].decode(), "")
-    return (HTML, "") if _PAGE.match(head) else None
+    return (HTML, "") if PAGE.match(head) else None
 
 
 def is_code(name: str) -> bool:
-    """Whether a name is that of source code, and none of settings."""
-    return (kind_by_name(name) or ("", ""))[0] == CODE and not is_settings(name)
-
-
-def is_settings(name: str) -> bool:
-    """Whether a name is that of settings: data of another program as often as a document."""
-    return (kind_by_name(name) or ("", ""))[1] in _SETTINGS
+    """Whether a name is that of source code, and none of settings: data of another program."""
+    kind, language = kind_by_name(name) or ("", "")
+    return kind == CODE and language not in _SETTINGS

@@ -37,10 +37,7 @@ _MAX_STRUCTURE: Final = 16 << 10  # of a header that says what a part is
 _MAX_HEADER_LINE: Final = 4000  # a longer line is not decoded: it would take its square
 _MAX_PARTS: Final = 1000
 _MAX_NESTING: Final = 20
-_FIELDS: Final = (
-    *("message_id", "in_reply_to", "references", "thread", "date", "from", "to", "cc"),
-    *("subject", "text", "attachments"),
-)
+_SHAPE: Final = frozenset(("message_id", "thread", "from", "subject", "text"))
 _FROM = re.compile(rb"From \S[^\n]{0,400}?\d{4}")
 _HEADER = re.compile(rb"[!-9;-~]{1,80}:")
 _FIRST = re.compile(rb"%b[^\n]*+\n%b" % (_FROM.pattern, _HEADER.pattern))
@@ -48,10 +45,8 @@ _HEADER_LINE = re.compile(rb"[!-9;-~]{1,80}:[^\n]{0,4000}|[ \t][^\n]{0,4000}")
 _QUOTED = re.compile(rb"^>(?=>{0,99}From )", re.MULTILINE)
 _BLANK = re.compile(rb"(?:\A|\r?\n)\r?\n")
 # What mail has and a text with a few lines like headers has not.
-_OF_MAIL = re.compile(
-    rb"^(?:message-id|received|return-path|mime-version|delivered-to):", re.I | re.M
-)
-_SENDER = re.compile(rb"^(?:from|sender|return-path):", re.I | re.M)
+_OF_MAIL: Final = {b"message-id", b"received", b"return-path", b"mime-version", b"delivered-to"}
+_SENDER: Final = {b"from", b"sender", b"return-path"}
 _ID = re.compile(r"<[^<>\s]{1,998}>")
 _UNSHOWN = re.compile(
     r"<(script|style|head|title)(?![a-z0-9])[^<>]*+>.*?(?=</\1|\Z)", re.I | re.DOTALL
@@ -89,22 +84,21 @@ def mbox_facts(_: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
     """Return the facts of a mailbox."""
     if spec.format not in (None, "mbox") or not _FIRST.match(seen.head):
         return None
-    return FileFacts(format="mbox", compression=seen.compression, shape=frozenset(_FIELDS))
+    return FileFacts(format="mbox", compression=seen.compression, shape=_SHAPE)
 
 
 def eml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
     """Return the facts of a file that is one message."""
     if spec.format not in (None, "eml"):
         return None
-    head = _BLANK.split(seen.head.lstrip(), maxsplit=1)[0]
-    if not head or not all(
-        _HEADER_LINE.fullmatch(line.rstrip(b"\r")) for line in head.split(b"\n")
-    ):
+    lines = _BLANK.split(seen.head.lstrip(), maxsplit=1)[0].split(b"\n")
+    if not all(_HEADER_LINE.fullmatch(line.rstrip(b"\r")) for line in lines):
         return None
+    names = {line.partition(b":")[0].lower() for line in lines}
     stated = spec.format or entry.name.lower().endswith(".eml")
-    if not stated and not (_OF_MAIL.search(head) and _SENDER.search(head)):
+    if not stated and not (names & _OF_MAIL and names & _SENDER):
         return None
-    return FileFacts(format="eml", compression=seen.compression, shape=frozenset(_FIELDS))
+    return FileFacts(format="eml", compression=seen.compression, shape=_SHAPE)
 
 
 def read_mbox(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:

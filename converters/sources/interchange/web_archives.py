@@ -27,6 +27,7 @@ from ingot.converters.errors import (
 )
 from ingot.converters.rows import Json
 from ingot.converters.sources.documents import html_pages
+from ingot.converters.sources.documents.kinds import PAGE
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.row_chunks import (
@@ -49,7 +50,6 @@ _CHARSET = re.compile(r"charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNOREC
 _CHUNK = re.compile(rb"(?:\r?\n)?([0-9a-fA-F]{1,8})[ \t]{0,99}(?:;[^\n]{0,999})?\r?\n")
 _TEXT_TYPE = re.compile(r"text/.*|application/(?:.*[+/])?(?:json|xml|javascript|x-ndjson)")
 _HTML_TYPES: Final = ("text/html", "application/xhtml+xml")
-_PAGE_BEGIN = re.compile(rb"\s{0,999}(?:<!--[^>]{0,999}-->\s{0,999})?<(?:!doctype html|html)", re.I)
 _GZIP: Final = b"\x1f\x8b"
 _UNPACKED: Final = ("", "identity", "none", "binary", "8bit", "utf-8")
 
@@ -184,7 +184,7 @@ def _record_row(headers: dict[str, str], content: bytes, where: str) -> Json:
 
 def _text_fields(content: bytes, stated: str, kind: str, record: str) -> dict[str, Json]:
     """The page or text of a payload of a kind, and its encoding; of others nothing."""
-    page = kind in _HTML_TYPES or (not kind and _PAGE_BEGIN.match(content))
+    page = kind in _HTML_TYPES or (not kind and PAGE.match(content))
     if not content or not (page or _TEXT_TYPE.fullmatch(kind)):
         return {"charset": None, "html": None, "text": None}
     label = "utf-8" if record == "conversion" else None
@@ -239,7 +239,7 @@ def _join_chunks(body: bytes) -> bytes:
 
 def _unpack(body: bytes, coding: str, where: str) -> bytes:
     """A body decompressed; as it is where it does not begin like something compressed."""
-    if coding in _UNPACKED or not body or _PAGE_BEGIN.match(body):
+    if coding in _UNPACKED or not body or PAGE.match(body):
         return body
     if coding not in _CODINGS:
         raise _PayloadError(f"a body in the content encoding {coding[:40]}, which is not read")
