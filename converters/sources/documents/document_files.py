@@ -98,14 +98,12 @@ def _read_fields(file: SourceFile, spec: SourceSpec, text: str) -> dict[str, Jso
         return html_pages.read_page(text, str(file.place), raw=spec.html == html_pages.RAW)
     if kind == kinds.NOTEBOOK:
         return read_notebook(text.encode())
-    if kind == kinds.LATEX:
-        title = headers.latex_title(text)
-        return {"text": text, "title": title, "license": headers.find_licence(text)}
-    if kind == kinds.CODE:
+    if kind in (kinds.LATEX, kinds.CODE):
+        title = headers.latex_title(text) if kind == kinds.LATEX else None
         head = text[:_KIND_HEAD].encode("utf-8", "replace")
         _, language = kinds.document_kind(file.name, head) or ("", "")
-        licence = headers.find_licence(text)
-        return {"text": text, "programming_language": language, "license": licence}
+        told = {"text": text, "title": title, "programming_language": language}
+        return {**told, "license": headers.find_licence(text)}
     return {"text": text}
 
 

@@ -87,6 +87,10 @@ def document_kind(name: str, head: bytes) -> tuple[str, str] | None:
 
 
 def is_code(name: str) -> bool:
-    """Whether a name is that of source code, and none of settings: data of another program."""
-    kind, language = kind_by_name(name) or ("", "")
-    return kind == CODE and language not in _SETTINGS
+    """Whether a name is that of source code, and none of settings."""
+    return (kind_by_name(name) or ("", ""))[0] == CODE and not is_settings(name)
+
+
+def is_settings(name: str) -> bool:
+    """Whether a name is that of settings: data of another program as often as a document."""
+    return (kind_by_name(name) or ("", ""))[1] in _SETTINGS
