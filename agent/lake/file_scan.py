@@ -19,7 +19,7 @@ from ingot.converters.lake.survey import (
     SeenFile,
     Survey,
     document_folders,
-    find_folder_records,
+    mark_records,
     survey_lake,
 )
 from ingot.converters.output.worker_pool import TaskFailure, Workers
@@ -121,14 +121,14 @@ def scan_files(
         for one in entries
         if one.name not in alone and (why := side_file_reason(one.name))
     }
-    found = list(_scan_files(_Scan(order, SourceSpec(), workers, counted), entries, aside))
-    seen = find_folder_records(found)
+    seen = list(_scan_files(_Scan(order, SourceSpec(), workers, counted), entries, aside))
+    mark_records(seen)
     below = document_folders(seen)
     documents = [one for one in entries if one.name in below]
     aside = {one.name: why for one in documents if (why := not_a_document(one.name))}
     again = _scan_files(_Scan(order, _DOCUMENTS, workers, counted), documents, aside)
-    below_them = {one.entry.name: replace(one, place=below[one.entry.name]) for one in again}
-    yield from (below_them.get(one.entry.name, one) for one in seen)
+    found = {one.entry.name: replace(one, place=below[one.entry.name]) for one in again}
+    yield from (found.get(one.entry.name, one) for one in seen)
 
 
 class _Scan(NamedTuple):

@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
@@ -228,20 +228,16 @@ def _without_notes(seen: SeenFile) -> SeenFile:
     return replace(seen, looked=looked)
 
 
-def find_folder_records(seen: Sequence[SeenFile]) -> list[SeenFile]:
-    """Return the files, those of folders in which each is a record of YAML or TOML as such."""
-    folders: dict[str, list[SeenFile]] = defaultdict(list)
+def mark_records(seen: Sequence[SeenFile]) -> None:
+    """Have the files of YAML or TOML read as rows where each file of their folder is a record."""
+    folders: dict[str, list[EntryFiles]] = defaultdict(list)
     for one in seen:
-        folders[one.entry.name.rpartition("/")[0]].append(one)
-    found: dict[str, SourceFile] = {}
+        folders[one.entry.name.rpartition("/")[0]].append(one.looked)
     for held in folders.values():
-        files = [file for one in held for file in one.looked.files]
-        beside = (left.name for one in held for left in one.looked.left_out)
-        found |= {file.name: file for file in find_records(files, beside)}
-    return [
-        replace(one, looked=one.looked._replace(files=[found[f.name] for f in one.looked.files]))
-        for one in seen
-    ]
+        beside = (left.name for looked in held for left in looked.left_out)
+        found = iter(find_records([file for looked in held for file in looked.files], beside))
+        for looked in held:
+            looked.files[:] = islice(found, len(looked.files))
 
 
 def document_folders(seen: Sequence[SeenFile]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from ingot.converters.rows import BadRow, Batch, Json, NonFinite, count_non_fini
 from ingot.converters.sources.documents.html_pages import RAW
 from ingot.converters.sources.facts import SourceFile, stored_bytes
 from ingot.converters.sources.formats.row_chunks import BrokenRow, to_bad_row, to_batches
-from ingot.converters.sources.interchange.web_archives import main_text_row
+from ingot.converters.sources.interchange.web_archives import find_main_texts
 from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.row_runs import RowRun, spread_row_runs
 from ingot.converters.sources.source import Source
@@ -95,7 +95,8 @@ def draw_sample(
     if source.spec.html != RAW and any(file.facts.format == "warc" for file in source.files):
         # Main texts take time: those of the rows that are chosen are found.
         pages = replace(source, spec=replace(source.spec, html=RAW))
-        return _find_main_texts(draw_sample(pages, rows=rows, max_bytes=max_bytes, seed=seed))
+        drawn = draw_sample(pages, rows=rows, max_bytes=max_bytes, seed=seed)
+        return _find_main_texts(source, drawn)
     whole = _read_whole(source, max_bytes)
     if whole is not None:
         complete = len(whole) <= rows
@@ -105,8 +106,9 @@ def draw_sample(
         return _Sampler(source, rows, max_bytes, seed).sample()
 
 
-def _find_main_texts(sample: Sample) -> Sample:
-    rows = [replace(one, value=main_text_row(one.file, one.value)) for one in sample.rows]
+def _find_main_texts(source: Source, sample: Sample) -> Sample:
+    texts = find_main_texts(source.location, (one.value for one in sample.rows))
+    rows = [replace(one, value=row) for one, row in zip(sample.rows, texts, strict=True)]
     bad = [
         SampledBad(file=one.file, bad=to_bad_row(one.row, one.value))
         for one in rows

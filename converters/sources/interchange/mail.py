@@ -144,8 +144,8 @@ def _cut_messages(blocks: Iterator[bytes | None]) -> Iterator[tuple[list[bytes],
     yield [*held, parting], size
 
 
-class _BadMessageError(ValueError):
-    """A message that cannot be a row; the text says why."""
+class BadContentError(ValueError):
+    """A message or payload that cannot be a row; the text says why."""
 
 
 def message_row(data: bytes) -> Json:
@@ -155,11 +155,11 @@ def message_row(data: bytes) -> Json:
     try:
         parts = list(islice(_walk_parts(data, 0), _MAX_PARTS + 1))
         if len(parts) > _MAX_PARTS:
-            raise _BadMessageError(_TOO_MANY)
+            raise BadContentError(_TOO_MANY)
         for part, body in parts:
             if body is not None:
                 _add_part(part, body, texts, attachments)
-    except _BadMessageError as error:
+    except BadContentError as error:
         return BrokenRow(str(error), row_excerpt(data))
     headers = parts[0][0]
     text = "\n".join(texts["text/plain"] or map(strip_tags, texts["text/html"]))
@@ -183,14 +183,14 @@ def message_row(data: bytes) -> Json:
 def _walk_parts(data: bytes, depth: int) -> Iterator[tuple[Message, bytes | None]]:
     """The headers and body of a message and of its parts; the body of one with parts is None."""
     if depth > _MAX_NESTING:
-        raise _BadMessageError(_TOO_MANY)
+        raise BadContentError(_TOO_MANY)
     head, body, *_ = [*_BLANK.split(data, maxsplit=1), b""]
     if len(head) > _MAX_HEADERS:
-        raise _BadMessageError(f"headers of more than {_MAX_HEADERS >> 10} KiB")
+        raise BadContentError(f"headers of more than {_MAX_HEADERS >> 10} KiB")
     headers = BytesHeaderParser().parsebytes(head)
     structure = [text for key, text in headers.raw_items() if key.lower().startswith("content-")]
     if any(len(text) > _MAX_STRUCTURE for text in structure):
-        raise _BadMessageError(f"a header of its content of more than {_MAX_STRUCTURE >> 10} KiB")
+        raise BadContentError(f"a header of its content of more than {_MAX_STRUCTURE >> 10} KiB")
     boundary = _try(headers.get_boundary)
     if not boundary or headers.get_content_maintype() != "multipart":
         yield headers, body
@@ -215,7 +215,7 @@ def _add_part(
         size = len(body if content is None else content)
         attachments.append({"name": name and _clean(name), "type": _clean(kind), "size": size})
     elif content is None:
-        raise _BadMessageError("a text that says to be base64 and is not")
+        raise BadContentError("a text that says to be base64 and is not")
     else:
         texts[kind].append(decode_text(content, _try(headers.get_content_charset))[0])
 

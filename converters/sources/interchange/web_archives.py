@@ -10,7 +10,7 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -36,7 +36,7 @@ from ingot.converters.sources.formats.row_chunks import (
     chunk_sized_rows,
     row_excerpt,
 )
-from ingot.converters.sources.interchange.mail import decode_text
+from ingot.converters.sources.interchange.mail import BadContentError, decode_text
 from ingot.converters.sources.storage.listing import Entry
 
 MAX_RECORD: Final = 32 << 20  # bytes of a record, and of what it becomes when it is decompressed
@@ -69,16 +69,18 @@ def read_warc(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Iterator[
     where = str(file.place)
     if spec.html == html_pages.RAW:
         return chunk_sized_rows(_rows(stream, where))
-    return chunk_sized_rows(_rows(stream, where), partial(_find_main_texts, where))
+    return chunk_sized_rows(
+        _rows(stream, where), lambda rows: RowChunk(values=find_main_texts(where, rows))
+    )
 
 
-def _find_main_texts(where: str, rows: list[Json]) -> RowChunk:
+def find_main_texts(where: str, rows: Iterable[Json]) -> list[Json]:
+    """Return rows with the main text of each page in place of the page. Raises SourceError."""
     with ThreadPoolExecutor(_AT_ONCE) as threads:  # each waits for a process that reads its page
-        return RowChunk(values=list(threads.map(partial(main_text_row, where), rows)))
+        return list(threads.map(partial(_main_text_row, where), rows))
 
 
-def main_text_row(where: str, row: Json) -> Json:
-    """Return a row with the main text of its page in place of the page. Raises SourceError."""
+def _main_text_row(where: str, row: Json) -> Json:
     if type(row) is BrokenRow:
         return row
     page = row.pop("html")
@@ -156,15 +158,15 @@ def _record_row(headers: dict[str, str], content: bytes, where: str) -> Json:
     status, kind, sent = None, headers.get("content-type", ""), dict[str, str]()
     try:
         if len(content) > MAX_RECORD:
-            raise _PayloadError(f"a record of more than {MAX_RECORD >> 20} MiB")
+            raise BadContentError(f"a record of more than {MAX_RECORD >> 20} MiB")
         if headers.get("warc-segment-number"):
-            raise _PayloadError("a record in several segments, which are not joined")
+            raise BadContentError("a record in several segments, which are not joined")
         if not _has_digest(content, digest):
-            raise _PayloadError(f"its content has not the digest {digest[:80]}")
+            raise BadContentError(f"its content has not the digest {digest[:80]}")
         if content.startswith(b"HTTP/") and "application/http" in kind.lower():
             status, sent, content = _read_response(content, where)
             kind = sent.get("content-type", "")
-    except _PayloadError as error:
+    except BadContentError as error:
         return BrokenRow(str(error), url)
     identified = headers.get("warc-identified-payload-type")
     named = kind.partition(";")[0].strip().lower() or None
@@ -204,10 +206,6 @@ def _has_digest(content: bytes, digest: str) -> bool:
     return value.strip().rstrip("=") in (found.hex(), coded.rstrip("="))
 
 
-class _PayloadError(ValueError):
-    """A payload that cannot be had; the text says why."""
-
-
 def _read_response(content: bytes, where: str) -> tuple[int | None, dict[str, str], bytes]:
     """The status, headers and body of an HTTP response, the body without chunks and compression."""
     head, body, *_ = [*re.split(rb"\r?\n\r?\n", content, maxsplit=1), b""]
@@ -233,7 +231,7 @@ def _join_chunks(body: bytes) -> bytes:
             break
         parts.append(body[found.end() : at])
     if parts:
-        raise _PayloadError("a chunk of its body is not as long as it says, or they do not end")
+        raise BadContentError("a chunk of its body is not as long as it says, or they do not end")
     return body
 
 
@@ -242,7 +240,7 @@ def _unpack(body: bytes, coding: str, where: str) -> bytes:
     if coding in _UNPACKED or not body or PAGE.match(body):
         return body
     if coding not in _CODINGS:
-        raise _PayloadError(f"a body in the content encoding {coding[:40]}, which is not read")
+        raise BadContentError(f"a body in the content encoding {coding[:40]}, which is not read")
     magic, unpack = _CODINGS[coding]
     if not body.startswith(magic):
         return body
@@ -253,12 +251,12 @@ def _unpack(body: bytes, coding: str, where: str) -> bytes:
         if isinstance(error.__cause__, ImportError):
             problem = f"bodies in the content encoding {coding} need the package brotli"
             raise SourceError(where, problem, 'pip install "ingot[warc]"') from error
-        raise _PayloadError(f"its {coding} body is damaged: {error}") from error
+        raise BadContentError(f"its {coding} body is damaged: {error}") from error
     if len(data) > MAX_RECORD:
         most = f"more than {MAX_RECORD >> 20} MiB when it is decompressed"
-        raise _PayloadError(f"a body that is too large: {most}")
+        raise BadContentError(f"a body that is too large: {most}")
     if not whole:
-        raise _PayloadError("a compressed body that ends too early")
+        raise BadContentError("a compressed body that ends too early")
     return data
 
 
