@@ -15,7 +15,13 @@ from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.proposing.recsys_data import raw_data_proposal
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.json_yaml import decode, encode
-from ingot.converters.lake.survey import SeenFile, Survey, document_folders, survey_lake
+from ingot.converters.lake.survey import (
+    SeenFile,
+    Survey,
+    document_folders,
+    mark_records,
+    survey_lake,
+)
 from ingot.converters.output.worker_pool import TaskFailure, Workers
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
@@ -116,6 +122,7 @@ def scan_files(
         if one.name not in alone and (why := side_file_reason(one.name))
     }
     seen = list(_scan_files(_Scan(order, SourceSpec(), workers, counted), entries, aside))
+    mark_records(seen)
     below = document_folders(seen)
     documents = [one for one in entries if one.name in below]
     aside = {one.name: why for one in documents if (why := not_a_document(one.name))}

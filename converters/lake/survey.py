@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from ingot.converters.sources.file_kinds import (
     side_file_reason,
     unread_format,
 )
+from ingot.converters.sources.interchange.yaml_toml import find_records
 from ingot.converters.sources.source import EntryFiles
 from ingot.converters.sources.storage.listing import Entry, Listing, file_stem, storage_places
 from ingot.converters.sources.tables.partitions import read_partitions
@@ -225,6 +226,18 @@ def _without_notes(seen: SeenFile) -> SeenFile:
         else:
             looked.left_out.append(LeftOut.of(file, why))
     return replace(seen, looked=looked)
+
+
+def mark_records(seen: Sequence[SeenFile]) -> None:
+    """Have the files of YAML or TOML read as rows where each file of their folder is a record."""
+    folders: dict[str, list[EntryFiles]] = defaultdict(list)
+    for one in seen:
+        folders[one.entry.name.rpartition("/")[0]].append(one.looked)
+    for held in folders.values():
+        beside = (left.name for looked in held for left in looked.left_out)
+        found = iter(find_records([file for looked in held for file in looked.files], beside))
+        for looked in held:
+            looked.files[:] = islice(found, len(looked.files))
 
 
 def document_folders(seen: Sequence[SeenFile]) -> dict[str, str]:

@@ -71,7 +71,8 @@ class FileFacts:
 
     Attributes:
         layout: of `json`: `list`, `object` (one value of any kind) or `values` (several in a row);
-            of `chat_tree` one of the first two; of `document` its kind.
+            of `chat_tree` one of the first two; of `document` its kind; of a `text` that is one
+            mapping of `yaml` or `toml` that format.
         compression: `gz`, `zst`, `bz2`, `xz` or None.
         delimiter, quote: of `csv`; `""` = no quoting.
         columns: names of the columns of `csv`, Parquet and Arrow.
@@ -81,7 +82,8 @@ class FileFacts:
         one_line: whether the file is one `json` object on one line, which `jsonl` could be too.
         rows: number of rows where the file says it, else None.
         partitions: columns that the names of its folders hold, each with the value of all rows.
-        forms: of `xml` the paths of elements that are lists (`/a/b[]`) or objects (`/a/b{}`).
+        forms: of `xml` the paths of elements that are lists (`/a/b[]`) or objects (`/a/b{}`);
+            of a `text` that is one mapping its keys.
         shape: keys or columns seen at the head: files of one shape are read together.
     """
 

@@ -20,8 +20,10 @@ from typing import TypeAlias
 import orjson
 
 from ingot.converters.rows import BadRow, Batch, Json, NonFinite, count_non_finite
+from ingot.converters.sources.documents.html_pages import RAW
 from ingot.converters.sources.facts import SourceFile, stored_bytes
-from ingot.converters.sources.formats.row_chunks import to_batches
+from ingot.converters.sources.formats.row_chunks import BrokenRow, to_bad_row, to_batches
+from ingot.converters.sources.interchange.web_archives import find_main_texts
 from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.row_runs import RowRun, spread_row_runs
 from ingot.converters.sources.source import Source
@@ -90,6 +92,11 @@ def draw_sample(
     Raises:
         SourceError: a file that is looked into cannot be read.
     """
+    if source.spec.html != RAW and any(file.facts.format == "warc" for file in source.files):
+        # Main texts take time: those of the rows that are chosen are found.
+        pages = replace(source, spec=replace(source.spec, html=RAW))
+        drawn = draw_sample(pages, rows=rows, max_bytes=max_bytes, seed=seed)
+        return _find_main_texts(source, drawn)
     whole = _read_whole(source, max_bytes)
     if whole is not None:
         complete = len(whole) <= rows
@@ -97,6 +104,18 @@ def draw_sample(
         return _build_sample(chosen, complete=complete, total=len(whole))
     with keep_archive_open():
         return _Sampler(source, rows, max_bytes, seed).sample()
+
+
+def _find_main_texts(source: Source, sample: Sample) -> Sample:
+    texts = find_main_texts(source.location, (one.value for one in sample.rows))
+    rows = [replace(one, value=row) for one, row in zip(sample.rows, texts, strict=True)]
+    bad = [
+        SampledBad(file=one.file, bad=to_bad_row(one.row, one.value))
+        for one in rows
+        if type(one.value) is BrokenRow
+    ]
+    kept = tuple(one for one in rows if type(one.value) is not BrokenRow)
+    return replace(sample, rows=kept, bad=(*sample.bad, *bad))
 
 
 def _read_whole(source: Source, max_bytes: int) -> list[_Item] | None:

@@ -29,6 +29,7 @@ from ingot.converters.sources.file_kinds import (
 )
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.row_chunks import to_batches
+from ingot.converters.sources.interchange.yaml_toml import find_records
 from ingot.converters.sources.readers import (
     HEAD,
     peek_file,
@@ -110,6 +111,7 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
     files, left_out = _inspect_twice(
         lambda alone: _inspect_listing(location, listing, spec, alone), prefix=""
     )
+    files = find_records(files, (one.name for one in left_out))
     read = [(file.name, file.facts.format, file.bytes) for file in files]
     found = not (_states_files(spec) or (listing.direct and files))
     if found and may_hold_documents(read, left_out):

@@ -25,7 +25,6 @@ from ingot.converters.sources.storage.listing import Entry
 MOST_BYTES: Final = 64 << 20  # of a document, as UTF-8
 _MOST_NOTEBOOK: Final = 32 << 20  # whose cells take many times their bytes
 _KIND_HEAD: Final = 1024  # bytes that tell a script from a page
-_NAMED: Final = {kinds.NOTEBOOK: (b"{", "named as a Jupyter notebook, and none by its content")}
 _GUESSED: Final = frozenset({"format"})  # a mapping has to state it: beside data it is not found
 
 
@@ -43,12 +42,11 @@ def document_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts 
     encoding = stated_encoding(entry, spec) or _find_encoding(kind, seen)
     if encoding is None:
         return NoData(BINARY)
-    mark, why = _NAMED.get(kind, (b"", ""))
     text = seen.head.decode(encoding.name, "replace").lstrip("\ufeff")
     if not text.strip():
         return NoData(BLANK[0] if seen.whole else BLANK[1])
-    if not text.lstrip().startswith(mark.decode()):
-        return NoData(why)
+    if kind == kinds.NOTEBOOK and not text.lstrip().startswith("{"):
+        return NoData("named as a Jupyter notebook, and none by its content")
     if kind == kinds.HTML and spec.html != html_pages.RAW:
         html_pages.check_installed(str(entry.place))
     return FileFacts(
@@ -82,20 +80,15 @@ def read_document(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Itera
     whole = join_parts(parts, most)
     row = whole if isinstance(whole, BrokenRow) else decode_text_row(whole)
     if not isinstance(row, BrokenRow):
-        row = _document_row(file, spec, row["text"].replace("\r\n", "\n"))
+        row = _read_fields(file, spec, row["text"].replace("\r\n", "\n"))
+    if not isinstance(row, BrokenRow):
+        told = {key: value for key, value in row.items() if value not in (None, "")}
+        row = {"text": row["text"], "path": file.name, "kind": facts.layout, **told}
     if facts.format != kinds.CHAPTERS or isinstance(row, BrokenRow):
         yield RowChunk(values=[row])
         return
     for part in split_chapters(row["text"], facts.layout or ""):
         yield RowChunk(values=[{**row, **part}])
-
-
-def _document_row(file: SourceFile, spec: SourceSpec, text: str) -> Json:
-    found = _read_fields(file, spec, text)
-    if isinstance(found, BrokenRow):
-        return found
-    told = {key: value for key, value in found.items() if value not in (None, "")}
-    return {"text": found["text"], "path": file.name, "kind": file.facts.layout, **told}
 
 
 def _read_fields(file: SourceFile, spec: SourceSpec, text: str) -> dict[str, Json] | BrokenRow:
@@ -110,14 +103,12 @@ def _read_fields(file: SourceFile, spec: SourceSpec, text: str) -> dict[str, Jso
         return html_pages.read_page(text, str(file.place), raw=spec.html == html_pages.RAW)
     if kind == kinds.NOTEBOOK:
         return read_notebook(text.encode())
-    if kind == kinds.LATEX:
-        title = headers.latex_title(text)
-        return {"text": text, "title": title, "license": headers.find_licence(text)}
-    if kind == kinds.CODE:
+    if kind in (kinds.LATEX, kinds.CODE):
+        title = headers.latex_title(text) if kind == kinds.LATEX else None
         head = text[:_KIND_HEAD].encode("utf-8", "replace")
         _, language = kinds.document_kind(file.name, head) or ("", "")
-        licence = headers.find_licence(text)
-        return {"text": text, "programming_language": language, "license": licence}
+        told = {"text": text, "title": title, "programming_language": language}
+        return {**told, "license": headers.find_licence(text)}
     return {"text": text}
 
 

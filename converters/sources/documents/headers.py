@@ -5,16 +5,16 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from operator import methodcaller
 from typing import Final
 
 from ingot.converters.json_yaml import read_yaml
 from ingot.converters.rows import Json
+from ingot.converters.sources.formats.row_chunks import is_deep
 
 _HEAD: Final = 64 << 10  # characters that front matter, title and licence stand in
-_MOST_VALUES: Final = 10_000  # of front matter, aliases written out
-_MOST_DEPTH: Final = 32
+_MOST_PIECES: Final = 40_000  # of front matter as JSON, aliases written out: some 10,000 values
 _MOST_TITLE: Final = 1_000  # characters
 
 # --- front matter
@@ -38,27 +38,14 @@ def split_front_matter(text: str) -> tuple[dict[str, Json] | None, str]:
         return None, text
     try:
         fields = _READERS[mark]("\n".join(lines[1:end]))
-        if not isinstance(fields, dict) or not _is_small(fields):
+        # Piece by piece: aliases may stand for more than can be held.
+        told = json.JSONEncoder(default=methodcaller("isoformat")).iterencode(fields)
+        fields = json.loads("".join(islice(told, _MOST_PIECES)), parse_constant=lambda _: None)
+        if not isinstance(fields, dict) or is_deep(fields):
             return None, text
-        told = json.dumps(fields, default=methodcaller("isoformat"))  # of dates and times
-        fields = json.loads(told, parse_constant=lambda _: None)
     except (ValueError, OverflowError, RecursionError, TypeError, AttributeError):
         return None, text
     return fields, text[sum(len(line) + 1 for line in lines[: end + 1]) :].lstrip("\n")
-
-
-def _is_small(value: object) -> bool:
-    """Whether a value is small with all that its aliases stand for, level by level."""
-    level, left = [value], _MOST_VALUES
-    for _ in range(_MOST_DEPTH):
-        left -= len(level)
-        inner = (
-            one.values() if isinstance(one, dict) else one
-            for one in level
-            if isinstance(one, dict | list)
-        )
-        level = list(islice(chain.from_iterable(inner), max(0, left) + 1))
-    return left >= 0 and not level
 
 
 _FIELD: Final = re.compile(
@@ -146,15 +133,14 @@ _SPDX: Final = re.compile(r"SPDX-License-Identifier:[ \t]{0,9}([\w.+()-][\w.+() 
 _MARKS: Final = re.compile(r"[\s*#/;%!\"'|-]+")
 _LICENCE_HEAD: Final = 8_000  # characters
 _WORDS: Final = ("licen", "permission", "redistribution", "unencumbered")  # one is in each heading
-_HEADINGS: Final = {
+_HEADINGS: Final = {  # without marks
     "licensed under the apache license, version 2.0": "Apache-2.0",
     "permission is hereby granted, free of charge, to any person obtaining a copy": "MIT",
     "subject to the terms of the mozilla public license, v. 2.0": "MPL-2.0",
     "permission to use, copy, modify, and distribute this software for any": "ISC",
-    "permission to use, copy, modify, and/or distribute this software for any": "ISC",
+    "permission to use, copy, modify, and or distribute this software for any": "ISC",
     "this is free and unencumbered software released into the public domain": "Unlicense",
 }
-_PLAIN_HEADINGS: Final = {_MARKS.sub(" ", said): name for said, name in _HEADINGS.items()}
 _GNU: Final = re.compile(
     r"terms of the gnu (?P<which>lesser |affero )?general public license.{0,200}?"
     r"version (?P<version>[23](?:\.[01])?)\b(?P<rest>.{0,120})"
@@ -175,7 +161,7 @@ def find_licence(text: str) -> str | None:
         which = {"lesser ": "LGPL", "affero ": "AGPL"}.get(match["which"] or "", "GPL")
         version = match["version"] if "." in match["version"] else f"{match['version']}.0"
         return f"{which}-{version}-{'or-later' if 'any later version' in match['rest'] else 'only'}"
-    found = next((name for said, name in _PLAIN_HEADINGS.items() if said in plain), None)
+    found = next((name for said, name in _HEADINGS.items() if said in plain), None)
     if found or _BSD not in plain:
         return found
     if "advertising materials" in plain:

@@ -27,22 +27,29 @@ _DECLARED: Final = re.compile(
     rb"<meta\b[^>]{1,400}?charset\s{0,8}=\s{0,8}[\"']?\s{0,8}([\w:.-]{2,40})", re.IGNORECASE
 )
 _PRESCAN: Final = 1024  # bytes, as browsers do
-_LABELS: Final = re.compile(
-    r"utf-?8|windows-125\d|iso-8859-\d{1,2}|koi8-[ru]|euc-jp|iso-2022-jp|macintosh|ibm866"
-)
-# What browsers take these names for.
-READ_AS: Final = {
-    **dict.fromkeys(("ascii", "us-ascii", "latin1", "iso-8859-1", "iso8859-1"), "cp1252"),
-    **dict.fromkeys(("gb2312", "gbk", "x-gbk", "gb_2312-80", "gb18030"), "gb18030"),
-    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j"), "cp932"),
-    **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "korean", "windows-949"), "cp949"),
-    **dict.fromkeys(("big5", "big5-hkscs", "x-x-big5"), "big5hkscs"),
-    **dict.fromkeys(("tis-620", "iso-8859-11", "windows-874"), "cp874"),
-    "iso-8859-9": "cp1254",
-    "x-mac-cyrillic": "mac_cyrillic",
-    "macintosh": "mac_roman",
+_UNKNOWN: Final = {"gb_2312-80": "gb18030", "cp31j": "cp932"}  # to Python
+# What browsers read in place of a codec. ASCII says nothing of other bytes.
+_READ_AS: Final = {
+    **{"ascii": "utf-8", "iso8859-1": "cp1252", "iso8859-9": "cp1254"},
+    **{"gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs"},
+    **{"shift_jis": "cp932", "euc_kr": "cp949", "iso8859-11": "cp874", "tis-620": "cp874"},
 }
-_META_READ_AS: Final = {**READ_AS, **dict.fromkeys(("utf-16", "utf-16le", "utf-16be"), "utf-8")}
+# Codecs of Python that are no encodings of a text, or take the square of its length.
+_NO_ENCODINGS: Final = ("punycode", "idna", "unicode-escape", "raw-unicode-escape", "utf-7")
+
+
+def text_codec(label: str, *, exact: bool = False) -> str | None:
+    """The codec of an encoding by any of its names, None for what is none.
+
+    Unless `exact` it is the one that browsers read, which has more characters.
+    """
+    name = label.strip().lower().removeprefix("x-").removeprefix("x-").replace("windows-", "cp")
+    with suppress(LookupError, ValueError):
+        codec = lookup(_UNKNOWN.get(name, name)).name
+        "".encode(codec)  # not with those that make bytes of bytes
+        if codec not in _NO_ENCODINGS:
+            return codec if exact else _READ_AS.get(codec, codec)
+    return None
 
 
 def declared_encoding(head: bytes) -> str | None:
@@ -50,12 +57,9 @@ def declared_encoding(head: bytes) -> str | None:
     if head.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
         return None
     found = _DECLARED.search(head[:_PRESCAN])
-    label = found[1].decode("ascii", "replace").lower() if found else ""
-    if label not in _META_READ_AS and not _LABELS.fullmatch(label):
-        return None
-    with suppress(LookupError):
-        return lookup(_META_READ_AS.get(label, label)).name
-    return None
+    codec = text_codec(found[1].decode("ascii", "replace")) if found else None
+    # Who can read the declaration reads no UTF-16.
+    return "utf-8" if codec and codec.startswith(("utf-16", "utf-32")) else codec
 
 
 _RAW_TITLE: Final = re.compile(r"<title\b[^>]{0,200}>([^<]{1,1000})</title", re.IGNORECASE)

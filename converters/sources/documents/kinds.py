@@ -5,7 +5,7 @@ from typing import Final
 
 DOCUMENT, CHAPTERS = DOCUMENTS = ("document", "chapters")  # the formats
 HTML_PAGE: Final = "an HTML page"  # as a file that is not read
-MARKDOWN, RST, HTML, NOTEBOOK, LATEX, CODE, TEXT = KINDS = (
+MARKDOWN, RST, HTML, NOTEBOOK, LATEX, CODE, TEXT = (
     "markdown", "rst", "html", "notebook", "latex", "code", "text",
 )  # fmt: skip
 _PROSE: Final = {
@@ -50,8 +50,8 @@ _INTERPRETERS: Final = {
     "Rscript": "r",
     "tclsh": "tcl",
 }
-_PAGE: Final = re.compile(
-    rb"\s{0,64}(?:<!--.{0,512}?-->\s{0,64})?<(?:!doctype html|html)\b", re.I | re.S
+PAGE: Final = re.compile(
+    rb"\s{0,999}(?:<!--.{0,999}?-->\s{0,999})?<(?:!doctype html|html)\b", re.I | re.S
 )
 
 CODE_ENDINGS: Final = frozenset(
@@ -83,7 +83,7 @@ def document_kind(name: str, head: bytes) -> tuple[str, str] | None:
         return found
     if match := _SHEBANG.match(head):
         return CODE, _INTERPRETERS.get(match[1].decode(), "")
-    return (HTML, "") if _PAGE.match(head) else None
+    return (HTML, "") if PAGE.match(head) else None
 
 
 def is_code(name: str) -> bool:

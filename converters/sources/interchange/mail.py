@@ -5,7 +5,6 @@ that hostile boundaries do not multiply; `policy.default` raises on many headers
 """
 
 import binascii
-import codecs
 import email.header
 import email.utils
 import html
@@ -19,7 +18,7 @@ from itertools import islice
 from typing import BinaryIO, Final, TypeVar
 
 from ingot.converters.rows import Json
-from ingot.converters.sources.documents.html_pages import READ_AS
+from ingot.converters.sources.documents.html_pages import text_codec
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.row_chunks import (
@@ -38,10 +37,7 @@ _MAX_STRUCTURE: Final = 16 << 10  # of a header that says what a part is
 _MAX_HEADER_LINE: Final = 4000  # a longer line is not decoded: it would take its square
 _MAX_PARTS: Final = 1000
 _MAX_NESTING: Final = 20
-_FIELDS: Final = (
-    *("message_id", "in_reply_to", "references", "thread", "date", "from", "to", "cc"),
-    *("subject", "text", "attachments"),
-)
+_SHAPE: Final = frozenset(("message_id", "thread", "from", "subject", "text"))
 _FROM = re.compile(rb"From \S[^\n]{0,400}?\d{4}")
 _HEADER = re.compile(rb"[!-9;-~]{1,80}:")
 _FIRST = re.compile(rb"%b[^\n]*+\n%b" % (_FROM.pattern, _HEADER.pattern))
@@ -49,10 +45,8 @@ _HEADER_LINE = re.compile(rb"[!-9;-~]{1,80}:[^\n]{0,4000}|[ \t][^\n]{0,4000}")
 _QUOTED = re.compile(rb"^>(?=>{0,99}From )", re.MULTILINE)
 _BLANK = re.compile(rb"(?:\A|\r?\n)\r?\n")
 # What mail has and a text with a few lines like headers has not.
-_OF_MAIL = re.compile(
-    rb"^(?:message-id|received|return-path|mime-version|delivered-to):", re.I | re.M
-)
-_SENDER = re.compile(rb"^(?:from|sender|return-path):", re.I | re.M)
+_OF_MAIL: Final = {b"message-id", b"received", b"return-path", b"mime-version", b"delivered-to"}
+_SENDER: Final = {b"from", b"sender", b"return-path"}
 _ID = re.compile(r"<[^<>\s]{1,998}>")
 _UNSHOWN = re.compile(
     r"<(script|style|head|title)(?![a-z0-9])[^<>]*+>.*?(?=</\1|\Z)", re.I | re.DOTALL
@@ -63,9 +57,6 @@ _LINE_TAG = re.compile(
 _TAG = re.compile(r"<[a-z/!?][^<>]*+>", re.I)
 _SPACES = re.compile(r"\s++")
 _BLANK_LINES = re.compile(r"\n *+(?:\n *+)++")
-# Codecs of Python that are no encodings of a text, or take the square of its length.
-NO_ENCODINGS: Final = ("punycode", "idna", "unicode-escape", "raw-unicode-escape", "utf-7")
-_LABELS: Final = {**READ_AS, "ascii": "utf-8", "us-ascii": "utf-8", "latin-1": "cp1252"}
 _DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "base64": binascii.a2b_base64,
     "quoted-printable": binascii.a2b_qp,
@@ -81,10 +72,8 @@ def decode_text(data: bytes, label: str | None) -> tuple[str, str]:
 
     Bytes that the encoding does not know become U+FFFD.
     """
-    name = (label or "").strip().lower()
-    with suppress(LookupError, ValueError):
-        codec = codecs.lookup(_LABELS.get(name, name)).name
-        if codec not in NO_ENCODINGS:
+    if codec := text_codec(label or ""):
+        with suppress(ValueError):
             return data.decode(codec), codec
     guess = detect_encoding([data[: 64 << 10]], len(data) <= 64 << 10)
     codec = guess.name if guess else "utf-8"
@@ -95,22 +84,21 @@ def mbox_facts(_: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
     """Return the facts of a mailbox."""
     if spec.format not in (None, "mbox") or not _FIRST.match(seen.head):
         return None
-    return FileFacts(format="mbox", compression=seen.compression, shape=frozenset(_FIELDS))
+    return FileFacts(format="mbox", compression=seen.compression, shape=_SHAPE)
 
 
 def eml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
     """Return the facts of a file that is one message."""
     if spec.format not in (None, "eml"):
         return None
-    head = _BLANK.split(seen.head.lstrip(), maxsplit=1)[0]
-    if not head or not all(
-        _HEADER_LINE.fullmatch(line.rstrip(b"\r")) for line in head.split(b"\n")
-    ):
+    lines = _BLANK.split(seen.head.lstrip(), maxsplit=1)[0].split(b"\n")
+    if not all(_HEADER_LINE.fullmatch(line.rstrip(b"\r")) for line in lines):
         return None
+    names = {line.partition(b":")[0].lower() for line in lines}
     stated = spec.format or entry.name.lower().endswith(".eml")
-    if not stated and not (_OF_MAIL.search(head) and _SENDER.search(head)):
+    if not stated and not (names & _OF_MAIL and names & _SENDER):
         return None
-    return FileFacts(format="eml", compression=seen.compression, shape=frozenset(_FIELDS))
+    return FileFacts(format="eml", compression=seen.compression, shape=_SHAPE)
 
 
 def read_mbox(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
@@ -156,8 +144,8 @@ def _cut_messages(blocks: Iterator[bytes | None]) -> Iterator[tuple[list[bytes],
     yield [*held, parting], size
 
 
-class _BadMessageError(ValueError):
-    """A message that cannot be a row; the text says why."""
+class BadContentError(ValueError):
+    """A message or payload that cannot be a row; the text says why."""
 
 
 def message_row(data: bytes) -> Json:
@@ -167,11 +155,11 @@ def message_row(data: bytes) -> Json:
     try:
         parts = list(islice(_walk_parts(data, 0), _MAX_PARTS + 1))
         if len(parts) > _MAX_PARTS:
-            raise _BadMessageError(_TOO_MANY)
+            raise BadContentError(_TOO_MANY)
         for part, body in parts:
             if body is not None:
                 _add_part(part, body, texts, attachments)
-    except _BadMessageError as error:
+    except BadContentError as error:
         return BrokenRow(str(error), row_excerpt(data))
     headers = parts[0][0]
     text = "\n".join(texts["text/plain"] or map(strip_tags, texts["text/html"]))
@@ -195,14 +183,14 @@ def message_row(data: bytes) -> Json:
 def _walk_parts(data: bytes, depth: int) -> Iterator[tuple[Message, bytes | None]]:
     """The headers and body of a message and of its parts; the body of one with parts is None."""
     if depth > _MAX_NESTING:
-        raise _BadMessageError(_TOO_MANY)
+        raise BadContentError(_TOO_MANY)
     head, body, *_ = [*_BLANK.split(data, maxsplit=1), b""]
     if len(head) > _MAX_HEADERS:
-        raise _BadMessageError(f"headers of more than {_MAX_HEADERS >> 10} KiB")
+        raise BadContentError(f"headers of more than {_MAX_HEADERS >> 10} KiB")
     headers = BytesHeaderParser().parsebytes(head)
     structure = [text for key, text in headers.raw_items() if key.lower().startswith("content-")]
     if any(len(text) > _MAX_STRUCTURE for text in structure):
-        raise _BadMessageError(f"a header of its content of more than {_MAX_STRUCTURE >> 10} KiB")
+        raise BadContentError(f"a header of its content of more than {_MAX_STRUCTURE >> 10} KiB")
     boundary = _try(headers.get_boundary)
     if not boundary or headers.get_content_maintype() != "multipart":
         yield headers, body
@@ -227,7 +215,7 @@ def _add_part(
         size = len(body if content is None else content)
         attachments.append({"name": name and _clean(name), "type": _clean(kind), "size": size})
     elif content is None:
-        raise _BadMessageError("a text that says to be base64 and is not")
+        raise BadContentError("a text that says to be base64 and is not")
     else:
         texts[kind].append(decode_text(content, _try(headers.get_content_charset))[0])
 

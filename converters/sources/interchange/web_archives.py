@@ -7,9 +7,13 @@ of the last record without an error, and after a length that is too short it con
 import base64
 import hashlib
 import io
+import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import BinaryIO, Final, cast
 
@@ -22,7 +26,8 @@ from ingot.converters.errors import (
     truncated_error,
 )
 from ingot.converters.rows import Json
-from ingot.converters.sources.documents.html_pages import declared_encoding
+from ingot.converters.sources.documents import html_pages
+from ingot.converters.sources.documents.kinds import PAGE
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.row_chunks import (
@@ -31,10 +36,11 @@ from ingot.converters.sources.formats.row_chunks import (
     chunk_sized_rows,
     row_excerpt,
 )
-from ingot.converters.sources.interchange.mail import decode_text
+from ingot.converters.sources.interchange.mail import BadContentError, decode_text
 from ingot.converters.sources.storage.listing import Entry
 
 MAX_RECORD: Final = 32 << 20  # bytes of a record, and of what it becomes when it is decompressed
+_AT_ONCE: Final = min(4, os.cpu_count() or 1)  # pages whose main text is looked for
 _ROWS: Final = ("response", "resource", "conversion")
 _MAX_HEADERS: Final = 1 << 20
 _MAX_LINE: Final = 64 << 10
@@ -44,7 +50,6 @@ _CHARSET = re.compile(r"charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNOREC
 _CHUNK = re.compile(rb"(?:\r?\n)?([0-9a-fA-F]{1,8})[ \t]{0,99}(?:;[^\n]{0,999})?\r?\n")
 _TEXT_TYPE = re.compile(r"text/.*|application/(?:.*[+/])?(?:json|xml|javascript|x-ndjson)")
 _HTML_TYPES: Final = ("text/html", "application/xhtml+xml")
-_PAGE_BEGIN = re.compile(rb"\s{0,999}(?:<!--[^>]{0,999}-->\s{0,999})?<(?:!doctype html|html)", re.I)
 _GZIP: Final = b"\x1f\x8b"
 _UNPACKED: Final = ("", "identity", "none", "binary", "8bit", "utf-8")
 
@@ -55,25 +60,50 @@ def warc_facts(_: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
         return None
     types = [found.decode().lower() for found in _TYPE.findall(seen.head)]
     kind = next((one for one in types if one in _ROWS), "response")
-    fields = ("text", "language") if kind == "conversion" else ("html", "status", "content_type")
+    fields = ("text", "language") if kind == "conversion" else ("title", "status", "content_type")
     return FileFacts(format="warc", compression=seen.compression, shape=frozenset(fields))
 
 
-def read_warc(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
+def read_warc(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
     """The rows of a web archive. Raises SourceError."""
-    return chunk_sized_rows(_rows(stream, str(file.place)))
+    where = str(file.place)
+    if spec.html == html_pages.RAW:
+        return chunk_sized_rows(_rows(stream, where))
+    return chunk_sized_rows(
+        _rows(stream, where), lambda rows: RowChunk(values=find_main_texts(where, rows))
+    )
+
+
+def find_main_texts(where: str, rows: Iterable[Json]) -> list[Json]:
+    """Return rows with the main text of each page in place of the page. Raises SourceError."""
+    with ThreadPoolExecutor(_AT_ONCE) as threads:  # each waits for a process that reads its page
+        return list(threads.map(partial(_main_text_row, where), rows))
+
+
+def _main_text_row(where: str, row: Json) -> Json:
+    if type(row) is BrokenRow:
+        return row
+    page = row.pop("html")
+    if page is None:
+        return {**row, "title": None}
+    html_pages.check_installed(where)
+    found = html_pages.read_page(page, where, raw=False)
+    if isinstance(found, BrokenRow):
+        return replace(found, found=row["url"] or "")
+    language = row["language"] or found["language"]
+    return {**row, "language": language, "title": found["title"], "text": found["text"] or None}
 
 
 def _rows(stream: BinaryIO, where: str) -> Iterator[tuple[Json, int]]:
-    source = cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, stream), 1 << 18))
-    for number in count():
-        with translate_read_errors(where):
-            headers = _read_headers(source, where, number)
-            if headers is None:
-                return
-            content = _read_content(source, headers, where, number)
-        if headers.get("warc-type", "").lower() in _ROWS:
-            yield _record_row(headers, content, where), len(content)
+    with io.BufferedReader(cast(io.RawIOBase, stream), 1 << 18) as source:
+        for number in count():
+            with translate_read_errors(where):
+                headers = _read_headers(source, where, number)
+                if headers is None:
+                    return
+                content = _read_content(source, headers, where, number)
+            if headers.get("warc-type", "").lower() in _ROWS:
+                yield _record_row(headers, content, where), len(content)
 
 
 def _read_headers(source: BinaryIO, where: str, number: int) -> dict[str, str] | None:
@@ -128,15 +158,15 @@ def _record_row(headers: dict[str, str], content: bytes, where: str) -> Json:
     status, kind, sent = None, headers.get("content-type", ""), dict[str, str]()
     try:
         if len(content) > MAX_RECORD:
-            raise _PayloadError(f"a record of more than {MAX_RECORD >> 20} MiB")
+            raise BadContentError(f"a record of more than {MAX_RECORD >> 20} MiB")
         if headers.get("warc-segment-number"):
-            raise _PayloadError("a record in several segments, which are not joined")
+            raise BadContentError("a record in several segments, which are not joined")
         if not _has_digest(content, digest):
-            raise _PayloadError(f"its content has not the digest {digest[:80]}")
+            raise BadContentError(f"its content has not the digest {digest[:80]}")
         if content.startswith(b"HTTP/") and "application/http" in kind.lower():
             status, sent, content = _read_response(content, where)
             kind = sent.get("content-type", "")
-    except _PayloadError as error:
+    except BadContentError as error:
         return BrokenRow(str(error), url)
     identified = headers.get("warc-identified-payload-type")
     named = kind.partition(";")[0].strip().lower() or None
@@ -156,13 +186,13 @@ def _record_row(headers: dict[str, str], content: bytes, where: str) -> Json:
 
 def _text_fields(content: bytes, stated: str, kind: str, record: str) -> dict[str, Json]:
     """The page or text of a payload of a kind, and its encoding; of others nothing."""
-    page = kind in _HTML_TYPES or (not kind and _PAGE_BEGIN.match(content))
+    page = kind in _HTML_TYPES or (not kind and PAGE.match(content))
     if not content or not (page or _TEXT_TYPE.fullmatch(kind)):
         return {"charset": None, "html": None, "text": None}
-    label = "utf-8" if record == "conversion" else declared_encoding(content) if page else None
+    label = "utf-8" if record == "conversion" else None
+    label = html_pages.declared_encoding(content) if page else label
     found = _CHARSET.search(stated)
     text, charset = decode_text(content, found[1] if found else label)
-    # A main text is extracted from `html` by whoever reads it: `text` is free for it.
     return {"charset": charset, "html": text if page else None, "text": None if page else text}
 
 
@@ -174,10 +204,6 @@ def _has_digest(content: bytes, digest: str) -> bool:
     found = hashlib.new(name, content, usedforsecurity=False).digest()
     coded = base64.b32encode(found).decode().lower()
     return value.strip().rstrip("=") in (found.hex(), coded.rstrip("="))
-
-
-class _PayloadError(ValueError):
-    """A payload that cannot be had; the text says why."""
 
 
 def _read_response(content: bytes, where: str) -> tuple[int | None, dict[str, str], bytes]:
@@ -205,16 +231,16 @@ def _join_chunks(body: bytes) -> bytes:
             break
         parts.append(body[found.end() : at])
     if parts:
-        raise _PayloadError("a chunk of its body is not as long as it says, or they do not end")
+        raise BadContentError("a chunk of its body is not as long as it says, or they do not end")
     return body
 
 
 def _unpack(body: bytes, coding: str, where: str) -> bytes:
     """A body decompressed; as it is where it does not begin like something compressed."""
-    if coding in _UNPACKED or not body or _PAGE_BEGIN.match(body):
+    if coding in _UNPACKED or not body or PAGE.match(body):
         return body
     if coding not in _CODINGS:
-        raise _PayloadError(f"a body in the content encoding {coding[:40]}, which is not read")
+        raise BadContentError(f"a body in the content encoding {coding[:40]}, which is not read")
     magic, unpack = _CODINGS[coding]
     if not body.startswith(magic):
         return body
@@ -225,12 +251,12 @@ def _unpack(body: bytes, coding: str, where: str) -> bytes:
         if isinstance(error.__cause__, ImportError):
             problem = f"bodies in the content encoding {coding} need the package brotli"
             raise SourceError(where, problem, 'pip install "ingot[warc]"') from error
-        raise _PayloadError(f"its {coding} body is damaged: {error}") from error
+        raise BadContentError(f"its {coding} body is damaged: {error}") from error
     if len(data) > MAX_RECORD:
         most = f"more than {MAX_RECORD >> 20} MiB when it is decompressed"
-        raise _PayloadError(f"a body that is too large: {most}")
+        raise BadContentError(f"a body that is too large: {most}")
     if not whole:
-        raise _PayloadError("a compressed body that ends too early")
+        raise BadContentError("a compressed body that ends too early")
     return data
 
 

@@ -11,22 +11,22 @@ import html.entities
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, islice
 from typing import BinaryIO, Final
+from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ingot.converters.errors import SourceError, truncated_error
 from ingot.converters.paths import Key, Mark, Names, compile_path, join_path
 from ingot.converters.rows import Json
+from ingot.converters.sources.documents.html_pages import text_codec
 from ingot.converters.sources.facts import FileFacts, RootCandidate, SourceFile, SourceSpec
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.json_rows import compile_root
 from ingot.converters.sources.formats.row_chunks import MAX_DEPTH, BrokenRow, RowChunk, row_excerpt
 from ingot.converters.sources.formats.text import detect_encoding, read_blocks
-from ingot.converters.sources.interchange.mail import NO_ENCODINGS
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry, file_stem
 
@@ -154,14 +154,8 @@ def _xml_encoding(head: bytes, stated: str | None) -> str:
         found = detect_encoding([head], whole=False)
         return found.name if found else "utf-8"
     declared = _DECLARED.match(head.removeprefix(codecs.BOM_UTF8))
-    name = stated or (declared[1].decode() if declared else "utf-8")
-    with suppress(LookupError):
-        "".encode(name)
-        codec = codecs.lookup(name).name
-        # Who can read the declaration reads no UTF-16.
-        if codec not in NO_ENCODINGS and not codec.startswith(("utf-16", "utf-32")):
-            return codec
-    return "utf-8"
+    codec = text_codec(stated or (declared[1].decode() if declared else ""), exact=True) or "utf-8"
+    return "utf-8" if codec.startswith(("utf-16", "utf-32")) else codec  # it can be read so far
 
 
 def xml_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | None:
@@ -240,17 +234,6 @@ def _root_names(root: str, where: str) -> list[str]:
     return names
 
 
-@dataclass(slots=True)
-class _Element:
-    """An element of a row that is open."""
-
-    path: str
-    first_text: int  # of all texts of the row
-    keep_space: bool
-    value: dict[str, Json]
-    has_text: bool = False
-
-
 class _RowReader:
     """Makes rows of the events of the parser."""
 
@@ -261,8 +244,7 @@ class _RowReader:
         self._root, self._forms = root, forms
         self._names: list[str] = []  # of the elements that are open
         self._row_depth = 0  # how many of them begin with the row's own, 0 outside
-        self._stack: list[_Element] = []  # those of the row, none where it is broken
-        self._texts: list[str] = []
+        self._row: ElementTree.TreeBuilder | None = None  # that is open, none where it is broken
         self._cost = 0
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -275,23 +257,17 @@ class _RowReader:
             raise ValueError(f"more than {limits}")
         if not self._row_depth and self._names == (self._root or [name]):
             self._row_depth, self.found = len(self._names), True
-            self._cost, self._texts = 0, []
-        elif not self._stack:
+            self._cost, self._row = 0, ElementTree.TreeBuilder()
+        if self._row is None:
             return
-        around = self._stack[-1] if self._stack else None
-        path = f"{around.path}/{name}" if around else "/" + "/".join(self._names)
-        space = attributes.get("xml:space")
-        keep = space == "preserve" if space else around is not None and around.keep_space
-        value = {f"@{key}": text for key, text in attributes.items() if not _is_syntax(key)}
-        self._stack.append(_Element(path, len(self._texts), keep, value))
-        if len(self._stack) > MAX_DEPTH:
+        self._row.start(name, attributes)
+        if len(self._names) - self._row_depth >= MAX_DEPTH:
             self._break(f"nested more than {MAX_DEPTH} levels deep")
         self._charge(_ELEMENT_COST * (1 + len(attributes)), "".join(attributes.values()))
 
     def _text(self, text: str) -> None:
-        if self._stack:
-            self._texts.append(text)
-            self._stack[-1].has_text |= not text.isspace()
+        if self._row is not None:
+            self._row.data(text)
             self._charge(0, text)
 
     def _charge(self, cost: int, text: str) -> None:
@@ -303,40 +279,42 @@ class _RowReader:
             self._break(_NOT_TEXT, text.replace(_UNDECODABLE, "\ufffd"))
 
     def _break(self, detail: str, shown: str = "") -> None:
-        if self._stack:
-            self.fault = BrokenRow(detail, row_excerpt(shown or self._stack[0].path))
-            self._stack = []
+        shown = shown or "/" + "/".join(self._names[: self._row_depth])
+        self.fault, self._row = self.fault or BrokenRow(detail, row_excerpt(shown)), None
 
     def _end(self, name: str) -> None:
-        value = self._close(name) if self._stack else None
+        if self._row is not None:
+            self._row.end(name)
         if len(self._names) == self._row_depth:
+            path = "/" + "/".join(self._names)
+            value = self._row and self._value(self._row.close(), path, keep_space=False)
             self.rows.append(self.fault or (value if self._root else {name: value}))
-            self.fault, self._row_depth = None, 0
+            self.fault, self._row, self._row_depth = None, None, 0
         self._names.pop()
 
-    def _close(self, name: str) -> Json:
-        """The value of the element that ends, which is put into the one around it."""
-        element = self._stack[-1]
-        value: Json = element.value
-        text: str | None = None
-        if element.has_text or not value:
-            text = "".join(self._texts[element.first_text :])
-            self._charge(len(text) if value else 0, "")
-            text = text if element.keep_space else text.strip()
-        if not value and f"{element.path}{{}}" not in self._forms:
-            value = text or None
-        elif text and element.has_text:
-            value["#text"] = text
-        del self._stack[-1:]
-        if self._stack:
-            around = self._stack[-1].value
-            if name not in around:
-                around[name] = [value] if f"{element.path}[]" in self._forms else value
-            elif isinstance(around[name], list):
-                around[name].append(value)
+    def _value(self, element: "ElementTree.Element", path: str, *, keep_space: bool) -> Json:
+        space = element.get("xml:space")
+        keep_space = space == "preserve" if space else keep_space
+        value: dict[str, Json] = {
+            f"@{key}": text for key, text in element.items() if not _is_syntax(key)
+        }
+        for child in element:
+            name, below = child.tag, f"{path}/{child.tag}"
+            inner = self._value(child, below, keep_space=keep_space)
+            if name not in value:
+                value[name] = [inner] if f"{below}[]" in self._forms else inner
+            elif isinstance(value[name], list):
+                value[name].append(inner)
             else:
-                around[name] = [around[name], value]
-        return value
+                value[name] = [value[name], inner]
+        own = [element.text or "", *(child.tail or "" for child in element)]
+        has_text = bool("".join(own).strip())
+        text = "".join(element.itertext()) if has_text or not value else ""
+        self._charge(len(text) if value else 0, "")  # it is there again in what is around it
+        text = text if keep_space else text.strip()
+        if not value and f"{path}{{}}" not in self._forms:
+            return text or None
+        return {**value, "#text": text} if text and has_text else value
 
 
 def read_xml(file: SourceFile, spec: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:

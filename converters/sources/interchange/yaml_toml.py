@@ -8,6 +8,7 @@ to is bounded.
 import base64
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,9 +18,10 @@ from typing import Any, Final
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import map_leaves
 from ingot.converters.rows import Json
-from ingot.converters.sources.facts import FileFacts, SourceSpec
+from ingot.converters.sources.documents.kinds import kind_by_name
+from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import file_ending
-from ingot.converters.sources.formats.detection import TextHead
+from ingot.converters.sources.formats.detection import TextHead, classify_lines
 from ingot.converters.sources.formats.json_documents import find_root_rows
 from ingot.converters.sources.formats.json_rows import RowRoot
 from ingot.converters.sources.formats.row_chunks import (
@@ -37,6 +39,8 @@ MAX_DOCUMENT: Final = {"yaml": 16 << 20, "toml": 4 << 20}  # bytes of a file
 _EXPANSION: Final = 16  # times its size that the aliases of a document may stand for
 _FREE: Final = 1 << 20  # bytes that they always may
 _MOST_KEYS: Final = 5000
+_FEWEST_KEYS: Final = 2  # of a record that is a file
+_FEWEST_RECORDS: Final = 10  # fewer files of one shape may be settings
 _TAG: Final = "tag:yaml.org,2002:"
 _COLLECTIONS: Final = ("map", "seq", "set", "omap", "pairs", "!")
 _CONSTANTS: Final = {
@@ -54,6 +58,7 @@ _DOTTED = re.compile(
     r"(?<![\w-])(?:(?:[\w-]++|\"[^\"\n]*+\"|'[^'\n]*+')[ \t]*+\.[ \t]*+)++", re.ASCII
 )
 _NON_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_TOP_KEY = re.compile(r"^[\w-]{1,80}(?=\s{0,9}[:=]\s)", re.MULTILINE)
 _DEEP: Final = BrokenRow(f"nested more than {MAX_DEPTH} levels deep", "")
 # The rows of a document with their numbers that are not finite; whether they are its elements.
 _Document = tuple[list[tuple[Json, int]], bool]
@@ -276,11 +281,44 @@ def _tree_facts(form: str, head: TextHead, spec: SourceSpec, where: str) -> File
         for found, _ in _load(form, text, where):
             rows += [value for value, _ in found]
     if not (stated or _look_like_records(rows)):
-        return None
+        return _record_facts(form, head, rows)
     objects = [row for row in rows if isinstance(row, dict)]
     single = len(rows) == 1 == len(objects)
     shape = frozenset(key for row in objects for key in row)
     return replace(head.base, format=form, layout="object" if single else "list", shape=shape)
+
+
+def _record_facts(form: str, head: TextHead, rows: Sequence[Json]) -> FileFacts | None:
+    """Return the facts of a text that is one mapping: one record of many, or settings."""
+    keys = frozenset(rows[0] if len(rows) == 1 and isinstance(rows[0], dict) else ())
+    if not head.whole:
+        keys = frozenset(_TOP_KEY.findall(head.data.decode("utf-8", "replace")))
+    if len(keys) < _FEWEST_KEYS or head.data.lstrip().startswith(b"{"):  # which JSON may be
+        return None
+    shape = frozenset({classify_lines(head.lines)})
+    return replace(head.base, format="text", layout=form, shape=shape, forms=keys)
+
+
+def find_records(files: Sequence[SourceFile], beside: Iterable[str]) -> list[SourceFile]:
+    """Return the files, those of one mapping as rows where many have one shape.
+
+    They are more than all else, the documents among the files with the names `beside` too: else
+    they are settings, and stay texts.
+    """
+    single = {one.name: one for one in files if one.facts.layout in MAX_DOCUMENT}
+    times = Counter(key for one in single.values() for key in one.facts.forms)
+    usual = {key for key, count in times.items() if 2 * count > len(single)}
+    alike = sum(2 * len(usual & one.facts.forms) > len(usual) for one in single.values())
+    others = len(files) - alike + sum(kind_by_name(name) is not None for name in beside)
+    if len(usual) < _FEWEST_KEYS or alike < max(_FEWEST_RECORDS, others + 1):
+        return list(files)
+    return [_as_record(one) if one.name in single else one for one in files]
+
+
+def _as_record(file: SourceFile) -> SourceFile:
+    form, keys = file.facts.layout, file.facts.forms
+    facts = replace(file.facts, format=form, layout="object", shape=keys, forms=frozenset())
+    return replace(file, facts=replace(facts, guessed=facts.guessed | {"format"}))
 
 
 yaml_facts = partial(_tree_facts, "yaml")

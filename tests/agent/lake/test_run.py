@@ -399,6 +399,26 @@ def test_a_folder_of_documents_is_a_data_set_and_notes_beside_data_are_left_out(
     assert (new.format, new.status) == ("jsonl", "converted")
 
 
+def test_a_folder_of_records_in_yaml_is_a_data_set(tmp_path):
+    root = tmp_path / "lake"
+    lay(root, "talks/rows.jsonl", talks(20))
+    for number, row in enumerate(talks(20)):
+        for folder in ("faq", "talks", "code") if number < 9 else ("faq",):
+            (root / folder).mkdir(exist_ok=True)
+            text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in row.items())
+            (root / folder / f"{number}.yaml").write_text(text)
+    order = order_for(tmp_path)
+    sets, _, report = ran(order)
+    assert (sets["faq"].format, sets["faq"].status, sets["faq"].rows["read"]) == (
+        *("yaml", "converted"),
+        20,
+    )
+    assert (sets["talks"].format, sets["talks"].rows["read"]) == ("jsonl", 20)
+    assert sets["code"].format in ("document", "text")
+    assert len(report.left_out) == 9
+    assert ran(order)[1].worked == []
+
+
 def test_names_in_archives_that_are_no_text_end_no_run(tmp_path):
     data = "".join(json.dumps(row) + "\n" for row in talks(12)).encode()
     (tmp_path / "lake" / "talks").mkdir(parents=True)

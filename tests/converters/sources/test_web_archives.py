@@ -16,7 +16,8 @@ from warcio.warcwriter import WARCWriter
 from ingot.cli.app import app
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import BadRow, Json
-from ingot.converters.sources import open_source
+from ingot.converters.sources import SourceSpec, open_source
+from ingot.converters.sources.documents import html_pages
 from ingot.converters.sources.interchange import web_archives
 from ingot.converters.sources.sample import draw_sample
 
@@ -53,8 +54,8 @@ def write(path: Path, responses: list[Response], texts: list[str] = ()) -> bytes
     return path.read_bytes()
 
 
-def read(path: Path) -> tuple[list[Json], list[BadRow]]:
-    batches = list(open_source(str(path)).batches())
+def read(path: Path, html: str | None = None) -> tuple[list[Json], list[BadRow]]:
+    batches = list(open_source(str(path), SourceSpec(html=html)).batches())
     return [v for b in batches for v in b.values], [bad for b in batches for bad in b.bad]
 
 
@@ -89,12 +90,65 @@ PAGES: list[tuple[Response, dict[str, Json]]] = [
 @pytest.mark.parametrize("name", ["a.warc", "a.warc.gz"])
 def test_responses(tmp_path: Path, name: str) -> None:
     write(tmp_path / name, [response for response, _ in PAGES])
-    values, bad = read(tmp_path / name)
+    values, bad = read(tmp_path / name, "raw")
     assert not bad
     assert [value["url"] for value in values] == [f"http://x/{n}" for n in range(len(PAGES))]
     for value, (_, expected) in zip(values, PAGES, strict=True):
         assert expected.items() <= value.items()
         assert (value["type"], value["status"]) == ("response", 200)
+
+
+STORY = "The mill at the river has ground corn for as long as anybody can remember. " * 4
+STORY_PAGE = f"""<!doctype html><html lang="{{}}"><title>Mill {{}}</title><nav><a>Home</a></nav>
+<article><p>{STORY}{{}}.</p></article></body></html>"""
+
+
+def pages(count: int) -> list[Response]:
+    return [("text/html", STORY_PAGE.format("en", n, n).encode(), {}) for n in range(count)]
+
+
+def test_pages_give_their_main_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.warc.gz"
+    others: list[Response] = [
+        ("text/html", STORY_PAGE.format("de", "x", "x").encode(), {"Content-Language": "fr"}),
+        ("text/html", b"<p>" + b"x" * 4000, {}),
+        ("text/plain", b"plain", {}),
+        ("image/png", b"\x89PNG\0", {}),
+    ]
+    write(path, [*pages(1), *others])
+    monkeypatch.setattr(html_pages, "MOST_PAGE", 2000)
+    values, (bad,) = read(path)
+    assert (bad.row, bad.found) == (2, "http://x/2")
+    assert "more than 0 Mi characters" in bad.detail
+    assert [(value["text"], value["title"], value["language"]) for value in values] == [
+        (f"{STORY}0.", "Mill 0", "en"),
+        (f"{STORY}x.", "Mill x", "fr"),
+        ("plain", None, None),
+        (None, None, None),
+    ]
+    assert not any("html" in value for value in values)
+    monkeypatch.setattr(html_pages, "find_spec", lambda _: None)
+    with pytest.raises(SourceError, match="ingot\\[html\\]"):
+        read(path)
+    assert len(read(path, "raw")[0]) == 5
+
+
+def test_a_sample_looks_for_the_main_texts_of_its_rows_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "a.warc.gz", [*pages(90), ("text/html", b"<p>" + b"x" * 4000, {})])
+    asked, read_page = list[str](), html_pages.read_page
+    monkeypatch.setattr(html_pages, "MOST_PAGE", 2000)
+    monkeypatch.setattr(
+        html_pages, "read_page", lambda *all, **more: asked.append("") or read_page(*all, **more)
+    )
+    source = open_source(str(tmp_path))
+    drawn = draw_sample(source, rows=20, max_bytes=4000)
+    assert 10 <= len(asked) == len(drawn.rows) + len(drawn.bad) <= 20
+    assert all(row.value["text"] == f"{STORY}{row.row}." for row in drawn.rows)
+    whole = draw_sample(source)
+    assert [row.value for row in whole.rows] == read(tmp_path / "a.warc.gz")[0]
+    assert [(one.bad.row, one.bad.found) for one in whole.bad] == [(90, "http://x/90")]
 
 
 def test_texts_are_another_data_set_than_pages(tmp_path: Path) -> None:
@@ -162,6 +216,17 @@ def test_damage(tmp_path: Path, old: bytes, new: bytes, said: str | None) -> Non
     with pytest.raises(SourceError, match=said):
         found.extend(value for batch in batches for value in batch.values)
     assert found[0]["text"] == "first"
+
+
+def test_run_converts_a_crawl(tmp_path: Path) -> None:
+    others: list[Response] = [("image/png", b"\x89PNG\0", {}), ("text/css", b"p {}", {})]
+    write(tmp_path / "a.warc.gz", [*pages(20), *others * 9])
+    out = tmp_path / "out"
+    words = ["run", str(tmp_path), "--out", str(out), "--records", "jsonl", "--yes"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    lines = (out / "records" / "part-00000.jsonl").read_text().splitlines()
+    assert [json.loads(line)["text"] for line in lines] == [f"{STORY}{n}." for n in range(20)]
 
 
 def test_run_converts_texts(tmp_path: Path) -> None:

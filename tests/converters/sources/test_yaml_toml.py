@@ -1,5 +1,6 @@
 """YAML and TOML: documents and lists as rows, on request or where they look like records."""
 
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -139,6 +140,67 @@ def test_settings_are_never_data_and_records_are(tmp_path: Path) -> None:
     assert [file.name for file in open_source(str(tmp_path)).files] == ["faq.yaml"]
     (tmp_path / "data.csv").write_text("a,b\n1,2\n3,4\n")
     assert [file.name for file in open_source(str(tmp_path)).files] == ["data.csv"]
+
+
+def put_records(folder: Path, count: int, *, ending: str = "yaml") -> list[dict[str, str]]:
+    folder.mkdir(exist_ok=True)
+    rows = [{"q": f"What is {n}?", "a": f"A number, {n}."} for n in range(count)]
+    for n, row in enumerate(rows):
+        row.update({"note": "odd"} if n % 2 else {})
+        mark = ": " if ending == "yaml" else " = "
+        text = "".join(f'{key}{mark}"{value}"\n' for key, value in row.items())
+        (folder / f"{n:03}.{ending}").write_text(text)
+    return rows
+
+
+def formats(place: Path) -> set[str]:
+    return {file.facts.format for file in open_source(str(place)).files}
+
+
+@pytest.mark.parametrize("ending", ["yaml", "toml"])
+def test_many_files_of_one_mapping_are_rows(tmp_path: Path, ending: str) -> None:
+    rows = put_records(tmp_path / "a", 40, ending=ending)
+    (tmp_path / "a/README.md").write_text("# Read me\n")
+    source = open_source(str(tmp_path / "a"))
+    assert [value for batch in source.batches() for value in batch.values] == rows
+    assert (source.guessed.format, source.roots[0].path) == (ending, "$")
+    again = source.with_spec(SourceSpec(format=ending))
+    assert [file.name for file in again.files] == [file.name for file in source.files]
+    archive = shutil.make_archive(str(tmp_path / "b"), "zip", tmp_path / "a")
+    assert formats(Path(archive)) == {ending}
+    for number in range(41):  # settings beside documents
+        (tmp_path / f"a/{number}.md").write_text("# One\n")
+    assert formats(tmp_path / "a") == {"document"}
+    (tmp_path / "a/x.jsonl").write_text('{"a": 1}\n{"a": 2}\n')
+    assert formats(tmp_path / "a") == {"jsonl"}
+
+
+def test_a_few_files_or_other_shapes_are_settings(tmp_path: Path) -> None:
+    put_records(tmp_path / "few", 9)
+    put_records(tmp_path / "some", 30)
+    for number in range(15):
+        text = f"key{number}: 1\nother{number}: 2\n"
+        (tmp_path / f"some/{number}.yaml").write_text(text)
+        (tmp_path / f"some/{number}-b.yaml").write_text(text)
+    assert formats(tmp_path / "few") == formats(tmp_path / "some") == {"document"}
+
+
+def test_a_record_beyond_the_head_is_like_the_others(tmp_path: Path) -> None:
+    rows = put_records(tmp_path / "a", 12)
+    large = "q: |\n" + "  words: of a long text\n" * 20_000 + "a: b\n"
+    (tmp_path / "a/900.yaml").write_text(large.replace("q: |", "a: b\nq: |", 1)[: -len("a: b\n")])
+    values = [one for batch in open_source(str(tmp_path)).batches() for one in batch.values]
+    assert values[:-1] == rows
+    assert len(values[-1]["q"]) > 256 << 10
+
+
+def test_run_converts_a_folder_of_records(tmp_path: Path) -> None:
+    put_records(tmp_path / "a", 40)
+    out = tmp_path / "out"
+    words = ["run", str(tmp_path / "a"), "--out", str(out), "--records", "jsonl", "--yes"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert len((out / "records" / "part-00000.jsonl").read_text().splitlines()) == 40
 
 
 def test_run_converts_yaml(tmp_path: Path) -> None:

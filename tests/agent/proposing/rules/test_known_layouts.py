@@ -38,8 +38,10 @@ def layout_of(proposal: Proposal) -> str:
 
 
 def short(record: dict[str, Any]) -> dict[str, Any]:
-    said = [[one["role"], one["content"]] for one in record["messages"]]
     facts = {k: v for k, v in record["meta"].items() if v is not None and k != "source"}
+    if "text" in record:
+        return {"text": record["text"], "meta": facts}
+    said = [[one["role"], one["content"]] for one in record["messages"]]
     return {"messages": said, "meta": facts}
 
 
