@@ -17,18 +17,19 @@ from ingot.converters.recsys.monolith.frames.framing import (
     HEAD,
     MAX_SORT_ID,
     Framing,
-    detect_other_kind,
     find_better_framing,
     message_kind,
     reading_advice,
 )
 from ingot.converters.recsys.monolith.record_index import Bad, Bytes, Places, Records, Rows, frozen
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
+from ingot.converters.sources.recognizers.monolith import message_kind as recognized_kind
 
 BLOCK: Final = 4 << 20
 """Bytes that are read before their records are given."""
 _MOST: Final = 1 << 16
 _STEP: Final = 1 << 20
+_LOOKED_AT: Final = 32 << 10  # bytes of the first message
 _NOTHING: Final[Bytes] = np.zeros(0, np.uint8)
 # A quick look at each sort_id: the first bytes of messages that say what they are.
 _TAGS: Final = b"\x0a\x12\xa2\x09\x15\x1a\x1d\x2a"
@@ -116,8 +117,9 @@ class RecordReader:
             return
         self._looked_at = True
         start, stop = int(records.start[0]), int(records.stop[0])
-        head = records.data[start : min(stop, start + HEAD + 1)].tobytes()
-        if other := detect_other_kind(head, self._kind):
+        head = records.data[start : min(stop, start + _LOOKED_AT)].tobytes()
+        other = recognized_kind(head, 0, stop - start)
+        if other not in (None, self._kind):
             problem = f"its records are of kind {other}, not {self._kind}"
             raise OtherKindError(self.where, problem, f"set `source` to {other}")
 
