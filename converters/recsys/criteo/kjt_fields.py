@@ -15,8 +15,7 @@ from ingot.converters.sources.recognizers.criteo import SPARSE
 if TYPE_CHECKING:
     import torch
 
-MOST_EMBEDDINGS: Final = (1 << 31) - 1
-"""Rows of an embedding table: ids are int32."""
+MOST_EMBEDDINGS: Final = (1 << 31) - 1  # rows of an embedding table: ids are int32
 
 
 def check_sizes(

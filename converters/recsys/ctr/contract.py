@@ -25,16 +25,11 @@ from ingot.converters.recsys.ctr.featuremap import HASH, VOCAB, Feature, Feature
 SCHEMA_VERSION: Final = 2
 SPLITS: Final = ("train", "valid")
 
-PAD: Final = 0
-"""Fills lists up to the longest of a batch; never in a file."""
-MISSING: Final = 1
-"""Stands for no token at all."""
-OOV: Final = 2
-"""Stands for a token outside of the vocabulary; of encoding `vocab` alone."""
-VOCAB_FIRST: Final = 3
-"""The id of the most frequent token of a vocabulary."""
-HASH_FIRST: Final = 2
-"""The id of hash 0."""
+PAD: Final = 0  # fills lists up to the longest of a batch; never in a file
+MISSING: Final = 1  # stands for no token at all
+OOV: Final = 2  # stands for a token outside of the vocabulary; of encoding `vocab` alone
+VOCAB_FIRST: Final = 3  # the id of the most frequent token of a vocabulary
+HASH_FIRST: Final = 2  # the id of hash 0
 MISSING_VALUE: Final = 1.0
 PAD_VALUE: Final = 0.0
 
@@ -150,8 +145,7 @@ def ids_of(
     return ids
 
 
-TRAIN, VALID = 0, 1
-"""Places in `contract.SPLITS`."""
+TRAIN, VALID = 0, 1  # places in `contract.SPLITS`
 _RANGE = 2.0**64
 
 

@@ -23,8 +23,7 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
 _KINDS: Final = 17
 FIXED8, FIXED4, VARINTS, BYTES = range(4)
 """What values are: 8 bytes each, 4 bytes each, varints, or byte strings."""
-SCALAR, LIST, LISTS = range(3)
-"""A value, a list of them, or lists of lists."""
+SCALAR, LIST, LISTS = range(3)  # a value, a list of them, or lists of lists
 VALUES: Final = np.array([0, 0, 0, 1, 0, 2, 3, 0, 1, 0, 2, 3, 2, 1, 0, 3, 0], np.int8)
 """int8[17] by kind: FIXED8, ..."""
 WIRES: Final = np.array([FIXED64, FIXED32, VARINT, LENGTH], np.int8)

@@ -71,8 +71,7 @@ MANDATORY: Final = ("uid", "req_time", "sample_rate")
 """Fields that the format asks of every row."""
 
 UNKNOWN, NUMBER, TEXT, LIST = range(4)
-KNOWN: Final = 256
-"""Field numbers below which a field can be known."""
+KNOWN: Final = 256  # field numbers below which a field can be known
 
 
 def _field_tables() -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:

@@ -28,8 +28,7 @@ from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_name
 
 _ROWS: Final = 1 << 16
-_COUNTERS: Final = 1 << 26
-"""Of 8 bytes, that are held at a time."""
+_COUNTERS: Final = 1 << 26  # of 8 bytes, that are held at a time
 _LARGEST_ID: Final = 1 << 30
 """What is larger is no id that was given in turn: the values of the raw files, by the look."""
 _BUCKETS: Final = 48

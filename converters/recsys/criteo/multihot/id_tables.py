@@ -23,8 +23,7 @@ UNIFORM, PARETO = "uniform", "pareto"
 DISTRIBUTIONS: Final = (UNIFORM, PARETO)
 FEATURE, GLOBAL0 = "feature", "global0"
 SEEDINGS: Final = (FEATURE, GLOBAL0)
-VERSION: Final = 1
-"""Of how tables follow from parameters, for those that are kept."""
+VERSION: Final = 1  # of how tables follow from parameters, for those that are kept
 MOST_IDS: Final = 1 << 20
 """The most ids of a cell: far more than anybody wants, few enough for sums of them."""
 
@@ -109,8 +108,7 @@ def _sizes_by_table(rows: list[int], size: int | None, least: int | None) -> lis
 
 BLOCK: Final = 1 << 21
 """About how many numbers are drawn at a time: 16 MiB of them, as they come."""
-_SHAPE: Final = 0.25
-"""Of the Pareto distribution."""
+_SHAPE: Final = 0.25  # of the Pareto distribution
 _INT_MIN: Final = -(1 << 31)
 
 

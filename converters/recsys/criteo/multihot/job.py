@@ -142,8 +142,7 @@ def link_file(source: Path, target: Path) -> bool:
     return True
 
 
-_VALUES: Final = 1 << 23
-"""About how many ids are made at a time: 32 MiB."""
+_VALUES: Final = 1 << 23  # about how many ids are made at a time: 32 MiB
 _SPARSE: Final = KINDS.index("sparse")
 
 

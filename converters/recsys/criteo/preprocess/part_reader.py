@@ -254,8 +254,7 @@ class PartReader:
             raise ConversionError(where, said, hint)
 
 
-_GROUPS: Final = 2
-"""Tasks for each thread that the columns of a block are."""
+_GROUPS: Final = 2  # tasks for each thread that the columns of a block are
 
 _LONG_FIRST: Final = tuple(
     sorted(range(len(KEYS)), key=lambda at: at not in (0, 9, 19, 20, 21, 10, 11, 22))

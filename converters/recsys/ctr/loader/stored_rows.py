@@ -33,8 +33,7 @@ from ingot.converters.recsys.ctr.loader.split_files import (
 from ingot.converters.recsys.training.batch_order import RowSequence, Span
 from ingot.converters.rows import read_ahead
 
-PIECE: Final = 8192
-"""Rows that are decoded at a time."""
+PIECE: Final = 8192  # rows that are decoded at a time
 _BUFFER: Final = 1 << 20  # bytes of a column that are read ahead: a row group may be large
 
 
@@ -63,10 +62,8 @@ def _cells(column: Any) -> Cells:  # noqa: ANN401
     return column.to_numpy(), None
 
 
-Part = tuple[Piece, int, int]
-"""Rows start..stop-1 of a piece."""
-Taken = tuple[Piece, npt.NDArray[np.int64]]
-"""Rows of a piece by their numbers in it."""
+Part = tuple[Piece, int, int]  # rows start..stop-1 of a piece
+Taken = tuple[Piece, npt.NDArray[np.int64]]  # rows of a piece by their numbers in it
 
 
 class ParquetRows:
@@ -256,8 +253,7 @@ def _cast_piece(piece: Any, schema: Any) -> Any:  # noqa: ANN401
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-BLOCK: Final = 16384
-"""Rows of a record batch of the cache, the last one aside."""
+BLOCK: Final = 16384  # rows of a record batch of the cache, the last one aside
 _VERSION: Final = 1
 _NO_LOCKS: Final = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 _KEY: Final = b"ingot.ctr.cache"

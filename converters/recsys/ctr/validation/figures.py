@@ -30,8 +30,7 @@ from ingot.converters.recsys.ctr.validation.processed_folder import (
 )
 from ingot.converters.rows import Json
 
-UNKNOWN: Final = "unknown"
-"""The encoding of a feature where no featuremap says it."""
+UNKNOWN: Final = "unknown"  # the encoding of a feature where no featuremap says it
 LENGTHS: Final = ("min", "mean", "p50", "p90", "p99", "max")
 _COUNTED: Final = (
     "no stats.json: counted from the rows. Lengths are those of the written lists; what was cut, "

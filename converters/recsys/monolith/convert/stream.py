@@ -187,8 +187,7 @@ def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
     return records, rows, wrong
 
 
-Reject = Callable[[dict[str, object]], object]
-"""Takes a reject, as rejects.jsonl has it."""
+Reject = Callable[[dict[str, object]], object]  # takes a reject, as rejects.jsonl has it
 _HINT = "set `skip_bad` to count what is bad and go on"
 
 

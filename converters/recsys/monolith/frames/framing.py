@@ -116,10 +116,8 @@ class StreamHints:
     ] = None
 
 
-PARQUET: Final = b"PAR1"
-"""What a Parquet file begins with."""
-HEAD: Final = 256 << 10
-"""Bytes of a stream that are enough to tell."""
+PARQUET: Final = b"PAR1"  # what a Parquet file begins with
+HEAD: Final = 256 << 10  # bytes of a stream that are enough to tell
 
 FRAMINGS: Final = (
     Framing(),

@@ -25,8 +25,7 @@ from ingot.converters.recsys.monolith.record_index import Bad, Bytes, Places, Re
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
 from ingot.converters.sources.recognizers.monolith import message_kind as recognized_kind
 
-BLOCK: Final = 4 << 20
-"""Bytes that are read before their records are given."""
+BLOCK: Final = 4 << 20  # bytes that are read before their records are given
 _MOST: Final = 1 << 16
 _STEP: Final = 1 << 20
 _LOOKED_AT: Final = 32 << 10  # bytes of the first message

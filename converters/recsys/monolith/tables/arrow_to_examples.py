@@ -34,8 +34,7 @@ from ingot.converters.recsys.monolith.wire.row_assembly import (
 )
 from ingot.converters.recsys.monolith.wire.row_index import index_examples
 
-_VALUE: Final = 1 << 3 | LENGTH
-"""The tag of what lists, and lists of lists, hold."""
+_VALUE: Final = 1 << 3 | LENGTH  # the tag of what lists, and lists of lists, hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,8 +176,7 @@ def encode_batch(
     return rows, wrong
 
 
-_GROUP_BYTES: Final = 16 << 20
-"""Bytes of columns that are made one."""
+_GROUP_BYTES: Final = 16 << 20  # bytes of columns that are made one
 
 
 class _BatchEncoder:

@@ -221,8 +221,7 @@ def byte_strings(array: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
     return Spans(data=np.frombuffer(data, np.uint8), start=start, stop=stop), null
 
 
-_UNPACKED: Final = "special_strategies"
-"""The list that is not packed."""
+_UNPACKED: Final = "special_strategies"  # the list that is not packed
 
 
 def encode_line_field(name: str, array: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:

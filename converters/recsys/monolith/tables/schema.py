@@ -36,8 +36,7 @@ SORTED_ID: Final = b"monolith.sorted_id"
 NULL: Final = b"monolith.null"
 """Keys of a field's metadata: the feature of a column, and whether null is an absent or an unset
 one."""
-TABLE: Final = b"monolith.table"
-"""Key of a schema's metadata, with the version of these rules."""
+TABLE: Final = b"monolith.table"  # key of a schema's metadata, with the version of these rules
 VERSION: Final = b"1"
 
 LINE_COLUMNS: Final[Mapping[str, str]] = {field: f"__{field.upper()}__" for field in FIELDS}
@@ -127,8 +126,7 @@ def free_name(wanted: Iterable[str], taken: set[str]) -> str:
     return candidate
 
 
-PART_BYTES: Final = 32 << 20
-"""Bytes of what the rows of a part say, or of one row."""
+PART_BYTES: Final = 32 << 20  # bytes of what the rows of a part say, or of one row
 
 
 def split_rows(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:

@@ -23,8 +23,7 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
 
 SOUND, ODD, TWICE = 0, 1, 2
 """What a record is: understood; left to protobuf; with a special feature said twice."""
-EXTRA: Final = 6
-"""With unknown fields beside a special feature."""
+EXTRA: Final = 6  # with unknown fields beside a special feature
 
 # Rows of the table of entries: places and numbers of a named feature.
 NAME, RAW, START, STOP, IDENT, SORTED_ID, EXTRA_START, EXTRA_STOP = range(8)

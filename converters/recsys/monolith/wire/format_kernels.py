@@ -20,8 +20,7 @@ VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 = range(6)
 
 _MAX_FIELD: Final = (1 << 29) - 1  # field number
 _MAX_GROUPS: Final = 64  # within each other; protobuf takes 100, the messages around them counted
-_MAX_SMALL_BYTES: Final = 5
-"""Bytes of a tag at most."""
+_MAX_SMALL_BYTES: Final = 5  # bytes of a tag at most
 
 
 @inner_kernel
@@ -246,8 +245,7 @@ def equal_bytes(
     return True
 
 
-NUMBERS: Final = 256
-"""Field numbers below which a field can be known."""
+NUMBERS: Final = 256  # field numbers below which a field can be known
 UNKNOWN, SCALAR, SCALARS, TEXT, RAW, MESSAGE, MESSAGES = range(7)
 """What a field is: UNKNOWN; one number; numbers (packed or not); UTF-8; bytes or text that is not
 checked; a message that occurs once; messages."""

@@ -64,8 +64,7 @@ def find_unfit_for_batches(rows: Rows) -> NDArray[np.bool_]:
     return wrong
 
 
-_ENTRIES: Final = 1 << 17
-"""Features of the rows of a batch that are taken at a time."""
+_ENTRIES: Final = 1 << 17  # features of the rows of a batch that are taken at a time
 REPEATED: Final = 16 << 20
 """Bytes that a batch says once and each of its rows has, of the rows that are taken at a time."""
 _SEED: Final = secrets.randbits(63)
