@@ -236,11 +236,7 @@ def record_row(chat: Chat) -> Record:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingMode:
-    """One way in which a trainer can be told what to train on; it holds for the whole data set.
-
-    Attributes:
-        needs_prompt: whether something untrained must stand before the first trained turn.
-    """
+    """One way in which a trainer can be told what to train on; it holds for the whole data set."""
 
     name: str
     settings: dict[str, Json] = field(default_factory=dict)
@@ -248,6 +244,7 @@ class TrainingMode:
     row: Callable[[Chat], Record] = record_row
     trains: Callable[[Chat], tuple[bool, ...]]
     trains_tools: bool = False
+    # whether something untrained must stand before the first trained turn
     needs_prompt: bool = False
 
 
@@ -274,19 +271,15 @@ class WrittenFiles:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trainer:
-    """A trainer.
-
-    Attributes:
-        steps: what makes a chat fit it, in order.
-        use: for people: how to start it, as lines of text, for the place of the export.
-    """
+    """A trainer."""
 
     name: str
     version: str
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...]  # what makes a chat fit it, in order
     ways: tuple[TrainingMode, ...]
     reads_records: bool = False
     configs: Callable[[WrittenFiles], dict[str, bytes]]
+    # for people: how to start it, as lines of text, for the place of the export
     use: Callable[[WrittenFiles, str], tuple[str, ...]]
 
 

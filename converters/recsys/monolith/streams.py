@@ -168,16 +168,12 @@ def _index_records(
 
 @dataclass(frozen=True, kw_only=True)
 class OpenedStream:
-    """A stream that is read.
-
-    Attributes:
-        parts: its rows, and what is none, in its order; can be iterated once.
-    """
+    """A stream that is read."""
 
     where: str
     told: str
     guessed: bool
-    parts: Iterator[Rows | Bad]
+    parts: Iterator[Rows | Bad]  # its rows, and what is none, in its order; can be iterated once
 
 
 def open_streams(location: str, said: StreamHints = _NO_HINTS) -> Iterator[OpenedStream]:

@@ -202,19 +202,14 @@ class StreamResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ConversionResult:
-    """A finished conversion.
+    """A finished conversion."""
 
-    Attributes:
-        out: the file or folder; `-` for standard output.
-        rejects: the file that tells what was bad; None where nothing was.
-    """
-
-    out: str
+    out: str  # the file or folder; `-` for standard output
     counts: Counts
     streams: tuple[StreamResult, ...] = ()
     reordered: int = 0
     unmatched: tuple[str, ...] = ()
-    rejects: Path | None = None
+    rejects: Path | None = None  # the file that tells what was bad; None where nothing was
     already_done: bool = False
     notes: tuple[str, ...] = ()
 

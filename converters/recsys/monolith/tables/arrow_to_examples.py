@@ -39,17 +39,11 @@ _VALUE: Final = 1 << 3 | LENGTH  # the tag of what lists, and lists of lists, ho
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureCells:
-    """A column as R features.
+    """A column as R features."""
 
-    Attributes:
-        kind: of `contract.FEATURE_KINDS`.
-        spans: the contents of the `Feature` messages, empty for unset ones.
-        lists: the values of each cell; valid where there is a feature.
-    """
-
-    kind: str
-    spans: Spans
-    lists: read.Lists
+    kind: str  # of `contract.FEATURE_KINDS`
+    spans: Spans  # the contents of the `Feature` messages, empty for unset ones
+    lists: read.Lists  # the values of each cell; valid where there is a feature
     bad: NDArray[np.bool_]
     bad_values: NDArray[np.bool_]
 

@@ -161,33 +161,26 @@ _INT32: Final = range(-(1 << 31), 1 << 31)
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureColumn(c.Column):
-    """A column that becomes features.
-
-    Attributes:
-        slot: where values become fids, their slot.
-        own: whether ingot wrote the column: then fids are what they were, whatever their bits.
-    """
+    """A column that becomes features."""
 
     at: int
-    slot: int | None = None
+    slot: int | None = None  # where values become fids, their slot
     version: Version = "v2"
     hashed: bool = False
+    # whether ingot wrote the column: then fids are what they were, whatever their bits
     own: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What becomes of a table's columns.
+    """What becomes of a table's columns."""
 
-    Attributes:
-        features: columns that become features, in the order in which rows have them.
-        line: the column of each LineId field that is given, in the fields' order.
-        special: places of the other columns, by their names in `columns.SPECIAL`.
-    """
-
+    # columns that become features, in the order in which rows have them
     features: tuple[FeatureColumn, ...] = ()
+    # the column of each LineId field that is given, in the fields' order
     line: Mapping[str, int] = field(default_factory=dict)
     label: tuple[int, ...] = ()
+    # places of the other columns, by their names in `columns.SPECIAL`
     special: Mapping[str, int] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
 

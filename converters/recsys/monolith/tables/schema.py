@@ -84,20 +84,13 @@ def line_type(field: str) -> pa.DataType:
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A column of features.
-
-    Attributes:
-        name: the features' name, in UTF-8.
-        ident: their `id`.
-        sorted_id: their `sorted_id`.
-        kind: number of `contract.FEATURE_KINDS`; `UNSET` for one that says where they are unset.
-    """
+    """A column of features."""
 
     label: str
-    name: bytes
-    ident: int = 0
-    sorted_id: int = 0
-    kind: int
+    name: bytes  # the features' name, in UTF-8
+    ident: int = 0  # their `id`
+    sorted_id: int = 0  # their `sorted_id`
+    kind: int  # number of `contract.FEATURE_KINDS`; `UNSET` for one that says where they are unset
     null: Null = "absent"
 
     def field(self) -> pa.Field:
@@ -159,16 +152,12 @@ _LAST: Final = 1 << 30  # the place of what goes into the rest, behind all colum
 
 
 class SeenRows(NamedTuple):
-    """What is found out of rows to tell their columns, and to fill these.
-
-    Attributes:
-        strange: bool[E], which features no column can hold: they go into the rest, serialized.
-        numbers: int32[E], the number of each feature's key; -1 for strange ones.
-    """
+    """What is found out of rows to tell their columns, and to fill these."""
 
     features: Features
+    # bool[E], which features no column can hold: they go into the rest, serialized
     strange: NDArray[np.bool_]
-    numbers: NDArray[np.int32]
+    numbers: NDArray[np.int32]  # int32[E], the number of each feature's key; -1 for strange ones
     lines: LineIds
 
 
@@ -182,18 +171,13 @@ def see_rows(rows: Rows, keys: FeatureKeys) -> SeenRows:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSchema:
-    """What columns a table of rows has.
-
-    Attributes:
-        column_of: int32[keys], the column of each key.
-        special: names of the other columns that are there, of `columns.SPECIAL`.
-    """
+    """What columns a table of rows has."""
 
     columns: tuple[Column, ...]
     keys: FeatureKeys
-    column_of: NDArray[np.int32]
+    column_of: NDArray[np.int32]  # int32[keys], the column of each key
     line_fields: tuple[str, ...]
-    special: frozenset[str]
+    special: frozenset[str]  # names of the other columns that are there, of `columns.SPECIAL`
     arrow: pa.Schema
 
     def equals(self, other: "TableSchema") -> bool:

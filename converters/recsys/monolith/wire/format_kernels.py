@@ -313,19 +313,12 @@ DEPTH: Final = 8
 
 
 class Grammar(NamedTuple):
-    """What a kernel needs to judge a message; one call of a kernel uses it at a time.
+    """What a kernel needs to judge a message; one call of a kernel uses it at a time."""
 
-    Attributes:
-        fields: int32[messages, NUMBERS], kind, wire type and message of each field.
-        stack: int64[2, DEPTH] that `is_sound` works with.
-        special: uint8[S] the names of the features that say something of the row.
-        special_ends: int64[3] where each of these names ends.
-    """
-
-    fields: NDArray[np.int32]
-    stack: NDArray[np.int64]
-    special: Bytes
-    special_ends: Places
+    fields: NDArray[np.int32]  # int32[messages, NUMBERS], kind, wire type and message of each field
+    stack: NDArray[np.int64]  # int64[2, DEPTH] that `is_sound` works with
+    special: Bytes  # uint8[S] the names of the features that say something of the row
+    special_ends: Places  # int64[3] where each of these names ends
 
 
 def new_grammar() -> Grammar:
