@@ -186,22 +186,7 @@ def export(
     options: ExportOptions | None = None,
     progress: Watch | None = None,
 ) -> ExportResult:
-    """Write what a trainer needs to read the records of a finished result.
-
-    Args:
-        folder: a finished result of a conversion; it is only read.
-        trainer: a key of `TRAINERS`.
-        out: the destination, see `commit.stage`.
-        options: see `ExportOptions`.
-        progress: called now and then with how far the stage is: check, count, write. Its shards are
-            files of records.
-
-    Raises:
-        ConversionError: the folder holds no finished result or no records, they are not those of
-            its manifest, or the trainer cannot train on what they say (the message counts the
-            records by reason).
-        OutputError: the destination is taken or cannot be written.
-    """
+    """Write what a trainer (of `TRAINERS`) needs to read the records of a finished result."""
     options = options or ExportOptions()
     result = open_result(folder)
     check_place(result.folder, out)

@@ -185,7 +185,7 @@ def open_tables(parameters: Parameters, folder: Path) -> Tables:
                 if not place.exists():
                     _make_tables(parameters, place)
     return [
-        _open_table(place / _table_name(at), (rows, size)) if size > 1 else None
+        _open_table(place / f"table_{at}.npy", (rows, size)) if size > 1 else None
         for at, (rows, size) in enumerate(
             zip(parameters.num_embeddings, parameters.sizes, strict=True)
         )
@@ -200,7 +200,7 @@ def _make_tables(parameters: Parameters, place: Path) -> None:
         unfinished.mkdir()
         for at, state in feature_states(parameters):
             rows, size = parameters.num_embeddings[at], parameters.sizes[at]
-            with (unfinished / _table_name(at)).open("wb") as file:
+            with (unfinished / f"table_{at}.npy").open("wb") as file:
                 file.write(npy_header("<i4", (rows, size)))
                 for block in draw_blocks(state, rows, size, parameters.distribution):
                     file.write(block.astype("<i4", copy=False).data)
@@ -209,10 +209,6 @@ def _make_tables(parameters: Parameters, place: Path) -> None:
         unfinished.rename(place)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _table_name(place: int) -> str:
-    return f"table_{place}.npy"
 
 
 def _open_table(path: Path, shape: tuple[int, int]) -> NDArray[np.int32]:

@@ -39,16 +39,12 @@ reads, values that were NaN or infinite, lines whose stated number of tokens is 
 
 
 class FeatureSums:
-    """The sums of a feature over the rows of each split.
-
-    Attributes:
-        counts: int64[splits, 6]: rows without a token, tokens written, distinct tokens before the
-            selection, rows that lost tokens, out of vocabulary, in a tail.
-        values: float64[splits, 2]: sum of absolute values before and after the selection.
-    """
+    """The sums of a feature over the rows of each split."""
 
     def __init__(self, feature: Feature) -> None:
         self._feature = feature
+        # Rows without a token, tokens written, distinct tokens before the selection, rows that
+        # lost tokens, out of vocabulary, in a tail; the sums of absolute values before and after.
         self.counts = np.zeros((len(contract.SPLITS), len(_NAMES)), np.int64)
         self.values = np.zeros((len(contract.SPLITS), 2), np.float64)
         self._lengths = np.zeros((len(contract.SPLITS), 1), np.int64)
@@ -136,11 +132,7 @@ class Encoded:
 
 
 class Encoder:
-    """Selects and encodes the tokens of one feature.
-
-    Attributes:
-        ids: int64, the id of each token of the field, sorted by text.
-    """
+    """Selects and encodes the tokens of one feature; `ids`: of each token, sorted by text."""
 
     def __init__(self, feature: Feature, featuremap: FeatureMap, vocabulary: Vocabulary) -> None:
         self.feature = feature

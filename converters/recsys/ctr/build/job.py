@@ -126,22 +126,7 @@ def build(
     overwrite: bool = False,
     progress: Watch | None = None,
 ) -> CommittedResult:
-    """Write a folder of the processed contract.
-
-    Args:
-        inputs: the raw files.
-        featuremap: what becomes of them.
-        out: the destination, see `commit.stage`.
-        vocab: a folder of saved vocabularies, or a build, in place of fitting on train rows.
-        overwrite: replace another result.
-        progress: called after every block.
-
-    Raises:
-        FeaturemapError: the featuremap is not for such files.
-        SourceError: an input cannot be read, changed while it was read, or is no such file.
-        ConversionError: there is no row to write, or no train row to fit vocabularies on.
-        OutputError: the destination is taken or cannot be written.
-    """
+    """Write a folder of the processed contract; with `vocab` nothing is fitted on train rows."""
     inputs.check(featuremap)
     known = load_vocabularies(vocab, featuremap) if vocab is not None else None
     identity = build_identity(inputs, featuremap, known, out)

@@ -27,20 +27,14 @@ MAX_SORT_ID: Final = 64 << 10
 class Framing:
     """The parts that each frame has; Monolith's own default is the sort_id alone.
 
-    Attributes:
-        sort_id: a size and so many bytes.
-        kafka_dump: a number before the size.
-        kafka_dump_prefix: one or two numbers at the beginning.
-        lagrangex_header: a number that holds the data_source_key; excludes the others.
-
     Raises:
         ConversionError: lagrangex_header together with another part.
     """
 
-    sort_id: bool = True
-    kafka_dump: bool = False
-    kafka_dump_prefix: bool = False
-    lagrangex_header: bool = False
+    sort_id: bool = True  # a size and so many bytes
+    kafka_dump: bool = False  # a number before the size
+    kafka_dump_prefix: bool = False  # one or two numbers at the beginning
+    lagrangex_header: bool = False  # a number that holds the data_source_key; excludes the others
 
     def __post_init__(self) -> None:
         if self.lagrangex_header and (self.sort_id or self.kafka_dump or self.kafka_dump_prefix):

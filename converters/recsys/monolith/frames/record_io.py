@@ -57,13 +57,9 @@ class RecordReader:
     framing, and going on would lose every second record. What its bytes look like from there on
     stands in the `Bad`'s detail.
 
-    Attributes:
-        broken: where the record begins in which reading failed, and how many bytes of it there are;
-            known when an error was raised.
-
-    Raises while iterated:
-        SourceError: the stream cannot be read, or ends inside compressed data (after all records
-            before that point), or its first record is of another kind.
+    Where the stream cannot be read, or ends inside compressed data, SourceError comes after all
+    records before that point. Then `broken` is where the record begins in which reading failed, and
+    how many bytes of it there are.
     """
 
     def __init__(

@@ -47,15 +47,12 @@ class ExampleWriter:
 
     What is written is what protobuf writes of an equal message, but for the order of unknown
     fields of LineIds and for values inside of features, which are copied as they came.
-
-    Attributes:
-        sizes: int64[R], bytes of each Example.
     """
 
     def __init__(self, rows: Rows) -> None:
         self._rows, self._arrays = rows, kernel_rows(rows)
         self._features = np.empty(len(rows.name), np.int64)
-        self.sizes = np.empty(len(rows), np.int64)
+        self.sizes = np.empty(len(rows), np.int64)  # bytes of each Example
         measure_examples(self._arrays, self._features, self.sizes)
 
     def frames(self, framing: Framing) -> tuple[bytearray, Places]:
@@ -137,11 +134,8 @@ class BatchBuilder:
 
     A batch has `size` rows; fewer where rows differ in what a batch says once (data_source_key,
     unknown fields, the ids of a feature, whether there is a LineId), where it would be larger than
-    Monolith's reader takes or have more than `MAX_BATCH_FEATURES`, and at the end.
-
-    Attributes:
-        early: batches that ended before they had `size` rows, the last one not counted.
-        filled: unset features that stand for features that a row does not have.
+    Monolith's reader takes or have more than `MAX_BATCH_FEATURES`, and at the end. `early` counts
+    the former, `filled` unset features that stand for features that a row does not have.
     """
 
     def __init__(self, size: int, *, shared: bool = True) -> None:
