@@ -342,10 +342,7 @@ class _Export:
             "trainer": self.identity.settled["trainer"],
             "way": {"name": way.name, "settings": way.settings} if way else None,
             "records": tally.to_json(),
-            "trained_chars": {
-                "records": tally.chars_of_records,
-                "trainer": tally.chars_of_trainer,
-            },
+            "trained_chars": {"records": tally.chars_of_records, "trainer": tally.chars_of_trainer},
             "notes": [f"{n:,} records: {REASONS[name]}" for name, n in tally.lost.items()],
             "data": list(files),
         }

@@ -348,7 +348,7 @@ class CriteoDataset(TrainingLoader[CriteoBatch]):
         )
         counted = multi_hot is not None and multi_hot.collect_multi_hot_freqs_stats
         self._counting = multi_hot if counted else None
-        self._parts = selection.parts
+        self.parts: Final = selection.parts
         data = {
             "rows": plan.rows,
             "files": len(selection.arrays),
@@ -362,11 +362,6 @@ class CriteoDataset(TrainingLoader[CriteoBatch]):
             epoch=check_integer("epoch", epoch, 0),
             request=EpochOrders(plan).request,
         )
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The parts that rows are of, in their order."""
-        return self._parts
 
     def __getitem__(self, batch: int) -> CriteoBatch:
         """A batch of the present epoch by its number.

@@ -179,9 +179,8 @@ class KeyedJaggedTensor:
         if num_embeddings is not None:
             sizes = kjt_fields.check_sizes(num_embeddings, len(columns))
             kjt_fields.take_tensor_modulo(columns, sizes)
-        names = (
-            kjt_fields.default_keys(len(columns)) if keys is None else kjt_fields.check_keys(keys)
-        )
+        usual = [f"cat_{place}" for place in range(len(columns))]
+        names = usual if keys is None else kjt_fields.check_keys(keys)
         if len(names) != len(columns):
             raise ValueError(f"keys: {len(names)} names of {len(columns)} columns")
         return cls.from_checked(*kjt_fields.single_id_fields(names, columns), single=True)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Final, Generic, TypedDict, TypeVar
 
 from ingot.converters.errors import IngotError
 from ingot.converters.recsys.training import batch_order
@@ -136,7 +136,13 @@ class TrainingLoader(Generic[BatchT]):
         self._request = request or _number_request
         self._plan, self._maker, self._epoch_plan = plan, maker, epoch_plan
         self._workers = workers
-        check_integer("num_workers", self.num_workers, 0)
+        self.num_workers: Final = check_integer("num_workers", workers.get("num_workers", 0), 0)
+        self.batch_size: Final = plan.batch_size
+        self.drop_last: Final = plan.drop_last
+        self.rank: Final = plan.rank
+        self.world_size: Final = plan.world_size
+        self.rows: Final = plan.rows
+        self.dropped_rows: Final = plan.dropped
         self._progress = batch_order.start_epoch(epoch, epoch_plan)
         self._connect()
 
@@ -159,41 +165,6 @@ class TrainingLoader(Generic[BatchT]):
         """Complete a batch that arrives, in the caller's process."""
         complete: BatchT = batch
         return complete
-
-    @property
-    def batch_size(self) -> int:
-        """Rows of a full batch."""
-        return self._plan.batch_size
-
-    @property
-    def drop_last(self) -> bool:
-        """Whether all batches are full."""
-        return self._plan.drop_last
-
-    @property
-    def num_workers(self) -> int:
-        """Processes that read; 0 for this one."""
-        return self._workers.get("num_workers", 0)
-
-    @property
-    def rank(self) -> int:
-        """Which part of an epoch this loader delivers."""
-        return self._plan.rank
-
-    @property
-    def world_size(self) -> int:
-        """How many parts there are."""
-        return self._plan.world_size
-
-    @property
-    def rows(self) -> int:
-        """Rows of an epoch, over all ranks."""
-        return self._plan.rows
-
-    @property
-    def dropped_rows(self) -> int:
-        """Rows of an epoch that no rank delivers; 0 without `drop_last`."""
-        return self._plan.dropped
 
     @property
     def epoch(self) -> int:
