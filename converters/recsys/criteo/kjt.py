@@ -164,15 +164,9 @@ class KeyedJaggedTensor:
         *,
         keys: Sequence[str] | None = None,
     ) -> Self:
-        """One id a cell, from a row for each feature: `from_matrix` without the copy.
+        """One id a cell, as `from_matrix`, of int32 or int64 [F, B] that are taken over.
 
-        Args:
-            columns: int32 or int64 [F, B], taken over: `num_embeddings` change it.
-            num_embeddings: as `from_matrix`.
-            keys: as `from_matrix`.
-
-        Raises:
-            ValueError: another shape or type, sizes that do not fit.
+        `num_embeddings` change them.
         """
         torch = import_torch()
         kjt_fields.check_matrix(columns.shape[::-1], columns.dtype, (torch.int32, torch.int64))
@@ -393,11 +387,7 @@ class CriteoBatch(NamedTuple):
             one.record_stream(stream)
 
     def to_torchrec(self) -> Any:  # noqa: ANN401 - a class of an optional package
-        """Torchrec's `Batch` of the same tensors, as its modules and pipelines take it.
-
-        Raises:
-            ConversionError: torchrec is not installed, or does not fit torch.
-        """
+        """Torchrec's `Batch` of the same tensors, as its modules and pipelines take it."""
         sparse = self.sparse_features.to_torchrec()  # says what is missing
         from torchrec.datasets.utils import Batch
 

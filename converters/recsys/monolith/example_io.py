@@ -17,7 +17,7 @@ from ingot.converters.recsys.monolith.frames.compression import (
     open_decompressed,
 )
 from ingot.converters.recsys.monolith.frames.framing import Framing
-from ingot.converters.recsys.monolith.frames.record_io import RecordReader, RecordWriter, Writable
+from ingot.converters.recsys.monolith.frames.record_io import RecordReader, RecordWriter
 from ingot.converters.recsys.monolith.record_index import Bad, Records, records_of_messages
 from ingot.converters.recsys.monolith.streams import STDIN, find_inputs, read_rows
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
@@ -302,7 +302,7 @@ def _pair_sort_ids(
 
 
 @contextmanager
-def _open_destination(where: Where) -> Iterator[Writable]:
+def _open_destination(where: Where) -> Iterator[BinaryIO]:
     """What is written to; a file gets its name at the end."""
     if not isinstance(where, str | os.PathLike):
         yield where

@@ -23,7 +23,6 @@ from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing
 from ingot.converters.recsys.monolith.frames.record_io import (
     RecordReader,
     RecordWriter,
-    Writable,
     find_unwritable,
 )
 from ingot.converters.recsys.monolith.line_ids import (
@@ -58,7 +57,7 @@ class ExampleSink:
     """Rows as Examples."""
 
     def __init__(
-        self, stream: Writable, settings: Settings, compression: str, counts: Counts
+        self, stream: BinaryIO, settings: Settings, compression: str, counts: Counts
     ) -> None:
         self._writer = RecordWriter(stream, settings.out_framing, "example", compression)
         self._framing = settings.out_framing
@@ -114,7 +113,7 @@ class ExampleBatchSink:
     """Rows as ExampleBatches."""
 
     def __init__(
-        self, stream: Writable, settings: Settings, compression: str, counts: Counts
+        self, stream: BinaryIO, settings: Settings, compression: str, counts: Counts
     ) -> None:
         self._writer = RecordWriter(stream, settings.out_framing, "examplebatch", compression)
         self._batches = BatchBuilder(settings.batch_size, shared=settings.shared)

@@ -6,7 +6,7 @@ next frame begins.
 """
 
 from collections.abc import Iterator
-from typing import BinaryIO, Final, NamedTuple, Protocol
+from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,13 +265,6 @@ class RecordReader:
         return "" if framing is None else f"; from here on it reads with framing {framing}"
 
 
-class Writable(Protocol):
-    """What takes bytes."""
-
-    def write(self, data: bytes | bytearray, /) -> object:
-        """Take some bytes."""
-
-
 def find_unwritable(
     records: Records | Rows, sizes: Places, framing: Framing, kind: Kind
 ) -> dict[str, NDArray[np.bool_]]:
@@ -321,7 +314,7 @@ class RecordWriter:
     """Writes records to a stream, framed and compressed."""
 
     def __init__(
-        self, stream: Writable, framing: Framing, kind: Kind, compression: str = "none"
+        self, stream: BinaryIO, framing: Framing, kind: Kind, compression: str = "none"
     ) -> None:
         """Write to `stream`, which stays open; `compression` is one of `COMPRESSIONS`."""
         self._stream, self._compressor = stream, new_compressor(compression)

@@ -3,11 +3,12 @@
 import math
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ingot.converters.json_yaml import map_leaves
 from ingot.converters.recsys.monolith.inspect import kernels as k
 from ingot.converters.recsys.monolith.record_index import Bytes, Places, frozen
 
@@ -130,16 +131,10 @@ class Figures:
 
     def to_document(self) -> dict[str, object]:
         """The same as JSON, which has no infinite numbers: these are texts."""
-        document = _json_value(asdict(self))
-        return cast(dict[str, object], document)
-
-
-def _json_value(value: object) -> object:
-    if isinstance(value, dict):
-        return {str(key): _json_value(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return list(map(_json_value, value))
-    return json_number(value) if isinstance(value, float) else value
+        document: dict[str, object] = map_leaves(
+            asdict(self), lambda one: json_number(one) if isinstance(one, float) else one
+        )
+        return document
 
 
 def json_number(value: float) -> object:
