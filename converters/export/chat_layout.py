@@ -220,6 +220,12 @@ RECORD_ROWS: Final = pa.schema(
 TEXT_ROWS: Final = pa.schema([("text", pa.string())])
 
 
+def marked_rows(mark: str) -> pa.Schema:
+    """Rows whose messages have a mark, such as whether each is trained on."""
+    message = pa.struct([*TURN_FIELDS, (mark, pa.bool_())])
+    return pa.schema([("messages", pa.list_(pa.field("element", message))), ("tools", pa.string())])
+
+
 def record_row(chat: Chat) -> Record:
     """A chat as a row of `RECORD_ROWS`; a system turn that is trained on stays a message."""
     first = chat.turns[0]

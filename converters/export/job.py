@@ -57,11 +57,6 @@ def check_place(folder: Path, out: Path) -> None:
         raise OutputError(str(out), "holds a result that is not an export", "choose another folder")
 
 
-def safe_name(text: str) -> str:
-    """A name that every trainer's config can spell: it begins with a letter or a digit."""
-    return tokens_name(tokens_name(text).lstrip("-_."))
-
-
 def is_plain_path(path: str) -> bool:
     """Whether a config may name a path: `datasets` takes it for a pattern or a URL else."""
     return path.isprintable() and not any(odd in path for odd in (*"*?[", "::"))
@@ -221,7 +216,9 @@ class _Export:
 
     @property
     def name(self) -> str:
-        return self.options.name or safe_name(self.result.folder.resolve().name)
+        # Every trainer's config can spell it: it begins with a letter or a digit.
+        usual = tokens_name(tokens_name(self.result.folder.resolve().name).lstrip("-_."))
+        return self.options.name or usual
 
     @property
     def records(self) -> Path:

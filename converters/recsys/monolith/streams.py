@@ -156,8 +156,11 @@ def _index_records(
     records: Records, kind: Kind, lost: Counter[str] | None
 ) -> Iterable[tuple[Rows, list[Bad]]]:
     # Kernels are loaded with what calls them.
-    from ingot.converters.recsys.monolith.wire.instances import index_instances
-    from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
+    from ingot.converters.recsys.monolith.wire.row_index import (
+        index_batches,
+        index_examples,
+        index_instances,
+    )
 
     if kind == "examplebatch":
         return index_batches(records)

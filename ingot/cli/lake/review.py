@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ingot.cli import command as o
-from ingot.cli import console, display
+from ingot.cli import display
 from ingot.cli.command import command_options
+from ingot.cli.console import (
+    is_interactive,
+    note_line,
+    plain_text,
+    print_error,
+    print_json,
+    stderr_console,
+    stdout_console,
+)
 from ingot.cli.display import count_text, print_grid
 from ingot.cli.questions import edit_mapping, read_answer, show_proposal
 from ingot.converters.errors import IngotError, ReviewNeeded
@@ -78,7 +87,7 @@ def review_lake(
         _decide(order, approve, reject, as_json=as_json)
         return
     found = waiting_sets(order, rejected=listed)
-    if listed or as_json or not console.is_interactive():
+    if listed or as_json or not is_interactive():
         _list_sets(order, found, as_json=as_json)
         if found and not listed:
             run = shlex.join(["ingot", "lake", "review", str(order.out)])
@@ -104,11 +113,11 @@ def _list_sets(order: "LakeOrder", found: Sequence["SetFacts"], *, as_json: bool
             }
             for one in found
         ]
-        console.print_json({"lake": str(order.out), "sets": sets})
+        print_json({"lake": str(order.out), "sets": sets})
         return
     rows = [(one.name, STATUS_WORDS[one.status], one.why.split("\n")[0]) for one in found]
-    print_grid(console.stdout_console(), rows)
-    console.stdout_console().print(console.plain_text(f"{len(found):,} data sets", "bold"))
+    print_grid(stdout_console(), rows)
+    stdout_console().print(plain_text(f"{len(found):,} data sets", "bold"))
 
 
 def _decide(
@@ -136,14 +145,14 @@ def _decide(
         except IngotError as error:
             done.append({"name": facts.name, "error": str(error)})
     if as_json:
-        console.print_json({"lake": str(order.out), "sets": done})
+        print_json({"lake": str(order.out), "sets": done})
     else:
         for one in done:
             if "error" in one:
-                console.print_error(str(one["error"]))
+                print_error(str(one["error"]))
                 continue
             decision = f"approved: {one['mapping']}" if "mapping" in one else "rejected"
-            console.stdout_console().print(console.plain_text(f"{one['name']}: {decision}"))
+            stdout_console().print(plain_text(f"{one['name']}: {decision}"))
         _print_next_step(order, sum("mapping" in one for one in done))
     if any("error" in one for one in done):
         raise typer.Exit(1)
@@ -169,9 +178,7 @@ def _match_names(known: Sequence["SetFacts"], patterns: Sequence[str]) -> list["
 def _print_next_step(order: "LakeOrder", approved: int) -> None:
     if approved:
         run = shlex.join(["ingot", "lake", "run", order.root, "--out", str(order.out)])
-        console.note_line(
-            f"to convert what was approved: {run} ... (with the options of the last run)"
-        )
+        note_line(f"to convert what was approved: {run} ... (with the options of the last run)")
 
 
 # --- on a terminal
@@ -181,21 +188,19 @@ def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
     from ingot.agent.lake.review_queue import find_data_sets
 
     if not found:
-        console.stderr_console().print("nothing waits")
+        stderr_console().print("nothing waits")
         return
-    console.note_line(f"looking at {order.root} ...")
+    note_line(f"looking at {order.root} ...")
     sets = find_data_sets(order)
     counts = dict.fromkeys(("approved", "rejected", "skipped"), 0)
     for number, facts in enumerate(found, start=1):
-        console.stderr_console().rule(
-            console.plain_text(f"{number} of {len(found)}: {facts.name}", "bold")
-        )
+        stderr_console().rule(plain_text(f"{number} of {len(found)}: {facts.name}", "bold"))
         done = _ask_about_set(order, facts, sets.get(facts.name))
         if done == "quit":
             break
         counts[done] += 1
     summary = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    console.note_line(summary or "nothing decided", "bold")
+    note_line(summary or "nothing decided", "bold")
     _print_next_step(order, counts["approved"])
 
 
@@ -205,7 +210,7 @@ def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | N
 
     _introduce_set(facts)
     if data_set is None:
-        console.stderr_console().print(_GONE)
+        stderr_console().print(_GONE)
         return "skipped"
     shown, own = None, None
     try:
@@ -213,19 +218,19 @@ def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | N
         # What a person has put in place of the proposed mapping, or of one approved before.
         own = shown.document if shown.moved else None
     except IngotError as error:
-        console.print_error(str(error))
+        print_error(str(error))
     while shown is not None:
         try:
             second = show_proposal(shown.state, shown.context)
-            display.show_drift(console.stderr_console(), shown.state.get("check"))
+            display.show_drift(stderr_console(), shown.state.get("check"))
         except IngotError as error:  # the data changes while it is looked at
-            console.print_error(str(error))
+            print_error(str(error))
             break
         may_approve = partial(_may_approve, order, data_set, shown)
         choice = _read_choice(may_approve, rules=bool(second and second.mapping))
         try:
             if choice == "y":
-                console.note_line(f"approved: {review_queue.approve(order, facts, own)}")
+                note_line(f"approved: {review_queue.approve(order, facts, own)}")
             elif choice == "n":
                 review_queue.reject(order, facts, data_set)
             if choice in _ENDS:
@@ -240,7 +245,7 @@ def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | N
             shown = review_queue.try_mapping(order, data_set, document, provenance=provenance)
             own = shown.document
         except IngotError as error:
-            console.print_error(str(error))
+            print_error(str(error))
     return "skipped"
 
 
@@ -251,18 +256,18 @@ def _may_approve(order: "LakeOrder", data_set: "DataSet", shown: "ShownProposal"
     try:
         check_gates(order, data_set, shown)
     except IngotError as error:
-        console.print_error(str(error))
+        print_error(str(error))
         return False
     return True
 
 
 def _introduce_set(facts: "SetFacts") -> None:
     files = f"{count_text(facts.files, 'file')}, {facts.bytes:,} bytes"
-    console.note_line(f"{facts.place}: {files}, {facts.format}")
-    console.note_line(f"waits: {facts.why}")
+    note_line(f"{facts.place}: {files}, {facts.format}")
+    note_line(f"waits: {facts.why}")
     if facts.card:
         card = ", ".join(f"{key} {value}" for key, value in facts.card.items() if key != "file")
-        console.note_line(f"{facts.card['file']} says: {card}")
+        note_line(f"{facts.card['file']} says: {card}")
 
 
 def _read_choice(may_approve: Callable[[], bool], *, rules: bool) -> str:

@@ -96,11 +96,6 @@ def _part_text(part: "dict[str, Json]") -> str:
     return f"{text}, shuffled" if part["shuffled"] else text
 
 
-_PART_HEADS = ("part", "rows", "label 1", "rate", "other", "rejected", "not finite", "order")
-_DENSE_HEADS = ("dense", "missing", "not finite", "least", "largest", "mean")
-_SPARSE_HEADS = ("sparse", "distinct", "missing", "rare", "max id")
-
-
 @command_options
 def inspect_criteo(
     folder: o.Folder,
@@ -163,7 +158,7 @@ def _figure_facts(figures: "Figures", html: Path | None) -> Iterator[tuple[str, 
 def _part_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_count, format_percent
 
-    yield _PART_HEADS
+    yield "part", "rows", "label 1", "rate", "other", "rejected", "not finite", "order"
     for one in figures.parts:
         rate = format_percent(one.label_rate)
         rejected = "" if one.rejects is None else format_count(sum(one.rejects.values()))
@@ -176,7 +171,7 @@ def _part_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
 def _dense_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_count, format_measure
 
-    yield _DENSE_HEADS
+    yield "dense", "missing", "not finite", "least", "largest", "mean"
     for one in figures.dense:
         missing = _share_text(one.missing, figures.rows)
         numbers = map(format_measure, (one.least, one.most, one.mean))
@@ -186,7 +181,7 @@ def _dense_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
 def _sparse_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_count
 
-    yield _SPARSE_HEADS
+    yield "sparse", "distinct", "missing", "rare", "max id"
     for one in figures.sparse:
         missing = _share_text(one.missing, figures.rows)
         rare = "" if one.rare is None else format_count(one.rare)

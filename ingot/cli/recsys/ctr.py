@@ -106,10 +106,8 @@ def _place_line(place: "Place") -> str:
     return " ".join(f"{place.file}{row}{column}: {place.found}".split())
 
 
-_FEATURE_HEADS = ("feature", "encoding", "missing", "oov", "hashed")
 _LENGTHS = ("mean", "p50", "p90", "p99", "max")
 _LIST_HEADS = ("list", *_LENGTHS, "max_len", "rows cut", "kept", "value kept")
-_VOCAB_HEADS = ("feature", "distinct", "own id", "occurrences covered")
 
 
 @command_options
@@ -140,16 +138,14 @@ def _show_stats(console: "Console", figures: "Figures", html: Path | None) -> No
     display.print_grid(console, [("", *figures.splits), *_rate_rows(figures)])
     for split in figures.splits:
         console.print(plain_text(f"Features in {split}", "bold"))
-        display.print_grid(
-            console, display.drop_empty_columns([_FEATURE_HEADS, *_feature_rows(figures, split)])
-        )
+        display.print_grid(console, display.drop_empty_columns(list(_feature_rows(figures, split))))
         lists = list(_list_rows(figures, split))
         if lists:
             console.print(plain_text(f"Lists in {split}", "bold"))
             display.print_grid(console, display.drop_empty_columns([_LIST_HEADS, *lists]))
     if figures.vocab:
         console.print(plain_text("Vocabularies of the train rows", "bold"))
-        display.print_grid(console, [_VOCAB_HEADS, *_vocab_rows(figures)])
+        display.print_grid(console, list(_vocab_rows(figures)))
     display.show_notes(console, figures.notes)
 
 
@@ -185,6 +181,7 @@ def _rate_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
 def _feature_rows(figures: "Figures", split: str) -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_percent
 
+    yield "feature", "encoding", "missing", "oov", "hashed"
     for one in figures.features:
         counts = figures.by_feature[one.name][split]
         oov = "" if counts.oov is None else format_percent(counts.oov)
@@ -210,16 +207,13 @@ def _list_rows(figures: "Figures", split: str) -> Iterator[tuple[str, ...]]:
 def _vocab_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_count, format_percent
 
+    yield "feature", "distinct", "own id", "occurrences covered"
     for name, held in figures.vocab.items():
         every = held.get("occurrences", 0)
         covered = held.get("occurrences_kept", 0) / every if every else None
         own = held.get("kept")
-        yield (
-            name,
-            format_count(held.get("distinct")),
-            format_count(own),
-            format_percent(covered) if own else "",
-        )
+        share = format_percent(covered) if own else ""
+        yield name, format_count(held.get("distinct")), format_count(own), share
 
 
 @command_options

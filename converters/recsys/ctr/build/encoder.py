@@ -115,9 +115,9 @@ class Encoded:
 
     def columns(self, feature: Feature) -> list[pa.Array]:
         """The contract's columns of the feature."""
-        columns = [(pa.array(self.ids), contract.index_type(feature))]
+        columns = [(pa.array(self.ids), contract.cell_type(feature, pa.int64()))]
         if feature.use_value:
-            columns.append((pa.array(self.values), contract.value_type(feature)))
+            columns.append((pa.array(self.values), contract.cell_type(feature, pa.float32())))
         if self.offsets is None:
             return [elements for elements, _ in columns]
         offsets = pa.array(self.offsets)

@@ -159,9 +159,7 @@ class Report:
     """What a validation says."""
 
     folder: str
-    profile: (
-        dict[str, object] | None
-    )  # what the files say of themselves, None where they say nothing
+    profile: dict[str, object] | None  # what the files say of themselves
     rows: dict[str, int]
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...]

@@ -327,19 +327,19 @@ class _Planner:
             self._wrong("/others", "unnamed", expected, ", ".join(unnamed[:20]) + more)
         return features, tuple(dropped)
 
-    def _infer_feature(self, at: int) -> list[FeatureColumn]:
+    def _infer_feature(self, at: int) -> Iterator[FeatureColumn]:
         label = self._names[at]
         if self._file and label in self._file.features:
             expected = "a column of another name than a feature that is made of another column"
             self._wrong("", "repeated", expected, label)
-            return []
+            return
         kind = inferred_kind(self._type(at), self._fid)
-        if kind is None:
+        if kind is not None:
+            yield FeatureColumn(at=at, label=label, name=label.encode(), kind=kind)
+        else:
             self._fits("", at, "a type that becomes a feature")
-            return []
-        return [FeatureColumn(at=at, label=label, name=label.encode(), kind=kind)]
 
-    def _plan_from_metadata(self, at: int) -> list[FeatureColumn]:
+    def _plan_from_metadata(self, at: int) -> Iterator[FeatureColumn]:
         label, said = self._names[at], self._schema.field(at).metadata
         kind = c.KIND_NUMBERS.get(said[c.KIND].decode("utf-8", "replace"))
         idents = [_parse_int32(said.get(key, b"0")) for key in (c.IDENT, c.SORTED_ID)]
@@ -349,12 +349,8 @@ class _Planner:
         if kind is None or ident is None or sorted_id is None or not known:
             expected = "metadata as ingot writes it"
             self._wrong("", "metadata", expected, f"{label}: {ascii(said)[:200]}")
-            return []
-        expected = misfit(kind, self._type(at), FeatureRule(column=label))
-        if not self._fits("", at, expected):
-            return []
-        return [
-            FeatureColumn(
+        elif self._fits("", at, misfit(kind, self._type(at), FeatureRule(column=label))):
+            yield FeatureColumn(
                 at=at,
                 label=label,
                 name=name,
@@ -364,7 +360,6 @@ class _Planner:
                 null="unset" if null == b"unset" else "absent",
                 own=True,
             )
-        ]
 
 
 def _parse_int32(text: bytes) -> int | None:
