@@ -307,10 +307,7 @@ def _first_names(names: Iterable[str], count: int) -> str:
 @command_options
 def convert_monolith(
     *,
-    where: Annotated[
-        str,
-        Setting("File, folder, glob or URL; - for standard input.", metavar="IN", positional=True),
-    ],
+    where: _Where,
     out: Annotated[
         str,
         Setting(

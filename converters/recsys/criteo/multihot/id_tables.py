@@ -1,7 +1,5 @@
 """The tables of a multi-hot conversion: drawn at random, in memory or in mapped files."""
 
-import hashlib
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.json_yaml import encode
+from ingot.converters.json_yaml import encode, json_digest
 from ingot.converters.output.files import encode_json, hold_lock, output_errors, sync_tree
 from ingot.converters.recsys.criteo.contract import npy_header
 from ingot.converters.recsys.criteo.kjt_fields import check_sizes
@@ -87,8 +85,7 @@ class Parameters:
 
     def digest(self) -> str:
         """A name for the tables."""
-        document = json.dumps({**self.to_json(), "version": VERSION}, sort_keys=True)
-        return hashlib.sha256(document.encode()).hexdigest()
+        return json_digest({**self.to_json(), "version": VERSION})
 
 
 def check_one_of(name: str, value: object, known: Sequence[str]) -> None:
