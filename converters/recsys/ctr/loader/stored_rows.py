@@ -342,17 +342,13 @@ def _cache_stamp(split: Split) -> bytes:
 
 def _is_cache_of(path: Path, split: Split) -> bool:
     try:
-        opened = _open_mapped(path)
+        opened = pa.ipc.open_file(pa.memory_map(str(path)))
         facts = opened.schema.metadata or {}
         layouts = [rows_schema(split.features, ids) for ids in ID_TYPES]
         stamped = facts.get(_KEY) == _cache_stamp(split) and int(facts[_BLOCK_KEY]) > 0
         return stamped and opened.schema.remove_metadata() in layouts
     except (OSError, pa.ArrowException, ValueError, KeyError):  # none, or what is left of one
         return False
-
-
-def _open_mapped(path: Path) -> Any:  # noqa: ANN401
-    return pa.ipc.open_file(pa.memory_map(str(path)))
 
 
 class CachedRows:
@@ -363,7 +359,8 @@ class CachedRows:
             said = "is no longer a cache of this split"
             raise SourceError(str(path), said, "create the loader again")
         self._first = [group.first for group in split.groups]
-        self._rows, self._path, self._file = split.rows, str(path), _open_mapped(path)
+        self._rows, self._path = split.rows, str(path)
+        self._file: Any = pa.ipc.open_file(pa.memory_map(str(path)))
         self._block = int(self._file.schema.metadata[_BLOCK_KEY])
         self._columns = columns_of(features)
         self._last: tuple[int, Piece | None] = -1, None

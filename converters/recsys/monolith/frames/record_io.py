@@ -228,29 +228,12 @@ class RecordReader:
 
     def _skip(self, most: int | None) -> int:
         """Bytes of the stream that were passed over unseen."""
-        if self._ended:
-            return 0
-        if (jumped := self._jump(most)) is not None:
-            return jumped
         gone = 0
         while most is None or gone < most:
             data = self._read(_STEP if most is None else min(_STEP, most - gone))
             if not data:
                 break
             gone += len(data)
-        return gone
-
-    def _jump(self, most: int | None) -> int | None:
-        """The same without reading, where the stream can; None where it cannot."""
-        try:
-            if not self._stream.seekable():
-                return None
-            here = self._stream.tell()
-            left = max(self._stream.seek(0, 2) - here, 0)
-            gone = left if most is None else min(left, most)
-            self._stream.seek(here + gone)
-        except (OSError, AttributeError, SourceError):
-            return None
         return gone
 
     def _advice(self) -> str:
