@@ -57,19 +57,6 @@ class Piece:
         rows = np.arange(first, first + len(columns), dtype=np.int64)
         return cls(rows=rows, columns=columns, read=len(columns))
 
-    @classmethod
-    def joined(cls, pieces: "Sequence[Piece]") -> "Piece":
-        """Pieces that follow each other as one; together they are far below what a batch holds."""
-        if len(pieces) == 1:
-            return pieces[0]
-        columns = pa.Table.from_batches([one.columns for one in pieces]).combine_chunks()
-        return cls(
-            rows=np.concatenate([one.rows for one in pieces]),
-            columns=next(iter(columns.to_batches()), pieces[0].columns),
-            read=sum(one.read for one in pieces),
-            rejects=tuple(reject for one in pieces for reject in one.rejects),
-        )
-
     def part(self, start: int, stop: int) -> "Piece":
         """The rows of numbers `start` to `stop`, which is not among them."""
         first, last = np.searchsorted(self.rows, [start, stop])

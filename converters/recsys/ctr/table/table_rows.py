@@ -5,6 +5,7 @@ number of cells is a reject; so `rows` counts it, and the rows behind it keep th
 """
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,7 @@ from ingot.converters.columnar.batch_checks import text_mask
 from ingot.converters.errors import FeaturemapError, Problem
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, Table
 from ingot.converters.recsys.ctr.table import table_cells as cells
-from ingot.converters.recsys.ctr.table.table_cells import RawBlock, Reject
+from ingot.converters.recsys.ctr.table.table_cells import RawBlock, RawTokens, Reject
 from ingot.converters.recsys.ctr.table.table_files import (
     Piece,
     TableFile,
@@ -30,7 +31,7 @@ from ingot.converters.recsys.ctr.table.table_files import (
 from ingot.converters.sources.formats.row_chunks import EXCERPT_CHARACTERS, row_excerpt
 
 BATCH_ROWS: Final = 65536
-_BATCH_BYTES = 64 << 20  # of columns: a block of long lists has fewer rows
+_BATCH_BYTES = 64 << 20  # of tokens: a block of long lists has fewer rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,28 +104,29 @@ def _unknown_columns(featuremap: FeatureMap, columns: Sequence[str]) -> Iterator
 
 
 def _raw_blocks(files: Sequence[TableFile], plan: _Plan) -> Iterator[RawBlock]:
+    held, rows, size = list[RawBlock](), 0, 0
+    for piece, block in _small_blocks(files, plan):
+        if held and (rows + piece.read > BATCH_ROWS or size > _BATCH_BYTES):
+            yield _join_blocks(held)
+            held, rows, size = [], 0, 0
+        held.append(block)
+        rows += piece.read
+        size += sum(tokens.tokens.nbytes for tokens in block.tokens)
+    if held:
+        yield _join_blocks(held)
+
+
+def _small_blocks(files: Sequence[TableFile], plan: _Plan) -> Iterator[tuple[Piece, RawBlock]]:
+    """The rows as the files give them, at most `BATCH_ROWS` at a time."""
     first = 0  # the row before this file's
     for table in files:
         done = 0
-        for piece in _large_pieces(table, plan):
+        for piece in read_pieces(table, plan.columns):
             for start in range(done, done + piece.read, BATCH_ROWS):
                 part = piece.part(start, min(start + BATCH_ROWS, done + piece.read))
-                yield _raw_block(part, table, plan, first)
+                yield part, _raw_block(part, table, plan, first)
             done += piece.read
         first += done
-
-
-def _large_pieces(table: TableFile, plan: _Plan) -> Iterator[Piece]:
-    """The rows of a file; what it gives a few at a time is joined up to a block."""
-    held, rows, size = list[Piece](), 0, 0
-    for piece in read_pieces(table, plan.columns):
-        rows, size = rows + piece.read, size + piece.columns.nbytes
-        if held and (rows > BATCH_ROWS or size > _BATCH_BYTES):
-            yield Piece.joined(held)
-            held, rows, size = [], piece.read, piece.columns.nbytes
-        held.append(piece)
-    if held:
-        yield Piece.joined(held)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,3 +199,30 @@ def _sample_hashes(
     ids = cells.cell_texts(columns[name], f"{where}: column {name}").to_pylist()
     texts = [one or b"\0row %d" % row for one, row in zip(ids, rows.tolist(), strict=True)]
     return np.array([xxhash.xxh3_64_intdigest(text) for text in texts], dtype=np.uint64)
+
+
+def _join_blocks(blocks: Sequence[RawBlock]) -> RawBlock:
+    if len(blocks) == 1:
+        return blocks[0]
+    samples = [one.samples for one in blocks if one.samples is not None]
+    return RawBlock(
+        rows=np.concatenate([one.rows for one in blocks]),
+        clicks=np.concatenate([one.clicks for one in blocks]),
+        purchases=np.concatenate([one.purchases for one in blocks]),
+        entities=pa.concat_arrays([one.entities for one in blocks]),
+        samples=np.concatenate(samples) if samples else None,
+        tokens=tuple(map(_join_tokens, zip(*[one.tokens for one in blocks], strict=True))),
+        rejects=tuple(reject for one in blocks for reject in one.rejects),
+    )
+
+
+def _join_tokens(parts: Sequence[RawTokens]) -> RawTokens:
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return RawTokens(
+        offsets=offsets,
+        tokens=pa.concat_arrays([part.tokens for part in parts]),
+        values=np.concatenate([part.values for part in parts]),
+        counts=sum((part.counts for part in parts), Counter[str]()),
+    )
