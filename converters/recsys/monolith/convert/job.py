@@ -175,15 +175,8 @@ class ConversionRun:
 
     def _report(self, rows: int) -> None:
         self._rows += rows
-        self._watch(
-            Progress(
-                stage="convert",
-                shards_done=self._files,
-                shards=len(self.inputs.files),
-                rows=self._rows,
-                records=self._rows,
-            )
-        )
+        far = {"rows": self._rows, "records": self._rows, "shards": len(self.inputs.files)}
+        self._watch(Progress(stage="convert", shards_done=self._files, **far))
 
 
 @dataclass(frozen=True)

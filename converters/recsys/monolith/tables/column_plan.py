@@ -27,13 +27,9 @@ def _is_text_type(kind: pa.DataType) -> bool:
 
 
 def _is_bytes_type(kind: pa.DataType) -> bool:
-    tests = (
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-        pa.types.is_binary_view,
-        pa.types.is_fixed_size_binary,
-    )
-    return _is_text_type(kind) or any(test(kind) for test in tests)
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+    fixed = bool(pa.types.is_fixed_size_binary(kind))
+    return fixed or _is_text_type(kind) or any(test(kind) for test in tests)
 
 
 def _is_whole_type(kind: pa.DataType) -> bool:

@@ -338,12 +338,8 @@ def _build_rows(noted: WalkedRows, good: Places) -> Rows:
     )
 
 
-_SPANS: Final = (
-    ("start", "stop"),
-    ("extra_start", "extra_stop"),
-    ("line_start", "line_stop"),
-    ("rest_start", "rest_stop"),
-    ("sort_start", "sort_stop"),
+_SPANS: Final = tuple(
+    (f"{of}start", f"{of}stop") for of in ("", "extra_", "line_", "rest_", "sort_")
 )
 """The arrays of `Rows` that are places in its bytes: where something begins, where it ends."""
 _PLACES: Final = frozenset(name for span in _SPANS for name in span)
