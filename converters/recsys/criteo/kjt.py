@@ -252,11 +252,7 @@ class KeyedJaggedTensor:
         return self._values.device
 
     def __getitem__(self, key: str) -> JaggedTensor:
-        """The feature of a key.
-
-        Raises:
-            KeyError: there is none of that name.
-        """
+        """The feature of a key; KeyError where there is none of that name."""
         if key not in self._keys:
             known = ", ".join(self._keys[:3]) + (", ..." if len(self._keys) > 3 else "")
             raise KeyError(f"{key!r} is not a key of this batch: {known}")

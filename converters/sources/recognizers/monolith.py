@@ -191,6 +191,12 @@ def message_kind(data: bytes, start: int, stop: int) -> Kind | None:
     return _example_kind(data, start, stop) or _instance_kind(data, start, stop)
 
 
+def reads_as(data: bytes, stop: int, kind: Kind) -> bool:
+    """Whether a message, the whole of which ends at `stop`, is of a kind."""
+    find = _instance_kind if kind == "instance" else _example_kind
+    return find(data, 0, stop) == kind
+
+
 def _example_kind(data: bytes, start: int, stop: int) -> Kind | None:
     seen: dict[int, set[int]] = {}
     most = named = 0

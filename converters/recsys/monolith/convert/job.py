@@ -234,10 +234,7 @@ def convert(
     overwrite: bool = False,
     progress: Watch | None = None,
 ) -> ConversionResult:
-    """Convert streams.
-
-    Memory: some blocks of 4 MiB, one record, one ExampleBatch, one row group.
-    """
+    """Convert streams; in memory are blocks of 4 MiB, a record, an ExampleBatch, a row group."""
     watch = progress or (lambda _: None)
     with _open_inputs(source, out, settings) as inputs:
         run = ConversionRun(inputs, settings, watch)

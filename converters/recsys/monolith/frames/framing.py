@@ -162,10 +162,14 @@ def message_kind(data: bytes) -> Kind | None:
     """What bytes are a whole message of, as far as they hold what that is made of; else None."""
     from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2
 
-    if data and (found := recognition.message_kind(data, 0, len(data))):
+    found = recognition.message_kind(data, 0, len(data)) if data else None
+    if found == "instance":
         return found
+    kind = example_pb2.ExampleBatch if found == "examplebatch" else example_pb2.Example
     with suppress(DecodeError):
-        bare = example_pb2.Example.FromString(data)
-        if [field.name for field, _ in bare.ListFields()] == ["line_id"]:
-            return "example" if bare.line_id.ListFields() else None
+        fields = {field.name: value for field, value in kind.FromString(data).ListFields()}
+        named = [one.name for key in fields if key.startswith("named_") for one in fields[key]]
+        bare = "line_id" in fields and fields["line_id"].ListFields()
+        if all(named) and (found or bare):
+            return found or "example"
     return None

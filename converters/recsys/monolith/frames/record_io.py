@@ -22,8 +22,8 @@ from ingot.converters.recsys.monolith.frames.framing import (
     reading_advice,
 )
 from ingot.converters.recsys.monolith.record_index import Bad, Bytes, Places, Records, Rows, frozen
+from ingot.converters.sources.recognizers import monolith as recognition
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
-from ingot.converters.sources.recognizers.monolith import message_kind as recognized_kind
 
 BLOCK: Final = 4 << 20  # bytes that are read before their records are given
 _MOST: Final = 1 << 16
@@ -111,10 +111,14 @@ class RecordReader:
         if self._looked_at:
             return
         self._looked_at = True
-        start, stop = int(records.start[0]), int(records.stop[0])
-        head = records.data[start : min(stop, start + _LOOKED_AT)].tobytes()
-        other = recognized_kind(head, 0, stop - start)
-        if other not in (None, self._kind):
+        start, size = int(records.start[0]), int(records.stop[0] - records.start[0])
+        head = records.data[start : start + min(size, _LOOKED_AT)].tobytes()
+        if recognition.reads_as(head, size, self._kind):
+            return
+        other = recognition.message_kind(head, 0, size)
+        numbers = {number for number, *_ in recognition.read_fields(head, 0, size)} if other else ()
+        # A feature said twice is taken for a list of two: a whole batch has to say its size.
+        if other and (other != "examplebatch" or 3 in numbers or size > len(head)):
             problem = f"its records are of kind {other}, not {self._kind}"
             raise OtherKindError(self.where, problem, f"set `source` to {other}")
 

@@ -27,10 +27,7 @@ _FID_KINDS: Final = tuple(name for name in FEATURE_KINDS.values() if name.starts
 
 
 class RowCounter:
-    """Counts rows and what is none; `figures` says what there was.
-
-    `rows` and `records` say how far it is.
-    """
+    """Counts rows and what is none: `rows` and `records` so far, `figures` in the end."""
 
     def __init__(self) -> None:
         self.rows = self.records = 0
