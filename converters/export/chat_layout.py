@@ -22,7 +22,6 @@ from ingot.converters.rows import Json
 
 JOIN: Final = "\n\n"  # between texts that become one message
 
-
 # Why a record is not written as it is.
 REASONS: Final = {
     "untrained": "no message of it is trained on: left out",
@@ -211,7 +210,6 @@ def move_tools_to_system(chat: Chat) -> FittedChat:
 
 
 TURN_FIELDS: Final = [("role", pa.string()), ("content", pa.string())]
-
 
 # The columns of SFT records but `meta`, which stays with the records.
 RECORD_ROWS: Final = pa.schema(

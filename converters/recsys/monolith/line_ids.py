@@ -88,7 +88,6 @@ def _field_tables() -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8
 KIND, COLUMN, WIRE = _field_tables()
 """int8[KNOWN] by field number: UNKNOWN, NUMBER, ...; which of these; the wire type."""
 
-
 _SAMPLE_RATE: Final = NUMBERS["sample_rate"].number
 
 

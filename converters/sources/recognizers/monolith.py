@@ -188,13 +188,7 @@ def _read_u64(data: bytes, at: int) -> int:
 
 def message_kind(data: bytes, start: int, stop: int) -> Kind | None:
     """What a message is by its fields; None where it is none of these."""
-    return _example_kind(data, start, stop) or _instance_kind(data, start, stop)
-
-
-def reads_as(data: bytes, stop: int, kind: Kind) -> bool:
-    """Whether a message, the whole of which ends at `stop`, is of a kind."""
-    find = _instance_kind if kind == "instance" else _example_kind
-    return find(data, 0, stop) == kind
+    return _example_kind(data, start, stop) or instance_kind(data, start, stop)
 
 
 def _example_kind(data: bytes, start: int, stop: int) -> Kind | None:
@@ -239,7 +233,8 @@ def _check_feature(data: bytes, start: int, stop: int) -> None:
             raise NotAMessageError
 
 
-def _instance_kind(data: bytes, start: int, stop: int) -> Kind | None:
+def instance_kind(data: bytes, start: int, stop: int) -> Kind | None:
+    """`instance`, if a message is one by its fields."""
     seen: set[int] = set()
     try:
         for number, wire, first, last in read_fields(data, start, stop):

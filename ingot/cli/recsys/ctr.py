@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _STYLES = {"passed": "green", "broken": "red", "not checked": "yellow"}
 
-
 _Featuremap = Annotated[
     str | None,
     Setting(

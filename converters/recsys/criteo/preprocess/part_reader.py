@@ -254,7 +254,6 @@ _LONG_FIRST: Final = tuple(
 )
 """Columns in the order in which work on them is begun: those with the largest vocabularies."""
 
-
 _ROWS: Final = 1 << 20
 
 ReportProgress = Callable[[str, int, int], None]

@@ -36,7 +36,6 @@ from ingot.converters.rows import read_ahead
 PIECE: Final = 8192  # rows that are decoded at a time
 _BUFFER: Final = 1 << 20  # bytes of a column that are read ahead: a row group may be large
 
-
 _SMALL: Final = 512  # rows that are joined with their neighbours: a kernel call is for more
 
 Cells = tuple[npt.NDArray[Any], npt.NDArray[np.int32] | None]

@@ -79,7 +79,6 @@ NOT_CHECKED: Final = (
 )
 """What files alone cannot show."""
 
-
 Mask = NDArray[np.bool_]
 _LONGEST = 200  # characters of what was found
 PASSED, BROKEN, SKIPPED = "passed", "broken", "not checked"

@@ -48,7 +48,6 @@ from ingot.converters.sources.storage.listing import Entry
 
 _UNKNOWN: Final = "an ExampleBatch would read an unknown field as one of its own"
 
-
 Added = tuple[list[Bad], Callable[[], object]]
 """Rows that cannot be written, and what writes the others: called once, in the order of rows."""
 

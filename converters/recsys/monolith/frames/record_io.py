@@ -28,7 +28,8 @@ from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
 BLOCK: Final = 4 << 20  # bytes that are read before their records are given
 _MOST: Final = 1 << 16
 _STEP: Final = 1 << 20
-_LOOKED_AT: Final = 32 << 10  # bytes of the first message
+_LOOKED_AT: Final = 512  # bytes of the first message, many times that of a large one
+_BATCH_SIZE: Final = 3  # a field of ExampleBatch
 _NOTHING: Final[Bytes] = np.zeros(0, np.uint8)
 # A quick look at each sort_id: the first bytes of messages that say what they are.
 _TAGS: Final = b"\x0a\x12\xa2\x09\x15\x1a\x1d\x2a"
@@ -112,13 +113,9 @@ class RecordReader:
             return
         self._looked_at = True
         start, size = int(records.start[0]), int(records.stop[0] - records.start[0])
-        head = records.data[start : start + min(size, _LOOKED_AT)].tobytes()
-        if recognition.reads_as(head, size, self._kind):
-            return
-        other = recognition.message_kind(head, 0, size)
-        numbers = {number for number, *_ in recognition.read_fields(head, 0, size)} if other else ()
-        # A feature said twice is taken for a list of two: a whole batch has to say its size.
-        if other and (other != "examplebatch" or 3 in numbers or size > len(head)):
+        head = records.data[start : start + min(size, HEAD)].tobytes()
+        other = _find_other_kind(head, size, self._kind)
+        if other is not None:
             problem = f"its records are of kind {other}, not {self._kind}"
             raise OtherKindError(self.where, problem, f"set `source` to {other}")
 
@@ -250,6 +247,25 @@ class RecordReader:
             return found and f"; {found}"
         framing = find_better_framing(head, self._framing, self._kind)
         return "" if framing is None else f"; from here on it reads with framing {framing}"
+
+
+def _find_other_kind(head: bytes, size: int, kind: Kind) -> Kind | None:
+    """What a message is, as its beginning and its fields tell, where that is another kind."""
+    whole = size == len(head)
+    few = head[: _LOOKED_AT if whole else 64 * _LOOKED_AT]
+    if kind == "instance" and recognition.instance_kind(few, 0, size):
+        return None
+    try:
+        sized = any(number == _BATCH_SIZE for number, *_ in recognition.read_fields(head, 0, size))
+    except recognition.NotAMessageError:
+        return None
+    found = recognition.message_kind(few, 0, size)
+    other: Kind | None = "examplebatch" if found == "example" and sized else found
+    if whole and not sized and other == "examplebatch":
+        return None  # a feature said twice looks like a list of two; a batch says its size, too
+    if not whole and other == "example" and kind == "examplebatch":
+        return None  # nothing in its beginning may tell a batch from an Example
+    return None if other == kind else other
 
 
 def find_unwritable(

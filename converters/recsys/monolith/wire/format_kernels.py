@@ -257,7 +257,6 @@ _WIRES: Final = {
     **dict.fromkeys(("string", "bytes", "message"), LENGTH),
 }
 
-
 WIRE_SHIFT, MESSAGE_SHIFT = 8, 16
 
 
