@@ -29,7 +29,7 @@ BLOCK: Final = 4 << 20  # bytes that are read before their records are given
 _MOST: Final = 1 << 16
 _STEP: Final = 1 << 20
 _LOOKED_AT: Final = 512  # bytes of the first message, many times that of a large one
-_BATCH_SIZE: Final = 3  # a field of ExampleBatch
+_BATCH_SIZE: Final = (3, 0)  # a field of ExampleBatch and its wire type
 _NOTHING: Final[Bytes] = np.zeros(0, np.uint8)
 # A quick look at each sort_id: the first bytes of messages that say what they are.
 _TAGS: Final = b"\x0a\x12\xa2\x09\x15\x1a\x1d\x2a"
@@ -256,7 +256,8 @@ def _find_other_kind(head: bytes, size: int, kind: Kind) -> Kind | None:
     if kind == "instance" and recognition.instance_kind(few, 0, size):
         return None
     try:
-        sized = any(number == _BATCH_SIZE for number, *_ in recognition.read_fields(head, 0, size))
+        fields = recognition.read_fields(head, 0, size)
+        sized = any((number, wire) == _BATCH_SIZE for number, wire, *_ in fields)
     except recognition.NotAMessageError:
         return None
     found = recognition.message_kind(few, 0, size)
@@ -265,7 +266,9 @@ def _find_other_kind(head: bytes, size: int, kind: Kind) -> Kind | None:
         return None  # a feature said twice looks like a list of two; a batch says its size, too
     if not whole and other == "example" and kind == "examplebatch":
         return None  # nothing in its beginning may tell a batch from an Example
-    return None if other == kind else other
+    if other == kind or not recognition.message_kind(head, 0, size):  # all of it, not a few bytes
+        return None
+    return other
 
 
 def find_unwritable(
