@@ -7,17 +7,10 @@ system turn without content, so the system text goes into the messages), utils/d
 
 from typing import Final
 
-import pyarrow as pa
-
 from ingot.converters.export import chat_layout as layout
 from ingot.converters.json_yaml import dump_yaml
 from ingot.converters.records.schema import Record
 from ingot.converters.rows import Json
-
-_MESSAGE: Final = pa.struct([*layout.TURN_FIELDS, ("training", pa.bool_())])
-_SCHEMA: Final = pa.schema(
-    [("messages", pa.list_(pa.field("element", _MESSAGE))), ("tools", pa.string())]
-)
 
 
 def _row(chat: layout.Chat) -> Record:
@@ -62,7 +55,12 @@ TRAINER: Final = layout.Trainer(
     version="0.19.0",
     steps=(layout.require_trained, layout.require_tool_list),
     ways=(
-        layout.TrainingMode(name="message", schema=_SCHEMA, row=_row, trains=layout.record_mask),
+        layout.TrainingMode(
+            name="message",
+            schema=layout.marked_rows("training"),
+            row=_row,
+            trains=layout.record_mask,
+        ),
     ),
     configs=_configs,
     use=_usage_lines,

@@ -22,7 +22,6 @@ from ingot.converters.rows import Json
 
 JOIN: Final = "\n\n"  # between texts that become one message
 
-
 # Why a record is not written as it is.
 REASONS: Final = {
     "untrained": "no message of it is trained on: left out",
@@ -212,12 +211,17 @@ def move_tools_to_system(chat: Chat) -> FittedChat:
 
 TURN_FIELDS: Final = [("role", pa.string()), ("content", pa.string())]
 
-
 # The columns of SFT records but `meta`, which stays with the records.
 RECORD_ROWS: Final = pa.schema(
     [("messages", MESSAGES_TYPE), ("system", pa.string()), ("tools", pa.string())]
 )
 TEXT_ROWS: Final = pa.schema([("text", pa.string())])
+
+
+def marked_rows(mark: str) -> pa.Schema:
+    """Rows whose messages have a mark, such as whether each is trained on."""
+    message = pa.struct([*TURN_FIELDS, (mark, pa.bool_())])
+    return pa.schema([("messages", pa.list_(pa.field("element", message))), ("tools", pa.string())])
 
 
 def record_row(chat: Chat) -> Record:
@@ -236,11 +240,7 @@ def record_row(chat: Chat) -> Record:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingMode:
-    """One way in which a trainer can be told what to train on; it holds for the whole data set.
-
-    Attributes:
-        needs_prompt: whether something untrained must stand before the first trained turn.
-    """
+    """One way in which a trainer can be told what to train on; it holds for the whole data set."""
 
     name: str
     settings: dict[str, Json] = field(default_factory=dict)
@@ -248,6 +248,7 @@ class TrainingMode:
     row: Callable[[Chat], Record] = record_row
     trains: Callable[[Chat], tuple[bool, ...]]
     trains_tools: bool = False
+    # whether something untrained must stand before the first trained turn
     needs_prompt: bool = False
 
 
@@ -274,19 +275,15 @@ class WrittenFiles:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trainer:
-    """A trainer.
-
-    Attributes:
-        steps: what makes a chat fit it, in order.
-        use: for people: how to start it, as lines of text, for the place of the export.
-    """
+    """A trainer."""
 
     name: str
     version: str
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...]  # what makes a chat fit it, in order
     ways: tuple[TrainingMode, ...]
     reads_records: bool = False
     configs: Callable[[WrittenFiles], dict[str, bytes]]
+    # for people: how to start it, as lines of text, for the place of the export
     use: Callable[[WrittenFiles, str], tuple[str, ...]]
 
 

@@ -57,11 +57,6 @@ def check_place(folder: Path, out: Path) -> None:
         raise OutputError(str(out), "holds a result that is not an export", "choose another folder")
 
 
-def safe_name(text: str) -> str:
-    """A name that every trainer's config can spell: it begins with a letter or a digit."""
-    return tokens_name(tokens_name(text).lstrip("-_."))
-
-
 def is_plain_path(path: str) -> bool:
     """Whether a config may name a path: `datasets` takes it for a pattern or a URL else."""
     return path.isprintable() and not any(odd in path for odd in (*"*?[", "::"))
@@ -186,22 +181,7 @@ def export(
     options: ExportOptions | None = None,
     progress: Watch | None = None,
 ) -> ExportResult:
-    """Write what a trainer needs to read the records of a finished result.
-
-    Args:
-        folder: a finished result of a conversion; it is only read.
-        trainer: a key of `TRAINERS`.
-        out: the destination, see `commit.stage`.
-        options: see `ExportOptions`.
-        progress: called now and then with how far the stage is: check, count, write. Its shards are
-            files of records.
-
-    Raises:
-        ConversionError: the folder holds no finished result or no records, they are not those of
-            its manifest, or the trainer cannot train on what they say (the message counts the
-            records by reason).
-        OutputError: the destination is taken or cannot be written.
-    """
+    """Write what a trainer (of `TRAINERS`) needs to read the records of a finished result."""
     options = options or ExportOptions()
     result = open_result(folder)
     check_place(result.folder, out)
@@ -236,7 +216,9 @@ class _Export:
 
     @property
     def name(self) -> str:
-        return self.options.name or safe_name(self.result.folder.resolve().name)
+        # Every trainer's config can spell it: it begins with a letter or a digit.
+        usual = tokens_name(tokens_name(self.result.folder.resolve().name).lstrip("-_."))
+        return self.options.name or usual
 
     @property
     def records(self) -> Path:
@@ -357,10 +339,7 @@ class _Export:
             "trainer": self.identity.settled["trainer"],
             "way": {"name": way.name, "settings": way.settings} if way else None,
             "records": tally.to_json(),
-            "trained_chars": {
-                "records": tally.chars_of_records,
-                "trainer": tally.chars_of_trainer,
-            },
+            "trained_chars": {"records": tally.chars_of_records, "trainer": tally.chars_of_trainer},
             "notes": [f"{n:,} records: {REASONS[name]}" for name, n in tally.lost.items()],
             "data": list(files),
         }

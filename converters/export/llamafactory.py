@@ -33,10 +33,6 @@ _TAGS: Final[dict[str, Json]] = {
 _YAML_WORDS: Final = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 
 
-def _last_turn_mask(chat: layout.Chat) -> tuple[bool, ...]:
-    return (*(False for _ in chat.turns[:-1]), True)
-
-
 def _entry(written: layout.WrittenFiles) -> dict[str, Json]:
     place = written.files[0] if len(written.files) == 1 else written.folder
     columns = {"messages": "messages", "system": "system", "tools": "tools"}
@@ -109,7 +105,7 @@ TRAINER: Final = layout.Trainer(
         layout.TrainingMode(
             name="last",
             settings={"mask_history": True, "train_on_prompt": False},
-            trains=_last_turn_mask,
+            trains=lambda chat: (*(False for _ in chat.turns[:-1]), True),
         ),
         layout.TrainingMode(
             name="everything",

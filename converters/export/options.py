@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Final
 
 from ingot.converters.settings import Setting
@@ -10,15 +11,9 @@ TRAINER_NAMES: Final = ("llamafactory", "swift", "axolotl", "trl", "torchtune")
 PART_BYTES: Final = 256 << 20  # trainers read several files in parallel
 
 
-def _config_name(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", text):
-        raise ValueError("only letters, digits, `-`, `_` and `.`, a letter or digit first")
-    return text
-
-
-def _split_name(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", text):
-        raise ValueError("only letters, digits, `-` and `_`, a letter or digit first")
+def _check_name(marks: str, words: str, text: str) -> str:
+    if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9{marks}-]{{0,63}}", text):
+        raise ValueError(f"only letters, digits, {words}, a letter or digit first")
     return text
 
 
@@ -32,7 +27,7 @@ class ExportOptions:
             "Name of the data set in the trainer's config.",
             metavar="NAME",
             default="the name of DIR",
-            parse=_config_name,
+            parse=partial(_check_name, "._", "`-`, `_` and `.`"),
         ),
     ] = None
     split: Annotated[
@@ -41,12 +36,11 @@ class ExportOptions:
             "What the data is for, such as train or test; it selects no rows.",
             metavar="NAME",
             flag="split-name",
-            parse=_split_name,
+            parse=partial(_check_name, "_", "`-` and `_`"),
         ),
     ] = "train"
     lossy: Annotated[
-        bool,
-        Setting("Also write records that the trainer would train on differently."),
+        bool, Setting("Also write records that the trainer would train on differently.")
     ] = False
     overwrite: Annotated[bool, Setting("Replace an existing export.")] = False
     part_bytes: int = PART_BYTES

@@ -10,17 +10,10 @@ import json
 import shlex
 from typing import Final
 
-import pyarrow as pa
-
 from ingot.converters.export import chat_layout as layout
 from ingot.converters.json_yaml import dump_yaml
 from ingot.converters.records.schema import Record
 from ingot.converters.rows import Json
-
-_MESSAGE: Final = pa.struct([*layout.TURN_FIELDS, ("loss", pa.bool_())])
-_SCHEMA: Final = pa.schema(
-    [("messages", pa.list_(pa.field("element", _MESSAGE))), ("tools", pa.string())]
-)
 
 
 def _order_rounds(chat: layout.Chat) -> layout.FittedChat:
@@ -47,10 +40,6 @@ def _row(chat: layout.Chat) -> Record:
         for turn in chat.turns
     ]
     return {"messages": said, "tools": chat.tools}
-
-
-def _training_mask(chat: layout.Chat) -> tuple[bool, ...]:
-    return tuple(turn.trained and turn.role == "assistant" for turn in chat.turns)
 
 
 def _set_names(written: layout.WrittenFiles) -> list[str]:
@@ -121,9 +110,11 @@ TRAINER: Final = layout.Trainer(
         layout.TrainingMode(
             name="message",
             settings={"loss_scale": "default"},
-            schema=_SCHEMA,
+            schema=layout.marked_rows("loss"),
             row=_row,
-            trains=_training_mask,
+            trains=lambda chat: tuple(
+                turn.trained and turn.role == "assistant" for turn in chat.turns
+            ),
         ),
     ),
     configs=_configs,

@@ -32,19 +32,12 @@ CRITEO = {
     ),
 }
 LAKE = {
-    "run": Later(
-        "lake.run:run",
-        "Convert the new and changed data sets of a lake.",
-    ),
-    "review": Later(
-        "lake.review:review_lake",
-        "Review the data sets of a lake that wait for you.",
-    ),
+    "run": Later("lake.run:run", "Convert the new and changed data sets of a lake."),
+    "review": Later("lake.review:review_lake", "Review the data sets of a lake that wait for you."),
 }
 MONOLITH = {
     "convert": Later(
-        "recsys.monolith:convert_monolith",
-        "Convert Examples, ExampleBatches and Parquet tables.",
+        "recsys.monolith:convert_monolith", "Convert Examples, ExampleBatches and Parquet tables."
     ),
     "cat": Later("recsys.monolith:show_monolith_rows", "Show rows."),
     "stats": Later("recsys.monolith:show_monolith_stats", "Show statistics of streams."),
@@ -55,8 +48,7 @@ TOKENS = {
         "Tokenize Parquet texts or ingot records into a Megatron data set (.bin/.idx).",
     ),
     "inspect": Later(
-        "tokens.tools:inspect",
-        "Show a token data set: header, counts, lengths, documents as text.",
+        "tokens.tools:inspect", "Show a token data set: header, counts, lengths, documents as text."
     ),
     "merge": Later("tokens.tools:merge", "Concatenate token data sets in the given order."),
     "verify": Later(

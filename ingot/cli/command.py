@@ -189,10 +189,10 @@ Function = Callable[..., None]
 
 
 class Only:
-    """The settings of a class that a command has (none named = all), and values that it sets."""
+    """The settings of a class that a command has, in one text, and values that it sets."""
 
-    def __init__(self, *names: str, **fixed: Any) -> None:  # noqa: ANN401
-        self.names = names
+    def __init__(self, names: str = "", **fixed: Any) -> None:  # noqa: ANN401
+        self.names = names.split()  # none: all
         self.fixed = fixed
 
 
@@ -296,10 +296,7 @@ def _typer_parameter(declared: DeclaredSetting, flags: Mapping[str, str]) -> ins
         typer.Argument(**shown)
         if setting.positional
         else typer.Option(
-            *_flags(declared),
-            envvar=setting.environment,
-            rich_help_panel=setting.section,
-            **shown,
+            *_flags(declared), envvar=setting.environment, rich_help_panel=setting.section, **shown
         )
     )
     return inspect.Parameter(
@@ -358,6 +355,5 @@ MappingFile: TypeAlias = Annotated[
     Path, Setting("Mapping file.", metavar="MAPPING", positional=True)
 ]
 HtmlFile: TypeAlias = Annotated[
-    Path | None,
-    Setting("Also write a page with plots to this file.", metavar="FILE", flag="html"),
+    Path | None, Setting("Also write a page with plots to this file.", metavar="FILE", flag="html")
 ]

@@ -212,9 +212,8 @@ def reject_lines(rejects: Mapping[str, int], file: Path | str) -> Iterator[tuple
 
 def counts_text(counts: Mapping[str, Json], *, count_last: bool = False) -> str:
     """Return "990 converted, 10 rejected", or "bad_row 3" with the count last."""
-    pairs = [(name, f"{count:,}") for name, count in counts.items()]
     return ", ".join(
-        f"{name} {count}" if count_last else f"{count} {name}" for name, count in pairs
+        f"{name} {n:,}" if count_last else f"{n:,} {name}" for name, n in counts.items()
     )
 
 

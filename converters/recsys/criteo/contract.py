@@ -47,8 +47,7 @@ def vocabulary_path(folder: Path, key: str) -> Path:
     return folder / VOCAB / f"{key}.parquet"
 
 
-HEADER: Final = 128
-"""Bytes before the values: so many for every number of rows below 10**21."""
+HEADER: Final = 128  # bytes before the values: so many for every number of rows below 10**21
 
 
 def npy_header(dtype: str, shape: tuple[int, int]) -> bytes:

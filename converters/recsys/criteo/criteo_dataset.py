@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -46,10 +46,8 @@ if TYPE_CHECKING:
 
 
 Array = npt.NDArray[Any]
-BatchRequest = tuple[int, int] | Array
-"""Positions start..stop-1, or the numbers of rows."""
-_Piece = tuple[Array, ...]
-"""Rows: [n, 13], [n, 1], int32 [n, 26]."""
+BatchRequest = tuple[int, int] | Array  # positions start..stop-1, or the numbers of rows
+_Piece = tuple[Array, ...]  # rows: [n, 13], [n, 1], int32 [n, 26]
 
 _MOST_SEED: Final = (1 << 32) - 1
 _TILE: Final = 256  # rows that are turned into columns at a time: they stay in the cache
@@ -296,12 +294,9 @@ class CriteoDataset(TrainingLoader[CriteoBatch]):
             None for those of `multi_hot`, or ids as they are.
         multi_hot: makes lists of ids of the larger features, in the workers; where it counts
             frequencies, in this process.
-        num_workers: processes that read; 0 for this one, which is quick enough for most.
-        pin_memory: whether batches are copied to page-locked memory; nothing happens without CUDA.
-        persistent_workers: whether workers stay from one pass to the next.
-        prefetch_factor: batches that a worker reads ahead; None for torch's default, 2.
-        multiprocessing_context: how workers start, such as "spawn"; None for torch's default.
-        timeout: seconds to wait for a worker's batch; 0 for ever.
+        workers: arguments of torch's `DataLoader`: num_workers (0, this process alone, is quick
+            enough for most), pin_memory, persistent_workers, prefetch_factor,
+            multiprocessing_context, timeout.
 
     Attributes:
         batch_size, drop_last, num_workers, rank, world_size: as given or found.
@@ -334,12 +329,7 @@ class CriteoDataset(TrainingLoader[CriteoBatch]):
         epoch: int = 0,
         num_embeddings: Sequence[int] | int | None = None,
         multi_hot: "MultiHot | None" = None,
-        num_workers: int = 0,
-        pin_memory: bool = False,
-        persistent_workers: bool = False,
-        prefetch_factor: int | None = None,
-        multiprocessing_context: Any = None,  # noqa: ANN401
-        timeout: float = 0,
+        **workers: Unpack[WorkerOptions],
     ) -> None:
         batch_size = check_integer("batch_size", batch_size, 1)
         import_torch()
@@ -358,7 +348,7 @@ class CriteoDataset(TrainingLoader[CriteoBatch]):
         )
         counted = multi_hot is not None and multi_hot.collect_multi_hot_freqs_stats
         self._counting = multi_hot if counted else None
-        self._parts = selection.parts
+        self.parts: Final = selection.parts
         data = {
             "rows": plan.rows,
             "files": len(selection.arrays),
@@ -368,22 +358,10 @@ class CriteoDataset(TrainingLoader[CriteoBatch]):
             plan,
             Batches(selection, self.num_embeddings, None if counted else multi_hot),
             plan.epoch_plan(data, self.num_embeddings),
-            WorkerOptions(
-                num_workers=num_workers,
-                pin_memory=pin_memory,
-                persistent_workers=persistent_workers,
-                prefetch_factor=prefetch_factor,
-                multiprocessing_context=multiprocessing_context,
-                timeout=timeout,
-            ),
+            workers,
             epoch=check_integer("epoch", epoch, 0),
             request=EpochOrders(plan).request,
         )
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The parts that rows are of, in their order."""
-        return self._parts
 
     def __getitem__(self, batch: int) -> CriteoBatch:
         """A batch of the present epoch by its number.

@@ -164,24 +164,17 @@ class KeyedJaggedTensor:
         *,
         keys: Sequence[str] | None = None,
     ) -> Self:
-        """One id a cell, from a row for each feature: `from_matrix` without the copy.
+        """One id a cell, as `from_matrix`, of int32 or int64 [F, B] that are taken over.
 
-        Args:
-            columns: int32 or int64 [F, B], taken over: `num_embeddings` change it.
-            num_embeddings: as `from_matrix`.
-            keys: as `from_matrix`.
-
-        Raises:
-            ValueError: another shape or type, sizes that do not fit.
+        `num_embeddings` change them.
         """
         torch = import_torch()
         kjt_fields.check_matrix(columns.shape[::-1], columns.dtype, (torch.int32, torch.int64))
         if num_embeddings is not None:
             sizes = kjt_fields.check_sizes(num_embeddings, len(columns))
             kjt_fields.take_tensor_modulo(columns, sizes)
-        names = (
-            kjt_fields.default_keys(len(columns)) if keys is None else kjt_fields.check_keys(keys)
-        )
+        usual = [f"cat_{place}" for place in range(len(columns))]
+        names = usual if keys is None else kjt_fields.check_keys(keys)
         if len(names) != len(columns):
             raise ValueError(f"keys: {len(names)} names of {len(columns)} columns")
         return cls.from_checked(*kjt_fields.single_id_fields(names, columns), single=True)
@@ -259,11 +252,7 @@ class KeyedJaggedTensor:
         return self._values.device
 
     def __getitem__(self, key: str) -> JaggedTensor:
-        """The feature of a key.
-
-        Raises:
-            KeyError: there is none of that name.
-        """
+        """The feature of a key; KeyError where there is none of that name."""
         if key not in self._keys:
             known = ", ".join(self._keys[:3]) + (", ..." if len(self._keys) > 3 else "")
             raise KeyError(f"{key!r} is not a key of this batch: {known}")
@@ -394,11 +383,7 @@ class CriteoBatch(NamedTuple):
             one.record_stream(stream)
 
     def to_torchrec(self) -> Any:  # noqa: ANN401 - a class of an optional package
-        """Torchrec's `Batch` of the same tensors, as its modules and pipelines take it.
-
-        Raises:
-            ConversionError: torchrec is not installed, or does not fit torch.
-        """
+        """Torchrec's `Batch` of the same tensors, as its modules and pipelines take it."""
         sparse = self.sparse_features.to_torchrec()  # says what is missing
         from torchrec.datasets.utils import Batch
 

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ingot.converters.recsys.criteo.contract import KEYS
 from ingot.converters.recsys.criteo.contract import take_modulo as take_modulo_of
 from ingot.converters.recsys.training.environment import check_integer, import_torch
-from ingot.converters.sources.recognizers.criteo import SPARSE
 
 if TYPE_CHECKING:
     import torch
 
-MOST_EMBEDDINGS: Final = (1 << 31) - 1
-"""Rows of an embedding table: ids are int32."""
+MOST_EMBEDDINGS: Final = (1 << 31) - 1  # rows of an embedding table: ids are int32
 
 
 def check_sizes(
@@ -153,8 +150,3 @@ def take_tensor_modulo(columns: "torch.Tensor", sizes: Sequence[int]) -> None:
         take_modulo_of(columns.numpy(), sizes)
     else:
         columns.remainder_(columns.new_tensor(list(sizes))[:, None])
-
-
-def default_keys(count: int) -> list[str]:
-    """cat_0, cat_1, ... of so many features."""
-    return list(KEYS) if count == SPARSE else [f"cat_{place}" for place in range(count)]

@@ -25,16 +25,11 @@ from ingot.converters.recsys.ctr.featuremap import HASH, VOCAB, Feature, Feature
 SCHEMA_VERSION: Final = 2
 SPLITS: Final = ("train", "valid")
 
-PAD: Final = 0
-"""Fills lists up to the longest of a batch; never in a file."""
-MISSING: Final = 1
-"""Stands for no token at all."""
-OOV: Final = 2
-"""Stands for a token outside of the vocabulary; of encoding `vocab` alone."""
-VOCAB_FIRST: Final = 3
-"""The id of the most frequent token of a vocabulary."""
-HASH_FIRST: Final = 2
-"""The id of hash 0."""
+PAD: Final = 0  # fills lists up to the longest of a batch; never in a file
+MISSING: Final = 1  # stands for no token at all
+OOV: Final = 2  # stands for a token outside of the vocabulary; of encoding `vocab` alone
+VOCAB_FIRST: Final = 3  # the id of the most frequent token of a vocabulary
+HASH_FIRST: Final = 2  # the id of hash 0
 MISSING_VALUE: Final = 1.0
 PAD_VALUE: Final = 0.0
 
@@ -72,18 +67,10 @@ def value_column(feature: Feature) -> str:
     return f"{feature.name}_val"
 
 
-def index_type(feature: Feature) -> pa.DataType:
-    """The type of a feature's ids."""
-    return _list_type(pa.int64()) if feature.is_multi_hot else pa.int64()
-
-
-def value_type(feature: Feature) -> pa.DataType:
-    """The type of a feature's values."""
-    return _list_type(pa.float32()) if feature.is_multi_hot else pa.float32()
-
-
-def _list_type(element: pa.DataType) -> pa.DataType:
-    return pa.list_(pa.field("element", element, nullable=False))
+def cell_type(feature: Feature, element: pa.DataType) -> pa.DataType:
+    """The type of a feature's ids (int64) or values (float32): of one, or of a list of them."""
+    of_list = pa.list_(pa.field("element", element, nullable=False))
+    return of_list if feature.is_multi_hot else element
 
 
 def processed_schema(featuremap: FeatureMap) -> pa.Schema:
@@ -92,9 +79,13 @@ def processed_schema(featuremap: FeatureMap) -> pa.Schema:
     fields.append(pa.field(ROW_ID, pa.int64(), nullable=False))
     fields.append(pa.field(ENTITY_ID, pa.string(), nullable=False))
     for feature in featuremap.features:
-        fields.append(pa.field(index_column(feature), index_type(feature), nullable=False))
+        fields.append(
+            pa.field(index_column(feature), cell_type(feature, pa.int64()), nullable=False)
+        )
         if feature.use_value:
-            fields.append(pa.field(value_column(feature), value_type(feature), nullable=False))
+            fields.append(
+                pa.field(value_column(feature), cell_type(feature, pa.float32()), nullable=False)
+            )
     profile = json.dumps(asdict(Profile.of(featuremap)), sort_keys=True)
     return pa.schema(fields, metadata={METADATA_KEY: profile.encode()})
 
@@ -150,8 +141,7 @@ def ids_of(
     return ids
 
 
-TRAIN, VALID = 0, 1
-"""Places in `contract.SPLITS`."""
+TRAIN, VALID = 0, 1  # places in `contract.SPLITS`
 _RANGE = 2.0**64
 
 

@@ -4,8 +4,6 @@ A YAML file that people review; `schemas/featuremap.schema.json` is its shape, `
 meaning. What the schema cannot say is checked here, and every problem is told at once.
 """
 
-import hashlib
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ingot.converters.errors import FeaturemapError, Problem
-from ingot.converters.json_yaml import decode, dump_yaml_line, read_yaml, violations
+from ingot.converters.json_yaml import decode, dump_yaml_line, json_digest, read_yaml, violations
 
 BUNDLED: Final = ("aliccp",)
 VOCAB, HASH, HYBRID = "vocab", "hash", "hybrid"
@@ -113,8 +111,7 @@ class FeatureMap:
     @cached_property
     def sha256(self) -> str:
         """The hash of what the featuremap says, whatever its file looks like."""
-        document = json.dumps(to_document(self), sort_keys=True, ensure_ascii=True)
-        return hashlib.sha256(document.encode()).hexdigest()
+        return json_digest(to_document(self))
 
 
 def load(name: str | Path) -> FeatureMap:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -17,7 +18,7 @@ from ingot.converters.recsys.monolith.frames.compression import (
     open_decompressed,
 )
 from ingot.converters.recsys.monolith.frames.framing import Framing
-from ingot.converters.recsys.monolith.frames.record_io import RecordReader, RecordWriter, Writable
+from ingot.converters.recsys.monolith.frames.record_io import RecordReader, RecordWriter
 from ingot.converters.recsys.monolith.record_index import Bad, Records, records_of_messages
 from ingot.converters.recsys.monolith.streams import STDIN, find_inputs, read_rows
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
@@ -292,17 +293,17 @@ def _pair_sort_ids(
     if sort_ids is None:
         yield from ((example, b"") for example in examples)
         return
-    others, none = iter(sort_ids), object()
-    for number, example in enumerate(examples):
-        if (sort_id := next(others, none)) is none:
+    for number, (example, sort_id) in enumerate(zip_longest(examples, sort_ids)):
+        if sort_id is None:
             raise ConversionError(f"example {number}", "has no sort_id", "give one for each")
-        yield example, cast(bytes, sort_id)
-    if next(others, none) is not none:
-        raise ConversionError("sort_ids", "they are more than the Examples", "give one for each")
+        if example is None:
+            problem = "they are more than the Examples"
+            raise ConversionError("sort_ids", problem, "give one for each")
+        yield example, sort_id
 
 
 @contextmanager
-def _open_destination(where: Where) -> Iterator[Writable]:
+def _open_destination(where: Where) -> Iterator[BinaryIO]:
     """What is written to; a file gets its name at the end."""
     if not isinstance(where, str | os.PathLike):
         yield where

@@ -23,8 +23,7 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
 _KINDS: Final = 17
 FIXED8, FIXED4, VARINTS, BYTES = range(4)
 """What values are: 8 bytes each, 4 bytes each, varints, or byte strings."""
-SCALAR, LIST, LISTS = range(3)
-"""A value, a list of them, or lists of lists."""
+SCALAR, LIST, LISTS = range(3)  # a value, a list of them, or lists of lists
 VALUES: Final = np.array([0, 0, 0, 1, 0, 2, 3, 0, 1, 0, 2, 3, 2, 1, 0, 3, 0], np.int8)
 """int8[17] by kind: FIXED8, ..."""
 WIRES: Final = np.array([FIXED64, FIXED32, VARINT, LENGTH], np.int8)
@@ -34,26 +33,19 @@ DEPTH: Final = np.array([0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 0, 0, 0, 0, 2], np.
 
 
 class Features(NamedTuple):
-    """The E features of rows; places are in `data`, which begins with the rows' own bytes.
+    """The E features of rows; places are in `data`, which begins with the rows' own bytes."""
 
-    Attributes:
-        data: uint8[B]; behind the rows' bytes are features that protobuf wrote anew.
-        kind: uint8[E], numbers of `contract.FEATURE_KINDS`; 0 for raw features.
-        start: int64[E] where the payload begins: the packed numbers of a list; the bytes of the
-            one value (without a length); for `bytes_list` and lists of lists the content of the
-            list message, a sequence of fields 1 with lengths. Lists in lists of numbers are
-            messages that are empty or hold one field of packed numbers.
-        stop: int64[E] where it ends; equal to start where there is nothing.
-        counts: int64[E] values of a list, lists of lists of lists, 1 for a single value.
-        strange: bool[E] whether this is not all: raw features, and those with unknown fields inside
-            or beside them. What is told of the latter is what is known of them.
-    """
-
-    data: Bytes
-    kind: NDArray[np.uint8]
+    data: Bytes  # uint8[B]; behind the rows' bytes are features that protobuf wrote anew
+    kind: NDArray[np.uint8]  # uint8[E], numbers of `contract.FEATURE_KINDS`; 0 for raw features
+    # int64[E] where the payload begins: the packed numbers of a list; the bytes of the one value
+    # (without a length); for `bytes_list` and lists of lists the content of the list message, a
+    # sequence of fields 1 with lengths. Lists in lists of numbers are messages that are empty or
+    # hold one field of packed numbers.
     start: Places
-    stop: Places
-    counts: Places
+    stop: Places  # int64[E] where it ends; equal to start where there is nothing
+    counts: Places  # int64[E] values of a list, lists of lists of lists, 1 for a single value
+    # bool[E] whether this is not all: raw features, and those with unknown fields inside or beside
+    # them. What is told of the latter is what is known of them.
     strange: NDArray[np.bool_]
 
 

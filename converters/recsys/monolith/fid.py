@@ -149,9 +149,9 @@ def from_values(
     if isinstance(values, str | bytes):
         raise ConversionError("", "values: one text, and no list of them", "write [value]")
     if hash == "xxh64":
-        signatures = xxh64_hashes(_hash_inputs(values)) & np.uint64(
-            (1 << _version_bits(version).signature) - 1
-        )
+        listed = values.tolist() if isinstance(values, np.ndarray) else values
+        hashes = xxh64_hashes([_hash_input(at, value) for at, value in enumerate(listed)])
+        signatures = hashes & np.uint64((1 << _version_bits(version).signature) - 1)
     elif hash == "none":
         signatures = _value_signatures(values, version)
     else:
@@ -230,11 +230,6 @@ def _value_signatures(values: Sequence[object] | NDArray[np.integer], version: V
             found = f"value at {at}: {type(value).__name__} is no whole number"
             raise ConversionError("", found, "give hash='xxh64' for texts")
     return _check_range("value", np.asarray(values), _version_bits(version).signature, version)
-
-
-def _hash_inputs(values: Sequence[object] | NDArray[np.integer]) -> list[bytes]:
-    listed = values.tolist() if isinstance(values, np.ndarray) else values
-    return [_hash_input(at, value) for at, value in enumerate(listed)]
 
 
 def _hash_input(at: int, value: object) -> bytes:

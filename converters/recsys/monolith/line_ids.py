@@ -71,8 +71,7 @@ MANDATORY: Final = ("uid", "req_time", "sample_rate")
 """Fields that the format asks of every row."""
 
 UNKNOWN, NUMBER, TEXT, LIST = range(4)
-KNOWN: Final = 256
-"""Field numbers below which a field can be known."""
+KNOWN: Final = 256  # field numbers below which a field can be known
 
 
 def _field_tables() -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
@@ -89,26 +88,19 @@ def _field_tables() -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8
 KIND, COLUMN, WIRE = _field_tables()
 """int8[KNOWN] by field number: UNKNOWN, NUMBER, ...; which of these; the wire type."""
 
-
 _SAMPLE_RATE: Final = NUMBERS["sample_rate"].number
 
 
 class LineArrays(NamedTuple):
-    """What a pass over the LineIds of R rows finds, by the places of fields in the tables above.
-
-    Attributes:
-        bits: uint64[numbers, R] the bits of numbers; 0 where they are not given.
-        texts: int64[3, texts, R] where the field, its text, and the end of it lie; -1: not given.
-        counts: int64[lists, R] how many values lists have.
-        rest: int64[R] bytes of the fields that are none of these.
-    """
+    """What a pass over the LineIds of R rows finds, by the places of fields in the tables above."""
 
     odd: NDArray[np.bool_]
-    bits: NDArray[np.uint64]
+    bits: NDArray[np.uint64]  # uint64[numbers, R] the bits of numbers; 0 where they are not given
     given: NDArray[np.bool_]
+    # int64[3, texts, R] where the field, its text, and the end of it lie; -1: not given
     texts: Places
-    counts: Places
-    rest: Places
+    counts: Places  # int64[lists, R] how many values lists have
+    rest: Places  # int64[R] bytes of the fields that are none of these
 
 
 @kernel
@@ -254,27 +246,20 @@ class LineIds:
 
     What is of any length (`lists`, `rest`) is made when it is asked for: what all rows of a batch
     share is then written for each of them.
-
-    Attributes:
-        data: uint8[B] that places point into; begins with the rows' own bytes.
-        start: int64[R] where LineIds begin; -1 where the row has none.
-        stop: int64[R] where they end.
-        numbers: by field of `NUMBERS`, [R] of its type; 0 where it is not given.
-        texts: by field of `TEXTS`, int64[R] where it begins and int64[R] where it ends.
-        given: by field of both, bool[R] whether it is given. Text that is not UTF-8 is not.
-        counts: by field of `LISTS`, int64[R] how many values it has.
-        rest_sizes: int64[R] bytes of `rest` of each row.
     """
 
-    data: Bytes
-    start: Places
-    stop: Places
+    data: Bytes  # uint8[B] that places point into; begins with the rows' own bytes
+    start: Places  # int64[R] where LineIds begin; -1 where the row has none
+    stop: Places  # int64[R] where they end
     present: NDArray[np.bool_]
+    # by field of `NUMBERS`, [R] of its type; 0 where it is not given
     numbers: dict[str, NDArray[np.generic]]
+    # by field of `TEXTS`, int64[R] where it begins and int64[R] where it ends
     texts: dict[str, tuple[Places, Places]]
+    # by field of both, bool[R] whether it is given. Text that is not UTF-8 is not.
     given: dict[str, NDArray[np.bool_]]
-    counts: dict[str, Places]
-    rest_sizes: Places
+    counts: dict[str, Places]  # by field of `LISTS`, int64[R] how many values it has
+    rest_sizes: Places  # int64[R] bytes of `rest` of each row
     _text_places: Places
 
     @property

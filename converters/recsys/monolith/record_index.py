@@ -16,27 +16,17 @@ _Which = slice | NDArray[np.bool_] | Places
 
 @dataclass(frozen=True, kw_only=True)
 class Records:
-    """Consecutive records of one stream, R of them.
+    """Consecutive records of one stream, R of them."""
 
-    Attributes:
-        data: uint8[B] that all places point into; never written to.
-        start: int64[R] where messages begin.
-        stop: int64[R] where they end.
-        sort_start: int64[R] where the sort_ids of their frames begin.
-        sort_stop: int64[R] where these end; equal where there is none.
-        source: uint32[R] the data_source_key of a lagrangex header; 0 under other framings.
-        offset: int64[R] where their frames begin, in bytes of the decompressed stream.
-        record: int64[R] their numbers in the stream, from 0.
-    """
-
-    data: Bytes
-    start: Places
-    stop: Places
-    sort_start: Places
-    sort_stop: Places
+    data: Bytes  # uint8[B] that all places point into; never written to
+    start: Places  # int64[R] where messages begin
+    stop: Places  # int64[R] where they end
+    sort_start: Places  # int64[R] where the sort_ids of their frames begin
+    sort_stop: Places  # int64[R] where these end; equal where there is none
+    # uint32[R] the data_source_key of a lagrangex header; 0 under other framings
     source: NDArray[np.uint32]
-    offset: Places
-    record: Places
+    offset: Places  # int64[R] where their frames begin, in bytes of the decompressed stream
+    record: Places  # int64[R] their numbers in the stream, from 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", frozen(self.data))
@@ -120,48 +110,24 @@ def append_rewritten(
 
 @dataclass(frozen=True, kw_only=True)
 class Bad:
-    """Something in a stream that is no record, or a record, or a row of one, that cannot be used.
+    """Something in a stream that is no record, or a record or row that cannot be used."""
 
-    Attributes:
-        offset: where its frame begins, in bytes of the decompressed stream.
-        bytes: of the stream that were passed over; 0 where framing found a record.
-        record: number of the record in the stream, from 0.
-        row: number of the row in its batch, from 0; None for the whole record.
-        reason: one of `contract.REASONS`.
-    """
-
-    offset: int
-    bytes: int = 0
-    record: int
-    row: int | None = None
-    reason: str
+    offset: int  # where its frame begins, in bytes of the decompressed stream
+    bytes: int = 0  # of the stream that were passed over; 0 where framing found a record
+    record: int  # number of the record in the stream, from 0
+    row: int | None = None  # number of the row in its batch, from 0; None for the whole record
+    reason: str  # one of `contract.REASONS`
     detail: str
 
 
 ENTRY_ARRAYS: Final = (
-    "name",
-    "raw",
-    "start",
-    "stop",
-    "ident",
-    "sorted_id",
-    "extra_start",
-    "extra_stop",
+    *("name", "raw", "start", "stop"),
+    *("ident", "sorted_id", "extra_start", "extra_stop"),
 )
 """The arrays of `Rows` that have a value for each feature."""
 ROW_ARRAYS: Final = (
-    "line_start",
-    "line_stop",
-    "weighted",
-    "weight",
-    "source",
-    "rest_start",
-    "rest_stop",
-    "sort_start",
-    "sort_stop",
-    "record",
-    "offset",
-    "row",
+    *("line_start", "line_stop", "weighted", "weight", "source", "rest_start", "rest_stop"),
+    *("sort_start", "sort_stop", "record", "offset", "row"),
 )
 """Those that have one for each row."""
 
@@ -173,59 +139,35 @@ class Rows:
     A feature is an entry: those of row r are `first[r]`..`first[r + 1] - 1`, in their order in the
     record. `__LINE_ID__`, `__LABEL__` and `instance_weight` are no entries: what they say stands in
     the row's own arrays, whether it came in fields or in features.
-
-    Attributes:
-        data: uint8[B] that all places point into; never written to.
-        names: the distinct names, in UTF-8; `name` counts in them.
-        first: int64[R + 1] entries before each row.
-        name: int32[E] number of the name.
-        start: int64[E] where the content of the `Feature` (or `RawFeature`) message begins; -1
-            where the named feature has none at all, which reads as an unset one.
-        stop: int64[E] where it ends; equal to start where the feature is unset.
-        ident: int32[E] `id` of the feature.
-        sorted_id: int32[E] `sorted_id` of the feature.
-        extra_start: int64[E] where unknown fields of the named feature begin.
-        extra_stop: int64[E] where they end.
-        line_start: int64[R] where the LineId's content begins; -1 where the row has none.
-        line_stop: int64[R] where it ends; -1 where the row has none.
-        label_first: int64[R + 1] labels before each row.
-        label: float32[L].
-        weight: float32[R] instance_weight; 0 where it is not given.
-        source: uint32[R] data_source_key; 0 where it is not given.
-        rest_start: int64[R] where unknown fields of the record begin.
-        rest_stop: int64[R] where they end.
-        sort_start: int64[R] where the sort_id of the record's frame begins.
-        sort_stop: int64[R] where it ends; equal where there is none.
-        record: int64[R] number of the record in the stream, from 0.
-        offset: int64[R] where the record's frame begins, in bytes of the decompressed stream.
-        row: int64[R] number of the row in its batch, from 0; -1 for other records.
     """
 
-    data: Bytes
-    names: tuple[bytes, ...]
-    first: Places
-    name: NDArray[np.int32]
+    data: Bytes  # uint8[B] that all places point into; never written to
+    names: tuple[bytes, ...]  # the distinct names, in UTF-8; `name` counts in them
+    first: Places  # int64[R + 1] entries before each row
+    name: NDArray[np.int32]  # int32[E] number of the name
     raw: NDArray[np.bool_]
+    # int64[E] where the content of the `Feature` (or `RawFeature`) message begins; -1 where the
+    # named feature has none at all, which reads as an unset one
     start: Places
-    stop: Places
-    ident: NDArray[np.int32]
-    sorted_id: NDArray[np.int32]
-    extra_start: Places
-    extra_stop: Places
-    line_start: Places
-    line_stop: Places
-    label_first: Places
-    label: NDArray[np.float32]
+    stop: Places  # int64[E] where it ends; equal to start where the feature is unset
+    ident: NDArray[np.int32]  # int32[E] `id` of the feature
+    sorted_id: NDArray[np.int32]  # int32[E] `sorted_id` of the feature
+    extra_start: Places  # int64[E] where unknown fields of the named feature begin
+    extra_stop: Places  # int64[E] where they end
+    line_start: Places  # int64[R] where the LineId's content begins; -1 where the row has none
+    line_stop: Places  # int64[R] where it ends; -1 where the row has none
+    label_first: Places  # int64[R + 1] labels before each row
+    label: NDArray[np.float32]  # float32[L]
     weighted: NDArray[np.bool_]
-    weight: NDArray[np.float32]
-    source: NDArray[np.uint32]
-    rest_start: Places
-    rest_stop: Places
-    sort_start: Places
-    sort_stop: Places
-    record: Places
-    offset: Places
-    row: Places
+    weight: NDArray[np.float32]  # float32[R] instance_weight; 0 where it is not given
+    source: NDArray[np.uint32]  # uint32[R] data_source_key; 0 where it is not given
+    rest_start: Places  # int64[R] where unknown fields of the record begin
+    rest_stop: Places  # int64[R] where they end
+    sort_start: Places  # int64[R] where the sort_id of the record's frame begins
+    sort_stop: Places  # int64[R] where it ends; equal where there is none
+    record: Places  # int64[R] number of the record in the stream, from 0
+    offset: Places  # int64[R] where the record's frame begins, in bytes of the decompressed stream
+    row: Places  # int64[R] number of the row in its batch, from 0; -1 for other records
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", frozen(self.data))
@@ -307,18 +249,11 @@ def prefix_sums(counts: NDArray[Any] | list[int]) -> Places:
 
 
 class RowArrays(NamedTuple):
-    """The arrays of `Rows` as kernels take them: none is written to.
-
-    Attributes:
-        names: uint8[S] the distinct names.
-        name_first: int64[N + 1] where each of them begins.
-        label: uint8[4 L] the bytes of the labels.
-        weight: uint32[R] the bits of instance_weight; 0 where it is not given.
-    """
+    """The arrays of `Rows` as kernels take them: none is written to."""
 
     data: Bytes
-    names: Bytes
-    name_first: Places
+    names: Bytes  # uint8[S] the distinct names
+    name_first: Places  # int64[N + 1] where each of them begins
     first: Places
     name: NDArray[np.int32]
     raw: NDArray[np.bool_]
@@ -331,8 +266,8 @@ class RowArrays(NamedTuple):
     line_start: Places
     line_stop: Places
     label_first: Places
-    label: Bytes
-    weight: NDArray[np.uint32]
+    label: Bytes  # uint8[4 L] the bytes of the labels
+    weight: NDArray[np.uint32]  # uint32[R] the bits of instance_weight; 0 where it is not given
     source: NDArray[np.uint32]
     rest_start: Places
     rest_stop: Places

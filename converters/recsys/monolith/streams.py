@@ -156,8 +156,11 @@ def _index_records(
     records: Records, kind: Kind, lost: Counter[str] | None
 ) -> Iterable[tuple[Rows, list[Bad]]]:
     # Kernels are loaded with what calls them.
-    from ingot.converters.recsys.monolith.wire.instances import index_instances
-    from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
+    from ingot.converters.recsys.monolith.wire.row_index import (
+        index_batches,
+        index_examples,
+        index_instances,
+    )
 
     if kind == "examplebatch":
         return index_batches(records)
@@ -168,16 +171,12 @@ def _index_records(
 
 @dataclass(frozen=True, kw_only=True)
 class OpenedStream:
-    """A stream that is read.
-
-    Attributes:
-        parts: its rows, and what is none, in its order; can be iterated once.
-    """
+    """A stream that is read."""
 
     where: str
     told: str
     guessed: bool
-    parts: Iterator[Rows | Bad]
+    parts: Iterator[Rows | Bad]  # its rows, and what is none, in its order; can be iterated once
 
 
 def open_streams(location: str, said: StreamHints = _NO_HINTS) -> Iterator[OpenedStream]:

@@ -49,8 +49,7 @@ class RowSequence:
             start, place = until, place + 1
 
 
-BatchRun = tuple[int, int]
-"""Batches start..stop-1 of a rank."""
+BatchRun = tuple[int, int]  # batches start..stop-1 of a rank
 
 
 def worker_order(

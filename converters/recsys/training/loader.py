@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypedDict, TypeVar
 
 from ingot.converters.errors import IngotError
 from ingot.converters.recsys.training import batch_order
@@ -38,19 +38,20 @@ class BatchPlan(ABC):
         """Rows of an epoch that no rank delivers."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkerOptions:
-    """How workers start and read: arguments of torch's `DataLoader`."""
+class ReadingOptions(TypedDict, total=False):
+    """How workers start and read: arguments of torch's `DataLoader`, with its defaults."""
 
-    num_workers: int = 0
-    pin_memory: bool = False
-    persistent_workers: bool = False
-    prefetch_factor: int | None = None
-    multiprocessing_context: Any = None
-    timeout: float = 0
+    pin_memory: bool
+    persistent_workers: bool
+    prefetch_factor: int | None
+    multiprocessing_context: Any
+    timeout: float
 
-    def __post_init__(self) -> None:
-        check_integer("num_workers", self.num_workers, 0)
+
+class WorkerOptions(ReadingOptions, total=False):
+    """The same, and how many there are."""
+
+    num_workers: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +83,7 @@ def _return_batch(batch: Any) -> Any:  # noqa: ANN401
     return batch
 
 
-Request = Callable[[int, int], Any]
-"""Epoch and number of a batch to what its maker is sent."""
+Request = Callable[[int, int], Any]  # epoch and number of a batch to what its maker is sent
 
 
 def _number_request(epoch: int, number: int) -> tuple[int, int]:
@@ -136,14 +136,21 @@ class TrainingLoader(Generic[BatchT]):
         self._request = request or _number_request
         self._plan, self._maker, self._epoch_plan = plan, maker, epoch_plan
         self._workers = workers
+        self.num_workers: Final = check_integer("num_workers", workers.get("num_workers", 0), 0)
+        self.batch_size: Final = plan.batch_size
+        self.drop_last: Final = plan.drop_last
+        self.rank: Final = plan.rank
+        self.world_size: Final = plan.world_size
+        self.rows: Final = plan.rows
+        self.dropped_rows: Final = plan.dropped
         self._progress = batch_order.start_epoch(epoch, epoch_plan)
         self._connect()
 
     def _connect(self) -> None:
         """Make torch's loader."""
-        torch, options = import_torch(), dict(vars(self._workers))
-        options["pin_memory"] = bool(self._workers.pin_memory) and torch.cuda.is_available()
-        self._alone = not self._workers.num_workers and not options["pin_memory"]
+        torch, options = import_torch(), dict(self._workers)
+        options["pin_memory"] = bool(options.get("pin_memory")) and torch.cuda.is_available()
+        self._alone = not self.num_workers and not options["pin_memory"]
         self._sampler = _PassSampler(self._request)
         self._loader: Any = torch.utils.data.DataLoader(
             self._maker,
@@ -158,41 +165,6 @@ class TrainingLoader(Generic[BatchT]):
         """Complete a batch that arrives, in the caller's process."""
         complete: BatchT = batch
         return complete
-
-    @property
-    def batch_size(self) -> int:
-        """Rows of a full batch."""
-        return self._plan.batch_size
-
-    @property
-    def drop_last(self) -> bool:
-        """Whether all batches are full."""
-        return self._plan.drop_last
-
-    @property
-    def num_workers(self) -> int:
-        """Processes that read; 0 for this one."""
-        return self._workers.num_workers
-
-    @property
-    def rank(self) -> int:
-        """Which part of an epoch this loader delivers."""
-        return self._plan.rank
-
-    @property
-    def world_size(self) -> int:
-        """How many parts there are."""
-        return self._plan.world_size
-
-    @property
-    def rows(self) -> int:
-        """Rows of an epoch, over all ranks."""
-        return self._plan.rows
-
-    @property
-    def dropped_rows(self) -> int:
-        """Rows of an epoch that no rank delivers; 0 without `drop_last`."""
-        return self._plan.dropped
 
     @property
     def epoch(self) -> int:

@@ -84,7 +84,7 @@ def recognize_monolith(head: bytes, records: int = _JUDGED_MESSAGES) -> Monolith
         if _ZEROS not in data[:32]:
             continue
         for framing in _FRAMINGS:
-            kind = _messages_kind(data, framing, records)
+            kind = messages_kind(data, framing, records)
             if kind is not None:
                 return MonolithStream(kind=kind, framing=framing, compression=compression)
     return None
@@ -124,14 +124,14 @@ class _OutOfBytes(Exception):  # noqa: N818 - never seen outside
     """The message goes on beyond the bytes at hand."""
 
 
-def _messages_kind(data: bytes, framing: str, records: int) -> Kind | None:
+def messages_kind(data: bytes, framing: str, records: int) -> Kind | None:
     """What the messages are, read with a framing; None where one of the first ones is none."""
     found: list[Kind] = []
     try:
         for start, stop, sort_id in islice(_message_frames(data, framing), records):
-            if sort_id and _message_kind(sort_id, 0, len(sort_id)):
+            if sort_id and message_kind(sort_id, 0, len(sort_id)):
                 return None  # a stream without sort_ids, read with them
-            kind = _message_kind(data, start, stop)
+            kind = message_kind(data, start, stop)
             if kind is None or (found and found[0] != kind):
                 return None
             found.append(kind)
@@ -186,9 +186,9 @@ def _read_u64(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "little")
 
 
-def _message_kind(data: bytes, start: int, stop: int) -> Kind | None:
+def message_kind(data: bytes, start: int, stop: int) -> Kind | None:
     """What a message is by its fields; None where it is none of these."""
-    return _example_kind(data, start, stop) or _instance_kind(data, start, stop)
+    return _example_kind(data, start, stop) or instance_kind(data, start, stop)
 
 
 def _example_kind(data: bytes, start: int, stop: int) -> Kind | None:
@@ -233,7 +233,8 @@ def _check_feature(data: bytes, start: int, stop: int) -> None:
             raise NotAMessageError
 
 
-def _instance_kind(data: bytes, start: int, stop: int) -> Kind | None:
+def instance_kind(data: bytes, start: int, stop: int) -> Kind | None:
+    """`instance`, if a message is one by its fields."""
     seen: set[int] = set()
     try:
         for number, wire, first, last in read_fields(data, start, stop):

@@ -44,8 +44,7 @@ def chat(
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        Setting("Folder for the result; `out DIR` names it later.", metavar="DIR"),
+        Path | None, Setting("Folder for the result; `out DIR` names it later.", metavar="DIR")
     ] = None,
     resume: Annotated[str | None, Setting("Resume a conversation.", metavar="ID")] = None,
     list_: Annotated[bool, Setting("List the conversations.", flag="list")] = False,
@@ -53,15 +52,8 @@ def chat(
     order: Annotated[
         Order,
         Only(
-            "mode",
-            "mapper",
-            "tokenizer",
-            "records",
-            "language",
-            "source_name",
-            "overwrite",
-            "share_values",
-            "prompt_tokens",
+            "mode mapper tokenizer records language "
+            "source_name overwrite share_values prompt_tokens",
             source="",
         ),
     ],

@@ -35,13 +35,7 @@ from ingot.agent.review.diff.mapping_changes import compare_mappings
 from ingot.agent.review.diff.normal_form import normal_form
 from ingot.agent.state import Check
 from ingot.cli import display
-from ingot.cli.console import (
-    is_interactive,
-    plain_text,
-    progress_meter,
-    safe_text,
-    stdout_console,
-)
+from ingot.cli.console import is_interactive, plain_text, progress_meter, safe_text, stdout_console
 from ingot.cli.questions import edit_mapping
 from ingot.converters.errors import IngotError, MappingError, OutputError
 from ingot.converters.output.files import output_errors, write_file

@@ -36,11 +36,10 @@ def check(
         ),
     ] = None,
     golden: Annotated[
-        bool,
-        Setting("Also run the golden rows beside MAPPING; then no data is needed."),
+        bool, Setting("Also run the golden rows beside MAPPING; then no data is needed.")
     ] = False,
     order: Annotated[
-        Order, Only("format", "language", "source_name", "allow_drift", source="", dry_run=True)
+        Order, Only("format language source_name allow_drift", source="", dry_run=True)
     ],
     quiet: Annotated[bool, Setting("Print only problems and golden rows that fail.")] = False,
     as_json: o.Json = False,
@@ -72,12 +71,7 @@ def check(
 
 
 def _run_checks(
-    order: Order | None,
-    golden: "GoldenResult | None",
-    mapping: Path,
-    *,
-    quiet: bool,
-    as_json: bool,
+    order: Order | None, golden: "GoldenResult | None", mapping: Path, *, quiet: bool, as_json: bool
 ) -> None:
     from ingot.agent.context import Context
     from ingot.agent.judging.policy import gates_of_state

@@ -69,10 +69,8 @@ def _show_result(console: "Console", check: "Check", *, heading: bool) -> None:
         plain_text(f"  {check.state:{_STATE}}  {check.name:{_NAME}}  {check.figure}"),
         soft_wrap=True,
     )
-    if check.hint:
-        console.print(plain_text(" " * _INDENT + check.hint), soft_wrap=True)
-    for note in check.notes:
-        console.print(plain_text(" " * _INDENT + note), soft_wrap=True)
+    for more in filter(None, (check.hint, *check.notes)):
+        console.print(plain_text(" " * _INDENT + more), soft_wrap=True)
 
 
 def _result_row(check: "Check") -> object:

@@ -102,18 +102,8 @@ def convert(
     order: Annotated[
         Order,
         Only(
-            "source",
-            "format",
-            "tokenizer",
-            "records",
-            "language",
-            "source_name",
-            "limit",
-            "dry_run",
-            "overwrite",
-            "workers",
-            "allow_drift",
-            "yes",
+            "source format tokenizer records language source_name "
+            "limit dry_run overwrite workers allow_drift yes"
         ),
     ],
     out: o.OutFolder,
@@ -186,14 +176,7 @@ def map_data(
     order: Annotated[
         Order,
         Only(
-            "source",
-            "format",
-            "mode",
-            "mapper",
-            "language",
-            "source_name",
-            "share_values",
-            "prompt_tokens",
+            "source format mode mapper language source_name share_values prompt_tokens",
             dry_run=True,
         ),
     ],
@@ -205,8 +188,7 @@ def map_data(
         bool, Setting("Print exactly what a model would be sent first, and send nothing.")
     ] = False,
     pin_sample: Annotated[
-        bool,
-        Setting("With `out`: also store a few redacted raw rows beside it, in NAME.sample/."),
+        bool, Setting("With `out`: also store a few redacted raw rows beside it, in NAME.sample/.")
     ] = False,
     llm: ModelSettings,
     overwrite: Overwrite = False,

@@ -6,16 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ingot.cli import command as o
+from ingot.cli import display
 from ingot.cli.command import command_options
 from ingot.cli.console import plain_text, print_json, progress_meter, stdout_console
-from ingot.cli.display import (
-    drop_empty_columns,
-    print_grid,
-    print_result,
-    reject_lines,
-    show_notes,
-    write_output,
-)
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.recsys.criteo.preprocess.settings import RUN, SHUFFLE, Settings
 from ingot.converters.settings import Setting
@@ -40,8 +33,7 @@ def preprocess_criteo(
     input_dir: Annotated[
         str,
         Setting(
-            "Folder or URL with day_0, day_1, ... or train.txt, plain or compressed.",
-            metavar="DIR",
+            "Folder or URL with day_0, day_1, ... or train.txt, plain or compressed.", metavar="DIR"
         ),
     ],
     out: o.OutFolder,
@@ -75,13 +67,13 @@ def preprocess_criteo(
             inputs, settings, out, resume=resume, overwrite=overwrite, progress=progress
         )
     more = {"manifest": done.manifest, "stats": done.stats}
-    print_result(done, _preprocess_lines(done), as_json=as_json, **more)
+    display.print_result(done, _preprocess_lines(done), as_json=as_json, **more)
 
 
 def _preprocess_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
     stats = done.stats
     yield "rows", f"{stats['rows']:,} of {stats['lines']:,} lines"
-    yield from reject_lines(stats["rejects"], done.out / "rejects.jsonl")
+    yield from display.reject_lines(stats["rejects"], done.out / "rejects.jsonl")
     yield from ((part["name"], _part_text(part)) for part in stats["parts"])
     values = sum(column["distinct"] for column in stats["sparse"])
     largest = max(stats["sparse"], key=lambda column: column["distinct"])
@@ -104,11 +96,6 @@ def _part_text(part: "dict[str, Json]") -> str:
     return f"{text}, shuffled" if part["shuffled"] else text
 
 
-_PART_HEADS = ("part", "rows", "label 1", "rate", "other", "rejected", "not finite", "order")
-_DENSE_HEADS = ("dense", "missing", "not finite", "least", "largest", "mean")
-_SPARSE_HEADS = ("sparse", "distinct", "missing", "rare", "max id")
-
-
 @command_options
 def inspect_criteo(
     folder: o.Folder,
@@ -128,7 +115,7 @@ def inspect_criteo(
 
     figures = inspect(folder, top)
     if html is not None:
-        write_output(html, render_inspect_page(figures))
+        display.write_output(html, render_inspect_page(figures))
     if as_json:
         print_json(figures.to_document())
     else:
@@ -136,21 +123,23 @@ def inspect_criteo(
 
 
 def _show_figures(console: "Console", figures: "Figures", html: Path | None) -> None:
-    print_grid(console, list(_figure_facts(figures, html)))
+    display.print_grid(console, list(_figure_facts(figures, html)))
     for table in (_part_rows(figures), _dense_rows(figures), _sparse_rows(figures)):
         console.print()
-        print_grid(console, drop_empty_columns(list(table)))
+        display.print_grid(console, display.drop_empty_columns(list(table)))
     console.print()
     console.print(plain_text("Rows that the most frequent ids cover", "bold"))
-    print_grid(console, list(_coverage_rows(figures)))
+    display.print_grid(console, list(_coverage_rows(figures)))
     if any(one.top for one in figures.sparse):
         console.print()
         console.print(plain_text("Most frequent ids: id, raw value, share of the rows", "bold"))
         rare = None if figures.source == "arrays" else "rare"
-        print_grid(console, [(one.name, _top_ids_text(one.top, rare)) for one in figures.sparse])
+        display.print_grid(
+            console, [(one.name, _top_ids_text(one.top, rare)) for one in figures.sparse]
+        )
     console.print()
     console.print(plain_text(f"num_embeddings = {figures.num_embeddings}"), soft_wrap=True)
-    show_notes(console, figures.notes)
+    display.show_notes(console, figures.notes)
 
 
 def _figure_facts(figures: "Figures", html: Path | None) -> Iterator[tuple[str, str]]:
@@ -169,7 +158,7 @@ def _figure_facts(figures: "Figures", html: Path | None) -> Iterator[tuple[str, 
 def _part_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_count, format_percent
 
-    yield _PART_HEADS
+    yield "part", "rows", "label 1", "rate", "other", "rejected", "not finite", "order"
     for one in figures.parts:
         rate = format_percent(one.label_rate)
         rejected = "" if one.rejects is None else format_count(sum(one.rejects.values()))
@@ -182,7 +171,7 @@ def _part_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
 def _dense_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_count, format_measure
 
-    yield _DENSE_HEADS
+    yield "dense", "missing", "not finite", "least", "largest", "mean"
     for one in figures.dense:
         missing = _share_text(one.missing, figures.rows)
         numbers = map(format_measure, (one.least, one.most, one.mean))
@@ -192,7 +181,7 @@ def _dense_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
 def _sparse_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_count
 
-    yield _SPARSE_HEADS
+    yield "sparse", "distinct", "missing", "rare", "max id"
     for one in figures.sparse:
         missing = _share_text(one.missing, figures.rows)
         rare = "" if one.rare is None else format_count(one.rare)
@@ -282,4 +271,4 @@ def write_multihot(
         ("rows", f"{sum(one['rows'] for one in parts):,} in {len(parts)} parts"),
         ("ids", f"{sum(sizes)} per row; {widened} of {len(sizes)} features widened"),
     ]
-    print_result(done, lines, as_json=as_json, manifest=done.manifest)
+    display.print_result(done, lines, as_json=as_json, manifest=done.manifest)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ingot.cli import command as o
+from ingot.cli import display
 from ingot.cli.command import check_free, command_options
 from ingot.cli.console import (
     note_line,
@@ -17,15 +18,6 @@ from ingot.cli.console import (
     progress_meter,
     safe_text,
     stdout_console,
-)
-from ingot.cli.display import (
-    count_text,
-    drop_empty_columns,
-    print_grid,
-    print_result,
-    reject_lines,
-    show_notes,
-    write_output,
 )
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.recsys.ctr.settings import ChosenColumns, Overrides, RawFiles
@@ -41,7 +33,6 @@ if TYPE_CHECKING:
 
 
 _STYLES = {"passed": "green", "broken": "red", "not checked": "yellow"}
-
 
 _Featuremap = Annotated[
     str | None,
@@ -94,7 +85,7 @@ def _show_report(console: "Console", report: "Report") -> None:
         ("profile", ", ".join(f"{key} {value}" for key, value in (report.profile or {}).items())),
         ("rules", ", ".join(f"{states.count(state)} {state}" for state in _STYLES)),
     ]
-    print_grid(console, [one for one in facts if one[1] or one[0] != "profile"])
+    display.print_grid(console, [one for one in facts if one[1] or one[0] != "profile"])
     for one in report.verdicts:
         line = f"{one.rule.number:<6} {one.state:<12} {one.rule.wants}"
         console.print(plain_text(line, _STYLES[one.state]), soft_wrap=True)
@@ -105,7 +96,7 @@ def _show_report(console: "Console", report: "Report") -> None:
             lines.append(f"and {one.count - len(lines):,} more")
         for place in lines:
             console.print(plain_text(f"       {place}"), soft_wrap=True)
-    show_notes(console, report.notes)
+    display.show_notes(console, report.notes)
 
 
 def _place_line(place: "Place") -> str:
@@ -114,10 +105,8 @@ def _place_line(place: "Place") -> str:
     return " ".join(f"{place.file}{row}{column}: {place.found}".split())
 
 
-_FEATURE_HEADS = ("feature", "encoding", "missing", "oov", "hashed")
 _LENGTHS = ("mean", "p50", "p90", "p99", "max")
 _LIST_HEADS = ("list", *_LENGTHS, "max_len", "rows cut", "kept", "value kept")
-_VOCAB_HEADS = ("feature", "distinct", "own id", "occurrences covered")
 
 
 @command_options
@@ -136,7 +125,7 @@ def show_ctr_stats(
 
     figures = read_figures(folder, load(featuremap) if featuremap else None)
     if html is not None:
-        write_output(html, render_stats_page(figures))
+        display.write_output(html, render_stats_page(figures))
     if as_json:
         print_json(figures.to_document())
     else:
@@ -144,19 +133,19 @@ def show_ctr_stats(
 
 
 def _show_stats(console: "Console", figures: "Figures", html: Path | None) -> None:
-    print_grid(console, list(_stats_facts(figures, html)))
-    print_grid(console, [("", *figures.splits), *_rate_rows(figures)])
+    display.print_grid(console, list(_stats_facts(figures, html)))
+    display.print_grid(console, [("", *figures.splits), *_rate_rows(figures)])
     for split in figures.splits:
         console.print(plain_text(f"Features in {split}", "bold"))
-        print_grid(console, drop_empty_columns([_FEATURE_HEADS, *_feature_rows(figures, split)]))
+        display.print_grid(console, display.drop_empty_columns(list(_feature_rows(figures, split))))
         lists = list(_list_rows(figures, split))
         if lists:
             console.print(plain_text(f"Lists in {split}", "bold"))
-            print_grid(console, drop_empty_columns([_LIST_HEADS, *lists]))
+            display.print_grid(console, display.drop_empty_columns([_LIST_HEADS, *lists]))
     if figures.vocab:
         console.print(plain_text("Vocabularies of the train rows", "bold"))
-        print_grid(console, [_VOCAB_HEADS, *_vocab_rows(figures)])
-    show_notes(console, figures.notes)
+        display.print_grid(console, list(_vocab_rows(figures)))
+    display.show_notes(console, figures.notes)
 
 
 def _stats_facts(figures: "Figures", html: Path | None) -> Iterator[tuple[str, str]]:
@@ -191,6 +180,7 @@ def _rate_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
 def _feature_rows(figures: "Figures", split: str) -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_percent
 
+    yield "feature", "encoding", "missing", "oov", "hashed"
     for one in figures.features:
         counts = figures.by_feature[one.name][split]
         oov = "" if counts.oov is None else format_percent(counts.oov)
@@ -216,16 +206,13 @@ def _list_rows(figures: "Figures", split: str) -> Iterator[tuple[str, ...]]:
 def _vocab_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_count, format_percent
 
+    yield "feature", "distinct", "own id", "occurrences covered"
     for name, held in figures.vocab.items():
         every = held.get("occurrences", 0)
         covered = held.get("occurrences_kept", 0) / every if every else None
         own = held.get("kept")
-        yield (
-            name,
-            format_count(held.get("distinct")),
-            format_count(own),
-            format_percent(covered) if own else "",
-        )
+        share = format_percent(covered) if own else ""
+        yield name, format_count(held.get("distinct")), format_count(own), share
 
 
 @command_options
@@ -233,8 +220,7 @@ def build(
     *,
     out: o.OutFolder,
     featuremap: Annotated[
-        str,
-        Setting("Featuremap: aliccp, or a YAML file (docs/ctr.md).", metavar="NAME|FILE"),
+        str, Setting("Featuremap: aliccp, or a YAML file (docs/ctr.md).", metavar="NAME|FILE")
     ],
     raw: RawFiles,
     vocab: Annotated[
@@ -257,7 +243,7 @@ def build(
     with progress_meter() as progress:
         done = build_ctr(inputs, chosen, out, vocab=vocab, overwrite=overwrite, progress=progress)
     more = {"manifest": done.manifest, "stats": done.stats}
-    print_result(done, _build_lines(done), as_json=as_json, **more)
+    display.print_result(done, _build_lines(done), as_json=as_json, **more)
 
 
 def _build_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
@@ -266,14 +252,16 @@ def _build_lines(done: "CommittedResult") -> Iterator[tuple[str, str]]:
     parts = _parts_text(rows, "train", "valid", "rejected", "dropped")
     yield "rows", f"{rows['read']:,} read: {parts}"
     common = {f"{why}, of common features": n for why, n in stats["common_rejects"].items()}
-    yield from reject_lines({**stats["rejects"], **common}, done.out / "rejects.jsonl")
+    yield from display.reject_lines({**stats["rejects"], **common}, done.out / "rejects.jsonl")
     for name, split in stats["splits"].items():
         rows, clicks = split["rows"], split["y_ctr"]
         text = f"{rows:,} rows"
         if rows:
             text += f", ctr {clicks / rows:.3%}, cvr {split['y_cvr'] / rows:.4%} of impressions"
         if split["funnel_anomalies"]:
-            text += f", {count_text(split['funnel_anomalies'], 'conversion')} without a click"
+            text += (
+                f", {display.count_text(split['funnel_anomalies'], 'conversion')} without a click"
+            )
         yield name, text
     yield "entities", _parts_text(stats["entities"], "in_rows", "unknown", "repeated")
     unusual = {name: count for name, count in tokens.items() if count and name != "read"}
@@ -313,7 +301,7 @@ def draft(
     check_free(out, overwrite=overwrite)
     made = draft_featuremap(table, rows=rows or None, chosen=chosen)
     if out is not None:
-        write_output(out, made.text.encode())
+        display.write_output(out, made.text.encode())
     if as_json:
         document = {"out": None if out is None else str(out), "featuremap": made.text}
         print_json({**document, **made.to_json()})

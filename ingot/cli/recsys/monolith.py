@@ -115,9 +115,6 @@ def _ignore_closed_pipe() -> Iterator[None]:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - what is flushed at the exit
 
 
-_STATES: Final = ("filled", "empty", "unset", "absent", "again")
-_FEATURE_HEADS: Final = ("feature", "kind", *_STATES, "values", "slots")
-_LABEL_HEADS: Final = ("label", "rows", "above 0", "0", "below 0", "NaN", "least", "mean", "most")
 _SHOWN: Final = 12  # of what there may be many
 _STREAMS: Final = 3
 _FEW: Final = 3
@@ -157,7 +154,6 @@ def _count_streams(where: str, hints: StreamHints) -> "f.Figures":
 
 
 def _show_figures(console: "Console", figures: "f.Figures") -> None:
-
     print_grid(console, list(_figure_facts(figures)))
     for table in (_label_rows(figures), _line_id_rows(figures), _feature_rows(figures)):
         rows = list(table)
@@ -245,7 +241,7 @@ def _unknown_facts(unknown: "f.Unknown") -> Iterator[tuple[str, str]]:
 def _label_rows(figures: "f.Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_count
 
-    yield _LABEL_HEADS
+    yield "label", "rows", "above 0", "0", "below 0", "NaN", "least", "mean", "most"
     for position, one in enumerate(figures.label):
         signs = (one.positive, one.zero, one.negative, one.no_number)
         counts = (format_count(n) if n else "" for n in signs)
@@ -271,7 +267,7 @@ def _line_id_rows(figures: "f.Figures") -> Iterator[tuple[str, ...]]:
 def _feature_rows(figures: "f.Figures") -> Iterator[tuple[str, ...]]:
     from ingot.converters.output.pages import format_percent, share_of
 
-    yield _FEATURE_HEADS
+    yield "feature", "kind", "filled", "empty", "unset", "absent", "again", "values", "slots"
     for one in figures.features:
         if not one.filled:
             continue
@@ -311,10 +307,7 @@ def _first_names(names: Iterable[str], count: int) -> str:
 @command_options
 def convert_monolith(
     *,
-    where: Annotated[
-        str,
-        Setting("File, folder, glob or URL; - for standard input.", metavar="IN", positional=True),
-    ],
+    where: _Where,
     out: Annotated[
         str,
         Setting(

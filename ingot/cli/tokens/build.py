@@ -215,8 +215,7 @@ def build_tokens(
     *,
     input_dir: Annotated[Path, Setting("Folder of the input.", metavar="PATH")],
     output_prefix: Annotated[
-        Path,
-        Setting("Prefix of the output: PATH.bin, PATH.idx, PATH.meta.json.", metavar="PATH"),
+        Path, Setting("Prefix of the output: PATH.bin, PATH.idx, PATH.meta.json.", metavar="PATH")
     ],
     tokenizer: Annotated[
         str,
@@ -229,9 +228,7 @@ def build_tokens(
     pattern: Annotated[
         str,
         Setting(
-            "Files of the folder to read; *.jsonl for ingot records.",
-            metavar="GLOB",
-            section=INPUT,
+            "Files of the folder to read; *.jsonl for ingot records.", metavar="GLOB", section=INPUT
         ),
     ] = "*.parquet",
     recursive: Annotated[
@@ -252,12 +249,7 @@ def build_tokens(
         Setting("File for log lines.", metavar="PATH", section=LOGGING, default="stdout"),
     ] = None,
     progress: Annotated[
-        bool,
-        Setting(
-            "Show a progress bar on a terminal.",
-            section=LOGGING,
-            negative="no-progress",
-        ),
+        bool, Setting("Show a progress bar on a terminal.", section=LOGGING, negative="no-progress")
     ] = True,
 ) -> None:
     """Tokenize Parquet texts or ingot records into a Megatron data set (.bin/.idx).

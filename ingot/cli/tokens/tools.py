@@ -235,8 +235,7 @@ def merge(
 def verify(
     prefix: _Prefix,
     source: Annotated[
-        Path,
-        Setting("Folder that it was built from: the --input-dir of its build.", metavar="DIR"),
+        Path, Setting("Folder that it was built from: the --input-dir of its build.", metavar="DIR")
     ],
     tokenizer: Annotated[str, Setting("Tokenizer that it was built with.", metavar="T")],
     samples: Annotated[

@@ -17,19 +17,12 @@ from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import load_json
 from ingot.converters.output.files import MANIFEST
 from ingot.converters.recsys.criteo import contract
-from ingot.converters.recsys.criteo.inspect.figures import (
-    DenseFigures,
-    Figures,
-    Frequencies,
-    PartFigures,
-    SparseFigures,
-)
+from ingot.converters.recsys.criteo.inspect import figures as f
 from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_name
 
 _ROWS: Final = 1 << 16
-_COUNTERS: Final = 1 << 26
-"""Of 8 bytes, that are held at a time."""
+_COUNTERS: Final = 1 << 26  # of 8 bytes, that are held at a time
 _LARGEST_ID: Final = 1 << 30
 """What is larger is no id that was given in turn: the values of the raw files, by the look."""
 _BUCKETS: Final = 48
@@ -39,7 +32,7 @@ _NOTE: Final = (
 )
 
 
-def inspect(root: Path, top: int = 10) -> Figures:
+def inspect(root: Path, top: int = 10) -> f.Figures:
     """The figures of preprocessed Criteo data.
 
     Those of stats.json and of the vocabularies; where these are not there, the arrays are counted.
@@ -50,7 +43,7 @@ def inspect(root: Path, top: int = 10) -> Figures:
     return _read_stored_figures(root, top) if stored else count_figures(root, top)
 
 
-def count_figures(root: Path, top: int, *, counters: int = _COUNTERS) -> Figures:
+def count_figures(root: Path, top: int, *, counters: int = _COUNTERS) -> f.Figures:
     """The figures that the arrays of a folder show."""
     parts = [_Part(stretch) for stretch in contract.locate_arrays(root, "all").stretches]
     least = np.min([one.least for one in parts], axis=0)
@@ -60,7 +53,7 @@ def count_figures(root: Path, top: int, *, counters: int = _COUNTERS) -> Figures
     sparse = tuple(map(_counted_sparse, contract.KEYS, spans, found))
     odd = ", ".join(one.name for one in sparse if one.distinct is None and one.max_id is not None)
     said = f"no ids that start at 0 or 2, so not counted: {odd}; values of the raw files?"
-    return Figures(
+    return f.Figures(
         folder=str(root),
         source="arrays",
         parts=tuple(one.figures() for one in parts),
@@ -109,8 +102,8 @@ class _Part:
             buckets = np.clip(np.floor(values[fine[:, at], at]), -1, _BUCKETS - 2) + 1
             self.histogram[at] += np.bincount(buckets.astype(np.int64), minlength=_BUCKETS)
 
-    def figures(self) -> PartFigures:
-        return PartFigures(
+    def figures(self) -> f.PartFigures:
+        return f.PartFigures(
             name=self.name,
             rows=self.rows,
             zeros=self._zeros,
@@ -145,8 +138,8 @@ def _counter_ranges(
 
 def _count_ids(
     parts: Sequence[_Part], spans: Sequence[tuple[int, int]], top: int, counters: int
-) -> list[Frequencies]:
-    found = [Frequencies(top) for _ in spans]
+) -> list[f.Frequencies]:
+    found = [f.Frequencies(top) for _ in spans]
     for together in _counter_ranges(spans, counters):
         held = [(column, first, np.zeros(size, np.int64)) for column, first, size in together]
         for part in parts:
@@ -159,11 +152,11 @@ def _count_ids(
     return found
 
 
-def _counted_dense(at: int, parts: Sequence[_Part]) -> DenseFigures:
+def _counted_dense(at: int, parts: Sequence[_Part]) -> f.DenseFigures:
     finite = sum(int(one.finite[at]) for one in parts)
     histogram = np.sum([one.histogram[at] for one in parts], axis=0).tolist()
     bounds = ["negative", *map(str, range(_BUCKETS - 1))]
-    return DenseFigures(
+    return f.DenseFigures(
         name=contract.DENSE_NAMES[at],
         nonfinite=sum(int(one.nonfinite[at]) for one in parts),
         least=min(float(one.lowest[at]) for one in parts) if finite else None,
@@ -173,9 +166,9 @@ def _counted_dense(at: int, parts: Sequence[_Part]) -> DenseFigures:
     )
 
 
-def _counted_sparse(name: str, span: tuple[int, int], found: Frequencies) -> SparseFigures:
+def _counted_sparse(name: str, span: tuple[int, int], found: f.Frequencies) -> f.SparseFigures:
     there = span[0] <= span[1]
-    return SparseFigures(
+    return f.SparseFigures(
         name=name,
         distinct=found.ids if _is_countable(span) or not there else None,
         max_id=span[1] if there else None,
@@ -196,9 +189,9 @@ _EARLIER: Final = (
 _UNSEEN: Final = "values that the vocabularies do not have, id 1, are in no share of ids"
 
 
-def _read_frequencies(folder: Path, key: str, top: int) -> Frequencies:
+def _read_frequencies(folder: Path, key: str, top: int) -> f.Frequencies:
     """How often the ids of a column occur; all values with id 1 are one id."""
-    path, found, rare = contract.vocabulary_path(folder, key), Frequencies(top), 0
+    path, found, rare = contract.vocabulary_path(folder, key), f.Frequencies(top), 0
     try:
         for values, ids, counts in _read_pieces(path):
             own = ids != contract.RARE_ID
@@ -233,7 +226,7 @@ def _column_cells(column: pa.Array, name: str) -> NDArray[np.int64]:
     return cells
 
 
-def _read_stored_figures(root: Path, top: int) -> Figures:
+def _read_stored_figures(root: Path, top: int) -> f.Figures:
     """The figures of stats.json and of the vocabularies."""
     stats = _read_document(root / contract.STATS)
     how = _read_document(root / MANIFEST) if (root / MANIFEST).is_file() else {}
@@ -256,7 +249,7 @@ def _read_stored_figures(root: Path, top: int) -> Figures:
     notes = [_EARLIER] if how.get("vocab_sha256") else []
     notes += [_UNSEEN] if how.get("unseen") == "1" else []
     notes += [note for part in parts if (note := _part_difference(root, part))]
-    return Figures(
+    return f.Figures(
         folder=str(root),
         source="stats.json",
         parts=parts,
@@ -296,11 +289,11 @@ def _as_counts(told: dict[str, Json], *names: str) -> dict[str, int]:
     return {name: _as_count(told[name]) for name in names or told}
 
 
-def _part_figures(told: dict[str, Json]) -> PartFigures:
+def _part_figures(told: dict[str, Json]) -> f.PartFigures:
     labels = _as_counts(told["labels"], "0", "1", "other")
     if not isinstance(told["name"], str) or not isinstance(told["file"], str):
         raise TypeError(f"{told['name']!r} of {told['file']!r} is not a part")
-    return PartFigures(
+    return f.PartFigures(
         name=told["name"],
         file=told["file"],
         rejects=_as_counts(dict(told["rejects"])),
@@ -313,9 +306,9 @@ def _part_figures(told: dict[str, Json]) -> PartFigures:
     )
 
 
-def _dense_figures(told: dict[str, Json], rows: int) -> DenseFigures:
+def _dense_figures(told: dict[str, Json], rows: int) -> f.DenseFigures:
     least, most = (None if told[key] is None else _as_whole(told[key]) for key in ("min", "max"))
-    return DenseFigures(
+    return f.DenseFigures(
         name=told["name"],
         **_as_counts(told, "missing", "nonfinite"),
         least=least,
@@ -330,11 +323,13 @@ def _dense_figures(told: dict[str, Json], rows: int) -> DenseFigures:
     )
 
 
-def _sparse_figures(told: dict[str, Json], found: Frequencies, *, rounded: bool) -> SparseFigures:
+def _sparse_figures(
+    told: dict[str, Json], found: f.Frequencies, *, rounded: bool
+) -> f.SparseFigures:
     names = ("missing", "distinct", "vocabulary", "rare", "rare_rows", "max_id")
     counts = _as_counts(told, *names)
     largest = max(counts["max_id"], found.largest)
-    return SparseFigures(
+    return f.SparseFigures(
         name=told["name"],
         largest=max(largest, int(np.float32(largest)) if rounded else 0),
         counted=found.rows,
@@ -344,7 +339,7 @@ def _sparse_figures(told: dict[str, Json], found: Frequencies, *, rounded: bool)
     )
 
 
-def _part_difference(root: Path, part: PartFigures) -> str | None:
+def _part_difference(root: Path, part: f.PartFigures) -> str | None:
     """How the arrays of a part are other than stats.json has it."""
     if not part.rows:
         return None

@@ -1,7 +1,5 @@
 """The tables of a multi-hot conversion: drawn at random, in memory or in mapped files."""
 
-import hashlib
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.json_yaml import encode
+from ingot.converters.json_yaml import encode, json_digest
 from ingot.converters.output.files import encode_json, hold_lock, output_errors, sync_tree
 from ingot.converters.recsys.criteo.contract import npy_header
 from ingot.converters.recsys.criteo.kjt_fields import check_sizes
@@ -23,8 +21,7 @@ UNIFORM, PARETO = "uniform", "pareto"
 DISTRIBUTIONS: Final = (UNIFORM, PARETO)
 FEATURE, GLOBAL0 = "feature", "global0"
 SEEDINGS: Final = (FEATURE, GLOBAL0)
-VERSION: Final = 1
-"""Of how tables follow from parameters, for those that are kept."""
+VERSION: Final = 1  # of how tables follow from parameters, for those that are kept
 MOST_IDS: Final = 1 << 20
 """The most ids of a cell: far more than anybody wants, few enough for sums of them."""
 
@@ -88,8 +85,7 @@ class Parameters:
 
     def digest(self) -> str:
         """A name for the tables."""
-        document = json.dumps({**self.to_json(), "version": VERSION}, sort_keys=True)
-        return hashlib.sha256(document.encode()).hexdigest()
+        return json_digest({**self.to_json(), "version": VERSION})
 
 
 def check_one_of(name: str, value: object, known: Sequence[str]) -> None:
@@ -109,8 +105,7 @@ def _sizes_by_table(rows: list[int], size: int | None, least: int | None) -> lis
 
 BLOCK: Final = 1 << 21
 """About how many numbers are drawn at a time: 16 MiB of them, as they come."""
-_SHAPE: Final = 0.25
-"""Of the Pareto distribution."""
+_SHAPE: Final = 0.25  # of the Pareto distribution
 _INT_MIN: Final = -(1 << 31)
 
 
@@ -187,7 +182,7 @@ def open_tables(parameters: Parameters, folder: Path) -> Tables:
                 if not place.exists():
                     _make_tables(parameters, place)
     return [
-        _open_table(place / _table_name(at), (rows, size)) if size > 1 else None
+        _open_table(place / f"table_{at}.npy", (rows, size)) if size > 1 else None
         for at, (rows, size) in enumerate(
             zip(parameters.num_embeddings, parameters.sizes, strict=True)
         )
@@ -202,7 +197,7 @@ def _make_tables(parameters: Parameters, place: Path) -> None:
         unfinished.mkdir()
         for at, state in feature_states(parameters):
             rows, size = parameters.num_embeddings[at], parameters.sizes[at]
-            with (unfinished / _table_name(at)).open("wb") as file:
+            with (unfinished / f"table_{at}.npy").open("wb") as file:
                 file.write(npy_header("<i4", (rows, size)))
                 for block in draw_blocks(state, rows, size, parameters.distribution):
                     file.write(block.astype("<i4", copy=False).data)
@@ -211,10 +206,6 @@ def _make_tables(parameters: Parameters, place: Path) -> None:
         unfinished.rename(place)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _table_name(place: int) -> str:
-    return f"table_{place}.npy"
 
 
 def _open_table(path: Path, shape: tuple[int, int]) -> NDArray[np.int32]:

@@ -142,8 +142,7 @@ def link_file(source: Path, target: Path) -> bool:
     return True
 
 
-_VALUES: Final = 1 << 23
-"""About how many ids are made at a time: 32 MiB."""
+_VALUES: Final = 1 << 23  # about how many ids are made at a time: 32 MiB
 _SPARSE: Final = KINDS.index("sparse")
 
 
@@ -179,7 +178,7 @@ def materialize(
             return done
         with output_errors(staged.work):
             workers = threads or usable_cores()
-            run = _Run(selection, config, staged, workers, progress)
+            run = _Run(selection, config, staged, workers, progress or (lambda _: None))
             return run.run(identity, tables or staged.work)
 
 
@@ -192,10 +191,10 @@ class _Run:
         config: Config,
         staged: StagedResult,
         threads: int,
-        progress: Watch | None,
+        watch: Watch,
     ) -> None:
         self._selection, self._parameters = selection, config.parameters
-        self._staged, self._watch, self._threads = staged, progress, threads
+        self._staged, self._watch, self._threads = staged, watch, threads
         self._frequencies: Frequencies | None = None
         if config.collect:
             self._frequencies = Frequencies(self._parameters.num_embeddings)
@@ -229,11 +228,10 @@ class _Run:
             return self._commit(identity, known)
 
     def _tell(self, done: int) -> None:
-        if self._watch is not None:
-            shards, rows = len(self._selection.stretches), self._rows
-            self._watch(
-                Progress(stage="write", shards_done=done, shards=shards, rows=rows, records=rows)
-            )
+        shards, rows = len(self._selection.stretches), self._rows
+        self._watch(
+            Progress(stage="write", shards_done=done, shards=shards, rows=rows, records=rows)
+        )
 
     def _write(
         self, path: Path, array: StoredArray, tables: Tables, pool: ThreadPoolExecutor, number: int

@@ -71,19 +71,6 @@ def preprocess(
     Memory: the maps (15 to 27 bytes a distinct value, and while one is doubled half of its slots
     once more) or, with `encode="columns"`, the largest of them; then 4 bytes a training row; and up
     to 0.4 GB a thread.
-
-    Args:
-        inputs: the raw files, see `find_inputs`.
-        settings: what becomes of them.
-        out: the destination, see `commit.stage`.
-        resume: go on with a run that was broken off; else it begins anew.
-        overwrite: replace another result.
-        progress: called after every block.
-
-    Raises:
-        SourceError: an input cannot be read, changed while it was read, or is no such file.
-        ConversionError: there is no row, or a reject where `settings.strict` allows none.
-        OutputError: the destination is taken or cannot be written.
     """
     if settings.vocab is not None and settings.vocab.resolve() == out.resolve():
         problem = "holds the vocabularies that this run continues, and would be replaced"

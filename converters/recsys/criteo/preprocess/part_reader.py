@@ -13,18 +13,11 @@ from numpy.typing import NDArray
 from ingot.converters.errors import ConversionError
 from ingot.converters.output.files import InputStamp
 from ingot.converters.recsys.criteo.contract import DENSE_NAMES, HEADER, KEYS
-from ingot.converters.recsys.criteo.preprocess import raw_lines
+from ingot.converters.recsys.criteo.preprocess import raw_lines, work_folder
 from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, Part, open_part
 from ingot.converters.recsys.criteo.preprocess.row_kernels import BUCKETS, measure_dense
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
 from ingot.converters.recsys.criteo.preprocess.vocabulary import Column, finish_column
-from ingot.converters.recsys.criteo.preprocess.work_folder import (
-    PartFiles,
-    WorkFolder,
-    append_values,
-    map_values,
-    remove_files,
-)
 from ingot.converters.rows import read_ahead
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
@@ -154,7 +147,7 @@ class PartReader:
     def __init__(
         self,
         part: Part,
-        work: WorkFolder,
+        work: work_folder.WorkFolder,
         settings: Settings,
         kind: str,
         encode: EncodeColumn,
@@ -164,7 +157,7 @@ class PartReader:
         self._encode, self._tell = encode, tell
         self._counts = PartCounts()
         self._folder = work.fresh_part(part.name)
-        self._files = PartFiles(self._folder, part.entry.name, kind)
+        self._files = work_folder.PartFiles(self._folder, part.entry.name, kind)
 
     def read(self) -> PartFacts:
         """Read the part; its facts, with the file's `sha256`."""
@@ -223,19 +216,19 @@ class PartReader:
 
     def _write_columns(self, first: int, step: int, block: raw_lines.Block) -> None:
         for at in _LONG_FIRST[first::step]:
-            append_values(self._files.columns[at], self._encode(at, block.sparse[at]))
+            work_folder.append_values(self._files.columns[at], self._encode(at, block.sparse[at]))
 
     def _write_dense(self, block: raw_lines.Block) -> None:
         counts, files = self._counts, self._files
         counts.add_labels(block.labels)
-        append_values(files.labels, block.labels)
+        work_folder.append_values(files.labels, block.labels)
         counts.add_dense(block.dense)
         if self._settings.dense == "min2":
-            append_values(files.dense, block.dense)
+            work_folder.append_values(files.dense, block.dense)
             return
         values = raw_lines.ln3(block.dense)
         counts.nonfinite += raw_lines.count_nonfinite(values)
-        append_values(files.dense, values)
+        work_folder.append_values(files.dense, values)
 
     def _check(self, block: raw_lines.Block) -> None:
         where, counts = self._part.entry.name, self._counts
@@ -254,14 +247,12 @@ class PartReader:
             raise ConversionError(where, said, hint)
 
 
-_GROUPS: Final = 2
-"""Tasks for each thread that the columns of a block are."""
+_GROUPS: Final = 2  # tasks for each thread that the columns of a block are
 
 _LONG_FIRST: Final = tuple(
     sorted(range(len(KEYS)), key=lambda at: at not in (0, 9, 19, 20, 21, 10, 11, 22))
 )
 """Columns in the order in which work on them is begun: those with the largest vocabularies."""
-
 
 _ROWS: Final = 1 << 20
 
@@ -276,7 +267,7 @@ class ReadPhase:
         self,
         inputs: Inputs,
         settings: Settings,
-        work: WorkFolder,
+        work: work_folder.WorkFolder,
         result: Path,
         tell: ReportProgress,
     ) -> None:
@@ -365,16 +356,18 @@ class ReadPhase:
                 finally:
                     column.close()
                 self._finish(column)
-            remove_files(self._work.column(part.name, key, "raw") for part in self._inputs.parts)
+            work_folder.remove_files(
+                self._work.column(part.name, key, "raw") for part in self._inputs.parts
+            )
             self._tell("columns", at + 1, 0)
 
     def _encode(self, column: Column, part: Part, at: int) -> None:
-        raw = map_values(self._work.column(part.name, column.key, "raw"), np.uint32)
+        raw = work_folder.map_values(self._work.column(part.name, column.key, "raw"), np.uint32)
         path = self._work.column(part.name, column.key, "ids")
         with path.open("wb", buffering=0) as file:
             for start in range(0, len(raw), _ROWS):
                 values = raw[start : start + _ROWS]
-                append_values(cast("Any", file), column.encode(values))
+                work_folder.append_values(cast("Any", file), column.encode(values))
                 self._tell("columns", at, len(values))
         self._work.sync(path)
 

@@ -14,8 +14,7 @@ from ingot.converters.recsys.criteo.preprocess import row_kernels
 from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 _PIECE: Final = 1 << 20
-LONGEST: Final = 1 << 20
-"""Bytes of a line; beyond it a file is not what it should be."""
+LONGEST: Final = 1 << 20  # bytes of a line; beyond it a file is not what it should be
 
 
 def read_blocks(stream: BinaryIO, size: int, where: str) -> Iterator[NDArray[np.uint8]]:
@@ -60,8 +59,7 @@ PROBLEMS: Final = {
 }
 """Why a line is a reject: the number of its fields, or a field that is no such number."""
 REASONS: Final = tuple(PROBLEMS)
-NO_LABEL: Final = -1
-"""The label of a file that has none."""
+NO_LABEL: Final = -1  # the label of a file that has none
 
 _ROOM: Final = 1 << 12  # rejects at a time
 _NEWLINE, _RETURN = 10, 13

@@ -14,8 +14,7 @@ from ingot.converters.recsys.criteo.contract import FIRST_ID, RARE_ID
 
 BAD_COLUMNS, BAD_LABEL, BAD_DENSE, BAD_SPARSE = range(4)
 
-LINE, ROWS, REJECTS = 0, 1, 2
-"""Places in the state of `parse`."""
+LINE, ROWS, REJECTS = 0, 1, 2  # places in the state of `parse`
 
 _TAB, _NEWLINE, _RETURN, _MINUS = 9, 10, 13, 45
 _NO_WORD = 0xFFFFFFFFFFFFFFFF  # none of its bytes is a digit

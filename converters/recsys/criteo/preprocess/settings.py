@@ -22,13 +22,7 @@ RUN: Final = "Performance and error handling"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How raw lines become arrays.
-
-    Attributes:
-        shuffle_seed: None keeps the order.
-        bucket_rows: at most so many are put in order at a time by the shuffle, 164 bytes each; the
-            result is the same.
-    """
+    """How raw lines become arrays."""
 
     dense: Annotated[
         DenseForm,
@@ -43,6 +37,7 @@ class Settings:
             maximum=(1 << 63) - 1,
         ),
     ] = 0
+    # None keeps the order
     shuffle_seed: Annotated[
         int | None,
         Setting(
@@ -93,6 +88,8 @@ class Settings:
         ),
     ] = 0
     block_bytes: int = 4 << 20
+    # at most so many are put in order at a time by the shuffle, 164 bytes each; the result is the
+    # same
     bucket_rows: int = 1 << 20
 
     def __post_init__(self) -> None:

@@ -203,11 +203,6 @@ class Shuffle:
         self._ends = np.zeros(-(-self._rows // bucket), np.int64)  # records of each bucket so far
         self._read = 0  # rows so far
 
-    @property
-    def buckets(self) -> int:
-        """How many there are."""
-        return len(self._ends)
-
     def pass_over(self, rows: int) -> None:
         """Rows whose records a broken-off run left in the buckets."""
         count_buckets(self._next_places(rows), self._bucket, self._ends)
@@ -215,7 +210,7 @@ class Shuffle:
     def scatter(self, source: PartRows, tell: Callable[[int], None]) -> None:
         """Append the records of a part to the buckets; they are on the disk afterwards."""
         self._work.bucket(0).parent.mkdir(exist_ok=True)
-        written = np.zeros(self.buckets, bool)
+        written = np.zeros(len(self._ends), bool)
         with ThreadPoolExecutor(self._threads, "shuffle") as pool:
             tasks = []
             for start in range(0, source.rows, self._block):
@@ -239,7 +234,7 @@ class Shuffle:
     def _scatter(
         self, source: PartRows, start: int, places: NDArray[np.uint32], begins: NDArray[np.int64]
     ) -> None:
-        counts = np.zeros(self.buckets, np.int64)
+        counts = np.zeros(len(self._ends), np.int64)
         count_buckets(places, self._bucket, counts)
         ends = np.concatenate([[0], np.cumsum(counts)[:-1]])
         records = np.empty((len(places), _WIDTH), np.uint32)
@@ -256,7 +251,7 @@ class Shuffle:
             for kind in contract.KINDS:
                 contract.create_array(self._result / array_name(name, kind), kind, rows)
         # A bucket that is not there was written by a run that was broken off.
-        numbers = [at for at in range(self.buckets) if self._work.bucket(at).exists()]
+        numbers = [at for at in range(len(self._ends)) if self._work.bucket(at).exists()]
         with ThreadPoolExecutor(self._threads, "shuffle") as pool:
             for first in range(0, len(numbers), _TOGETHER):
                 some = numbers[first : first + _TOGETHER]

@@ -13,19 +13,8 @@ from numpy.typing import NDArray
 
 from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.ctr import contract
+from ingot.converters.recsys.ctr.build import selection_kernels as selection
 from ingot.converters.recsys.ctr.build.row_collector import Collector, Tokens
-from ingot.converters.recsys.ctr.build.selection_kernels import (
-    AUTO,
-    AUTO_MIX,
-    TOPK,
-    Choice,
-    RowWeights,
-    TokenIds,
-    TokenLists,
-    gather_lists,
-    select_lists,
-    select_single,
-)
 from ingot.converters.recsys.ctr.build.vocabulary import Vocabulary
 from ingot.converters.recsys.ctr.featuremap import HASH, HYBRID, VOCAB, Feature, FeatureMap
 from ingot.converters.recsys.ctr.table.table_cells import MALFORMED
@@ -39,16 +28,12 @@ reads, values that were NaN or infinite, lines whose stated number of tokens is 
 
 
 class FeatureSums:
-    """The sums of a feature over the rows of each split.
-
-    Attributes:
-        counts: int64[splits, 6]: rows without a token, tokens written, distinct tokens before the
-            selection, rows that lost tokens, out of vocabulary, in a tail.
-        values: float64[splits, 2]: sum of absolute values before and after the selection.
-    """
+    """The sums of a feature over the rows of each split."""
 
     def __init__(self, feature: Feature) -> None:
         self._feature = feature
+        # Rows without a token, tokens written, distinct tokens before the selection, rows that
+        # lost tokens, out of vocabulary, in a tail; the sums of absolute values before and after.
         self.counts = np.zeros((len(contract.SPLITS), len(_NAMES)), np.int64)
         self.values = np.zeros((len(contract.SPLITS), 2), np.float64)
         self._lengths = np.zeros((len(contract.SPLITS), 1), np.int64)
@@ -113,7 +98,11 @@ class LabelSums:
         return {"rows": self.rows, **self._sums, "funnel_anomalies": self._anomalies}
 
 
-_STRATEGIES: Final = {"auto": AUTO, "auto_mix": AUTO_MIX, "topk_by_freq": TOPK}
+_STRATEGIES: Final = {
+    "auto": selection.AUTO,
+    "auto_mix": selection.AUTO_MIX,
+    "topk_by_freq": selection.TOPK,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +115,9 @@ class Encoded:
 
     def columns(self, feature: Feature) -> list[pa.Array]:
         """The contract's columns of the feature."""
-        columns = [(pa.array(self.ids), contract.index_type(feature))]
+        columns = [(pa.array(self.ids), contract.cell_type(feature, pa.int64()))]
         if feature.use_value:
-            columns.append((pa.array(self.values), contract.value_type(feature)))
+            columns.append((pa.array(self.values), contract.cell_type(feature, pa.float32())))
         if self.offsets is None:
             return [elements for elements, _ in columns]
         offsets = pa.array(self.offsets)
@@ -136,11 +125,7 @@ class Encoded:
 
 
 class Encoder:
-    """Selects and encodes the tokens of one feature.
-
-    Attributes:
-        ids: int64, the id of each token of the field, sorted by text.
-    """
+    """Selects and encodes the tokens of one feature; `ids`: of each token, sorted by text."""
 
     def __init__(self, feature: Feature, featuremap: FeatureMap, vocabulary: Vocabulary) -> None:
         self.feature = feature
@@ -148,7 +133,7 @@ class Encoder:
         self.sums = FeatureSums(feature)
         # By rank: the contract's tail has the numbers of the head.
         tails = vocabulary.ranks >= (feature.vocab_num_tokens or 0)
-        self._vocabulary = TokenIds(
+        self._vocabulary = selection.TokenIds(
             ids=self.ids,
             priorities=vocabulary.priorities,
             tails=tails if feature.encoding == HYBRID else np.zeros_like(tails),
@@ -158,11 +143,13 @@ class Encoder:
         )
         select, longest = feature.token_select, feature.max_len or 0
         strategy = _STRATEGIES[select.strategy]
-        self._choice = Choice(
+        self._choice = selection.Choice(
             longest=longest,
             # rounded, so that 2 / 3 of 3 is 2, not more
             first=math.ceil(round(longest * select.value_fraction, 9)),
-            strategy=TOPK if strategy == AUTO and not feature.use_value else strategy,
+            strategy=selection.TOPK
+            if strategy == selection.AUTO and not feature.use_value
+            else strategy,
             ratio=select.non_one_ratio_gte,
             deviation=select.value_std_gte,
         )
@@ -178,12 +165,12 @@ class Encoder:
         first = tokens.offsets[0]
         offsets = tokens.offsets - first
         part = slice(first, first + offsets[-1])
-        lists = TokenLists(offsets, places[tokens.codes[part]], tokens.values[part])
-        rows, sums = RowWeights(splits, weights), self.sums
+        lists = selection.TokenLists(offsets, places[tokens.codes[part]], tokens.values[part])
+        rows, sums = selection.RowWeights(splits, weights), self.sums
         if self.feature.max_len is None:
-            ids, values = select_single(lists, self._vocabulary, rows, sums.counts)
+            ids, values = selection.select_single(lists, self._vocabulary, rows, sums.counts)
             return Encoded(offsets=None, ids=ids, values=values)
-        out, ids, values, before = select_lists(
+        out, ids, values, before = selection.select_lists(
             lists, self._vocabulary, self._choice, rows, sums.counts, sums.values
         )
         sums.add_lengths(before, splits, weights)
@@ -233,7 +220,7 @@ class _Column:
 
     def take(self, lines: NDArray[np.int64]) -> Encoded:
         if self._feature.is_multi_hot:
-            offsets, ids, values = gather_lists(
+            offsets, ids, values = selection.gather_lists(
                 lines, self._offsets, np.asarray(self._ids), np.asarray(self._values)
             )
             return Encoded(offsets=offsets, ids=ids, values=values)

@@ -32,9 +32,7 @@ class Aliccp:
 
     skeleton: str
     common: str
-    block_bytes: int = (
-        aliccp.BLOCK
-    )  # about how much is read at a time; the result does not depend on it
+    block_bytes: int = aliccp.BLOCK  # about what is read at a time; the result does not change
 
     def places(self) -> dict[str, str]:
         """Where each role's file is."""

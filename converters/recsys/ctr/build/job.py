@@ -13,14 +13,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.output import files
 from ingot.converters.output.commit import StagedResult
-from ingot.converters.output.files import (
-    FinishedBlock,
-    InputEntry,
-    check_unchanged,
-    encode_json,
-    output_errors,
-)
 from ingot.converters.output.identity import STATS, CommittedResult, RunIdentity, existing_result
 from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.ctr.build import encoder
@@ -48,7 +42,7 @@ GROUP_ROWS: Final = 16_384
 GROUPS_PER_FILE: Final = 64
 
 
-class SplitWriter(FinishedBlock):
+class SplitWriter(files.FinishedBlock):
     """Writes `part-00000.parquet`, ... of a split, however its rows come."""
 
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
@@ -61,7 +55,7 @@ class SplitWriter(FinishedBlock):
         self._held_rows = 0
         self._groups = 0
         self._writer: pq.ParquetWriter | None = None
-        with output_errors(folder):
+        with files.output_errors(folder):
             folder.mkdir()
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -82,7 +76,7 @@ class SplitWriter(FinishedBlock):
         """Close the file, once nothing writes to it."""
         self._pool.shutdown()
         if self._writer is not None:
-            with output_errors(self._folder):
+            with files.output_errors(self._folder):
                 self._writer.close()
 
     def _write_group(self, rows: int) -> None:
@@ -98,7 +92,7 @@ class SplitWriter(FinishedBlock):
             self._writing.result()
 
     def _write_table(self, table: pa.Table, group: int) -> None:
-        with output_errors(self._folder):
+        with files.output_errors(self._folder):
             if self._writer is None or group % GROUPS_PER_FILE == 0:
                 if self._writer is not None:
                     self._writer.close()
@@ -126,29 +120,14 @@ def build(
     overwrite: bool = False,
     progress: Watch | None = None,
 ) -> CommittedResult:
-    """Write a folder of the processed contract.
-
-    Args:
-        inputs: the raw files.
-        featuremap: what becomes of them.
-        out: the destination, see `commit.stage`.
-        vocab: a folder of saved vocabularies, or a build, in place of fitting on train rows.
-        overwrite: replace another result.
-        progress: called after every block.
-
-    Raises:
-        FeaturemapError: the featuremap is not for such files.
-        SourceError: an input cannot be read, changed while it was read, or is no such file.
-        ConversionError: there is no row to write, or no train row to fit vocabularies on.
-        OutputError: the destination is taken or cannot be written.
-    """
+    """Write a folder of the processed contract; with `vocab` nothing is fitted on train rows."""
     inputs.check(featuremap)
     known = load_vocabularies(vocab, featuremap) if vocab is not None else None
     identity = build_identity(inputs, featuremap, known, out)
     with identity.stage(out, overwrite=overwrite) as staged:
         if done := existing_result(staged):
             return done
-        with output_errors(staged.out):  # a killed build left nothing that could be resumed
+        with files.output_errors(staged.out):  # a killed build left nothing that could be resumed
             for folder in (staged.work, staged.result):
                 shutil.rmtree(folder)
                 folder.mkdir()
@@ -267,7 +246,7 @@ class _Build:
 
     def _save_vocabularies(self, by_source: dict[tuple[int, str], Vocabulary]) -> None:
         folder = self._staged.result / VOCAB_FOLDER
-        with output_errors(folder):
+        with files.output_errors(folder):
             folder.mkdir()
         self._vocab_stats = {}
         for feature in self._featuremap.features:
@@ -359,12 +338,12 @@ class _Build:
             "vocab": self._vocab_stats,
         }
 
-    def _commit(self, stats: dict[str, object], inputs: list[InputEntry]) -> CommittedResult:
+    def _commit(self, stats: dict[str, object], inputs: list[files.InputEntry]) -> CommittedResult:
         staged, result = self._staged, self._staged.result
-        check_unchanged(self._identity.stamps or (), file_stamps(self._inputs))
-        with output_errors(staged.out):
+        files.check_unchanged(self._identity.stamps or (), file_stamps(self._inputs))
+        with files.output_errors(staged.out):
             (result / FEATUREMAP).write_text(dump(to_document(self._featuremap)), "utf-8")
-            (result / STATS).write_bytes(encode_json(stats, sort_keys=False))
+            (result / STATS).write_bytes(files.encode_json(stats, sort_keys=False))
         manifest, _ = self._identity.commit(
             staged,
             {"inputs": inputs, "rows": stats["rows"], "rejects": stats["rejects"]},

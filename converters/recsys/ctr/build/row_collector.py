@@ -241,11 +241,7 @@ class Entities:
 
 
 class Collector:
-    """Reads common features and rows, and keeps what the second pass needs.
-
-    Attributes:
-        common: the lines of common features; None for a table.
-    """
+    """Reads common features and rows, and keeps what the second pass needs."""
 
     def __init__(self, work: Path, result: Path, featuremap: FeatureMap) -> None:
         self.tokens = Interner()

@@ -204,21 +204,14 @@ def _field_number(
 
 
 class TokenArrays(NamedTuple):
-    """Tokens of a block.
-
-    Attributes:
-        rows, fields: int32, int16: row and field number.
-        ids, lengths: int64, int32: where the id begins, and its bytes.
-        values: float32; NaN where Python has to read the number.
-        numbers: int64, where the number begins.
-    """
+    """Tokens of a block: row, field number, place and length of the id, value."""
 
     rows: NDArray[np.int32]
     fields: NDArray[np.int16]
     ids: NDArray[np.int64]
     lengths: NDArray[np.int32]
-    values: NDArray[np.float32]
-    numbers: NDArray[np.int64]
+    values: NDArray[np.float32]  # NaN where Python has to read the number
+    numbers: NDArray[np.int64]  # where the number begins
     doubtful: NDArray[np.bool_]
 
     def take(self, places: NDArray[np.int64]) -> "TokenArrays":

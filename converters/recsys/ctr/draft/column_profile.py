@@ -324,13 +324,18 @@ class Sample:
     rejects: int
 
 
+_Stretch: TypeAlias = tuple[pa.RecordBatch, int]
+
+
 def take_sample(path: str, rows: int | None) -> Sample:
     """Look at a table."""
     source = open_table(path)
     files = [with_columns(file, ()) for file in source.files]
     names = [name for name in files[0].columns if all(name in one.columns for one in files)]
     stretches = _read_rows(files, names, rows)
-    head = list(_take_head(stretches))
+    head: list[_Stretch] = []  # the first rows; what follows them stays in the iterator
+    while sum(len(one) for one, _ in head) < LOOKED_AT and (more := next(stretches, None)):
+        head.append(more)
     if not any(len(batch) for batch, _ in head):
         raise SourceError(path, "no rows in it", "draft needs some to look at")
     batches = tuple(batch for batch, _ in head)
@@ -345,19 +350,6 @@ def take_sample(path: str, rows: int | None) -> Sample:
         total=total,
         rejects=rejects,
     )
-
-
-_Stretch: TypeAlias = tuple[pa.RecordBatch, int]
-
-
-def _take_head(stretches: Iterator[_Stretch]) -> Iterator[_Stretch]:
-    """The first rows; what follows them stays in the iterator."""
-    seen = 0
-    for batch, bad in stretches:
-        yield batch, bad
-        seen += len(batch)
-        if seen >= LOOKED_AT:
-            return
 
 
 def _count_columns(

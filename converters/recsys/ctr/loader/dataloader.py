@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,7 @@ from ingot.converters.recsys.training.environment import (
 from ingot.converters.recsys.training.loader import (
     BatchMaker,
     BatchPlan,
+    ReadingOptions,
     TrainingLoader,
     WorkerOptions,
 )
@@ -315,11 +316,7 @@ def build_dataloader(
     jagged: bool = False,
     cache: str | os.PathLike[str] | None = None,
     collate_fn: Collate | None = None,
-    pin_memory: bool = False,
-    persistent_workers: bool = False,
-    prefetch_factor: int | None = None,
-    multiprocessing_context: Any = None,  # noqa: ANN401
-    timeout: float = 0,
+    **reading: Unpack[ReadingOptions],
 ) -> "ProcessedLoader":
     """Batches of a processed split, as section 4 of the contract has them.
 
@@ -356,11 +353,8 @@ def build_dataloader(
             seven times their disk space and may be deleted when nobody reads it.
         collate_fn: makes a batch of row dicts in place of the vectorised path; it costs a Python
             object per row and token.
-        pin_memory: whether batches are copied to page-locked memory; nothing happens without CUDA.
-        persistent_workers: whether workers stay from one pass to the next.
-        prefetch_factor: batches that a worker reads ahead; None for torch's default, 2.
-        multiprocessing_context: how workers start, such as "spawn"; None for torch's default.
-        timeout: seconds to wait for a worker's batch; 0 for ever.
+        reading: further arguments of torch's `DataLoader`: pin_memory, persistent_workers,
+            prefetch_factor, multiprocessing_context, timeout.
 
     Raises:
         SourceError: no contract folder, columns or types that are not the contract's; while
@@ -396,15 +390,7 @@ def build_dataloader(
         cache=stored_rows.ensure_cache(found, Path(cache)) if cache is not None else None,
         collate=collate_fn,
     )
-    workers = WorkerOptions(
-        num_workers=num_workers,
-        pin_memory=pin_memory,
-        persistent_workers=persistent_workers,
-        prefetch_factor=prefetch_factor,
-        multiprocessing_context=multiprocessing_context,
-        timeout=timeout,
-    )
-    return ProcessedLoader(source, epoch, workers)
+    return ProcessedLoader(source, epoch, WorkerOptions(num_workers=num_workers, **reading))
 
 
 class ProcessedLoader(TrainingLoader[Batch]):
@@ -423,7 +409,7 @@ class ProcessedLoader(TrainingLoader[Batch]):
     def __init__(self, source: Source, epoch: int, workers: WorkerOptions) -> None:
         self.feature_meta = feature_meta_of(source.form.features)
         self._form = source.form
-        if workers.num_workers:  # which inherit the kernels that are loaded here
+        if workers.get("num_workers"):  # which inherit the kernels that are loaded here
             load_kernels()
         epoch_plan = source.plan.epoch_plan(source.split)
         super().__init__(source.plan, Batches(source), epoch_plan, workers, epoch=epoch)

@@ -17,14 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.errors import SourceError
-from ingot.converters.recsys.ctr.contract import (
-    ENTITY_ID,
-    LABELS,
-    METADATA_KEY,
-    REQUIRED,
-    ROW_ID,
-    SPLITS,
-)
+from ingot.converters.recsys.ctr import contract
 
 _VALIDATE: Final = "validate the folder to see every broken rule"
 _IDX, _VAL = "_idx", "_val"
@@ -88,7 +81,7 @@ class Split:
 
 def columns_of(features: Sequence[StoredFeature]) -> list[str]:
     """The contract's columns with these features, in its order."""
-    return [*REQUIRED, *(column for feature in features for column in feature.columns)]
+    return [*contract.REQUIRED, *(column for feature in features for column in feature.columns)]
 
 
 def locate_split(data: str | os.PathLike[str], split: str | None = None) -> Split:
@@ -134,7 +127,7 @@ def _find_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _missing_advice(folder: Path) -> str:
-    there = [name for name in SPLITS if (folder / name).is_dir()]
+    there = [name for name in contract.SPLITS if (folder / name).is_dir()]
     if there:
         return f"say which split: split={' or split='.join(map(repr, there))}"
     return "a build writes the folders train and valid"
@@ -167,7 +160,7 @@ def _read_footer(path: Path) -> tuple[_Layout, Any, int, str]:
         raise SourceError(str(path), f"cannot be read: {error.strerror or error}") from error
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise SourceError(str(path), f"is not a Parquet file: {error}") from error
-    profile = (schema.metadata or {}).get(METADATA_KEY)
+    profile = (schema.metadata or {}).get(contract.METADATA_KEY)
     return (_stored_features(schema, path), profile), metadata, size, digest
 
 
@@ -188,7 +181,7 @@ def _check_same(first: _Layout | None, layout: _Layout, path: Path, other: Path)
     if first is None or layout == first:
         return
     if layout[1] != first[1]:
-        said = f"has another {METADATA_KEY.decode()} in its metadata than {other.name}"
+        said = f"has another {contract.METADATA_KEY.decode()} in its metadata than {other.name}"
         raise SourceError(str(path), said, "keep the files of one build in a folder")
     names = sorted({feature.name for feature in {*layout[0]} ^ {*first[0]}})
     if not names:  # the same columns in another order are read by name
@@ -222,12 +215,16 @@ def _stored_features(schema: Any, path: Path) -> tuple[StoredFeature, ...]:  # n
 
 
 def _check_required(types: dict[str, Any]) -> Iterator[str]:
-    wanted = {**dict.fromkeys(LABELS, pa.float32()), ROW_ID: pa.int64(), ENTITY_ID: pa.string()}
+    wanted = {
+        **dict.fromkeys(contract.LABELS, pa.float32()),
+        contract.ROW_ID: pa.int64(),
+        contract.ENTITY_ID: pa.string(),
+    }
     for name, kind in wanted.items():
         found = types.get(name)
         if found is None:
             yield f"no column {name}"
-        elif found != kind and not (name == ENTITY_ID and pa.types.is_large_string(found)):
+        elif found != kind and not (name == contract.ENTITY_ID and pa.types.is_large_string(found)):
             yield f"{name} is {_type_name(found)}, not {_type_name(kind)}"
 
 

@@ -33,10 +33,8 @@ from ingot.converters.recsys.ctr.loader.split_files import (
 from ingot.converters.recsys.training.batch_order import RowSequence, Span
 from ingot.converters.rows import read_ahead
 
-PIECE: Final = 8192
-"""Rows that are decoded at a time."""
+PIECE: Final = 8192  # rows that are decoded at a time
 _BUFFER: Final = 1 << 20  # bytes of a column that are read ahead: a row group may be large
-
 
 _SMALL: Final = 512  # rows that are joined with their neighbours: a kernel call is for more
 
@@ -63,10 +61,8 @@ def _cells(column: Any) -> Cells:  # noqa: ANN401
     return column.to_numpy(), None
 
 
-Part = tuple[Piece, int, int]
-"""Rows start..stop-1 of a piece."""
-Taken = tuple[Piece, npt.NDArray[np.int64]]
-"""Rows of a piece by their numbers in it."""
+Part = tuple[Piece, int, int]  # rows start..stop-1 of a piece
+Taken = tuple[Piece, npt.NDArray[np.int64]]  # rows of a piece by their numbers in it
 
 
 class ParquetRows:
@@ -256,8 +252,7 @@ def _cast_piece(piece: Any, schema: Any) -> Any:  # noqa: ANN401
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-BLOCK: Final = 16384
-"""Rows of a record batch of the cache, the last one aside."""
+BLOCK: Final = 16384  # rows of a record batch of the cache, the last one aside
 _VERSION: Final = 1
 _NO_LOCKS: Final = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 _KEY: Final = b"ingot.ctr.cache"
@@ -346,17 +341,13 @@ def _cache_stamp(split: Split) -> bytes:
 
 def _is_cache_of(path: Path, split: Split) -> bool:
     try:
-        opened = _open_mapped(path)
+        opened = pa.ipc.open_file(pa.memory_map(str(path)))
         facts = opened.schema.metadata or {}
         layouts = [rows_schema(split.features, ids) for ids in ID_TYPES]
         stamped = facts.get(_KEY) == _cache_stamp(split) and int(facts[_BLOCK_KEY]) > 0
         return stamped and opened.schema.remove_metadata() in layouts
     except (OSError, pa.ArrowException, ValueError, KeyError):  # none, or what is left of one
         return False
-
-
-def _open_mapped(path: Path) -> Any:  # noqa: ANN401
-    return pa.ipc.open_file(pa.memory_map(str(path)))
 
 
 class CachedRows:
@@ -367,7 +358,8 @@ class CachedRows:
             said = "is no longer a cache of this split"
             raise SourceError(str(path), said, "create the loader again")
         self._first = [group.first for group in split.groups]
-        self._rows, self._path, self._file = split.rows, str(path), _open_mapped(path)
+        self._rows, self._path = split.rows, str(path)
+        self._file: Any = pa.ipc.open_file(pa.memory_map(str(path)))
         self._block = int(self._file.schema.metadata[_BLOCK_KEY])
         self._columns = columns_of(features)
         self._last: tuple[int, Piece | None] = -1, None

@@ -62,10 +62,8 @@ class RawBlock:
 FALSE: Final = (b"0", b"0.0", b"false", b"False", b"FALSE")
 TRUE: Final = (b"1", b"1.0", b"true", b"True", b"TRUE")
 _LISTS: Final = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_fixed_size_list,
-    pa.types.is_map,
+    *(pa.types.is_list, pa.types.is_large_list),
+    *(pa.types.is_fixed_size_list, pa.types.is_map),
 )
 _BYTES: Final = (
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_binary),

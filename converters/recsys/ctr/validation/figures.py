@@ -30,8 +30,7 @@ from ingot.converters.recsys.ctr.validation.processed_folder import (
 )
 from ingot.converters.rows import Json
 
-UNKNOWN: Final = "unknown"
-"""The encoding of a feature where no featuremap says it."""
+UNKNOWN: Final = "unknown"  # the encoding of a feature where no featuremap says it
 LENGTHS: Final = ("min", "mean", "p50", "p90", "p99", "max")
 _COUNTED: Final = (
     "no stats.json: counted from the rows. Lengths are those of the written lists; what was cut, "
@@ -116,7 +115,8 @@ class Figures:
 def read_figures(root: Path, given: FeatureMap | None = None) -> Figures:
     """The figures of a processed folder."""
     files = processed_folder.find_folder(root)
-    used = given or _read_featuremap(root)
+    path = root / processed_folder.FEATUREMAP
+    used = given or (featuremap.load(path) if path.is_file() else None)
     try:
         stats = load_json(root / processed_folder.STATS)
     except FileNotFoundError:
@@ -125,11 +125,6 @@ def read_figures(root: Path, given: FeatureMap | None = None) -> Figures:
         where, hint = str(root / processed_folder.STATS), "delete it to have the rows counted"
         raise SourceError(where, f"cannot be read: {error}", hint) from error
     return _figures_of_stats(files, used, stats)
-
-
-def _read_featuremap(root: Path) -> FeatureMap | None:
-    path = root / processed_folder.FEATUREMAP
-    return featuremap.load(path) if path.is_file() else None
 
 
 def _share_of(part: Json, whole: Json) -> float | None:

@@ -79,7 +79,6 @@ NOT_CHECKED: Final = (
 )
 """What files alone cannot show."""
 
-
 Mask = NDArray[np.bool_]
 _LONGEST = 200  # characters of what was found
 PASSED, BROKEN, SKIPPED = "passed", "broken", "not checked"
@@ -159,9 +158,7 @@ class Report:
     """What a validation says."""
 
     folder: str
-    profile: (
-        dict[str, object] | None
-    )  # what the files say of themselves, None where they say nothing
+    profile: dict[str, object] | None  # what the files say of themselves
     rows: dict[str, int]
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.recsys.ctr import contract
 from ingot.converters.recsys.ctr.featuremap import HYBRID, VOCAB, Feature, FeatureMap
-from ingot.converters.recsys.ctr.validation.findings import Findings, Place
+from ingot.converters.recsys.ctr.validation.findings import Findings, Mask, Place
 
 FEATUREMAP = "featuremap.yaml"
 STATS = "stats.json"
@@ -96,9 +96,6 @@ def read_batches(
                 return
             yield first, batch
             first += batch.num_rows
-
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,11 +235,8 @@ class SplitCounts:
 
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _LISTS = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_fixed_size_list,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
+    *(pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list),
+    *(pa.types.is_list_view, pa.types.is_large_list_view),
 )
 
 

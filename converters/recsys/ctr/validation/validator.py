@@ -51,8 +51,7 @@ from ingot.converters.recsys.ctr.validation.row_rules import (
     check_row_ids,
 )
 
-Watch = Callable[[int, int], None]
-"""Hears how many rows are looked at, and how many there are."""
+Watch = Callable[[int, int], None]  # hears how many rows are looked at, and how many there are
 
 _NO_PROFILE: Final = (
     "the files carry no profile (Parquet metadata ingot.ctr): another writer's, checked against "

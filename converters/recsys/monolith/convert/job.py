@@ -175,15 +175,8 @@ class ConversionRun:
 
     def _report(self, rows: int) -> None:
         self._rows += rows
-        self._watch(
-            Progress(
-                stage="convert",
-                shards_done=self._files,
-                shards=len(self.inputs.files),
-                rows=self._rows,
-                records=self._rows,
-            )
-        )
+        far = {"rows": self._rows, "records": self._rows, "shards": len(self.inputs.files)}
+        self._watch(Progress(stage="convert", shards_done=self._files, **far))
 
 
 @dataclass(frozen=True)
@@ -202,19 +195,14 @@ class StreamResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ConversionResult:
-    """A finished conversion.
+    """A finished conversion."""
 
-    Attributes:
-        out: the file or folder; `-` for standard output.
-        rejects: the file that tells what was bad; None where nothing was.
-    """
-
-    out: str
+    out: str  # the file or folder; `-` for standard output
     counts: Counts
     streams: tuple[StreamResult, ...] = ()
     reordered: int = 0
     unmatched: tuple[str, ...] = ()
-    rejects: Path | None = None
+    rejects: Path | None = None  # the file that tells what was bad; None where nothing was
     already_done: bool = False
     notes: tuple[str, ...] = ()
 
@@ -246,10 +234,7 @@ def convert(
     overwrite: bool = False,
     progress: Watch | None = None,
 ) -> ConversionResult:
-    """Convert streams.
-
-    Memory: some blocks of 4 MiB, one record, one ExampleBatch, one row group.
-    """
+    """Convert streams; in memory are blocks of 4 MiB, a record, an ExampleBatch, a row group."""
     watch = progress or (lambda _: None)
     with _open_inputs(source, out, settings) as inputs:
         run = ConversionRun(inputs, settings, watch)

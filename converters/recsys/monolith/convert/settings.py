@@ -39,16 +39,13 @@ class Counts:
     """What became of the records and rows of streams.
 
     Rows are those of records that could be read: `rows` = `written` + `filtered` + `rejected_rows`.
-
-    Attributes:
-        filled: unset features that were added where a row lacks what others of its batch have.
-        lost: fields that the target has no place for: how many records had them.
     """
 
     rows: int = 0
     written: int = 0
     batches: int = 0
     early: int = 0
+    # unset features that were added where a row lacks what others of its batch have
     filled: int = 0
     lost_sort_ids: int = 0
     lacking: int = 0
@@ -56,6 +53,7 @@ class Counts:
     rejected_records: int = 0
     rejected_rows: int = 0
     rejects: Counter[str] = field(default_factory=Counter)
+    # fields that the target has no place for: how many records had them
     lost: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "Counts") -> None:

@@ -23,7 +23,6 @@ from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing
 from ingot.converters.recsys.monolith.frames.record_io import (
     RecordReader,
     RecordWriter,
-    Writable,
     find_unwritable,
 )
 from ingot.converters.recsys.monolith.line_ids import (
@@ -49,7 +48,6 @@ from ingot.converters.sources.storage.listing import Entry
 
 _UNKNOWN: Final = "an ExampleBatch would read an unknown field as one of its own"
 
-
 Added = tuple[list[Bad], Callable[[], object]]
 """Rows that cannot be written, and what writes the others: called once, in the order of rows."""
 
@@ -58,7 +56,7 @@ class ExampleSink:
     """Rows as Examples."""
 
     def __init__(
-        self, stream: Writable, settings: Settings, compression: str, counts: Counts
+        self, stream: BinaryIO, settings: Settings, compression: str, counts: Counts
     ) -> None:
         self._writer = RecordWriter(stream, settings.out_framing, "example", compression)
         self._framing = settings.out_framing
@@ -84,7 +82,7 @@ class ExampleSink:
 
     def _find_wrong(self, rows: Rows, sizes: Places) -> tuple[list[Bad], NDArray[np.bool_]]:
         wrong = _bad_rows(rows, sizes, self._framing)
-        for at in _true_indices(sizes == 0):
+        for at in np.flatnonzero(sizes == 0).tolist():
             wrong[at] = rows.bad(at, "empty", "it has no fields")
         good = np.ones(len(rows), np.bool_)
         good[list(wrong)] = False
@@ -93,10 +91,6 @@ class ExampleSink:
     def close(self) -> None:
         """Write what compression still holds."""
         self._writer.close()
-
-
-def _true_indices(which: NDArray[np.bool_]) -> list[int]:
-    return [int(at) for at in np.flatnonzero(which)]
 
 
 def _bad_rows(rows: Rows, sizes: Places, framing: Framing) -> dict[int, Bad]:
@@ -110,7 +104,7 @@ def _bad_rows(rows: Rows, sizes: Places, framing: Framing) -> dict[int, Bad]:
     return {
         at: rows.bad(at, reason, detail(at))
         for reason, detail in details.items()
-        for at in _true_indices(unwritable[reason])
+        for at in np.flatnonzero(unwritable[reason]).tolist()
     }
 
 
@@ -118,7 +112,7 @@ class ExampleBatchSink:
     """Rows as ExampleBatches."""
 
     def __init__(
-        self, stream: Writable, settings: Settings, compression: str, counts: Counts
+        self, stream: BinaryIO, settings: Settings, compression: str, counts: Counts
     ) -> None:
         self._writer = RecordWriter(stream, settings.out_framing, "examplebatch", compression)
         self._batches = BatchBuilder(settings.batch_size, shared=settings.shared)
@@ -129,7 +123,7 @@ class ExampleBatchSink:
         """Take rows."""
         features = prefix_sums(rows.stop - rows.start)
         wrong = _bad_rows(rows, np.diff(features[rows.first]), self._framing)
-        for at in _true_indices(find_unfit_for_batches(rows)):
+        for at in np.flatnonzero(find_unfit_for_batches(rows)).tolist():
             wrong[at] = rows.bad(at, "unknown", _UNKNOWN)
         if wrong:
             good = np.ones(len(rows), np.bool_)
@@ -182,13 +176,12 @@ def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
     anew = doubled | (records.source[good] > 0)
     records = replace(records.select(good), source=rows.source)
     if anew.any():
-        made, places = example_records(rows.chosen(anew)), _true_indices(anew)
+        made, places = example_records(rows.chosen(anew)), np.flatnonzero(anew).tolist()
         records = records.with_messages({at: made.message(n) for n, at in enumerate(places)})
     return records, rows, wrong
 
 
-Reject = Callable[[dict[str, object]], object]
-"""Takes a reject, as rejects.jsonl has it."""
+Reject = Callable[[dict[str, object]], object]  # takes a reject, as rejects.jsonl has it
 _HINT = "set `skip_bad` to count what is bad and go on"
 
 
@@ -297,7 +290,7 @@ class StreamConverter:
         self.counts.lacking += int(lacks.sum())
         if not self._settings.require_line_id or not lacks.any():
             return rows
-        for at in _true_indices(lacks):
+        for at in np.flatnonzero(lacks).tolist():
             missing = ", ".join(name for name in MANDATORY if not lines.given[name][at])
             self._reject_bad(rows.bad(at, "mandatory", missing))
         return rows.chosen(~lacks)

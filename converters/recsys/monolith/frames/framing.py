@@ -10,26 +10,14 @@ little-endian. Before each message stand, in this order:
     always              the message's size, and the message
 """
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.settings import Setting
-from ingot.converters.sources.recognizers.monolith import (
-    MAX_RECORD,
-    Kind,
-    NotAMessageError,
-    read_fields,
-    recognize_monolith,
-)
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
-    from ingot.schemas.monolith.instance_pb2 import Instance
+from ingot.converters.sources.recognizers import monolith as recognition
+from ingot.converters.sources.recognizers.monolith import Kind
 
 MAX_SORT_ID: Final = 64 << 10
 """Bytes of a sort_id that are read; what is larger is no sort_id but another framing."""
@@ -39,20 +27,14 @@ MAX_SORT_ID: Final = 64 << 10
 class Framing:
     """The parts that each frame has; Monolith's own default is the sort_id alone.
 
-    Attributes:
-        sort_id: a size and so many bytes.
-        kafka_dump: a number before the size.
-        kafka_dump_prefix: one or two numbers at the beginning.
-        lagrangex_header: a number that holds the data_source_key; excludes the others.
-
     Raises:
         ConversionError: lagrangex_header together with another part.
     """
 
-    sort_id: bool = True
-    kafka_dump: bool = False
-    kafka_dump_prefix: bool = False
-    lagrangex_header: bool = False
+    sort_id: bool = True  # a size and so many bytes
+    kafka_dump: bool = False  # a number before the size
+    kafka_dump_prefix: bool = False  # one or two numbers at the beginning
+    lagrangex_header: bool = False  # a number that holds the data_source_key; excludes the others
 
     def __post_init__(self) -> None:
         if self.lagrangex_header and (self.sort_id or self.kafka_dump or self.kafka_dump_prefix):
@@ -128,10 +110,8 @@ class StreamHints:
     ] = None
 
 
-PARQUET: Final = b"PAR1"
-"""What a Parquet file begins with."""
-HEAD: Final = 256 << 10
-"""Bytes of a stream that are enough to tell."""
+PARQUET: Final = b"PAR1"  # what a Parquet file begins with
+HEAD: Final = 256 << 10  # bytes of a stream that are enough to tell
 
 FRAMINGS: Final = (
     Framing(),
@@ -146,22 +126,13 @@ FRAMINGS: Final = (
 )
 """All there are; the usual ones first, as parts that are zero can be read in several ways."""
 
-_KINDS: Final[tuple[Kind, ...]] = ("examplebatch", "example", "instance")
-_MESSAGES: Final = 16
-_BATCH_SIZE: Final = 3
-_FEATURE: Final = 2
-_MIN_INSTANCE_FIELDS: Final = 2
+_MESSAGES: Final = 16  # of a stream's beginning
 
 
 def likely_framings(head: bytes, kind: Kind | None = None) -> list[tuple[Framing, Kind]]:
     """Return the framings and kinds as which a stream's beginning reads, the usual ones first."""
-    found: list[tuple[Framing, Kind]] = []
-    for framing in FRAMINGS:
-        for one in (kind,) if kind else _KINDS:
-            messages = _first_messages(head, framing, MAX_RECORD[one])
-            if messages and all(_is_message(message, whole, one) for message, whole in messages):
-                found.append((framing, one))
-    return found
+    kinds = ((one, recognition.messages_kind(head, str(one), _MESSAGES)) for one in FRAMINGS)
+    return [(one, found) for one, found in kinds if found and kind in (None, found)]
 
 
 def reading_advice(head: bytes, framing: Framing, kind: Kind) -> str:
@@ -174,7 +145,7 @@ def reading_advice(head: bytes, framing: Framing, kind: Kind) -> str:
         return "it is a Parquet file: set `source` to parquet"
     others = likely_framings(head)
     if not others:
-        packed = recognize_monolith(head)
+        packed = recognition.recognize_monolith(head)
         return f"it reads with compression {packed.compression}" if packed else ""
     same = [one for one in others if one[0] == framing]
     how, what = (same or others)[0]
@@ -189,115 +160,16 @@ def find_better_framing(head: bytes, framing: Framing, kind: Kind) -> Framing | 
 
 def message_kind(data: bytes) -> Kind | None:
     """What bytes are a whole message of, as far as they hold what that is made of; else None."""
-    return next((kind for kind in _KINDS if data and _is_message(data, True, kind)), None)
+    from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2
 
-
-def detect_other_kind(data: bytes, kind: Kind) -> Kind | None:
-    """What a message is where it is not what it was taken for; None where nothing is known."""
-    head, whole = data[:HEAD], len(data) <= HEAD
-    if not data or _is_message(head, whole, kind):
-        return None
-    return next((one for one in _KINDS if one != kind and _is_message(head, whole, one)), None)
-
-
-def _first_messages(head: bytes, framing: Framing, limit: int) -> list[tuple[bytes, bool]] | None:
-    """The first messages and whether each is whole; None where frames do not follow each other."""
-    messages: list[tuple[bytes, bool]] = []
-    at = 0
-    while at < len(head) and len(messages) < _MESSAGES:
-        place = _size_offset(head, at, framing)
-        if place is None:
-            return None
-        size = int.from_bytes(head[place : place + 8], "little")
-        if place + 8 > len(head):
-            break
-        if not 0 < size <= limit:
-            return None
-        at = place + 8 + size
-        if place + 8 < len(head):
-            messages.append((head[place + 8 : at], at <= len(head)))
-    return messages
-
-
-def _size_offset(head: bytes, at: int, framing: Framing) -> int | None:
-    """Where the size of the message stands; None where the parts before it cannot be."""
-    if framing.lagrangex_header:
-        return None if any(head[at + 4 : at + 8]) else at + 8
-    size = 0
-    if framing.kafka_dump_prefix:
-        size = int.from_bytes(head[at : at + 8], "little")
-        at += 8 if size else 16
-    if framing.sort_id:
-        if not size:
-            size = int.from_bytes(head[at : at + 8], "little")
-            at += 8
-        if size > MAX_SORT_ID or message_kind(head[at : at + size]):
-            return None
-        at += size
-    return at + 8 * framing.kafka_dump
-
-
-def _is_message(data: bytes, whole: bool, kind: Kind) -> bool:
-    """Whether bytes are a message of a kind; of a cut one, whether its whole fields are one."""
-    from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2, instance_pb2
-
-    if not whole:
-        data = data[: max((stop for _, _, stop in _scan_fields(data)), default=0)]
-    try:
-        if kind == "examplebatch":
-            return _is_batch(example_pb2.ExampleBatch.FromString(data), whole)
-        if kind == "example":
-            return _is_example(example_pb2.Example.FromString(data), data)
-        return _is_instance(instance_pb2.Instance.FromString(data))
-    except DecodeError:
-        return False
-
-
-def _is_batch(batch: "ExampleBatch", whole: bool) -> bool:
-    names = [one.name for one in batch.named_feature_list]
-    names += [one.name for one in batch.named_raw_feature_list]
-    return bool(names) and all(names) and (batch.batch_size > 0 or not whole)
-
-
-def _is_example(example: "Example", data: bytes) -> bool:
-    """Not a batch either: that has a batch_size, and lists with any number of features."""
-    names = [one.name for one in example.named_feature]
-    names += [one.name for one in example.named_raw_feature]
-    if not all(names) or _BATCH_SIZE in _unknown_numbers(example):
-        return False
-    if not names:
-        return bool(example.line_id.ListFields())
-    return all(
-        _has_one_feature(data[start:stop])
-        for number, start, stop in _scan_fields(data)
-        if number == 1
-    )
-
-
-def _has_one_feature(feature: bytes) -> bool:
-    return sum(number == _FEATURE for number, _, _ in _scan_fields(feature)) <= 1
-
-
-def _is_instance(instance: "Instance") -> bool:
-    """Of what tells an Instance it has two at least: nine bytes are easily one with a fid."""
-    names = [one.name for one in instance.feature]
-    telling = (instance.fid, instance.label, names, instance.line_id.ListFields())
-    return (
-        sum(map(bool, telling)) >= _MIN_INSTANCE_FIELDS
-        and all(names)
-        and not _unknown_numbers(instance)
-    )
-
-
-def _unknown_numbers(message: "Message") -> set[int]:
-    from google.protobuf.unknown_fields import UnknownFieldSet
-
-    unknown = UnknownFieldSet(message)
-    return {unknown[at].field_number for at in range(len(unknown))}
-
-
-def _scan_fields(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """The whole fields at the top of a message: number, where the content begins, where it ends."""
-    with suppress(NotAMessageError):
-        for number, _, start, stop in read_fields(data, 0, len(data)):
-            yield number, start, stop
+    found = recognition.message_kind(data, 0, len(data)) if data else None
+    if found == "instance":
+        return found
+    kind = example_pb2.ExampleBatch if found == "examplebatch" else example_pb2.Example
+    with suppress(DecodeError):
+        fields = {field.name: value for field, value in kind.FromString(data).ListFields()}
+        named = [one.name for key in fields if key.startswith("named_") for one in fields[key]]
+        bare = "line_id" in fields and fields["line_id"].ListFields()
+        if all(named) and (found or bare):
+            return found or "example"
+    return None

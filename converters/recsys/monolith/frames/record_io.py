@@ -6,7 +6,7 @@ next frame begins.
 """
 
 from collections.abc import Iterator
-from typing import BinaryIO, Final, NamedTuple, Protocol
+from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,19 @@ from ingot.converters.recsys.monolith.frames.framing import (
     HEAD,
     MAX_SORT_ID,
     Framing,
-    detect_other_kind,
     find_better_framing,
     message_kind,
     reading_advice,
 )
 from ingot.converters.recsys.monolith.record_index import Bad, Bytes, Places, Records, Rows, frozen
+from ingot.converters.sources.recognizers import monolith as recognition
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
 
-BLOCK: Final = 4 << 20
-"""Bytes that are read before their records are given."""
+BLOCK: Final = 4 << 20  # bytes that are read before their records are given
 _MOST: Final = 1 << 16
 _STEP: Final = 1 << 20
+_LOOKED_AT: Final = 512  # bytes of the first message, many times that of a large one
+_BATCH_SIZE: Final = (3, 0)  # a field of ExampleBatch and its wire type
 _NOTHING: Final[Bytes] = np.zeros(0, np.uint8)
 # A quick look at each sort_id: the first bytes of messages that say what they are.
 _TAGS: Final = b"\x0a\x12\xa2\x09\x15\x1a\x1d\x2a"
@@ -57,13 +58,9 @@ class RecordReader:
     framing, and going on would lose every second record. What its bytes look like from there on
     stands in the `Bad`'s detail.
 
-    Attributes:
-        broken: where the record begins in which reading failed, and how many bytes of it there are;
-            known when an error was raised.
-
-    Raises while iterated:
-        SourceError: the stream cannot be read, or ends inside compressed data (after all records
-            before that point), or its first record is of another kind.
+    Where the stream cannot be read, or ends inside compressed data, SourceError comes after all
+    records before that point. Then `broken` is where the record begins in which reading failed, and
+    how many bytes of it there are.
     """
 
     def __init__(
@@ -115,9 +112,10 @@ class RecordReader:
         if self._looked_at:
             return
         self._looked_at = True
-        start, stop = int(records.start[0]), int(records.stop[0])
-        head = records.data[start : min(stop, start + HEAD + 1)].tobytes()
-        if other := detect_other_kind(head, self._kind):
+        start, size = int(records.start[0]), int(records.stop[0] - records.start[0])
+        head = records.data[start : start + min(size, HEAD)].tobytes()
+        other = _find_other_kind(head, size, self._kind)
+        if other is not None:
             problem = f"its records are of kind {other}, not {self._kind}"
             raise OtherKindError(self.where, problem, f"set `source` to {other}")
 
@@ -231,29 +229,12 @@ class RecordReader:
 
     def _skip(self, most: int | None) -> int:
         """Bytes of the stream that were passed over unseen."""
-        if self._ended:
-            return 0
-        if (jumped := self._jump(most)) is not None:
-            return jumped
         gone = 0
         while most is None or gone < most:
             data = self._read(_STEP if most is None else min(_STEP, most - gone))
             if not data:
                 break
             gone += len(data)
-        return gone
-
-    def _jump(self, most: int | None) -> int | None:
-        """The same without reading, where the stream can; None where it cannot."""
-        try:
-            if not self._stream.seekable():
-                return None
-            here = self._stream.tell()
-            left = max(self._stream.seek(0, 2) - here, 0)
-            gone = left if most is None else min(left, most)
-            self._stream.seek(here + gone)
-        except (OSError, AttributeError, SourceError):
-            return None
         return gone
 
     def _advice(self) -> str:
@@ -268,11 +249,26 @@ class RecordReader:
         return "" if framing is None else f"; from here on it reads with framing {framing}"
 
 
-class Writable(Protocol):
-    """What takes bytes."""
-
-    def write(self, data: bytes | bytearray, /) -> object:
-        """Take some bytes."""
+def _find_other_kind(head: bytes, size: int, kind: Kind) -> Kind | None:
+    """What a message is, as its beginning and its fields tell, where that is another kind."""
+    whole = size == len(head)
+    few = head[: _LOOKED_AT if whole else 64 * _LOOKED_AT]
+    if kind == "instance" and recognition.instance_kind(few, 0, size):
+        return None
+    try:
+        fields = recognition.read_fields(head, 0, size)
+        sized = any((number, wire) == _BATCH_SIZE for number, wire, *_ in fields)
+    except recognition.NotAMessageError:
+        return None
+    found = recognition.message_kind(few, 0, size)
+    other: Kind | None = "examplebatch" if found == "example" and sized else found
+    if whole and not sized and other == "examplebatch":
+        return None  # a feature said twice looks like a list of two; a batch says its size, too
+    if not whole and other == "example" and kind == "examplebatch":
+        return None  # nothing in its beginning may tell a batch from an Example
+    if other == kind or not recognition.message_kind(head, 0, size):  # all of it, not a few bytes
+        return None
+    return other
 
 
 def find_unwritable(
@@ -324,7 +320,7 @@ class RecordWriter:
     """Writes records to a stream, framed and compressed."""
 
     def __init__(
-        self, stream: Writable, framing: Framing, kind: Kind, compression: str = "none"
+        self, stream: BinaryIO, framing: Framing, kind: Kind, compression: str = "none"
     ) -> None:
         """Write to `stream`, which stays open; `compression` is one of `COMPRESSIONS`."""
         self._stream, self._compressor = stream, new_compressor(compression)

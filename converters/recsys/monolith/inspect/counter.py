@@ -20,18 +20,14 @@ from ingot.converters.recsys.monolith.line_ids import (
 )
 from ingot.converters.recsys.monolith.record_index import Bad, Places, Rows, describe_bad
 
-MOST_FEATURES: Final = 10_000
-"""That are told apart; counters of one take some 10 KiB."""
+MOST_FEATURES: Final = 10_000  # that are told apart; counters of one take some 10 KiB
 _FIRST_BAD: Final = 5
 _SLOTS: Final = 8  # of a feature that are told
 _FID_KINDS: Final = tuple(name for name in FEATURE_KINDS.values() if name.startswith("fid"))
 
 
 class RowCounter:
-    """Counts rows and what is none; `figures` says what there was.
-
-    `rows` and `records` say how far it is.
-    """
+    """Counts rows and what is none: `rows` and `records` so far, `figures` in the end."""
 
     def __init__(self) -> None:
         self.rows = self.records = 0

@@ -168,11 +168,9 @@ def _fields_by_number(fields: Any) -> dict[str, Json]:  # noqa: ANN401 - an Unkn
 
 CellTexts = tuple[str, str, str]
 
-MOST_VALUES: Final = 8
-"""Values of a list that are shown."""
+MOST_VALUES: Final = 8  # values of a list that are shown
 MOST_LISTS: Final = 4
-MOST_CHARACTERS: Final = 60
-"""Of a text that is shown."""
+MOST_CHARACTERS: Final = 60  # of a text that is shown
 _TIMES: Final = ("req_time", "generate_time")
 _PER_SECOND: Final = (1, 10**3, 10**6, 10**9)
 _FIRST_TIME, _LAST_TIME = 946_684_800, 4_102_444_800  # 2000 and 2100: what else is no time

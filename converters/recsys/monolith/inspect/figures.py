@@ -3,48 +3,38 @@
 import math
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ingot.converters.json_yaml import map_leaves
 from ingot.converters.recsys.monolith.inspect import kernels as k
 from ingot.converters.recsys.monolith.record_index import Bytes, Places, frozen
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths:
-    """How long lists are, or how many rows records have.
-
-    Attributes:
-        p50: of half of them, none is longer; exact below 64, else at most 3 % too small.
-        p99: the same of 99 in 100.
-    """
+    """How long lists are, or how many rows records have."""
 
     count: int
     least: int
     mean: float
-    p50: int
-    p99: int
+    p50: int  # of half of them, none is longer; exact below 64, else at most 3 % too small
+    p99: int  # the same of 99 in 100
     most: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Numbers:
-    """How numbers are spread.
-
-    Attributes:
-        positive: above 0.
-        negative: below 0.
-        least: the smallest; None without a number. So the two that follow.
-    """
+    """How numbers are spread."""
 
     count: int
-    positive: int
+    positive: int  # above 0
     zero: int
-    negative: int
+    negative: int  # below 0
     no_number: int
-    least: float | None
+    least: float | None  # the smallest; None without a number, as the two that follow
     mean: float | None
     most: float | None
 
@@ -61,56 +51,37 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureFigures:
-    """A feature; filled, empty, unset and absent rows are all rows.
-
-    Attributes:
-        kinds: entries by kind, `unset` included.
-        filled: rows where it has a value.
-        empty: rows where it is a list without a value.
-        unset: rows where it is there and has no kind.
-        lengths: values of lists, lists of lists of lists, 1 for a single value; None without any.
-        slots: how many different slots its fids have; None without fids.
-        first_slots: the smallest of them, of version 1 before those of version 2.
-    """
+    """A feature; filled, empty, unset and absent rows are all rows."""
 
     name: str
     raw: bool
-    kinds: dict[str, int]
-    filled: int
-    empty: int
-    unset: int
+    kinds: dict[str, int]  # entries by kind, `unset` included
+    filled: int  # rows where it has a value
+    empty: int  # rows where it is a list without a value
+    unset: int  # rows where it is there and has no kind
     absent: int
     repeated: int
+    # values of lists, lists of lists of lists, 1 for a single value; None without any
     lengths: Lengths | None
-    slots: int | None
-    first_slots: tuple[int, ...]
+    slots: int | None  # how many different slots its fids have; None without fids
+    first_slots: tuple[int, ...]  # the smallest of them, of version 1 before those of version 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Slots:
-    """Fids by slot; slots without any are left out.
+    """Fids by slot; slots without any are left out."""
 
-    Attributes:
-        v1: of version 1.
-        v2: of version 2.
-        beyond: fids of version 2 whose top bit is set, which has no meaning.
-    """
-
-    v1: dict[int, int]
-    v2: dict[int, int]
-    beyond: int
+    v1: dict[int, int]  # of version 1
+    v2: dict[int, int]  # of version 2
+    beyond: int  # fids of version 2 whose top bit is set, which has no meaning
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
-    """Rows with unknown fields, by field number.
-
-    Attributes:
-        line_id_text: with text that is no UTF-8, by field name.
-    """
+    """Rows with unknown fields, by field number."""
 
     line_id: dict[int, int]
-    line_id_text: dict[str, int]
+    line_id_text: dict[str, int]  # with text that is no UTF-8, by field name
     record: dict[int, int]
     beside: dict[int, int]
     features: int
@@ -119,42 +90,27 @@ class Unknown:
 
 @dataclass(frozen=True, kw_only=True)
 class LineIds:
-    """What LineIds give.
-
-    Attributes:
-        lacking: rows that lack a field which the format asks for, by its name.
-        sample_rate: of the rows that give one; the default is 1.
-    """
+    """What LineIds give."""
 
     rows: int
     fields: dict[str, int]
-    lacking: dict[str, int]
+    lacking: dict[str, int]  # rows that lack a field which the format asks for, by its name
     incomplete: int
-    sample_rate: Spread
+    sample_rate: Spread  # of the rows that give one; the default is 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class BadFigures:
-    """What is none, or cannot be used.
+    """What is none, or cannot be used."""
 
-    Attributes:
-        reasons: how often, by reason (`contract.REASONS`).
-    """
-
-    reasons: dict[str, int]
+    reasons: dict[str, int]  # how often, by reason (`contract.REASONS`)
     bytes: int
     first: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Streams in figures.
-
-    Attributes:
-        label: how labels are spread, by position; those of the last one and beyond together.
-        data_source_key: of the rows with another one than 0.
-        sort_ids: lengths of those of records that have one; None without any.
-    """
+    """Streams in figures."""
 
     streams: dict[str, str]
     rows: int
@@ -164,26 +120,21 @@ class Figures:
     names_left_out: int
     slots: Slots
     labels: Lengths | None
+    # how labels are spread, by position; those of the last one and beyond together
     label: tuple[Numbers, ...]
     instance_weight: Spread
-    data_source_key: Spread
+    data_source_key: Spread  # of the rows with another one than 0
     line_ids: LineIds
-    sort_ids: Lengths | None
+    sort_ids: Lengths | None  # lengths of those of records that have one; None without any
     unknown: Unknown
     bad: BadFigures
 
     def to_document(self) -> dict[str, object]:
         """The same as JSON, which has no infinite numbers: these are texts."""
-        document = _json_value(asdict(self))
-        return cast(dict[str, object], document)
-
-
-def _json_value(value: object) -> object:
-    if isinstance(value, dict):
-        return {str(key): _json_value(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return list(map(_json_value, value))
-    return json_number(value) if isinstance(value, float) else value
+        document: dict[str, object] = map_leaves(
+            asdict(self), lambda one: json_number(one) if isinstance(one, float) else one
+        )
+        return document
 
 
 def json_number(value: float) -> object:

@@ -24,10 +24,8 @@ SLOTS_V2: Final = 1 << 15
 BITS: Final = (SLOTS_V1 + SLOTS_V2) // 8
 
 POSITIVE, ZERO, NEGATIVE, NO_NUMBER = range(4)
-POSITIONS: Final = 64
-"""Labels of a row that are told apart."""
-FIELDS: Final = 4096
-"""Field numbers below are counted without being noted first."""
+POSITIONS: Final = 64  # labels of a row that are told apart
+FIELDS: Final = 4096  # field numbers below are counted without being noted first
 
 
 @inner_kernel

@@ -34,23 +34,16 @@ from ingot.converters.recsys.monolith.wire.row_assembly import (
 )
 from ingot.converters.recsys.monolith.wire.row_index import index_examples
 
-_VALUE: Final = 1 << 3 | LENGTH
-"""The tag of what lists, and lists of lists, hold."""
+_VALUE: Final = 1 << 3 | LENGTH  # the tag of what lists, and lists of lists, hold
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureCells:
-    """A column as R features.
+    """A column as R features."""
 
-    Attributes:
-        kind: of `contract.FEATURE_KINDS`.
-        spans: the contents of the `Feature` messages, empty for unset ones.
-        lists: the values of each cell; valid where there is a feature.
-    """
-
-    kind: str
-    spans: Spans
-    lists: read.Lists
+    kind: str  # of `contract.FEATURE_KINDS`
+    spans: Spans  # the contents of the `Feature` messages, empty for unset ones
+    lists: read.Lists  # the values of each cell; valid where there is a feature
     bad: NDArray[np.bool_]
     bad_values: NDArray[np.bool_]
 
@@ -177,8 +170,7 @@ def encode_batch(
     return rows, wrong
 
 
-_GROUP_BYTES: Final = 16 << 20
-"""Bytes of columns that are made one."""
+_GROUP_BYTES: Final = 16 << 20  # bytes of columns that are made one
 
 
 class _BatchEncoder:

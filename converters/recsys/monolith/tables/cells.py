@@ -28,16 +28,11 @@ INT64: Final = (-(1 << 63), (1 << 63) - 1)
 
 @dataclass(frozen=True, kw_only=True)
 class Lists:
-    """N lists of values, or of lists, which lie one behind the other.
-
-    Attributes:
-        start: int64[N] where each begins, in values.
-        stop: int64[N] where it ends; equal to start where it is null.
-    """
+    """N lists of values, or of lists, which lie one behind the other."""
 
     valid: NDArray[np.bool_]
-    start: Places
-    stop: Places
+    start: Places  # int64[N] where each begins, in values
+    stop: Places  # int64[N] where it ends; equal to start where it is null
     values: pa.Array
 
     def any(self, of_values: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -221,8 +216,7 @@ def byte_strings(array: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
     return Spans(data=np.frombuffer(data, np.uint8), start=start, stop=stop), null
 
 
-_UNPACKED: Final = "special_strategies"
-"""The list that is not packed."""
+_UNPACKED: Final = "special_strategies"  # the list that is not packed
 
 
 def encode_line_field(name: str, array: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:

@@ -27,13 +27,9 @@ def _is_text_type(kind: pa.DataType) -> bool:
 
 
 def _is_bytes_type(kind: pa.DataType) -> bool:
-    tests = (
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-        pa.types.is_binary_view,
-        pa.types.is_fixed_size_binary,
-    )
-    return _is_text_type(kind) or any(test(kind) for test in tests)
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+    fixed = bool(pa.types.is_fixed_size_binary(kind))
+    return fixed or _is_text_type(kind) or any(test(kind) for test in tests)
 
 
 def _is_whole_type(kind: pa.DataType) -> bool:
@@ -161,33 +157,26 @@ _INT32: Final = range(-(1 << 31), 1 << 31)
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureColumn(c.Column):
-    """A column that becomes features.
-
-    Attributes:
-        slot: where values become fids, their slot.
-        own: whether ingot wrote the column: then fids are what they were, whatever their bits.
-    """
+    """A column that becomes features."""
 
     at: int
-    slot: int | None = None
+    slot: int | None = None  # where values become fids, their slot
     version: Version = "v2"
     hashed: bool = False
+    # whether ingot wrote the column: then fids are what they were, whatever their bits
     own: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What becomes of a table's columns.
+    """What becomes of a table's columns."""
 
-    Attributes:
-        features: columns that become features, in the order in which rows have them.
-        line: the column of each LineId field that is given, in the fields' order.
-        special: places of the other columns, by their names in `columns.SPECIAL`.
-    """
-
+    # columns that become features, in the order in which rows have them
     features: tuple[FeatureColumn, ...] = ()
+    # the column of each LineId field that is given, in the fields' order
     line: Mapping[str, int] = field(default_factory=dict)
     label: tuple[int, ...] = ()
+    # places of the other columns, by their names in `columns.SPECIAL`
     special: Mapping[str, int] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
 
@@ -334,19 +323,19 @@ class _Planner:
             self._wrong("/others", "unnamed", expected, ", ".join(unnamed[:20]) + more)
         return features, tuple(dropped)
 
-    def _infer_feature(self, at: int) -> list[FeatureColumn]:
+    def _infer_feature(self, at: int) -> Iterator[FeatureColumn]:
         label = self._names[at]
         if self._file and label in self._file.features:
             expected = "a column of another name than a feature that is made of another column"
             self._wrong("", "repeated", expected, label)
-            return []
+            return
         kind = inferred_kind(self._type(at), self._fid)
-        if kind is None:
+        if kind is not None:
+            yield FeatureColumn(at=at, label=label, name=label.encode(), kind=kind)
+        else:
             self._fits("", at, "a type that becomes a feature")
-            return []
-        return [FeatureColumn(at=at, label=label, name=label.encode(), kind=kind)]
 
-    def _plan_from_metadata(self, at: int) -> list[FeatureColumn]:
+    def _plan_from_metadata(self, at: int) -> Iterator[FeatureColumn]:
         label, said = self._names[at], self._schema.field(at).metadata
         kind = c.KIND_NUMBERS.get(said[c.KIND].decode("utf-8", "replace"))
         idents = [_parse_int32(said.get(key, b"0")) for key in (c.IDENT, c.SORTED_ID)]
@@ -356,12 +345,8 @@ class _Planner:
         if kind is None or ident is None or sorted_id is None or not known:
             expected = "metadata as ingot writes it"
             self._wrong("", "metadata", expected, f"{label}: {ascii(said)[:200]}")
-            return []
-        expected = misfit(kind, self._type(at), FeatureRule(column=label))
-        if not self._fits("", at, expected):
-            return []
-        return [
-            FeatureColumn(
+        elif self._fits("", at, misfit(kind, self._type(at), FeatureRule(column=label))):
+            yield FeatureColumn(
                 at=at,
                 label=label,
                 name=name,
@@ -371,7 +356,6 @@ class _Planner:
                 null="unset" if null == b"unset" else "absent",
                 own=True,
             )
-        ]
 
 
 def _parse_int32(text: bytes) -> int | None:

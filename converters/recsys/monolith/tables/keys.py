@@ -10,8 +10,7 @@ from ingot.converters.kernels.compile import allocating_kernel, inner_kernel, ke
 from ingot.converters.recsys.monolith.features import Features
 from ingot.converters.recsys.monolith.record_index import Places, Rows, frozen
 
-MAX_COLUMNS: Final = 10_000
-"""Columns of features that a table may have."""
+MAX_COLUMNS: Final = 10_000  # columns of features that a table may have
 MAX_KEYS: Final = 2 * MAX_COLUMNS  # most of them columns, or unset beside values
 
 
@@ -24,8 +23,7 @@ class KeyParts(NamedTuple):
     kind: NDArray[np.uint8]
 
 
-_PARTS: Final = 5
-"""Of a key: number of the name, occurrence, id, sorted_id, kind."""
+_PARTS: Final = 5  # of a key: number of the name, occurrence, id, sorted_id, kind
 
 
 @allocating_kernel

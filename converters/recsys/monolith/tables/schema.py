@@ -36,8 +36,7 @@ SORTED_ID: Final = b"monolith.sorted_id"
 NULL: Final = b"monolith.null"
 """Keys of a field's metadata: the feature of a column, and whether null is an absent or an unset
 one."""
-TABLE: Final = b"monolith.table"
-"""Key of a schema's metadata, with the version of these rules."""
+TABLE: Final = b"monolith.table"  # key of a schema's metadata, with the version of these rules
 VERSION: Final = b"1"
 
 LINE_COLUMNS: Final[Mapping[str, str]] = {field: f"__{field.upper()}__" for field in FIELDS}
@@ -85,20 +84,13 @@ def line_type(field: str) -> pa.DataType:
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A column of features.
-
-    Attributes:
-        name: the features' name, in UTF-8.
-        ident: their `id`.
-        sorted_id: their `sorted_id`.
-        kind: number of `contract.FEATURE_KINDS`; `UNSET` for one that says where they are unset.
-    """
+    """A column of features."""
 
     label: str
-    name: bytes
-    ident: int = 0
-    sorted_id: int = 0
-    kind: int
+    name: bytes  # the features' name, in UTF-8
+    ident: int = 0  # their `id`
+    sorted_id: int = 0  # their `sorted_id`
+    kind: int  # number of `contract.FEATURE_KINDS`; `UNSET` for one that says where they are unset
     null: Null = "absent"
 
     def field(self) -> pa.Field:
@@ -127,8 +119,7 @@ def free_name(wanted: Iterable[str], taken: set[str]) -> str:
     return candidate
 
 
-PART_BYTES: Final = 32 << 20
-"""Bytes of what the rows of a part say, or of one row."""
+PART_BYTES: Final = 32 << 20  # bytes of what the rows of a part say, or of one row
 
 
 def split_rows(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:
@@ -161,16 +152,12 @@ _LAST: Final = 1 << 30  # the place of what goes into the rest, behind all colum
 
 
 class SeenRows(NamedTuple):
-    """What is found out of rows to tell their columns, and to fill these.
-
-    Attributes:
-        strange: bool[E], which features no column can hold: they go into the rest, serialized.
-        numbers: int32[E], the number of each feature's key; -1 for strange ones.
-    """
+    """What is found out of rows to tell their columns, and to fill these."""
 
     features: Features
+    # bool[E], which features no column can hold: they go into the rest, serialized
     strange: NDArray[np.bool_]
-    numbers: NDArray[np.int32]
+    numbers: NDArray[np.int32]  # int32[E], the number of each feature's key; -1 for strange ones
     lines: LineIds
 
 
@@ -184,18 +171,13 @@ def see_rows(rows: Rows, keys: FeatureKeys) -> SeenRows:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSchema:
-    """What columns a table of rows has.
-
-    Attributes:
-        column_of: int32[keys], the column of each key.
-        special: names of the other columns that are there, of `columns.SPECIAL`.
-    """
+    """What columns a table of rows has."""
 
     columns: tuple[Column, ...]
     keys: FeatureKeys
-    column_of: NDArray[np.int32]
+    column_of: NDArray[np.int32]  # int32[keys], the column of each key
     line_fields: tuple[str, ...]
-    special: frozenset[str]
+    special: frozenset[str]  # names of the other columns that are there, of `columns.SPECIAL`
     arrow: pa.Schema
 
     def equals(self, other: "TableSchema") -> bool:

@@ -19,34 +19,21 @@ _VERSIONS: Final = {"fid_v1": "v1", "fid_v2": "v2"}
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureRule:
-    """What a feature is made of.
-
-    Attributes:
-        kind: of `contract.FEATURE_KINDS`; None: by the column's type.
-        slot: where values become fids, the slot of these.
-        version: of fids that are made, or that are there if no kind says it.
-        hash: none | xxh64, of values that become fids.
-        ident: the feature's `id`.
-        sorted_id: its `sorted_id`.
-    """
+    """What a feature is made of."""
 
     column: str
-    kind: str | None = None
-    slot: int | None = None
-    version: Version | None = None
-    hash: str = "none"
-    ident: int = 0
-    sorted_id: int = 0
+    kind: str | None = None  # of `contract.FEATURE_KINDS`; None: by the column's type
+    slot: int | None = None  # where values become fids, the slot of these
+    version: Version | None = None  # of fids that are made, or that are there if no kind says it
+    hash: str = "none"  # none | xxh64, of values that become fids
+    ident: int = 0  # the feature's `id`
+    sorted_id: int = 0  # its `sorted_id`
     null: Null = "absent"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableFile:
-    """A checked file.
-
-    Attributes:
-        others: what becomes of the columns that are not named; None: an error names them.
-    """
+    """A checked file."""
 
     where: str
     features: dict[str, FeatureRule]
@@ -55,6 +42,7 @@ class TableFile:
     instance_weight: str | None = None
     data_source_key: str | None = None
     sort_id: str | None = None
+    # what becomes of the columns that are not named; None: an error names them
     others: Others | None = None
 
 

@@ -161,18 +161,12 @@ _LIST_HEAD: Final = 64  # bytes that a list has at most beside name, features an
 
 
 class Groups(NamedTuple):
-    """How `group_rows` puts the E features of rows with N names into lists.
+    """How `group_rows` puts the E features of rows with N names into lists."""
 
-    Attributes:
-        list_of: int32[E] the list of each feature.
-        example: int64[E] by list, the first feature in it.
-        filled: int64[E] by list, how many features are in it.
-        known: int64[3, 2 N] of -1, by name: its first list, the last row with it, its last list.
-    """
-
-    list_of: NDArray[np.int32]
-    example: Places
-    filled: Places
+    list_of: NDArray[np.int32]  # int32[E] the list of each feature
+    example: Places  # int64[E] by list, the first feature in it
+    filled: Places  # int64[E] by list, how many features are in it
+    # int64[3, 2 N] of -1, by name: its first list, the last row with it, its last list
     known: NDArray[np.int64]
 
 

@@ -23,8 +23,7 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
 
 SOUND, ODD, TWICE = 0, 1, 2
 """What a record is: understood; left to protobuf; with a special feature said twice."""
-EXTRA: Final = 6
-"""With unknown fields beside a special feature."""
+EXTRA: Final = 6  # with unknown fields beside a special feature
 
 # Rows of the table of entries: places and numbers of a named feature.
 NAME, RAW, START, STOP, IDENT, SORTED_ID, EXTRA_START, EXTRA_STOP = range(8)
@@ -37,23 +36,14 @@ _NAMED, _NAMED_RAW, _LINE_FIELD = 1, 2, 100  # field numbers
 
 
 class Noted(NamedTuple):
-    """What a walk over R Examples notes, with E features at most.
+    """What a walk over R Examples notes, with E features at most."""
 
-    Attributes:
-        first: int64[R + 1] entries before each row.
-        entries: int64[ENTRY, E].
-        rows: int64[ROW, R].
-        status: int8[R].
-        name_places: int64[2, E] where each distinct name begins, and where it ends.
-        table: int32[a power of two over E] of -1: the hash table of the names.
-    """
-
-    first: Places
-    entries: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    status: NDArray[np.int8]
-    name_places: NDArray[np.int64]
-    table: NDArray[np.int32]
+    first: Places  # int64[R + 1] entries before each row
+    entries: NDArray[np.int64]  # int64[ENTRY, E]
+    rows: NDArray[np.int64]  # int64[ROW, R]
+    status: NDArray[np.int8]  # int8[R]
+    name_places: NDArray[np.int64]  # int64[2, E] where each distinct name begins, and where it ends
+    table: NDArray[np.int32]  # int32[a power of two over E] of -1: the hash table of the names
 
 
 @inner_kernel

@@ -20,8 +20,7 @@ VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 = range(6)
 
 _MAX_FIELD: Final = (1 << 29) - 1  # field number
 _MAX_GROUPS: Final = 64  # within each other; protobuf takes 100, the messages around them counted
-_MAX_SMALL_BYTES: Final = 5
-"""Bytes of a tag at most."""
+_MAX_SMALL_BYTES: Final = 5  # bytes of a tag at most
 
 
 @inner_kernel
@@ -246,8 +245,7 @@ def equal_bytes(
     return True
 
 
-NUMBERS: Final = 256
-"""Field numbers below which a field can be known."""
+NUMBERS: Final = 256  # field numbers below which a field can be known
 UNKNOWN, SCALAR, SCALARS, TEXT, RAW, MESSAGE, MESSAGES = range(7)
 """What a field is: UNKNOWN; one number; numbers (packed or not); UTF-8; bytes or text that is not
 checked; a message that occurs once; messages."""
@@ -258,7 +256,6 @@ _WIRES: Final = {
     "float": FIXED32,
     **dict.fromkeys(("string", "bytes", "message"), LENGTH),
 }
-
 
 WIRE_SHIFT, MESSAGE_SHIFT = 8, 16
 
@@ -315,19 +312,12 @@ DEPTH: Final = 8
 
 
 class Grammar(NamedTuple):
-    """What a kernel needs to judge a message; one call of a kernel uses it at a time.
+    """What a kernel needs to judge a message; one call of a kernel uses it at a time."""
 
-    Attributes:
-        fields: int32[messages, NUMBERS], kind, wire type and message of each field.
-        stack: int64[2, DEPTH] that `is_sound` works with.
-        special: uint8[S] the names of the features that say something of the row.
-        special_ends: int64[3] where each of these names ends.
-    """
-
-    fields: NDArray[np.int32]
-    stack: NDArray[np.int64]
-    special: Bytes
-    special_ends: Places
+    fields: NDArray[np.int32]  # int32[messages, NUMBERS], kind, wire type and message of each field
+    stack: NDArray[np.int64]  # int64[2, DEPTH] that `is_sound` works with
+    special: Bytes  # uint8[S] the names of the features that say something of the row
+    special_ends: Places  # int64[3] where each of these names ends
 
 
 def new_grammar() -> Grammar:

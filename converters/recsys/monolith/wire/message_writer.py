@@ -23,22 +23,10 @@ from ingot.converters.recsys.monolith.record_index import (
     kernel_rows,
     prefix_sums,
 )
+from ingot.converters.recsys.monolith.wire import row_assembly
+from ingot.converters.recsys.monolith.wire import writer_kernels as kernels
 from ingot.converters.recsys.monolith.wire.batch_kernels import Groups, group_rows, order_by_list
 from ingot.converters.recsys.monolith.wire.format_kernels import LENGTH
-from ingot.converters.recsys.monolith.wire.row_assembly import (
-    Spans,
-    compact_rows,
-    join_rows,
-    spans_of_numbers,
-    stack_spans,
-)
-from ingot.converters.recsys.monolith.wire.writer_kernels import (
-    Lists,
-    measure_examples,
-    measure_lists,
-    write_examples,
-    write_lists,
-)
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD
 
 
@@ -47,16 +35,13 @@ class ExampleWriter:
 
     What is written is what protobuf writes of an equal message, but for the order of unknown
     fields of LineIds and for values inside of features, which are copied as they came.
-
-    Attributes:
-        sizes: int64[R], bytes of each Example.
     """
 
     def __init__(self, rows: Rows) -> None:
         self._rows, self._arrays = rows, kernel_rows(rows)
         self._features = np.empty(len(rows.name), np.int64)
-        self.sizes = np.empty(len(rows), np.int64)
-        measure_examples(self._arrays, self._features, self.sizes)
+        self.sizes = np.empty(len(rows), np.int64)  # bytes of each Example
+        kernels.measure_examples(self._arrays, self._features, self.sizes)
 
     def frames(self, framing: Framing) -> tuple[bytearray, Places]:
         """The Examples as a stream has them, and where each ends: int64[R]."""
@@ -66,7 +51,7 @@ class ExampleWriter:
         ends = np.cumsum(lengths)
         out = bytearray(int(ends[-1]) if len(ends) else 0)
         arguments = self._arrays, self._features, self.sizes, framing.bits
-        write_examples(*arguments, np.frombuffer(out, np.uint8))
+        kernels.write_examples(*arguments, np.frombuffer(out, np.uint8))
         return out, ends
 
 
@@ -103,15 +88,15 @@ def add_row_fields(rows: Rows) -> Rows:
         [rows.line_start >= 0, labels[1:] > labels[:-1], np.full(len(rows), rows.weighted.any())]
     )
     contents = (
-        Spans(data=rows.data, start=rows.line_start, stop=rows.line_stop),
-        Spans(data=rows.label.view(np.uint8), start=labels[:-1], stop=labels[1:]),
-        spans_of_numbers(weight),
+        row_assembly.Spans(data=rows.data, start=rows.line_start, stop=rows.line_stop),
+        row_assembly.Spans(data=rows.label.view(np.uint8), start=labels[:-1], stop=labels[1:]),
+        row_assembly.spans_of_numbers(weight),
     )
     features = [
         spans.frame_fields(1 << 3 | LENGTH).frame_fields(number << 3 | LENGTH, which)
         for spans, number, which in zip(contents, _LIST_FIELDS, given, strict=True)
     ]
-    out, start, stop = stack_spans(features, len(features))
+    out, start, stop = row_assembly.stack_spans(features, len(features))
     shift = len(rows.data)
     # Behind the features of each row, in the order of the three.
     row, which = np.nonzero(given.T)
@@ -137,11 +122,8 @@ class BatchBuilder:
 
     A batch has `size` rows; fewer where rows differ in what a batch says once (data_source_key,
     unknown fields, the ids of a feature, whether there is a LineId), where it would be larger than
-    Monolith's reader takes or have more than `MAX_BATCH_FEATURES`, and at the end.
-
-    Attributes:
-        early: batches that ended before they had `size` rows, the last one not counted.
-        filled: unset features that stand for features that a row does not have.
+    Monolith's reader takes or have more than `MAX_BATCH_FEATURES`, and at the end. `early` counts
+    the former, `filled` unset features that stand for features that a row does not have.
     """
 
     def __init__(self, size: int, *, shared: bool = True) -> None:
@@ -168,7 +150,7 @@ class BatchBuilder:
         return large or count >= self._size
 
     def _batches(self, *, end: bool) -> Iterator[Records]:
-        rows = join_rows(self._waiting)
+        rows = row_assembly.join_rows(self._waiting)
         begin = 0
         grouped = _GroupedRows(add_row_fields(rows), shared=self._shared)
         while begin < len(rows):
@@ -183,7 +165,7 @@ class BatchBuilder:
             yield records
             begin = stop
         left = rows.part(begin, len(rows))
-        self._waiting = [compact_rows(left)] if len(left) else []
+        self._waiting = [row_assembly.compact_rows(left)] if len(left) else []
 
 
 class _GroupedRows:
@@ -213,16 +195,18 @@ class _GroupedRows:
         """The batch; how many unset features fill it up; how many sort_ids are lost."""
         rows, count = self._rows, self._end - self._begin
         first, last = int(rows.first[self._begin]), int(rows.first[self._end])
-        lists = Lists(
+        lists = kernels.Lists(
             order=np.empty(last - first, np.int64),
             first=np.empty(self._lists + 1, np.int64),
             shared=self._may_be_shared(),
         )
         order_by_list(first, last, self._groups, lists)
         sizes = self._sizes()
-        measure_lists(self._arrays, lists, count, sizes)
+        kernels.measure_lists(self._arrays, lists, count, sizes)
         out = np.empty(int(np.maximum(sizes, 0).sum()) + 11 * self._lists, np.uint8)
-        written = write_lists(self._arrays, self._row_of, lists, self._begin, count, sizes, out)
+        written = kernels.write_lists(
+            self._arrays, self._row_of, lists, self._begin, count, sizes, out
+        )
         filled = int((count - np.diff(lists.first))[sizes >= 0].sum())
         records, lost = self._record(out[:written], count)
         return records, filled, lost

@@ -89,24 +89,15 @@ _TWICE: Final = "a field and a feature, or two features, describe the row differ
 
 @dataclass(frozen=True, kw_only=True)
 class WalkedRows:
-    """What kernels noted of R rows with E features.
+    """What kernels noted of R rows with E features."""
 
-    Attributes:
-        records: the record of each row.
-        first: int64[R + 1] entries before each row.
-        entries: int64[ENTRY, E].
-        rows: int64[ROW, R].
-        status: int8[R].
-        row: int64[R] as in `Rows`.
-    """
-
-    records: Records
+    records: Records  # the record of each row
     names: tuple[bytes, ...]
-    first: Places
-    entries: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    status: NDArray[np.int8]
-    row: Places
+    first: Places  # int64[R + 1] entries before each row
+    entries: NDArray[np.int64]  # int64[ENTRY, E]
+    rows: NDArray[np.int64]  # int64[ROW, R]
+    status: NDArray[np.int8]  # int8[R]
+    row: Places  # int64[R] as in `Rows`
 
     def content(self, place: int, at: int) -> bytes:
         """The bytes between two places that are noted of row `at`."""
@@ -347,12 +338,8 @@ def _build_rows(noted: WalkedRows, good: Places) -> Rows:
     )
 
 
-_SPANS: Final = (
-    ("start", "stop"),
-    ("extra_start", "extra_stop"),
-    ("line_start", "line_stop"),
-    ("rest_start", "rest_stop"),
-    ("sort_start", "sort_stop"),
+_SPANS: Final = tuple(
+    (f"{of}start", f"{of}stop") for of in ("", "extra_", "line_", "rest_", "sort_")
 )
 """The arrays of `Rows` that are places in its bytes: where something begins, where it ends."""
 _PLACES: Final = frozenset(name for span in _SPANS for name in span)

@@ -27,15 +27,10 @@ _LINE_ID, _LABEL, _WEIGHT, _SOURCE = 100, 101, 102, 103
 
 
 class Lists(NamedTuple):
-    """The L lists of a batch whose rows have E features.
+    """The L lists of a batch whose rows have E features."""
 
-    Attributes:
-        order: int64[E] the features by list, within it in the order of the rows.
-        first: int64[L + 1] features before each list.
-    """
-
-    order: Places
-    first: Places
+    order: Places  # int64[E] the features by list, within it in the order of the rows
+    first: Places  # int64[L + 1] features before each list
     shared: NDArray[np.bool_]
 
 

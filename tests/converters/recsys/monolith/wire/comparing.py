@@ -9,11 +9,11 @@ import numpy as np
 from google.protobuf.message import Message
 
 from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows, records_of_messages
-from ingot.converters.recsys.monolith.wire.instances import index_instances
 from ingot.converters.recsys.monolith.wire.message_writer import BatchBuilder, example_records
 from ingot.converters.recsys.monolith.wire.row_index import (
     index_batches,
     index_examples,
+    index_instances,
 )
 from ingot.converters.sources.recognizers.monolith import Kind
 from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
