@@ -104,6 +104,7 @@ def convert(
         Only(
             "source",
             "format",
+            "query",
             "tokenizer",
             "records",
             "language",
@@ -188,6 +189,7 @@ def map_data(
         Only(
             "source",
             "format",
+            "query",
             "mode",
             "mapper",
             "language",
