@@ -27,9 +27,9 @@ from ingot.converters.sources.storage.remote import (
     FIRST_RETRIES,
     RemoteFile,
     call_with_retries,
-    connect_file_system,
     entry_etag,
     entry_mtime_ns,
+    find_file_system,
     underlying_error,
 )
 
@@ -225,7 +225,7 @@ def _fixed_part(pattern: str) -> str:
 
 
 def _list_remote(url: str) -> Listing:
-    file_system, path = connect_file_system(url)
+    file_system, path = call_with_retries(url, lambda: find_file_system(url), FIRST_RETRIES)
     file_system.invalidate_cache()  # a listing made before is not what is there now
     if _GLOB_MARKS & set(_strip_query(url, path)):
         top = _fixed_part(path).rstrip("/")

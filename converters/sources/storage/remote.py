@@ -12,7 +12,8 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from ingot.converters.errors import (
@@ -23,6 +24,9 @@ from ingot.converters.errors import (
     translate_read_errors,
 )
 from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from ingot.converters.sources.storage.buckets import BucketFile
 
 T = TypeVar("T")
 
@@ -145,7 +149,6 @@ _BUFFER = 64 << 10
 _HF = "hf://"
 _NS_PER_SECOND = 1_000_000_000
 _BUCKET_SCHEMES = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "hdfs": "hdfs"}
-_OWN_PACKAGES = {"gs": "gcsfs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,20 +168,7 @@ class RemoteFile:
         return cast(BinaryIO, io.BufferedReader(_RemoteStream(self), _BUFFER))
 
 
-class _OpenFile(Protocol):
-    """An open file of any storage."""
-
-    size: int | None
-    etag: str | None
-    mtime_ns: int | None
-
-    def read(self, start: int, size: int) -> bytes | bytearray:
-        """Up to `size` bytes from `start` on, at least one before the end."""
-        ...
-
-    def close(self) -> None:
-        """Let go of it."""
-        ...
+_OpenFile: TypeAlias = "_FsspecFile | BucketFile"
 
 
 class _RemoteStream(io.RawIOBase):
@@ -199,7 +189,7 @@ class _RemoteStream(io.RawIOBase):
         return True
 
     def seekable(self) -> bool:
-        return not isinstance(self._file, _ForwardFile)
+        return self._file is None or self._file.seekable
 
     def tell(self) -> int:
         return self._at
@@ -277,20 +267,32 @@ class _RemoteStream(io.RawIOBase):
 
     def _open(self) -> None:
         """Open the file, and see that it is the one that is known."""
-        file = open_remote_file(self._place.url)
-        try:
-            self._known = confirm_same_file(self._place, self._known, file)
-        except SourceError:
+        file, known = open_remote_file(self._place.url), self._known
+        pairs = (
+            (known.size, file.size),
+            (known.etag, file.etag),
+            (
+                known.mtime_ns and known.mtime_ns // _NS_PER_SECOND,
+                file.mtime_ns and file.mtime_ns // _NS_PER_SECOND,
+            ),
+        )
+        if any(None not in pair and pair[0] != pair[1] for pair in pairs):
             file.close()
-            raise
+            hint = "run again when nothing writes to it"
+            raise SourceError(str(self._place), "changed while it was read", hint)
         self._file = file
+        self._known = RemoteFile(
+            url=self._place.url,
+            size=file.size if known.size is None else known.size,
+            etag=known.etag or file.etag,
+            mtime_ns=known.mtime_ns or file.mtime_ns,
+        )
 
     def _check_same(self) -> None:
         """See that a file read in several requests was one file all the time."""
-        if isinstance(self._file, _ForwardFile) or self._known.etag is None:
-            return
-        self._drop()
-        self._open()
+        if self.seekable() and self._known.etag is not None:
+            self._drop()
+            self._open()
 
     def _drop(self) -> None:
         if self._file is not None:
@@ -299,35 +301,13 @@ class _RemoteStream(io.RawIOBase):
                 file.close()
 
 
-def confirm_same_file(place: RemoteFile, known: RemoteFile, file: _OpenFile) -> RemoteFile:
-    """What is known of a file, with what opening it told."""
-    pairs = (
-        (known.size, file.size),
-        (known.etag, file.etag),
-        (_whole_seconds(known.mtime_ns), _whole_seconds(file.mtime_ns)),
-    )
-    if any(None not in pair and pair[0] != pair[1] for pair in pairs):
-        hint = "run again when nothing writes to it"
-        raise SourceError(str(place), "changed while it was read", hint)
-    return RemoteFile(
-        url=place.url,
-        size=file.size if known.size is None else known.size,
-        etag=known.etag or file.etag,
-        mtime_ns=known.mtime_ns or file.mtime_ns,
-    )
-
-
-def _whole_seconds(mtime_ns: int | None) -> int | None:
-    return None if mtime_ns is None else mtime_ns // _NS_PER_SECOND
-
-
 def open_remote_file(url: str) -> _OpenFile:
     """The open file behind a URL; errors are the storage's own."""
     file_system, path = find_file_system(url)
     if hasattr(file_system, "read_from"):
         return cast(_OpenFile, file_system.read_from(path))
     file = file_system.open(path, "rb", cache_type="none")  # the reader has blocks of its own
-    return _SeekableFile(file) if _is_seekable(file) else _ForwardFile(file)
+    return _FsspecFile(file, seekable=_is_seekable(file))
 
 
 def _is_seekable(file: Any) -> bool:  # noqa: ANN401 - every storage has a class of its own
@@ -343,48 +323,33 @@ def _is_seekable(file: Any) -> bool:  # noqa: ANN401 - every storage has a class
 
 
 class _FsspecFile:
-    """An open file of fsspec."""
+    """An open file of fsspec; one that is not seekable is read once, from its beginning."""
 
-    def __init__(self, file: Any) -> None:  # noqa: ANN401 - every storage has a class of its own
-        self._file = file
-        self._at = 0
-        size = getattr(file, "size", None)
-        self.size: int | None = size if isinstance(size, int) else None
-        self.etag: str | None = None
-        self.mtime_ns: int | None = None
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class _SeekableFile(_FsspecFile):
-    """One that can be read anywhere."""
-
-    def __init__(self, file: Any) -> None:  # noqa: ANN401
-        super().__init__(file)
-        told = getattr(file, "details", None)
-        told = told if isinstance(told, dict) else {}
-        if self.size is None:
+    def __init__(self, file: Any, *, seekable: bool) -> None:  # noqa: ANN401
+        self._file, self._at, self.seekable = file, 0, seekable
+        size, told = getattr(file, "size", None), getattr(file, "details", None)
+        told = told if isinstance(told, dict) and seekable else {}
+        self.size = size if isinstance(size, int) else None
+        if self.size is None and seekable:
             self.size = int(file.seek(0, 2))
-            file.seek(0)
         self.etag, self.mtime_ns = entry_etag(told), entry_mtime_ns(told)
 
     def read(self, start: int, size: int) -> bytes:
-        self._file.seek(start)
-        return cast(bytes, self._file.read(size))
-
-
-class _ForwardFile(_FsspecFile):
-    """One that is read once, from its beginning: what comes before is passed."""
-
-    def read(self, start: int, size: int) -> bytes:
-        while self._at < start and (passed := self._file.read(min(_BUFFER, start - self._at))):
+        """Up to `size` bytes from `start` on, at least one before the end."""
+        if self.seekable:
+            self._file.seek(start)
+        while not self.seekable and self._at < start:
+            passed = self._file.read(min(_BUFFER, start - self._at))
             self._at += len(passed)
-        if self._at < start:
-            raise OSError(f"it ends after {self._at} bytes, and had more before")
+            if not passed:
+                raise OSError(f"it ends after {self._at} bytes, and had more before")
         data = cast(bytes, self._file.read(size))
         self._at += len(data)
         return data
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._file.close()
 
 
 def entry_etag(told: dict[str, Json]) -> str | None:
@@ -405,15 +370,11 @@ def entry_mtime_ns(told: dict[str, Json]) -> int | None:
     return None
 
 
-def connect_file_system(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL and the path inside it."""
-    return call_with_retries(url, lambda: find_file_system(url), FIRST_RETRIES)
-
-
 def find_file_system(url: str) -> tuple[Any, str]:
-    """As `connect_file_system`, at the first try; errors are the storage's own."""
+    """The fsspec file system of a URL and the path inside it; errors are the storage's own."""
     scheme = _BUCKET_SCHEMES.get(url.partition("://")[0].lower())
-    if scheme and "::" not in url and not _has_package(_OWN_PACKAGES.get(scheme)):
+    own = scheme == "gs" and find_spec("gcsfs")
+    if scheme and "::" not in url and not own:
         from ingot.converters.sources.storage.buckets import bucket_file_system
 
         return bucket_file_system(url, scheme)
@@ -427,16 +388,3 @@ def find_file_system(url: str) -> tuple[Any, str]:
 
     file_system, path = fsspec.core.url_to_fs(url)
     return file_system, path
-
-
-def _has_package(name: str | None) -> bool:
-    import importlib.util
-
-    return name is not None and importlib.util.find_spec(name) is not None
-
-
-def refuse_secrets(url: str) -> None:
-    """Refuse keys in the URL of a bucket: they would be seen by all who see the command."""
-    if "@" in urlsplit(url).netloc:
-        hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
-        raise SourceError(redact_urls(url), "keys are not taken from a URL", hint)

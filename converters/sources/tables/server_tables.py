@@ -107,7 +107,7 @@ def list_table(url: str) -> Listing:
         hint = "set PGPASSWORD or MYSQL_PWD in the environment, or use ~/.pgpass"
         raise SourceError(where, "passwords are not taken from a URL", hint)
     if "query" in stated:
-        raise SourceError(where, "a query is not taken from a URL", 'state it as `query`')
+        raise SourceError(where, "a query is not taken from a URL", "state it as `query`")
     plain = urlunsplit(parts._replace(query=urlencode(stated, quote_via=quote), fragment=""))
     name = table or f"query of {unquote(parts.path).strip('/') or 'the database'}"
     entry = Entry(name=name, place=ServerTable(plain, table), bytes=0)
@@ -144,7 +144,7 @@ def _read_rows(place: ServerTable) -> Generator[Sequence[Any], None, None]:
     """Yield the names of the columns, then rows, some at a time. Raises SourceError."""
     if (place.table is None) == (place.query is None):
         problem = "state one of ?table=SCHEMA.TABLE in the URL and a query"
-        raise SourceError(str(place), problem, 'state `query`: SELECT ... ORDER BY a unique key')
+        raise SourceError(str(place), problem, "state `query`: SELECT ... ORDER BY a unique key")
     package, extra, read = _SERVERS[urlsplit(place.url).scheme]
     try:
         client: Any = import_module(package)
@@ -177,7 +177,7 @@ def _table_query(place: ServerTable, cursor: Any, key_query: str, mark: str) -> 
     key = [[quoted_name(str(name), mark) for name in found] for found in cursor.fetchall()]
     if not key:
         problem = f"no table {place.table} with a primary key: its rows have no order"
-        hint = 'state `query`: SELECT ... ORDER BY a unique key'
+        hint = "state `query`: SELECT ... ORDER BY a unique key"
         raise SourceError(str(place), problem, hint)
     order = ", ".join(column for _, _, column in key)
     return f"SELECT * FROM {key[0][0]}.{key[0][1]} ORDER BY {order}"
@@ -231,8 +231,8 @@ def _read_mysql(client: Any, place: ServerTable) -> Iterator[Sequence[Any]]:  # 
         connection.close()
         # The end of the cursor, and of its result, would read all rows that are left.
         rows_cursor.connection = None
-        if rows_cursor._result:  # noqa: SLF001 - it has no other way
-            rows_cursor._result.unbuffered_active = False  # noqa: SLF001
+        if rows_cursor._result:
+            rows_cursor._result.unbuffered_active = False
 
 
 # By the scheme: the package of the client, its extra, and what reads with it.
