@@ -34,9 +34,7 @@ RETRIES: Final = "INGOT_STORAGE_RETRIES"
 TIMEOUT: Final = "INGOT_STORAGE_TIMEOUT"
 FIRST_RETRIES: Final = 2  # of what is asked first: a name that is wrong is not worth a long wait
 HINT: Final = "check the network, the name and the credentials"
-_FIRST_WAIT = 0.2
-_GROWTH = 3
-_LONGEST_WAIT = 15
+_FIRST_WAIT = 0.2  # seconds; each is three times the one before, and 15 at most
 TRANSIENT_STATUSES = (408, 425, 429)  # of the statuses that say that the request is wrong
 
 _NO_FILE = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -46,11 +44,6 @@ _FINAL_ERRORS = (*_NO_FILE, ValueError, ImportError)
 def silence_timeout() -> float:
     """Seconds without a byte after which a storage counts as gone. Raises SourceError."""
     return _number_setting(TIMEOUT, 30.0, 1.0)
-
-
-def retry_count() -> int:
-    """How often a read that failed is tried again. Raises SourceError."""
-    return int(_number_setting(RETRIES, 5, 0))
 
 
 def _number_setting(name: str, usual: float, least: float) -> float:
@@ -66,13 +59,13 @@ def _number_setting(name: str, usual: float, least: float) -> float:
     return value
 
 
-def call_with_retries(url: str, act: Callable[[], T], most: int | None = None) -> T:
+def call_with_retries(url: str, act: Callable[[], T], most: int = 86_400) -> T:
     """What `act` gives; it is called again after a failure that may pass."""
     from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
     again = Retrying(
-        stop=stop_after_attempt(1 + (retry_count() if most is None else min(most, retry_count()))),
-        wait=wait_exponential(multiplier=_FIRST_WAIT, exp_base=_GROWTH, max=_LONGEST_WAIT),
+        stop=stop_after_attempt(1 + min(most, int(_number_setting(RETRIES, 5, 0)))),
+        wait=wait_exponential(multiplier=_FIRST_WAIT, exp_base=3, max=15),
         retry=retry_if_exception(is_transient),
         reraise=True,
     )
@@ -104,14 +97,9 @@ def underlying_error(error: BaseException) -> BaseException:
 
 def _http_status(error: BaseException) -> int | None:
     """The HTTP status in an error of a client: they name it differently."""
-    for holder, name in (
-        (error, "status"),
-        (getattr(error, "response", None), "status_code"),
-        (error, "code"),
-    ):
-        if isinstance(value := getattr(holder, name, None), int):
-            return value
-    return None
+    named = {"status": error, "status_code": getattr(error, "response", None), "code": error}
+    told = (getattr(holder, name, None) for name, holder in named.items())
+    return next((one for one in told if isinstance(one, int)), None)
 
 
 @contextmanager
@@ -268,14 +256,8 @@ class _RemoteStream(io.RawIOBase):
     def _open(self) -> None:
         """Open the file, and see that it is the one that is known."""
         file, known = open_remote_file(self._place.url), self._known
-        pairs = (
-            (known.size, file.size),
-            (known.etag, file.etag),
-            (
-                known.mtime_ns and known.mtime_ns // _NS_PER_SECOND,
-                file.mtime_ns and file.mtime_ns // _NS_PER_SECOND,
-            ),
-        )
+        seconds = [one.mtime_ns and one.mtime_ns // _NS_PER_SECOND for one in (known, file)]
+        pairs = ((known.size, file.size), (known.etag, file.etag), seconds)
         if any(None not in pair and pair[0] != pair[1] for pair in pairs):
             file.close()
             hint = "run again when nothing writes to it"
