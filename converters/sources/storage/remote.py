@@ -9,9 +9,10 @@ them. A file never ends before its size.
 
 import io
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
@@ -135,6 +136,7 @@ MOST_BLOCK: Final = 8 << 20
 TAIL: Final = 256 << 10
 _BUFFER = 64 << 10
 _HF = "hf://"
+_HF_COMMIT = re.compile(r"hf://[^@]{1,200}@([0-9a-f]{40})/")
 _NS_PER_SECOND = 1_000_000_000
 _BUCKET_SCHEMES = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "hdfs": "hdfs"}
 
@@ -150,6 +152,12 @@ class RemoteFile:
 
     def __str__(self) -> str:
         return redact_urls(self.url)
+
+    @property
+    def commit(self) -> str | None:
+        """The commit of its repository on the Hub, None elsewhere."""
+        found = _HF_COMMIT.match(self.url)
+        return found[1] if found else None
 
     def open(self) -> BinaryIO:
         """The bytes from the start, seekable where the storage can."""
@@ -370,3 +378,15 @@ def find_file_system(url: str) -> tuple[Any, str]:
 
     file_system, path = fsspec.core.url_to_fs(url)
     return file_system, path
+
+
+def pin_revision(file_system: Any, path: str) -> str:  # noqa: ANN401
+    """A path of the Hub at the commit that its revision is now; any other path as it is."""
+    at = file_system.resolve_path(path) if "hf" in file_system.protocol else None
+    if not hasattr(at, "revision"):
+        return path
+    from huggingface_hub import HfApi
+
+    ask = HfApi(endpoint=file_system.endpoint, token=file_system.token)
+    told = ask.repo_info(at.repo_id, repo_type=at.repo_type, revision=at.revision)
+    return str(replace(at, revision=told.sha, _raw_revision=None).unresolve())
