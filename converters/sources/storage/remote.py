@@ -382,7 +382,7 @@ def find_file_system(url: str) -> tuple[Any, str]:
 
 def pin_revision(file_system: Any, path: str) -> str:  # noqa: ANN401
     """A path of the Hub at the commit that its revision is now; any other path as it is."""
-    at = file_system.resolve_path(path) if "hf" in file_system.protocol else None
+    at: Any = file_system.resolve_path(path) if "hf" in file_system.protocol else None
     if not hasattr(at, "revision"):
         return path
     from huggingface_hub import HfApi
