@@ -10,6 +10,7 @@ from ingot.converters.convert.options import (
     Records,
     SourceFormat,
     SourceName,
+    SourceQuery,
     Tokenizer,
     WorkerCount,
 )
@@ -92,6 +93,7 @@ class Order:
 
     source: SourceLocation
     format: Annotated[SourceFormat, OMIT] = None
+    query: Annotated[SourceQuery, OMIT] = None
     out: str | None = None
     mode: Mode = "auto"
     mapper: Mapper = "auto"
@@ -118,7 +120,7 @@ class Order:
         from ingot.converters.sources.facts import SourceSpec
 
         if self.mapping is None:
-            return SourceSpec(format=self.format)
+            return SourceSpec(format=self.format, query=self.query)
         checked = parse(self.mapping, where=self.mapping_file or "mapping")
         return SourceSpec.from_document(checked.get("source"))
 

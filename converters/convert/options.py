@@ -70,6 +70,15 @@ SourceFormat: TypeAlias = Annotated[
         default="detected, or what the mapping states",
     ),
 ]
+SourceQuery: TypeAlias = Annotated[
+    str | None,
+    Setting(
+        "Rows of a database (SQLite, DuckDB, PostgreSQL, MySQL), as source.query of a mapping: one "
+        "SELECT with ORDER BY of a unique key.",
+        metavar="SELECT",
+        default="each table, or what the mapping states",
+    ),
+]
 Limit: TypeAlias = Annotated[
     int | None,
     Setting("Convert only the first N rows.", metavar="N", section=OUTPUT, minimum=1),

@@ -21,6 +21,7 @@ from ingot.converters.records.writers import part_name, reject_text
 from ingot.converters.rows import NonFinite, Reject, add_non_finite
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import absolute_location, hash_input, input_stamp
+from ingot.converters.sources.storage.listing import RemoteFile, storage_places
 from ingot.converters.sources.tables.table_folders import tables_read
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class Manifest(TypedDict):
     tokens: TokenCounts | None
     files: NotRequired[list[FileEntry]]
     tables: NotRequired[list[dict[str, str | int]]]
+    revision: NotRequired[str]
 
 
 @dataclass(kw_only=True)
@@ -280,6 +282,9 @@ def build_manifest(
     }
     if tables := tables_read(file.place for file in source.files):
         manifest["tables"] = [asdict(one) for one in tables]
+    for place in (one for file in source.files for one in storage_places(file.place)):
+        if isinstance(place, RemoteFile) and place.commit:
+            manifest["revision"] = place.commit
     return cast("Manifest", manifest)
 
 

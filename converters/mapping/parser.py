@@ -44,7 +44,7 @@ _TREE_KEYS = ("text", "children", "depth")
 _LABEL = re.compile(r"[^A-Za-z0-9]*[Aa10][^A-Za-z0-9]*")
 _SOURCE_CHOICES = {"format": FORMATS, "orient": ORIENTS, "html": WEB_PAGES}
 _SOURCE_KEYS = (
-    *("files", "format", "encoding", "delimiter", "quote", "columns", "root"),
+    *("files", "format", "encoding", "delimiter", "quote", "columns", "query", "root"),
     *("orient", "html", "json_fields"),
 )
 _CONDITIONS: tuple[Operator, ...] = ("in", "not_in", "min_chars", "max_chars")

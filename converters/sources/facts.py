@@ -29,6 +29,7 @@ class SourceSpec:
     delimiter: str | None = None
     quote: str | None = None
     columns: tuple[str, ...] | None = None
+    query: str | None = None
     root: str | None = None
     orient: str | None = None
     html: str | None = None

@@ -250,13 +250,13 @@ def _drop_header(file: SourceFile) -> SourceFile:
 def guessed_spec(files: Sequence[SourceFile], spec: SourceSpec = SourceSpec()) -> SourceSpec:
     """The facts that a later run could guess otherwise, where all files agree on them.
 
-    A format that is stated is one: without it the files would not all be read so.
+    What is stated of the format or a query is one: without it the files would not be read so.
     """
     facts = ("format", "encoding", "delimiter", "quote")
     agreed: dict[str, Any] = {fact: _agreed_fact(files, fact) for fact in facts}
     if all("columns" in file.facts.guessed for file in files):
         agreed["columns"] = _agreed_fact(files, "columns")
-    return SourceSpec(**{**agreed, "format": spec.format or agreed["format"]})
+    return SourceSpec(**{**agreed, "format": spec.format or agreed["format"], "query": spec.query})
 
 
 def _agreed_fact(files: Iterable[SourceFile], fact: str) -> Any:  # noqa: ANN401

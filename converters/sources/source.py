@@ -41,6 +41,7 @@ from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.listing import Entry, Listing, matches_globs
 from ingot.converters.sources.tables.partitions import read_partitions
+from ingot.converters.sources.tables.server_tables import ServerTable, state_query
 from ingot.converters.sources.tables.table_folders import (
     list_tables,
     table_folders,
@@ -50,6 +51,7 @@ from ingot.converters.sources.tables.table_folders import (
 
 _MANY_FILES = 1000  # beyond, less of each file is read to find out what it is
 _SMALL_HEAD = 32 << 10
+_QUERIED = ("duckdb", "sqlite")  # files; servers are asked as well
 _ARCHIVE_NAME = re.compile(r"\.(zip|tar|tgz|tar\.\w+)$")
 
 
@@ -108,6 +110,7 @@ def open_source(location: str, spec: SourceSpec = SourceSpec()) -> Source:
 
 
 def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Source:
+    listing = state_query(listing, spec.query, location)
     files, left_out = _inspect_twice(
         lambda alone: _inspect_listing(location, listing, spec, alone), prefix=""
     )
@@ -121,6 +124,10 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
     left_out += [LeftOut(name=name, why=why) for name, why in listing.unreadable]
     main, others = select_main_group(files, spec)
     main = read_partitions(main)
+    for file in main if spec.query else ():
+        if file.facts.format not in _QUERIED and not isinstance(file.place, ServerTable):
+            problem = "a query is for databases: SQLite, DuckDB, PostgreSQL, MySQL"
+            raise SourceError(str(file.place), problem, "leave `query` out, or name a database")
     for file in main if spec.orient else ():
         several = file.facts.layout == "values"
         if file.facts.format != "json" or several:

@@ -29,11 +29,12 @@ def complete_order(
     if mapping is None:
         return order
     document = load_mapping(mapping)
-    if order.format is not None:
+    told = {"format": order.format, "query": order.query}
+    if stated := {key: one for key, one in told.items() if one is not None}:
         if "version" not in document:  # whose `source` says where records come from
-            problem = Problem("/version", "version", "2, with --format", "1")
+            problem = Problem("/version", "version", f"2, with --{' and --'.join(stated)}", "1")
             raise MappingError(str(mapping), (problem,))
-        document = {**document, "source": {**document.get("source", {}), "format": order.format}}
+        document = {**document, "source": {**document.get("source", {}), **stated}}
     return replace(order, mapper="file", mapping=document, mapping_file=str(mapping))
 
 

@@ -57,6 +57,7 @@ _BY_CLASS: dict[str, dict[str, str]] = {
         "source_delimiter": "Lines are cut into other cells.",
         "source_quote": "Quotes in a table are read otherwise.",
         "source_columns": "Cells have other names.",
+        "source_query": "Other rows are read from a database, or in another order.",
         "source_root": "Another part of the file is read as rows, and rows get new numbers.",
         "source_orient": "Rows of a table in JSON are read otherwise.",
         "source_json_fields": "Other texts are parsed as JSON.",

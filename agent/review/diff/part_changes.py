@@ -309,6 +309,7 @@ _FACTS = (
     "delimiter",
     "quote",
     "columns",
+    "query",
     "root",
     "orient",
     "json_fields",

@@ -53,7 +53,7 @@ def _sample_faults(
     """Say which rows differ when the sample is read as a mapping states it."""
     facts = source.guessed.to_document() | source.spec.to_document()
     lines = any(content.as_lines for content in written.values())
-    spec = SourceSpec.from_document({} if lines else facts | {"json_fields": None})
+    spec = SourceSpec.from_document({} if lines else facts | {"json_fields": None, "query": None})
     if spec.columns is not None:
         spec = replace(spec, columns=tuple(map(hiding.text, spec.columns)))
     try:

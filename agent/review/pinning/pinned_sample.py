@@ -85,11 +85,12 @@ class PinnedSample:
     def fit_mapping(self, document: MappingDocument) -> MappingDocument:
         """Return a mapping that reads the sample, without what it says of the original's files."""
         facts = document.get("source")
-        if not self.lines or not isinstance(facts, dict):
+        if not isinstance(facts, dict) or not (self.lines or "query" in facts):
             return document
         rest = {key: value for key, value in document.items() if key != "source"}
-        fields = facts.get("json_fields")
-        return {**rest, "source": {"json_fields": fields}} if fields else rest
+        gone = facts.keys() - {"json_fields"} if self.lines else {"query"}
+        kept = {key: value for key, value in facts.items() if key not in gone}
+        return {**rest, "source": kept} if kept else rest
 
 
 def pinned_folder(mapping: Path) -> Path:

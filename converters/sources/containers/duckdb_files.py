@@ -8,6 +8,7 @@ import pyarrow as pa
 from ingot.converters.columnar.batch_checks import is_valid_batch
 from ingot.converters.sources.containers.table_process import open_tables
 from ingot.converters.sources.containers.tables import (
+    QUERY,
     VIEW,
     FoundTable,
     Wants,
@@ -34,22 +35,24 @@ _TABLES: Final = (
 )
 
 
-def duckdb_tables(entry: Entry, _: SourceSpec, wants: Wants) -> Iterator[Entry | tuple[str, str]]:
+def duckdb_tables(
+    entry: Entry, spec: SourceSpec, wants: Wants
+) -> Iterator[Entry | tuple[str, str]]:
     """Yield the tables of a database, and what is left out. Raises SourceError."""
     with open_tables(entry.place, Database) as base:
         yield from selected_tables(
             entry,
-            base.tables,
+            [(QUERY, None, True)] if spec.query else base.tables,
             wants,
-            lambda number, _: database_facts("duckdb", *base.describe(number)),
+            lambda number, _: database_facts("duckdb", *base.describe(spec.query or number)),
         )
 
 
-def read_duckdb_table(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:
+def read_duckdb_table(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a table. Raises SourceError."""
     place, where = cast(TableMember, file.place), str(file.place)
     with open_tables(place.archive, Database) as base:
-        numbered = enumerate(base.rows(place.number))
+        numbered = enumerate(base.rows(spec.query or place.number))
         batches = ((batch, is_valid_batch(batch, number, where)) for number, batch in numbered)
         yield from batch_chunks(batches, file.facts.columns, where)
 
@@ -73,21 +76,26 @@ class Database:
             for schema, name, is_view in self._found
         ]
 
-    def describe(self, number: int) -> tuple[list[str], int | None]:
-        """The names of the columns, and the number of rows (None of a view)."""
-        found, is_view = self._select(number), self._found[number][2]
-        return found.columns, None if is_view else found.count("*").fetchall()[0][0]
+    def describe(self, table: int | str) -> tuple[list[str], int | None]:
+        """The names of the columns, and the number of rows (None of a view or query)."""
+        found = self._select(table)
+        counted = isinstance(table, int) and not self._found[table][2]
+        return found.columns, found.count("*").fetchall()[0][0] if counted else None
 
-    def rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The rows in the order in which they are stored."""
-        found = self._select(number)
+    def rows(self, table: int | str) -> Iterator[pa.RecordBatch]:
+        """The rows in the order in which they are stored, or of a query."""
+        found = self._select(table)
         # Arrow's intervals have no text of their own.
-        what = (
-            f"CAST({name} AS VARCHAR) AS {name}" if str(kind) == "INTERVAL" else name
+        texts = [
+            f"CAST({name} AS VARCHAR) AS {name}"
             for name, kind in zip(map(quoted_name, found.columns), found.types, strict=True)
-        )
-        return iter(found.project(", ".join(what)).to_arrow_reader(TABLE_ROWS))
+            if str(kind) == "INTERVAL"
+        ]
+        found = found.project(f"* REPLACE ({', '.join(texts)})") if texts else found
+        return iter(found.to_arrow_reader(TABLE_ROWS))
 
-    def _select(self, number: int) -> Any:  # noqa: ANN401
+    def _select(self, table: int | str) -> Any:  # noqa: ANN401
         """A relation, which streams; what `execute` gives is held as a whole."""
-        return self._base.sql(f"FROM {'.'.join(map(quoted_name, self._found[number][:2]))}")
+        if isinstance(table, int):
+            table = f"FROM {'.'.join(map(quoted_name, self._found[table][:2]))}"
+        return self._base.sql(table)

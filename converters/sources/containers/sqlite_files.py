@@ -18,6 +18,7 @@ from urllib.parse import quote
 from ingot.converters.errors import SourceError, error_text, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.containers.tables import (
+    QUERY,
     VIEW,
     FoundTable,
     Wants,
@@ -43,6 +44,7 @@ _STEPS: Final = 1 << 20
 _MOST_STEPS: Final = 4_000  # times `_STEPS` between two rows: minutes
 _PATTERN_BYTES: Final = 1_000  # of LIKE and GLOB, which take the square of it
 _SETTINGS: Final = ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0")
+_HINT: Final = "is it complete and closed? copy it again, or run PRAGMA integrity_check"
 _VIRTUAL: Final = "a virtual table, which is not read: export it as a table"
 _FORBIDDEN: Final = frozenset({"load_extension", "random", "randomblob", "fts3_tokenizer"})
 _ALLOWED: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE)
@@ -81,14 +83,13 @@ class _Database:
         return self._steps > _MOST_STEPS
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, hint: str = _HINT) -> Iterator[None]:
         self._steps = 0
         try:
             yield
         except (sqlite3.Error, UnicodeError, MemoryError) as error:
             said = "it takes too long" if self._steps > _MOST_STEPS else error_text(error)
             problem = f"cannot read the SQLite database: {said}"
-            hint = "is it complete and closed? copy it again, or run PRAGMA integrity_check"
             raise SourceError(self._where, problem, hint) from error
 
     def fetch(self, query: str, *given: str) -> list[tuple[Any, ...]]:
@@ -96,9 +97,9 @@ class _Database:
         with self._translated():
             return self._base.execute(query, given).fetchall()
 
-    def columns(self, query: str) -> tuple[str, ...]:
+    def columns(self, query: str, hint: str = _HINT) -> tuple[str, ...]:
         """Return the names of the columns of a query. Raises SourceError."""
-        with self._translated():
+        with self._translated(hint):
             return tuple(one[0] for one in self._base.execute(query).description)
 
     def row_lists(self, query: str, most: int) -> Iterator[list[tuple[Any, ...]]]:
@@ -165,13 +166,16 @@ class _Table:
     row_number: str = _NO_NUMBER
 
 
-def sqlite_tables(entry: Entry, _: SourceSpec, wants: Wants) -> Iterator[Entry | tuple[str, str]]:
+def sqlite_tables(
+    entry: Entry, spec: SourceSpec, wants: Wants
+) -> Iterator[Entry | tuple[str, str]]:
     """Yield the tables of a database, and what is left out. Raises SourceError."""
     state = _journal_states(entry.place)
     etag = f"{entry.etag or ''}{state}" if state else entry.etag
     with _open_database(entry.place) as base:
+        found = [(QUERY, None, True)] if spec.query else _table_kinds(base)
         yield from selected_tables(
-            entry, _table_kinds(base), wants, lambda _, name: _table_facts(base, name), etag
+            entry, found, wants, lambda _, name: _table_facts(base, name, spec.query), etag
         )
 
 
@@ -186,7 +190,9 @@ def _table_kinds(base: _Database) -> Iterator[FoundTable]:
             yield name, None if page else _VIRTUAL, bool(page)
 
 
-def _describe_table(base: _Database, name: str) -> _Table:
+def _describe_table(base: _Database, name: str, query: str | None) -> _Table:
+    if query:
+        return _Table("", base.columns(query, "check the query"), False)
     kinds = base.fetch("SELECT type FROM sqlite_master WHERE name = ?", name)
     # As it is stored, which is in the order of its keys.
     origin = f"FROM main.{quoted_name(name)} AS t NOT INDEXED"
@@ -201,9 +207,9 @@ def _describe_table(base: _Database, name: str) -> _Table:
     return table
 
 
-def _table_facts(base: _Database, name: str) -> FileFacts:
+def _table_facts(base: _Database, name: str, query: str | None) -> FileFacts:
     """The facts of a table; a view and a damaged table have an unknown number of rows."""
-    table, count = _describe_table(base, name), None
+    table, count = _describe_table(base, name, query), None
     if table.is_table:
         with suppress(SourceError):  # reading says what is wrong, after the rows before
             # Each row is a step, so that a page that holds itself has an end.
@@ -211,12 +217,13 @@ def _table_facts(base: _Database, name: str) -> FileFacts:
     return database_facts("sqlite", table.columns, count)
 
 
-def read_sqlite_table(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:
+def read_sqlite_table(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a table. Raises SourceError, after the rows before the damage."""
     place, where = cast(TableMember, file.place), str(file.place)
     with _open_database(place.archive) as base:
-        table = _describe_table(base, place.member)
-        query, last, count = f"SELECT t.*, {table.row_number} {table.origin}", -(1 << 63) - 1, 0
+        table = _describe_table(base, place.member, spec.query)
+        query = spec.query or f"SELECT t.*, {table.row_number} {table.origin}"
+        last, count = -(1 << 63) - 1, 0
         most = min(_MOST_ROWS, rows_that_fit(file.facts.rows or 1, file.bytes))
         for rows in base.row_lists(query, most):
             count += len(rows)

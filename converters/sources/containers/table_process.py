@@ -80,9 +80,9 @@ class OpenTables:
             self.tables = self._ask("open", (kind, given))
             self._stack = stack.pop_all()
 
-    def describe(self, number: int) -> Any:  # noqa: ANN401
-        """Ask what a table is. Raises SourceError."""
-        return self._ask("describe", number)
+    def describe(self, table: int | str) -> Any:  # noqa: ANN401
+        """Ask what a table or query is. Raises SourceError."""
+        return self._ask("describe", table)
 
     def rows(self, number: Any) -> Iterator[Any]:  # noqa: ANN401
         """Yield the rows of a table, some at a time. Raises SourceError."""
@@ -119,6 +119,7 @@ class OpenTables:
         self.sound = True
         if failed:
             hint = "is the file complete? fetch or copy it again"
+            hint = "check the query" if isinstance(given, str) else hint
             raise SourceError(self._where, f"cannot read it: {failed}", hint)
         return reply
 

@@ -25,6 +25,7 @@ Wants: TypeAlias = Callable[[str], bool | None]
 # A name, why the table is not read (None: it is), and whether it is where `source.files` names it.
 FoundTable: TypeAlias = tuple[str, str | None, bool]
 
+QUERY: Final = "query"  # the name of the one table that a stated query gives
 VIEW: Final = "a view: name it in `source.files` to have it read"
 
 

@@ -12,12 +12,7 @@ is made good here:
 
 Google Cloud Storage is read by gcsfs where that is installed, else by pyarrow.
 
-Endpoint, region and keys come from the environment, else from what pyarrow finds (profiles, roles):
-
-    AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL   another S3 than Amazon's
-    AWS_REGION, AWS_DEFAULT_REGION          else the bucket is asked
-    AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE
-    AWS_SKIP_SIGNATURE, GOOGLE_SKIP_SIGNATURE   `true`: ask without keys, for open data
+Endpoint, region and keys come from the environment (docs/readers.md), else from what pyarrow finds.
 
 This module is heavy: import it where a URL is opened.
 """
@@ -26,9 +21,9 @@ import datetime as dt
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -39,7 +34,7 @@ from ingot.converters.errors import SourceError, StorageError, redact_urls
 from ingot.converters.sources.storage.remote import (
     HINT,
     TRANSIENT_STATUSES,
-    refuse_secrets,
+    entry_mtime_ns,
     silence_timeout,
 )
 
@@ -47,18 +42,8 @@ _LISTING_TRIES = 5  # of one request, by the client itself: a listing is many of
 _CONNECT_SECONDS = 10.0
 _GCS_SECONDS = 2.0  # that its client tries by itself; what fails is tried again anyway
 _AWS = re.compile(r"AWS Error (\w+)(?: \(HTTP status (\d+)\))?")
-_DENIED = (
-    "ACCESS_DENIED",
-    "INVALID_ACCESS_KEY_ID",
-    "SIGNATURE_DOES_NOT_MATCH",
-    "INVALID_CLIENT_TOKEN_ID",
-    "UNRECOGNIZED_CLIENT",
-    "MISSING_AUTHENTICATION_TOKEN",
-    "INVALID_SIGNATURE",
-    "INCOMPLETE_SIGNATURE",
-    "INVALID_TOKEN",
-    "EXPIRED_TOKEN",
-)
+# Some are told with status 400, or with none.
+_DENIED = re.compile("ACCESS_DENIED|ACCESS_KEY|SIGNATURE|TOKEN|UNRECOGNIZED_CLIENT")
 _MISSING = ("NO_SUCH_BUCKET", "NO_SUCH_KEY", "RESOURCE_NOT_FOUND")
 _KEYS = (
     "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or AWS_PROFILE; open data is read with"
@@ -121,13 +106,17 @@ class BucketFileSystem(ArrowFSWrapper):  # type: ignore[misc] # fsspec has no ty
 class BucketFile:
     """A file of pyarrow, read by position, with the marks of the object that was opened."""
 
+    seekable = True
+
     def __init__(self, file: pa.NativeFile, url: str) -> None:
-        self._file = file
-        self._url = url
-        told = _file_metadata(file)
-        self.size = int(file.size())
+        self._file, self._url = file, url
+        told = {name: value.decode("utf-8", "replace") for name, value in file.metadata().items()}
+        self.size: int | None = int(file.size())
         self.etag = told.get("ETag")
-        self.mtime_ns = _time_ns(told.get("Last-Modified"))
+        self.mtime_ns: int | None = None
+        with suppress(KeyError, ValueError):
+            changed = dt.datetime.fromisoformat(told["Last-Modified"])
+            self.mtime_ns = entry_mtime_ns({"mtime": changed})
 
     def read(self, start: int, size: int) -> bytearray:
         """`size` bytes from `start` on, all of which lie in the file."""
@@ -151,28 +140,6 @@ class BucketFile:
         self._file.close()
 
 
-def _file_metadata(file: pa.NativeFile) -> dict[str, str]:
-    """What a storage tells with a file; nothing where it tells nothing."""
-    try:
-        found = file.metadata() or {}
-    except (AttributeError, NotImplementedError, pa.ArrowException):
-        return {}
-    return {_decode_text(key): _decode_text(value) for key, value in found.items()}
-
-
-def _decode_text(value: str | bytes) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def _time_ns(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return int(dt.datetime.fromisoformat(text).timestamp()) * 1_000_000_000
-    except ValueError:
-        return None
-
-
 @contextmanager
 def translate_s3_errors(url: str) -> Iterator[None]:
     """Tell errors of pyarrow's S3 that are final from others, which stay as they are."""
@@ -185,7 +152,7 @@ def translate_s3_errors(url: str) -> Iterator[None]:
         if name in _MISSING or status == 404:
             problem = "no such bucket" if name == "NO_SUCH_BUCKET" else "no such file or folder"
             raise SourceError(where, problem, "check the spelling") from error
-        if name in _DENIED or status in (401, 403):
+        if _DENIED.search(name) or status in (401, 403):
             raise SourceError(where, "no permission to read it", _KEYS) from error
         if 300 <= status < 500 and status not in TRANSIENT_STATUSES:
             hint = "is AWS_REGION the bucket's?" if status in (301, 307, 400) else HINT
@@ -196,66 +163,53 @@ def translate_s3_errors(url: str) -> Iterator[None]:
 def bucket_file_system(url: str, scheme: str) -> tuple[BucketFileSystem, str]:
     """The file system of an `s3://`, `gs://` or `hdfs://` URL, and the path inside it."""
     rest = url.partition("://")[2]
+    netloc, _, path = rest.partition("/")
     if scheme == "hdfs":
-        netloc, _, path = rest.partition("/")
         return BucketFileSystem(_hdfs_client(netloc), f"hdfs://{netloc}"), f"/{path}"
-    refuse_secrets(url)
+    if "@" in netloc:  # they would be seen by all who see the command
+        hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
+        raise SourceError(redact_urls(url), "keys are not taken from a URL", hint)
     path = rest.rstrip("/")
     if not path:
         raise SourceError(url, "no bucket is named", f"{scheme}://BUCKET/FOLDER")
     if any(part in ("", ".", "..") for part in path.split("/")):
         raise SourceError(url, "its name has empty parts, `.` or `..`", "check the spelling")
     if scheme == "gs":
-        return BucketFileSystem(
-            _gcs_client(_is_true_setting("GOOGLE_SKIP_SIGNATURE"), silence_timeout()), "gs://"
-        ), path
-    settings = _s3_settings(path.partition("/")[0])
-    return BucketFileSystem(
-        _s3_client(settings, _LISTING_TRIES), "s3://", reader=_s3_client(settings, 1)
-    ), path
+        client = _gcs_client(_is_true_setting("GOOGLE_SKIP_SIGNATURE"), silence_timeout())
+        return BucketFileSystem(client, "gs://"), path
+    settings = tuple(_s3_settings(netloc).items())
+    reader = _s3_client(settings, 1)
+    return BucketFileSystem(_s3_client(settings, _LISTING_TRIES), "s3://", reader=reader), path
 
 
 def _is_true_setting(name: str) -> bool:
     return os.environ.get(name, "").lower() in ("1", "true", "yes")
 
 
-class _S3Settings(NamedTuple):
+def _s3_settings(bucket: str) -> dict[str, Any]:
     """How an S3 is reached."""
-
-    endpoint: str | None
-    region: str | None
-    anonymous: bool
-    seconds: float
-    keys: tuple[str | None, ...]
-
-
-def _s3_settings(bucket: str) -> _S3Settings:
-    env = os.environ
-    endpoint = env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL")
+    env, seconds = os.environ, silence_timeout()
+    endpoint = env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None
     region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
+    anonymous = _is_true_setting("AWS_SKIP_SIGNATURE")
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-    return _S3Settings(
-        endpoint=endpoint or None,
-        region=region or (None if endpoint else _region_of(bucket)),
-        anonymous=_is_true_setting("AWS_SKIP_SIGNATURE"),
-        seconds=silence_timeout(),
-        keys=tuple(env.get(name) for name in names),
-    )
+    key, secret, token = map(env.get, names)
+    keys = {"access_key": key, "secret_key": secret, "session_token": token}
+    return {
+        **(keys if key and secret and not anonymous else {}),
+        "anonymous": anonymous,
+        "region": region or (None if endpoint else _region_of(bucket)),
+        "endpoint_override": endpoint,
+        "request_timeout": seconds,
+        "connect_timeout": min(seconds, _CONNECT_SECONDS),
+    }
 
 
 @lru_cache(maxsize=8)
-def _s3_client(settings: _S3Settings, tries: int) -> pafs.FileSystem:
+def _s3_client(settings: tuple[tuple[str, Any], ...], tries: int) -> pafs.FileSystem:
     """A client; it keeps its connections, so there is one for all files of the same settings."""
-    stated = dict(zip(("access_key", "secret_key", "session_token"), settings.keys, strict=True))
-    return pafs.S3FileSystem(
-        **(stated if all(settings.keys[:2]) and not settings.anonymous else {}),
-        anonymous=settings.anonymous,
-        region=settings.region,
-        endpoint_override=settings.endpoint,
-        request_timeout=settings.seconds,
-        connect_timeout=min(settings.seconds, _CONNECT_SECONDS),
-        retry_strategy=pafs.AwsDefaultS3RetryStrategy(max_attempts=tries),
-    )
+    again = pafs.AwsDefaultS3RetryStrategy(max_attempts=tries)
+    return pafs.S3FileSystem(**dict(settings), retry_strategy=again)
 
 
 @lru_cache(maxsize=256)

@@ -27,9 +27,10 @@ from ingot.converters.sources.storage.remote import (
     FIRST_RETRIES,
     RemoteFile,
     call_with_retries,
-    connect_file_system,
     entry_etag,
     entry_mtime_ns,
+    find_file_system,
+    pin_revision,
     underlying_error,
 )
 
@@ -225,8 +226,9 @@ def _fixed_part(pattern: str) -> str:
 
 
 def _list_remote(url: str) -> Listing:
-    file_system, path = connect_file_system(url)
+    file_system, path = call_with_retries(url, lambda: find_file_system(url), FIRST_RETRIES)
     file_system.invalidate_cache()  # a listing made before is not what is there now
+    path = call_with_retries(url, lambda: pin_revision(file_system, path), FIRST_RETRIES)
     if _GLOB_MARKS & set(_strip_query(url, path)):
         top = _fixed_part(path).rstrip("/")
         found = call_with_retries(url, lambda: file_system.glob(path, detail=True), FIRST_RETRIES)
@@ -266,7 +268,7 @@ def _remote_listing(
     listed = [_remote_entry(file_system, info, top) for info in infos]
     entries = sorted(listed, key=lambda entry: entry.name)
     listing = Listing(
-        base=top.rpartition("/")[2],
+        base=re.sub("@[0-9a-f]{40}$", "", top.rpartition("/")[2]),  # a commit of the Hub
         direct=False,
         entries=tuple(entry for entry in entries if not _is_odd_name(entry.name)),
         unreadable=tuple((entry.name, _ODD_NAME) for entry in entries if _is_odd_name(entry.name)),

@@ -9,10 +9,12 @@ them. A file never ends before its size.
 
 import io
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from ingot.converters.errors import (
@@ -24,15 +26,16 @@ from ingot.converters.errors import (
 )
 from ingot.converters.rows import Json
 
+if TYPE_CHECKING:
+    from ingot.converters.sources.storage.buckets import BucketFile
+
 T = TypeVar("T")
 
 RETRIES: Final = "INGOT_STORAGE_RETRIES"
 TIMEOUT: Final = "INGOT_STORAGE_TIMEOUT"
 FIRST_RETRIES: Final = 2  # of what is asked first: a name that is wrong is not worth a long wait
 HINT: Final = "check the network, the name and the credentials"
-_FIRST_WAIT = 0.2
-_GROWTH = 3
-_LONGEST_WAIT = 15
+_FIRST_WAIT = 0.2  # seconds; each is three times the one before, and 15 at most
 TRANSIENT_STATUSES = (408, 425, 429)  # of the statuses that say that the request is wrong
 
 _NO_FILE = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -42,11 +45,6 @@ _FINAL_ERRORS = (*_NO_FILE, ValueError, ImportError)
 def silence_timeout() -> float:
     """Seconds without a byte after which a storage counts as gone. Raises SourceError."""
     return _number_setting(TIMEOUT, 30.0, 1.0)
-
-
-def retry_count() -> int:
-    """How often a read that failed is tried again. Raises SourceError."""
-    return int(_number_setting(RETRIES, 5, 0))
 
 
 def _number_setting(name: str, usual: float, least: float) -> float:
@@ -62,13 +60,13 @@ def _number_setting(name: str, usual: float, least: float) -> float:
     return value
 
 
-def call_with_retries(url: str, act: Callable[[], T], most: int | None = None) -> T:
+def call_with_retries(url: str, act: Callable[[], T], most: int = 86_400) -> T:
     """What `act` gives; it is called again after a failure that may pass."""
     from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
     again = Retrying(
-        stop=stop_after_attempt(1 + (retry_count() if most is None else min(most, retry_count()))),
-        wait=wait_exponential(multiplier=_FIRST_WAIT, exp_base=_GROWTH, max=_LONGEST_WAIT),
+        stop=stop_after_attempt(1 + min(most, int(_number_setting(RETRIES, 5, 0)))),
+        wait=wait_exponential(multiplier=_FIRST_WAIT, exp_base=3, max=15),
         retry=retry_if_exception(is_transient),
         reraise=True,
     )
@@ -100,14 +98,9 @@ def underlying_error(error: BaseException) -> BaseException:
 
 def _http_status(error: BaseException) -> int | None:
     """The HTTP status in an error of a client: they name it differently."""
-    for holder, name in (
-        (error, "status"),
-        (getattr(error, "response", None), "status_code"),
-        (error, "code"),
-    ):
-        if isinstance(value := getattr(holder, name, None), int):
-            return value
-    return None
+    named = {"status": error, "status_code": getattr(error, "response", None), "code": error}
+    told = (getattr(holder, name, None) for name, holder in named.items())
+    return next((one for one in told if isinstance(one, int)), None)
 
 
 @contextmanager
@@ -143,9 +136,9 @@ MOST_BLOCK: Final = 8 << 20
 TAIL: Final = 256 << 10
 _BUFFER = 64 << 10
 _HF = "hf://"
+_HF_COMMIT = re.compile(r"hf://[^@]{1,200}@([0-9a-f]{40})/")
 _NS_PER_SECOND = 1_000_000_000
 _BUCKET_SCHEMES = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "hdfs": "hdfs"}
-_OWN_PACKAGES = {"gs": "gcsfs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,25 +153,18 @@ class RemoteFile:
     def __str__(self) -> str:
         return redact_urls(self.url)
 
+    @property
+    def commit(self) -> str | None:
+        """The commit of its repository on the Hub, None elsewhere."""
+        found = _HF_COMMIT.match(self.url)
+        return found[1] if found else None
+
     def open(self) -> BinaryIO:
         """The bytes from the start, seekable where the storage can."""
         return cast(BinaryIO, io.BufferedReader(_RemoteStream(self), _BUFFER))
 
 
-class _OpenFile(Protocol):
-    """An open file of any storage."""
-
-    size: int | None
-    etag: str | None
-    mtime_ns: int | None
-
-    def read(self, start: int, size: int) -> bytes | bytearray:
-        """Up to `size` bytes from `start` on, at least one before the end."""
-        ...
-
-    def close(self) -> None:
-        """Let go of it."""
-        ...
+_OpenFile: TypeAlias = "_FsspecFile | BucketFile"
 
 
 class _RemoteStream(io.RawIOBase):
@@ -199,7 +185,7 @@ class _RemoteStream(io.RawIOBase):
         return True
 
     def seekable(self) -> bool:
-        return not isinstance(self._file, _ForwardFile)
+        return self._file is None or self._file.seekable
 
     def tell(self) -> int:
         return self._at
@@ -277,20 +263,26 @@ class _RemoteStream(io.RawIOBase):
 
     def _open(self) -> None:
         """Open the file, and see that it is the one that is known."""
-        file = open_remote_file(self._place.url)
-        try:
-            self._known = confirm_same_file(self._place, self._known, file)
-        except SourceError:
+        file, known = open_remote_file(self._place.url), self._known
+        seconds = [one.mtime_ns and one.mtime_ns // _NS_PER_SECOND for one in (known, file)]
+        pairs = ((known.size, file.size), (known.etag, file.etag), seconds)
+        if any(None not in pair and pair[0] != pair[1] for pair in pairs):
             file.close()
-            raise
+            hint = "run again when nothing writes to it"
+            raise SourceError(str(self._place), "changed while it was read", hint)
         self._file = file
+        self._known = RemoteFile(
+            url=self._place.url,
+            size=file.size if known.size is None else known.size,
+            etag=known.etag or file.etag,
+            mtime_ns=known.mtime_ns or file.mtime_ns,
+        )
 
     def _check_same(self) -> None:
         """See that a file read in several requests was one file all the time."""
-        if isinstance(self._file, _ForwardFile) or self._known.etag is None:
-            return
-        self._drop()
-        self._open()
+        if self.seekable() and self._known.etag is not None:
+            self._drop()
+            self._open()
 
     def _drop(self) -> None:
         if self._file is not None:
@@ -299,35 +291,13 @@ class _RemoteStream(io.RawIOBase):
                 file.close()
 
 
-def confirm_same_file(place: RemoteFile, known: RemoteFile, file: _OpenFile) -> RemoteFile:
-    """What is known of a file, with what opening it told."""
-    pairs = (
-        (known.size, file.size),
-        (known.etag, file.etag),
-        (_whole_seconds(known.mtime_ns), _whole_seconds(file.mtime_ns)),
-    )
-    if any(None not in pair and pair[0] != pair[1] for pair in pairs):
-        hint = "run again when nothing writes to it"
-        raise SourceError(str(place), "changed while it was read", hint)
-    return RemoteFile(
-        url=place.url,
-        size=file.size if known.size is None else known.size,
-        etag=known.etag or file.etag,
-        mtime_ns=known.mtime_ns or file.mtime_ns,
-    )
-
-
-def _whole_seconds(mtime_ns: int | None) -> int | None:
-    return None if mtime_ns is None else mtime_ns // _NS_PER_SECOND
-
-
 def open_remote_file(url: str) -> _OpenFile:
     """The open file behind a URL; errors are the storage's own."""
     file_system, path = find_file_system(url)
     if hasattr(file_system, "read_from"):
         return cast(_OpenFile, file_system.read_from(path))
     file = file_system.open(path, "rb", cache_type="none")  # the reader has blocks of its own
-    return _SeekableFile(file) if _is_seekable(file) else _ForwardFile(file)
+    return _FsspecFile(file, seekable=_is_seekable(file))
 
 
 def _is_seekable(file: Any) -> bool:  # noqa: ANN401 - every storage has a class of its own
@@ -343,48 +313,33 @@ def _is_seekable(file: Any) -> bool:  # noqa: ANN401 - every storage has a class
 
 
 class _FsspecFile:
-    """An open file of fsspec."""
+    """An open file of fsspec; one that is not seekable is read once, from its beginning."""
 
-    def __init__(self, file: Any) -> None:  # noqa: ANN401 - every storage has a class of its own
-        self._file = file
-        self._at = 0
-        size = getattr(file, "size", None)
-        self.size: int | None = size if isinstance(size, int) else None
-        self.etag: str | None = None
-        self.mtime_ns: int | None = None
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class _SeekableFile(_FsspecFile):
-    """One that can be read anywhere."""
-
-    def __init__(self, file: Any) -> None:  # noqa: ANN401
-        super().__init__(file)
-        told = getattr(file, "details", None)
-        told = told if isinstance(told, dict) else {}
-        if self.size is None:
+    def __init__(self, file: Any, *, seekable: bool) -> None:  # noqa: ANN401
+        self._file, self._at, self.seekable = file, 0, seekable
+        size, told = getattr(file, "size", None), getattr(file, "details", None)
+        told = told if isinstance(told, dict) and seekable else {}
+        self.size = size if isinstance(size, int) else None
+        if self.size is None and seekable:
             self.size = int(file.seek(0, 2))
-            file.seek(0)
         self.etag, self.mtime_ns = entry_etag(told), entry_mtime_ns(told)
 
     def read(self, start: int, size: int) -> bytes:
-        self._file.seek(start)
-        return cast(bytes, self._file.read(size))
-
-
-class _ForwardFile(_FsspecFile):
-    """One that is read once, from its beginning: what comes before is passed."""
-
-    def read(self, start: int, size: int) -> bytes:
-        while self._at < start and (passed := self._file.read(min(_BUFFER, start - self._at))):
+        """Up to `size` bytes from `start` on, at least one before the end."""
+        if self.seekable:
+            self._file.seek(start)
+        while not self.seekable and self._at < start:
+            passed = self._file.read(min(_BUFFER, start - self._at))
             self._at += len(passed)
-        if self._at < start:
-            raise OSError(f"it ends after {self._at} bytes, and had more before")
+            if not passed:
+                raise OSError(f"it ends after {self._at} bytes, and had more before")
         data = cast(bytes, self._file.read(size))
         self._at += len(data)
         return data
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._file.close()
 
 
 def entry_etag(told: dict[str, Json]) -> str | None:
@@ -405,15 +360,11 @@ def entry_mtime_ns(told: dict[str, Json]) -> int | None:
     return None
 
 
-def connect_file_system(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL and the path inside it."""
-    return call_with_retries(url, lambda: find_file_system(url), FIRST_RETRIES)
-
-
 def find_file_system(url: str) -> tuple[Any, str]:
-    """As `connect_file_system`, at the first try; errors are the storage's own."""
+    """The fsspec file system of a URL and the path inside it; errors are the storage's own."""
     scheme = _BUCKET_SCHEMES.get(url.partition("://")[0].lower())
-    if scheme and "::" not in url and not _has_package(_OWN_PACKAGES.get(scheme)):
+    own = scheme == "gs" and find_spec("gcsfs")
+    if scheme and "::" not in url and not own:
         from ingot.converters.sources.storage.buckets import bucket_file_system
 
         return bucket_file_system(url, scheme)
@@ -429,14 +380,13 @@ def find_file_system(url: str) -> tuple[Any, str]:
     return file_system, path
 
 
-def _has_package(name: str | None) -> bool:
-    import importlib.util
+def pin_revision(file_system: Any, path: str) -> str:  # noqa: ANN401
+    """A path of the Hub at the commit that its revision is now; any other path as it is."""
+    at: Any = file_system.resolve_path(path) if "hf" in file_system.protocol else None
+    if not hasattr(at, "revision"):
+        return path
+    from huggingface_hub import HfApi
 
-    return name is not None and importlib.util.find_spec(name) is not None
-
-
-def refuse_secrets(url: str) -> None:
-    """Refuse keys in the URL of a bucket: they would be seen by all who see the command."""
-    if "@" in urlsplit(url).netloc:
-        hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
-        raise SourceError(redact_urls(url), "keys are not taken from a URL", hint)
+    ask = HfApi(endpoint=file_system.endpoint, token=file_system.token)
+    told = ask.repo_info(at.repo_id, repo_type=at.repo_type, revision=at.revision)
+    return str(replace(at, revision=told.sha, _raw_revision=None).unresolve())

@@ -10,6 +10,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -195,23 +196,16 @@ def _table_schema(schema: "Schema") -> pa.Schema:
 def _partition(
     table: "StaticTable", task: "FileScanTask", schema: pa.Schema
 ) -> dict[str, pa.Scalar]:
-    """The values of columns that all rows of a file share, and that it may leave out."""
+    """The values of columns that all rows of a file share, in which times are numbers."""
     from pyiceberg.transforms import IdentityTransform
 
     names = {int(one.metadata[b"PARQUET:field_id"]): one for one in schema}
     parts = table.specs()[task.file.spec_id].fields
     return {
-        one.name: _scalar(task.file.partition[place], one.type)
+        one.name: pa.scalar(task.file.partition[place], one.type)
         for place, part in enumerate(parts)
         if isinstance(part.transform, IdentityTransform) and (one := names.get(part.source_id))
     }
-
-
-def _scalar(value: object, kind: pa.DataType) -> pa.Scalar:
-    """A value of a partition, in which times are numbers."""
-    if pa.types.is_temporal(kind) and isinstance(value, int):
-        return pa.scalar(value, pa.int32() if pa.types.is_date(kind) else pa.int64()).cast(kind)
-    return pa.scalar(value, kind)
 
 
 class _TableFiles:
@@ -230,29 +224,27 @@ class _TableFiles:
 
     def deleted_rows(self, task: "FileScanTask") -> npt.NDArray[np.bool_]:
         """Which rows of a data file are deleted. Raises SourceError."""
-        numbers = [np.zeros(0, np.int64)]
-        for file in task.delete_files:
-            if file.file_path not in self._deleted:
-                found: dict[str, list[npt.NDArray[np.int64]]] = defaultdict(list)
-                for path, places in self._read_deletes(file):
-                    found[path].append(places)
-                self._deleted[file.file_path] = found
-            numbers += self._deleted[file.file_path].get(task.file.file_path, [])
-        places = np.concatenate(numbers)
-        if len(places) and not 0 <= places.min() <= places.max() < task.file.record_count:
+        data = task.file
+        found = [self._deletes(file).get(data.file_path, []) for file in task.delete_files]
+        places = np.concatenate([np.zeros(0, np.int64), *chain.from_iterable(found)])
+        if len(places) and not 0 <= places.min() <= places.max() < data.record_count:
             problem = f"rows are deleted that it does not have, up to row {places.max()}"
-            raise SourceError(self.find(task.file).name, problem, "write the table anew")
+            raise SourceError(self.find(data).name, problem, "write the table anew")
         deleted = np.zeros(int(places.max(initial=-1)) + 1, np.bool_)
         deleted[places] = True
         return deleted
 
-    def _read_deletes(self, file: "DataFile") -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
-        """The data files that a file of deletes names, and the numbers of rows."""
-        where = self.find(file)
+    def _deletes(self, file: "DataFile") -> dict[str, list[npt.NDArray[np.int64]]]:
+        """The numbers of rows that a file of deletes names, by data file."""
+        if (known := self._deleted.get(file.file_path)) is not None:
+            return known
+        where, found = self.find(file), self._deleted.setdefault(file.file_path, defaultdict(list))
         read = _read_vectors if file.file_format.name == "PUFFIN" else _read_positions
         problem, hint = "cannot read which rows it deletes", "restore it, or write the table anew"
         with translate_library_errors(where.name, problem, hint):
-            yield from read(where.place)
+            for path, places in read(where.place):
+                found[path].append(places)
+        return found
 
 
 def _read_positions(file: Place) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib import import_module
 from typing import Any, BinaryIO, Final, TypeAlias, cast
@@ -23,6 +23,7 @@ from ingot.converters.errors import SourceError, StorageError, error_text, redac
 from ingot.converters.rows import Json
 from ingot.converters.sources.containers.tables import quoted_name
 from ingot.converters.sources.formats.arrow import exact_number
+from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.storage.compression import RawStream
 from ingot.converters.sources.storage.listing import Entry, Listing
 
@@ -47,6 +48,9 @@ _MYSQL_KEY: Final = (
     "WHERE constraint_name = 'PRIMARY' AND table_name = %(table)s "
     "AND table_schema = COALESCE(%(schema)s, DATABASE()) ORDER BY ordinal_position"
 )
+_MYSQL_OPTIONS: Final = (
+    *("ssl_ca", "ssl_cert", "ssl_key", "ssl_disabled", "ssl_verify_cert", "ssl_verify_identity"),
+)
 _MYSQL_SETTINGS: Final = (
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     "SET SESSION TRANSACTION READ ONLY",
@@ -63,7 +67,7 @@ class ServerTable:
 
     url: str = field(repr=False)
     table: str | None
-    query: str | None
+    query: str | None = None
 
     def __str__(self) -> str:
         return redact_urls(self.url)
@@ -95,38 +99,52 @@ class _RowStream(RawStream):
 
 
 def list_table(url: str) -> Listing:
-    """List a table or query of a server as the one file of a location. Raises SourceError."""
+    """List a table of a server, or what a query will give, as one file. Raises SourceError."""
     parts, where = urlsplit(url), redact_urls(url)
     stated = dict(parse_qsl(parts.query))
-    table, query = stated.pop("table", None), stated.pop("query", None)
-    if parts.password or any(name.startswith("pass") for name in stated):
+    table = stated.pop("table", None)
+    if parts.password or any("pass" in name for name in stated):
         hint = "set PGPASSWORD or MYSQL_PWD in the environment, or use ~/.pgpass"
         raise SourceError(where, "passwords are not taken from a URL", hint)
-    if (table is None) == (query is None):
-        problem = "state one of ?table=SCHEMA.TABLE and ?query=SELECT ... ORDER BY ..."
-        raise SourceError(where, problem)
-    if query is not None:
-        query = _check_query(query, where)
+    if "query" in stated:
+        raise SourceError(where, "a query is not taken from a URL", "state it as `query`")
     plain = urlunsplit(parts._replace(query=urlencode(stated, quote_via=quote), fragment=""))
     name = table or f"query of {unquote(parts.path).strip('/') or 'the database'}"
-    entry = Entry(name=name, place=ServerTable(plain, table, query), bytes=0)
+    entry = Entry(name=name, place=ServerTable(plain, table), bytes=0)
     return Listing(base=name, direct=True, entries=(entry,))
 
 
-def _check_query(query: str, where: str) -> str:
-    """Refuse a query whose rows may come in another order the next time."""
-    query = query.strip().removesuffix(";").rstrip()
-    if ";" in query:
-        raise SourceError(where, "a `;` inside the query", "state one SELECT, without `;`")
+def state_query(listing: Listing, query: str | None, where: str) -> Listing:
+    """Return a listing in which a server is asked a query.
+
+    Raises SourceError for one whose rows may come in another order the next time, of any database.
+    """
+    if query is not None:
+        _check_query(query, where)
+    entries = [
+        replace(one, place=replace(one.place, query=query))
+        if isinstance(one.place, ServerTable)
+        else one
+        for one in listing.entries
+    ]
+    return replace(listing, entries=tuple(entries))
+
+
+def _check_query(query: str, where: str) -> None:
+    if any(mark in query.strip().removesuffix(";") for mark in (";", "--", "/*")):
+        problem = "a `;` or a comment inside the query"
+        raise SourceError(where, problem, "state one SELECT, without `;`, `--` and `/*`")
     tail = _ORDER_BY.split(query)[1:][-1:]
     if not tail or not tail[0].strip() or tail[0].count(")") > tail[0].count("("):
         problem = "the query has no ORDER BY at its end: equal runs would give other rows"
         raise SourceError(where, problem, "add ORDER BY with a unique key")
-    return query
 
 
 def _read_rows(place: ServerTable) -> Generator[Sequence[Any], None, None]:
     """Yield the names of the columns, then rows, some at a time. Raises SourceError."""
+    if (place.table is None) == (place.query is None):
+        problem = "state one of ?table=SCHEMA.TABLE in the URL and a query"
+        raise SourceError(str(place), problem, "state `query`: SELECT ... ORDER BY a unique key")
     package, extra, read = _SERVERS[urlsplit(place.url).scheme]
     try:
         client: Any = import_module(package)
@@ -135,7 +153,7 @@ def _read_rows(place: ServerTable) -> Generator[Sequence[Any], None, None]:
         raise SourceError(str(place), problem, f'pip install "ingot[{extra}]"') from error
     try:
         yield from read(client, place)
-    except client.Error as error:  # its text may quote the user
+    except (client.Error, OSError) as error:  # its text may quote the user
         said = redact_urls(error_text(error))
         user = unquote(urlsplit(place.url).username or "")
         said = said.replace(user, "***") if user else said
@@ -147,7 +165,7 @@ def _read_rows(place: ServerTable) -> Generator[Sequence[Any], None, None]:
 
 def _fetch_rows(cursor: Any, query: str) -> Iterator[Sequence[Any]]:  # noqa: ANN401
     cursor.execute(query)
-    yield [column[0] for column in cursor.description or ()]
+    yield column_names([column[0] for column in cursor.description or ()])
     while rows := cursor.fetchmany(_BATCH_ROWS):
         yield rows
 
@@ -159,7 +177,7 @@ def _table_query(place: ServerTable, cursor: Any, key_query: str, mark: str) -> 
     key = [[quoted_name(str(name), mark) for name in found] for found in cursor.fetchall()]
     if not key:
         problem = f"no table {place.table} with a primary key: its rows have no order"
-        hint = "state ?query=SELECT ... ORDER BY ... with a unique key"
+        hint = "state `query`: SELECT ... ORDER BY a unique key"
         raise SourceError(str(place), problem, hint)
     order = ", ".join(column for _, _, column in key)
     return f"SELECT * FROM {key[0][0]}.{key[0][1]} ORDER BY {order}"
@@ -187,7 +205,12 @@ def _read_postgresql(client: Any, place: ServerTable) -> Iterator[Sequence[Any]]
 def _read_mysql(client: Any, place: ServerTable) -> Iterator[Sequence[Any]]:  # noqa: ANN401
     """Unbuffered rows of one consistent snapshot that may only be read."""
     at, conversions = urlsplit(place.url), client.converters.conversions
+    stated = dict(parse_qsl(at.query))
+    if odd := [name for name in stated if name not in _MYSQL_OPTIONS]:
+        hint = f"those of a URL are {', '.join(_MYSQL_OPTIONS)}"
+        raise SourceError(str(place), f"no option of pymysql: {', '.join(odd)}", hint)
     connection = client.connect(
+        **{name: {"true": True, "false": False}.get(one, one) for name, one in stated.items()},
         host=at.hostname or "localhost",
         port=at.port or 3306,
         user=unquote(at.username) if at.username else None,
@@ -206,7 +229,10 @@ def _read_mysql(client: Any, place: ServerTable) -> Iterator[Sequence[Any]]:  # 
         yield from _fetch_rows(rows_cursor, query)
     finally:
         connection.close()
-        rows_cursor.connection = None  # closing the cursor would read all rows that are left
+        # The end of the cursor, and of its result, would read all rows that are left.
+        rows_cursor.connection = None
+        if rows_cursor._result:
+            rows_cursor._result.unbuffered_active = False
 
 
 # By the scheme: the package of the client, its extra, and what reads with it.
@@ -220,7 +246,7 @@ _SERVERS: Final[dict[str, tuple[str, str, _Read]]] = {
 
 def _encoded_rows(found: Generator[Sequence[Any], None, None]) -> Generator[bytes, None, None]:
     with closing(found):
-        names = [str(name) for name in next(found)]
+        names = next(found)
         for rows in found:
             lines = (_encode_row(dict(zip(names, row, strict=True))) for row in rows)
             yield b"".join(line + b"\n" for line in lines)

@@ -39,7 +39,7 @@ def check(
         bool, Setting("Also run the golden rows beside MAPPING; then no data is needed.")
     ] = False,
     order: Annotated[
-        Order, Only("format language source_name allow_drift", source="", dry_run=True)
+        Order, Only("format query language source_name allow_drift", source="", dry_run=True)
     ],
     quiet: Annotated[bool, Setting("Print only problems and golden rows that fail.")] = False,
     as_json: o.Json = False,

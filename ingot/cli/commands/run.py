@@ -102,7 +102,7 @@ def convert(
     order: Annotated[
         Order,
         Only(
-            "source format tokenizer records language source_name "
+            "source format query tokenizer records language source_name "
             "limit dry_run overwrite workers allow_drift yes"
         ),
     ],
@@ -176,7 +176,7 @@ def map_data(
     order: Annotated[
         Order,
         Only(
-            "source format mode mapper language source_name share_values prompt_tokens",
+            "source format query mode mapper language source_name share_values prompt_tokens",
             dry_run=True,
         ),
     ],

@@ -204,6 +204,93 @@ def test_duckdb(tmp_path):
         read(place)
 
 
+DATABASES = {"sqlite": sqlite3.connect, "duckdb": duckdb.connect}
+
+
+@pytest.fixture(params=DATABASES)
+def posts(request, tmp_path):
+    place = tmp_path / "posts.db"
+    with closing(DATABASES[request.param](str(place))) as made:
+        made.execute("create table users (id integer, name text)")
+        made.execute("create table posts (id integer, who integer, question text, answer text)")
+        made.execute("insert into users values (1, 'ann'), (2, 'bo')")
+        for number in range(30):
+            asked = f"'What is {number} and {number}?', 'It is {2 * number}.'"
+            made.execute(f"insert into posts values ({number}, {number % 2 + 1}, {asked})")
+        made.commit()
+    return place
+
+
+JOINED = (
+    "select p.id, p.answer, p.question, u.id from posts p join users u on u.id = p.who "
+    "where p.id >= 10 order by p.id desc"
+)
+
+
+def test_the_rows_of_a_query(posts, tmp_path):
+    source = open_source(str(posts), SourceSpec(query=JOINED))
+    rows = [row for batch in source.batches() for row in batch.values]
+    assert [file.name for file in source.files] == ["query"]
+    assert [row["id"] for row in rows] == [*range(29, 9, -1)]
+    assert rows[0] == {
+        **{"id": 29, "answer": "It is 58.", "question": "What is 29 and 29?", "id.1": 2}
+    }
+    assert len(draw_sample(source).rows) == 20
+    (tmp_path / "beside.csv").write_text("a,b\n1,2\n")
+    folder = open_source(str(tmp_path), SourceSpec(query=JOINED, files=("*.db",)))
+    assert [file.name for file in folder.files] == ["posts.db/query"]
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("select id from posts", "no ORDER BY"),
+        ("select id from (select id from posts order by id) t", "no ORDER BY"),
+        ("select id from posts -- order by id", "comment inside"),
+        ("select 1 order by 1; drop table posts", "`;` or a comment"),
+        ("delete from posts where id in (select 1 order by 1) returning id order by id", "cannot"),
+        ("insert into posts select * from posts order by id", "cannot read"),
+        ("select gone from posts order by 1", r"gone.*\(check the query\)"),
+    ],
+)
+def test_a_query_that_is_refused(posts, query, problem):
+    before = posts.read_bytes()
+    with pytest.raises(SourceError, match=problem):
+        read(posts, query=query)
+    assert posts.read_bytes() == before
+
+
+def test_a_query_is_for_databases(tmp_path):
+    place = tmp_path / "a.csv"
+    place.write_text("a,b\n1,2\n3,4\n")
+    with pytest.raises(SourceError, match="a query is for databases"):
+        read(place, query="select 1 order by 1")
+
+
+def ask(*words: object) -> str:
+    done = CliRunner().invoke(app, [*map(str, words)])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_query_is_part_of_the_mapping(posts, tmp_path):
+    mapping, out = tmp_path / "m.json", tmp_path / "out"
+    ask("map", posts, "--query", JOINED, "-o", mapping, "--pin-sample")
+    assert json.loads(mapping.read_text())["source"]["query"] == JOINED
+    ask("check", mapping)  # on the pinned rows
+    ask("check", mapping, posts)
+    ask("convert", mapping, posts, "--out", out)
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert [one["name"] for one in manifest["inputs"]] == ["query"]
+    assert manifest["rows"]["converted"] == 20
+    fewer = JOINED.replace(">= 10", ">= 25")
+    ask("convert", mapping, posts, "--out", out, "--query", fewer, "--overwrite")
+    assert json.loads((out / "manifest.json").read_text())["rows"]["converted"] == 5
+    assert json.loads((out / "mapping.json").read_text())["source"]["query"] == fewer
+    ask("run", posts, "--query", JOINED, "--out", tmp_path / "other", "--yes")
+    assert json.loads((tmp_path / "other/mapping.json").read_text())["source"]["query"] == JOINED
+
+
 def test_each_table_is_a_data_set_of_a_lake(tmp_path, monkeypatch):
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "state"))
     (tmp_path / "lake").mkdir()

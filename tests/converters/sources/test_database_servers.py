@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from ingot.cli.app import app
 from ingot.converters.errors import SourceError
 from ingot.converters.sources import open_source
-from ingot.converters.sources.facts import input_entry
+from ingot.converters.sources.facts import SourceSpec, input_entry
 
 DEMO = """
 create table posts (id bigint primary key, text text, n numeric, f float8, at timestamptz,
@@ -75,8 +75,9 @@ def password(monkeypatch):
     monkeypatch.setenv("MYSQL_PWD", "secret-word")
 
 
-def read_all(location: str) -> list[dict]:
-    return [row for batch in open_source(location).batches() for row in batch.values]
+def read_all(location: str, query: str | None = None) -> list[dict]:
+    source = open_source(location, SourceSpec(query=query))
+    return [row for batch in source.batches() for row in batch.values]
 
 
 @pytest.mark.long
@@ -98,30 +99,36 @@ def test_a_table_comes_in_the_order_of_its_key(postgres, password):
     assert read_all(f"{postgres}?table=s.Of Two") == [
         *({"b": 1, "a": 1}, {"b": 2, "a": 1}, {"b": 1, "a": 2})
     ]
-    query = "?query=select n, at, d from posts where id > 9000 order by id"
-    assert read_all(postgres + query)[0] == {
+    assert read_all(postgres, "select n, at, d from posts where id > 9000 order by id")[0] == {
         **{"n": "12345678901234567890123.5", "at": "infinity", "d": "infinity"}
     }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("given", "query", "problem"),
     [
-        ("?table=no key", "primary key"),
-        ("?table=gone", "primary key"),
-        ("", "state one of"),
-        ("?query=select id from posts", "no ORDER BY"),
-        ("?query=select * from (select id from posts order by id) t", "no ORDER BY"),
-        ("?query=select 1 order by 1; drop table posts", "`;` inside"),
-        ("?query=delete from posts returning id order by 1", "cannot read"),
-        ("?query=select nextval('x') order by 1", "read-only transaction"),
-        ("?table=posts&password=x", "passwords are not taken"),
+        ("?table=no key", None, "primary key"),
+        ("?table=gone", None, "primary key"),
+        ("", None, "state one of"),
+        ("?table=posts", "select id from posts order by id", "state one of"),
+        ("?query=select 1 order by 1", None, "state it as `query`"),
+        ("", "select id from posts", "no ORDER BY"),
+        ("", "select * from (select id from posts order by id) t", "no ORDER BY"),
+        ("", "select id from posts -- order by id", "comment inside"),
+        ("", "select 1 order by 1; drop table posts", "`;` or a comment inside"),
+        ("", "delete from posts returning id order by 1", "cannot read"),
+        ("", "select nextval('x') order by 1", "read-only transaction"),
+        ("?table=posts&password=x", None, "passwords are not taken"),
+        ("?table=posts&sslpassword=x", None, "passwords are not taken"),
+        ("?table=posts&sslmode=verify-ful", None, "invalid sslmode"),
+        ("?table=posts&sslmode=require", None, "server does not support SSL"),
+        ("?table=posts&sslmood=require", None, "sslmood"),
     ],
 )
-def test_what_is_refused(postgres, password, given, problem):
+def test_what_is_refused(postgres, password, given, query, problem):
     with pytest.raises(SourceError, match=problem) as caught:
-        read_all(postgres + given)
+        read_all(postgres + given, query)
     assert "demo" not in str(caught.value)
 
 
@@ -208,6 +215,7 @@ def _fill_mariadb(port: int) -> None:
             " '101:02:03', x'fffe'), (18446744073709551615, 'b', 2, null, null, 'é'),"
             " (1, 'a', 12345678901234567890123.25, null, null, null)",
             "create table shop.nokey (a int)",
+            "create table shop.many (a int primary key) as select seq a from shop.seq_1_to_200000",
         ):
             cursor.execute(said)
         base.commit()
@@ -223,9 +231,24 @@ def test_mariadb(mariadb, password):
     ]
     assert [(one.row, "raw" in one.found) for one in batch.bad] == [(1, True)]
     query = "select t, at, long_time from `or``ders` where id = 2 order by id"
-    (row,) = read_all(f"{mariadb}?query={query}")
+    (row,) = read_all(mariadb, query)
     assert row == {"t": "名", "at": "2020-01-01T10:30:15.250000", "long_time": "101:02:03"}
     with pytest.raises(SourceError, match="primary key"):
         read_all(f"{mariadb}?table=nokey")
     with pytest.raises(SourceError, match="cannot read"):
-        read_all(f"{mariadb}?query=delete from nokey order by a")
+        read_all(mariadb, "delete from nokey order by a")
+    twice = "select id, id from `or``ders` where id = 1 order by id"
+    assert read_all(f"{mariadb}?ssl_disabled=true", twice) == [{"id": 1, "id.1": 1}]
+    with (
+        open_source(mariadb, SourceSpec(query="select a from many order by a"))
+        .files[0]
+        .open_raw() as rows
+    ):
+        assert rows.read(8) == b'{"a":1}\n'  # and its end reads no other one
+    for given, problem in (
+        ("ssl_ca=/gone.pem", "No such file"),
+        ("ssl_verify_identity=true", "SSL is required"),
+        ("sslmode=require", "no option of pymysql: sslmode"),
+    ):
+        with pytest.raises(SourceError, match=problem):
+            read_all(f"{mariadb}?{given}", twice)

@@ -722,6 +722,7 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
             ("delimiter", ",", "\t", ",", r"'\t'"),
             ("quote", '"', "", '"', "''"),
             ("columns", ["a", "b"], ["b", "a"], "a, b", "b, a"),
+            ("query", "a order by 1", "b order by 1", "a order by 1", "b order by 1"),
             ("root", "data[*]", "*", "data[*]", "*"),
             ("orient", "list", "split", "list", "split"),
             ("json_fields", ["a"], ["b"], "a", "b"),
