@@ -237,6 +237,7 @@ class _BlockDecoder:
         from fastavro import _read_py, read
 
         self._has_binary = b"bytes" in schema or b"fixed" in schema
+        self._has_floats = b"float" in schema or b"double" in schema
         self._write = fastavro.schemaless_writer
         self._stream = io.BytesIO()
         own = orjson.dumps(json.loads(schema, object_hook=_rename_logical_type))
@@ -297,7 +298,8 @@ class _BlockDecoder:
             text = orjson.dumps(rows, default=binary_text)
         except TypeError:
             return RowChunk(values=[to_json_row(row)[0] for row in rows])
-        is_changed = self._has_binary or b"null" in text  # which may have been a number
+        # A null may have been a number.
+        is_changed = self._has_binary or (self._has_floats and b"null" in text)
         return RowChunk(values=orjson.loads(text) if is_changed else rows, sound=True)
 
     def close(self) -> None:
