@@ -5,10 +5,11 @@ import io
 import random
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, islice, pairwise
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from ingot.converters.columnar.batch_checks import is_valid_batch
 from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
+from ingot.converters.sources.containers import avro, mds
 from ingot.converters.sources.facts import SourceFile, SourceSpec
 from ingot.converters.sources.formats import columnar_files
 from ingot.converters.sources.formats.arrow import batch_rows
@@ -33,6 +35,8 @@ from ingot.converters.sources.formats.text import is_utf8, read_utf8_blocks
 from ingot.converters.sources.readers import file_root, read_text_blocks
 from ingot.converters.sources.storage.listing import LocalFile, RemoteFile
 from ingot.converters.sources.tables.table_folders import TableFile
+
+_Chunks: TypeAlias = Iterator[RowChunk]
 
 _HEAD = 4 << 20
 _TRIES = 60
@@ -92,6 +96,8 @@ def spread_row_runs(
         return _parquet_runs(file, count, chance)
     if facts.format == "arrow" and isinstance(file.place, LocalFile):
         return _arrow_runs(file, count, chance)
+    if facts.format in _ENTERED and isinstance(file.place, LocalFile):
+        return _entered_runs(file, spec, count, chance)
     size = min(_MOST_BYTES, max(_LEAST_BYTES, most_bytes // count))
     # The file in `count` ranges of bytes, each but the first begun at a place of chance.
     bounds = [file.bytes * number // count for number in range(count + 1)]
@@ -266,6 +272,28 @@ def _arrow_runs(file: SourceFile, count: int, chance: random.Random) -> list[Row
 
     picked = _pick_evenly(starts[-1], count, chance)
     return [RowRun(first_row=row, stretches=partial(rows, row)) for row in picked]
+
+
+# How formats are entered: the places of a file with their first rows, and what reads one of them.
+_ENTERED: Final[Mapping[str, tuple[Callable[..., Sequence[Any]], Callable[..., _Chunks]]]] = {
+    "avro": (avro.avro_places, avro.read_avro),
+    "mds": (mds.mds_places, mds.read_mds),
+}
+
+
+def _entered_runs(
+    file: SourceFile, spec: SourceSpec, count: int, chance: random.Random
+) -> list[RowRun]:
+    find, read = _ENTERED[file.facts.format]
+    with file.place.open() as stream:
+        places = find(stream, str(file.place))
+
+    def rows(place: object) -> _Chunks:
+        with file.place.open() as stream:
+            yield from read(file, spec, stream, place)
+
+    picked = [places[number] for number in _pick_evenly(len(places), count, chance)]
+    return [RowRun(first_row=row, stretches=partial(rows, place)) for row, place in picked]
 
 
 def _pick_evenly(total: int, count: int, chance: random.Random) -> list[int]:

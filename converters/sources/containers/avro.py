@@ -11,9 +11,9 @@ import lzma
 import resource
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from decimal import Decimal
-from itertools import chain, count
+from itertools import chain, count, islice
 from typing import Any, BinaryIO, Final
 from uuid import UUID
 
@@ -53,6 +53,7 @@ from ingot.converters.sources.storage.listing import Entry
 
 AVRO: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
+_MOST_PLACES: Final = 100_000  # blocks that are looked for, in about a second
 _MOST_EMPTY: Final = 1 << 20  # rows of a block that need no bytes
 _MOST_DECIMAL: Final = 1000  # bytes, and digits behind the point
 _LEAST_MEMORY: Final = 512 << 20
@@ -71,11 +72,18 @@ def avro_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | 
     return columnar_facts("avro", entry, seen, lambda *file: (_Frames(*file).columns, None))
 
 
-def read_avro(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
-    """The rows of an Avro file. Raises SourceError, after the rows before the damage."""
+def avro_places(stream: BinaryIO, where: str) -> list[tuple[int, tuple[int, int]]]:
+    """The number of the first row of each block, and where that lies. Raises SourceError."""
+    return list(islice(_Frames(stream, where).places(), _MOST_PLACES))
+
+
+def read_avro(
+    file: SourceFile, _: SourceSpec, stream: BinaryIO, at: tuple[int, int] | None = None
+) -> Iterator[RowChunk]:
+    """The rows of an Avro file, or of a block. Raises SourceError, after those before damage."""
     where = str(file.place)
     frames = _Frames(stream, where)
-    schema = frames.schema
+    schema, read = frames.schema, frames.blocks() if at is None else islice(frames.blocks(*at), 1)
     with translate_read_errors(where, "cannot read its Avro schema"):
         new = (
             _BlockDecoder(schema)
@@ -83,7 +91,7 @@ def read_avro(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[Row
             else OpenTables(file.place, _LimitedDecoder, content=schema)
         )
     with closing(new) as decoder:
-        for blocks in chunk_sized_rows((block, len(block[2])) for block in frames.blocks()):
+        for blocks in chunk_sized_rows((block, len(block[2])) for block in read):
             for rows in decoder.rows(blocks.values):
                 if isinstance(rows, str):
                     raise SourceError(where, f"damaged: {rows}", _HINT)
@@ -126,14 +134,31 @@ class _Frames:
                 key = self._read(self._number()).decode("utf-8", "replace")
                 yield key, self._read(self._number())
 
-    def blocks(self) -> Iterator[Block]:
-        """The decompressed blocks."""
-        for number in count():
+    def places(self) -> Iterator[tuple[int, tuple[int, int]]]:
+        """The first row of each block, and its number and place, as far as nothing is damaged."""
+        row = 0
+        with suppress(SourceError, ValueError):
+            for number in count():
+                place = self._stream.tell()
+                if not (begun := self._stream.read(1)):
+                    return
+                rows = self._number(begun)
+                self._stream.seek(self._size(self._number()), 1)
+                if self._read(_SYNC_BYTES) != self._sync:
+                    return
+                yield row, (number, place)
+                row += rows
+
+    def blocks(self, first: int = 0, place: int | None = None) -> Iterator[Block]:
+        """The decompressed blocks, from the first one on that lies at a place."""
+        if place is not None:
+            self._stream.seek(place)
+        for number in count(first):
             self._what = f"block {number}"
             with translate_read_errors(self._where, f"cannot read {self._what}"):
-                if not (first := self._stream.read(1)):
+                if not (begun := self._stream.read(1)):
                     return
-                rows = self._number(first)
+                rows = self._number(begun)
                 data = self._read(self._number())
                 if self._read(_SYNC_BYTES) != self._sync:
                     raise self._damage(f"no sync marker behind {self._what}")
@@ -145,10 +170,13 @@ class _Frames:
                 raise self._damage(f"{self._what} would have {rows:,} rows in {len(data):,} bytes")
             yield number, rows, data
 
-    def _read(self, size: int) -> bytes:
+    def _size(self, size: int) -> int:
         if not 0 <= size <= MAX_ROW_BYTES:
             raise self._damage(f"{self._what} would have {size:,} bytes")
-        data = read_bytes(self._stream, size)
+        return size
+
+    def _read(self, size: int) -> bytes:
+        data = read_bytes(self._stream, self._size(size))
         if len(data) < size:
             raise truncated_error(self._where, f"the Avro file ends inside {self._what}")
         return data
