@@ -288,8 +288,7 @@ class _BlockDecoder:
         """The rows of blocks, some at a time, and what is wrong behind them."""
         rows: list[Json] = []
         for number, told, data in blocks:
-            block = self._load(told, data)
-            done = 0
+            block, done = self._load(told, data), 0
             try:
                 for row in block:
                     rows.append(row)
