@@ -264,11 +264,11 @@ class _BlockDecoder:
         import fastavro
         from fastavro import _read_py, read
 
-        self._has_binary = b"bytes" in schema or b"fixed" in schema
-        self._has_floats = b"float" in schema or b"double" in schema
         self._write = fastavro.schemaless_writer
         self._stream = io.BytesIO()
         own = orjson.dumps(json.loads(schema, object_hook=_rename_logical_type))
+        self._has_binary = b'"bytes"' in own or b'"fixed"' in own
+        self._has_floats = b'"float"' in own or b'"double"' in own
         meta = {"avro.schema": own, "avro.codec": b"null"}
         self._stream.write(AVRO)
         self._write(self._stream, {"type": "map", "values": "bytes"}, meta)
