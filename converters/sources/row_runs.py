@@ -255,17 +255,17 @@ def _group_places(stream: BinaryIO, where: str) -> list[tuple[int, int]]:
         return list(zip(firsts, range(len(opened.groups)), strict=False))
 
 
-def _group_rows(file: SourceFile, _: SourceSpec, stream: BinaryIO, group: int) -> _Chunks:
-    return columnar_files.parquet_rows(stream, str(file.place), [group])
-
-
+_GROUPS = (
+    _group_places,
+    lambda file, _, stream, group: columnar_files.parquet_rows(stream, str(file.place), [group]),
+)
 # How formats are entered: what finds the places of a file with their first rows, in order, and what
 # reads the rows from one on.
 _ENTERED: Final[Mapping[str, tuple[Callable[..., Sequence[Any]], Callable[..., _Chunks]]]] = {
     "avro": (avro.avro_places, avro.read_avro),
-    "lance": (_group_places, _group_rows),
+    "lance": _GROUPS,
     "mds": (mds.mds_places, mds.read_mds),
-    "parquet": (_group_places, _group_rows),
+    "parquet": _GROUPS,
 }
 
 

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from decimal import Decimal
+from functools import partial
 from itertools import chain, count, islice
 from typing import Any, BinaryIO, Final
 from uuid import UUID
@@ -74,7 +75,7 @@ def avro_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | 
 
 def avro_places(stream: BinaryIO, where: str) -> list[tuple[int, tuple[int, int]]]:
     """The number of the first row of each block, and where that lies. Raises SourceError."""
-    return list(islice(_Frames(stream, where).places(), _MOST_PLACES))
+    return list(_Frames(stream, where).places())
 
 
 def read_avro(
@@ -85,11 +86,8 @@ def read_avro(
     frames = _Frames(stream, where)
     schema, read = frames.schema, frames.blocks() if at is None else islice(frames.blocks(*at), 1)
     with translate_read_errors(where, "cannot read its Avro schema"):
-        new = (
-            _BlockDecoder(schema)
-            if frames.is_safe
-            else OpenTables(file.place, _LimitedDecoder, content=schema)
-        )
+        limited = partial(OpenTables, file.place, _LimitedDecoder)
+        new = _BlockDecoder(schema) if frames.is_safe else limited(schema)
     with closing(new) as decoder:
         for blocks in chunk_sized_rows((block, len(block[2])) for block in read):
             for rows in decoder.rows(blocks.values):
@@ -137,13 +135,13 @@ class _Frames:
     def places(self) -> Iterator[tuple[int, tuple[int, int]]]:
         """The first row of each block, and its number and place, as far as nothing is damaged."""
         row = 0
-        with suppress(SourceError, ValueError):
-            for number in count():
+        with suppress(SourceError, ValueError, OSError):
+            for number in range(_MOST_PLACES):  # a size may lead back
                 place = self._stream.tell()
                 if not (begun := self._stream.read(1)):
                     return
                 rows = self._number(begun)
-                self._stream.seek(self._size(self._number()), 1)
+                self._stream.seek(self._number(), 1)
                 if self._read(_SYNC_BYTES) != self._sync:
                     return
                 yield row, (number, place)
@@ -170,13 +168,10 @@ class _Frames:
                 raise self._damage(f"{self._what} would have {rows:,} rows in {len(data):,} bytes")
             yield number, rows, data
 
-    def _size(self, size: int) -> int:
+    def _read(self, size: int) -> bytes:
         if not 0 <= size <= MAX_ROW_BYTES:
             raise self._damage(f"{self._what} would have {size:,} bytes")
-        return size
-
-    def _read(self, size: int) -> bytes:
-        data = read_bytes(self._stream, self._size(size))
+        data = read_bytes(self._stream, size)
         if len(data) < size:
             raise truncated_error(self._where, f"the Avro file ends inside {self._what}")
         return data
@@ -220,11 +215,8 @@ def _read_varint(data: Iterator[int]) -> int:
     raise ValueError("a length has no end")
 
 
-def _unpack_by(open_stream: Callable[[io.BytesIO], Any]) -> Callable[[bytes], bytes]:
-    def unpack(data: bytes) -> bytes:
-        return read_bytes(open_stream(io.BytesIO(data)), MAX_ROW_BYTES + 1)
-
-    return unpack
+def _unpack_by(open_stream: Callable[[io.BytesIO], Any], data: bytes) -> bytes:
+    return read_bytes(open_stream(io.BytesIO(data)), MAX_ROW_BYTES + 1)
 
 
 def _unpack_deflate(data: bytes) -> bytes:
@@ -249,9 +241,9 @@ _CODECS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "null": lambda data: data,
     "deflate": _unpack_deflate,
     "snappy": _unpack_snappy,
-    "zstandard": _unpack_by(Zstd),
-    "bzip2": _unpack_by(bz2.BZ2File),
-    "xz": _unpack_by(lzma.LZMAFile),
+    "zstandard": partial(_unpack_by, Zstd),
+    "bzip2": partial(_unpack_by, bz2.BZ2File),
+    "xz": partial(_unpack_by, lzma.LZMAFile),
 }
 
 

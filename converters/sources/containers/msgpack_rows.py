@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import chain, islice, pairwise
 from math import inf
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import orjson
 import pyarrow as pa
@@ -32,9 +32,6 @@ from ingot.converters.sources.formats.row_chunks import (
 )
 from ingot.converters.sources.formats.text import read_blocks
 from ingot.converters.sources.storage.listing import Entry
-
-if TYPE_CHECKING:
-    import msgpack
 
 _BLOCK: Final = 128 << 10  # of larger ones the values leave the cache of the processor
 _SHAPE_ROWS: Final = 50
@@ -176,7 +173,7 @@ def _decode_value(data: bytes) -> tuple[Json, int]:
     return to_json_row(value, _to_text)
 
 
-def _to_text(value: "bytes | msgpack.Timestamp") -> Json:
+def _to_text(value: Any) -> Json:  # noqa: ANN401 - bytes or a timestamp
     return binary_text(value) if isinstance(value, bytes) else _iso_time(value.to_unix_nano())
 
 

@@ -98,11 +98,9 @@ def _shown_nodes(chat: dict[str, Json], nodes: dict[str, Json]) -> Json:
         facts = message.get("metadata")
         hidden = isinstance(facts, dict) and facts.get("is_visually_hidden_from_conversation")
         message["hidden"] = hidden is True
-    every = [
-        one for one in nodes.values() if isinstance(one, dict) and one.get("message") is not None
-    ]
+    every = [one.get("message") for one in nodes.values() if isinstance(one, dict)]
     rest = {key: value for key, value in chat.items() if key != "mapping"}
-    return {**rest, "messages": said, "other_messages": len(every) - len(said)}
+    return {**rest, "messages": said, "other_messages": len(every) - every.count(None) - len(said)}
 
 
 def _shown_messages(chat: dict[str, Json], said: list[Json]) -> Json:
