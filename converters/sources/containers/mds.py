@@ -20,7 +20,7 @@ from ingot.converters.errors import SourceError, translate_read_errors, truncate
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.arrow import exact_number
-from ingot.converters.sources.formats.detection import FilePeek
+from ingot.converters.sources.formats.detection import FilePeek, columnar_facts
 from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
     BrokenRow,
@@ -32,7 +32,7 @@ from ingot.converters.sources.formats.row_chunks import (
     parse_json,
     row_excerpt,
 )
-from ingot.converters.sources.storage.compression import open_decompressed, read_bytes
+from ingot.converters.sources.storage.compression import read_bytes
 from ingot.converters.sources.storage.listing import Entry
 
 HASH_MARK: Final = "mds"  # begins the mark of content of a shard whose hash is known
@@ -70,16 +70,12 @@ def mds_file_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts 
     config = seen.head[8 + 4 * count :][: min(width, 1)]
     if config != b"{" and not (config == b"" and ".mds" in entry.name):  # it may lie further on
         return None
-    where = str(entry.place)
-    with entry.place.open() as raw:
-        shard = _Shard(open_decompressed(raw, where), where)
-    return FileFacts(
-        format="mds",
-        compression=seen.compression,
-        columns=tuple(shard.names),
-        rows=shard.count,
-        shape=frozenset(shard.names),
-    )
+    return columnar_facts("mds", entry, seen, _shard_facts)
+
+
+def _shard_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], int]:
+    shard = _Shard(stream, where)
+    return tuple(shard.names), shard.count
 
 
 def mds_places(stream: BinaryIO, where: str) -> list[tuple[int, int]]:
