@@ -4,11 +4,13 @@ import codecs
 import io
 import random
 import re
+import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, islice, pairwise
+from typing import Any, BinaryIO, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -16,6 +18,7 @@ from ingot.converters.columnar.batch_checks import is_valid_batch
 from ingot.converters.columnar.parquet import open_parquet
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
+from ingot.converters.sources.containers import avro, mds
 from ingot.converters.sources.facts import SourceFile, SourceSpec
 from ingot.converters.sources.formats import columnar_files
 from ingot.converters.sources.formats.arrow import batch_rows
@@ -28,11 +31,18 @@ from ingot.converters.sources.formats.json_rows import (
     parse_elements,
     read_elements,
 )
-from ingot.converters.sources.formats.row_chunks import BrokenRow, ChunkReader, RowChunk
+from ingot.converters.sources.formats.row_chunks import (
+    BrokenRow,
+    ChunkReader,
+    RowChunk,
+    slice_chunk,
+)
 from ingot.converters.sources.formats.text import is_utf8, read_utf8_blocks
 from ingot.converters.sources.readers import file_root, read_text_blocks
 from ingot.converters.sources.storage.listing import LocalFile, RemoteFile
 from ingot.converters.sources.tables.table_folders import TableFile
+
+_Chunks: TypeAlias = Iterator[RowChunk]
 
 _HEAD = 4 << 20
 _TRIES = 60
@@ -88,10 +98,11 @@ def spread_row_runs(
         file.place, LocalFile | RemoteFile | TableFile
     ):
         return None
-    if facts.format in ("parquet", "lance"):
-        return _parquet_runs(file, count, chance)
-    if facts.format == "arrow" and isinstance(file.place, LocalFile):
+    is_local = isinstance(file.place, LocalFile)
+    if facts.format == "arrow" and is_local:
         return _arrow_runs(file, count, chance)
+    if facts.format in _ENTERED and (is_local or facts.format in ("parquet", "lance")):
+        return _entered_runs(file, spec, count, chance)
     size = min(_MOST_BYTES, max(_LEAST_BYTES, most_bytes // count))
     # The file in `count` ranges of bytes, each but the first begun at a place of chance.
     bounds = [file.bytes * number // count for number in range(count + 1)]
@@ -216,36 +227,6 @@ def _skip_to_record(file: SourceFile, data: bytes) -> bytes:
     return b""
 
 
-def _parquet_runs(file: SourceFile, count: int, chance: random.Random) -> list[RowRun]:
-    """Runs that begin with a row group; of a file of few groups they go through whole groups."""
-    with (
-        file.place.open() as stream,
-        open_parquet(stream, str(file.place)) as opened,
-    ):
-        sizes = [rows for rows, _ in opened.groups]
-    firsts = [0, *accumulate(sizes)]
-    return [
-        RowRun(
-            first_row=firsts[group],
-            stretches=partial(_group_rows, file, group, len(sizes) < count),
-        )
-        for group in _pick_evenly(len(sizes), count, chance)
-    ]
-
-
-def _group_rows(file: SourceFile, group: int, whole: bool) -> Iterator[RowChunk]:
-    left = _MOST_RUN_ROWS
-    with file.place.open() as stream:
-        for chunk in columnar_files.parquet_rows(stream, str(file.place), [group]):
-            if whole:
-                yield chunk
-                continue
-            yield RowChunk(values=chunk.values[:left], keys=chunk.keys)
-            left -= len(chunk.values)
-            if left <= 0:
-                return
-
-
 def _arrow_runs(file: SourceFile, count: int, chance: random.Random) -> list[RowRun]:
     """Runs of a mapped Arrow file: going over its batches reads their headers only."""
     where = str(file.place)
@@ -266,6 +247,47 @@ def _arrow_runs(file: SourceFile, count: int, chance: random.Random) -> list[Row
 
     picked = _pick_evenly(starts[-1], count, chance)
     return [RowRun(first_row=row, stretches=partial(rows, row)) for row in picked]
+
+
+def _group_places(stream: BinaryIO, where: str) -> list[tuple[int, int]]:
+    with open_parquet(stream, where) as opened:
+        firsts = accumulate((rows for rows, _ in opened.groups), initial=0)
+        return list(zip(firsts, range(len(opened.groups)), strict=False))
+
+
+_GROUPS = (
+    _group_places,
+    lambda file, _, stream, group: columnar_files.parquet_rows(stream, str(file.place), [group]),
+)
+# How formats are entered: what finds the places of a file with their first rows, in order, and what
+# reads the rows from one on.
+_ENTERED: Final[Mapping[str, tuple[Callable[..., Sequence[Any]], Callable[..., _Chunks]]]] = {
+    "avro": (avro.avro_places, avro.read_avro),
+    "lance": _GROUPS,
+    "mds": (mds.mds_places, mds.read_mds),
+    "parquet": _GROUPS,
+}
+
+
+def _entered_runs(
+    file: SourceFile, spec: SourceSpec, count: int, chance: random.Random
+) -> list[RowRun]:
+    """Runs that begin with such a place; of a file of few of them they go through all rows."""
+    find, read = _ENTERED[file.facts.format]
+    with file.place.open() as stream:
+        places = find(stream, str(file.place))
+
+    def rows(place: object) -> _Chunks:
+        left = _MOST_RUN_ROWS if len(places) >= count else sys.maxsize
+        with file.place.open() as stream:
+            for chunk in read(file, spec, stream, place):
+                yield slice_chunk(chunk, 0, left)
+                left -= len(chunk.values)
+                if left <= 0:
+                    return
+
+    picked = [places[number] for number in _pick_evenly(len(places), count, chance)]
+    return [RowRun(first_row=row, stretches=partial(rows, place)) for row, place in picked]
 
 
 def _pick_evenly(total: int, count: int, chance: random.Random) -> list[int]:

@@ -6,9 +6,9 @@ conversation) are seen together. How a file is sampled depends on what it allows
 - a small source is read whole;
 - plain JSONL, text, CSV and lists or objects in JSON: from places spread over the file, each run
   beginning at the next row (the number of such a row is not known and given as -1);
-- Parquet and Arrow: from row groups and rows spread over the file;
+- Parquet, Lance, Arrow, Avro and MDS: from row groups, blocks and rows spread over the file;
 - all else (compressed, members of archives, UTF-16): read from the beginning, runs at even
-  distances kept, up to the file's share of `SKIMMED` bytes. What lies behind is not seen.
+  distances kept, up to `SKIM_FACTOR` times its share of the bytes. What lies behind is not seen.
 """
 
 import random

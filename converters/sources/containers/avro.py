@@ -11,9 +11,10 @@ import lzma
 import resource
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from decimal import Decimal
-from itertools import chain, count
+from functools import partial
+from itertools import chain, count, islice
 from typing import Any, BinaryIO, Final
 from uuid import UUID
 
@@ -53,6 +54,7 @@ from ingot.converters.sources.storage.listing import Entry
 
 AVRO: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
+_MOST_PLACES: Final = 100_000  # blocks that are looked for, in about a second
 _MOST_EMPTY: Final = 1 << 20  # rows of a block that need no bytes
 _MOST_DECIMAL: Final = 1000  # bytes, and digits behind the point
 _LEAST_MEMORY: Final = 512 << 20
@@ -71,19 +73,23 @@ def avro_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | 
     return columnar_facts("avro", entry, seen, lambda *file: (_Frames(*file).columns, None))
 
 
-def read_avro(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
-    """The rows of an Avro file. Raises SourceError, after the rows before the damage."""
+def avro_places(stream: BinaryIO, where: str) -> list[tuple[int, tuple[int, int]]]:
+    """The number of the first row of each block, and where that lies. Raises SourceError."""
+    return list(_Frames(stream, where).places())
+
+
+def read_avro(
+    file: SourceFile, _: SourceSpec, stream: BinaryIO, at: tuple[int, int] | None = None
+) -> Iterator[RowChunk]:
+    """The rows of an Avro file, or of a block. Raises SourceError, after those before damage."""
     where = str(file.place)
     frames = _Frames(stream, where)
-    schema = frames.schema
+    schema, read = frames.schema, frames.blocks() if at is None else islice(frames.blocks(*at), 1)
     with translate_read_errors(where, "cannot read its Avro schema"):
-        new = (
-            _BlockDecoder(schema)
-            if frames.is_safe
-            else OpenTables(file.place, _LimitedDecoder, content=schema)
-        )
+        limited = partial(OpenTables, file.place, _LimitedDecoder)
+        new = _BlockDecoder(schema) if frames.is_safe else limited(schema)
     with closing(new) as decoder:
-        for blocks in chunk_sized_rows((block, len(block[2])) for block in frames.blocks()):
+        for blocks in chunk_sized_rows((block, len(block[2])) for block in read):
             for rows in decoder.rows(blocks.values):
                 if isinstance(rows, str):
                     raise SourceError(where, f"damaged: {rows}", _HINT)
@@ -126,14 +132,31 @@ class _Frames:
                 key = self._read(self._number()).decode("utf-8", "replace")
                 yield key, self._read(self._number())
 
-    def blocks(self) -> Iterator[Block]:
-        """The decompressed blocks."""
-        for number in count():
+    def places(self) -> Iterator[tuple[int, tuple[int, int]]]:
+        """The first row of each block, and its number and place, as far as nothing is damaged."""
+        row = 0
+        with suppress(SourceError, ValueError, OSError):
+            for number in range(_MOST_PLACES):  # a size may lead back
+                place = self._stream.tell()
+                if not (begun := self._stream.read(1)):
+                    return
+                rows = self._number(begun)
+                self._stream.seek(self._number(), 1)
+                if self._read(_SYNC_BYTES) != self._sync:
+                    return
+                yield row, (number, place)
+                row += rows
+
+    def blocks(self, first: int = 0, place: int | None = None) -> Iterator[Block]:
+        """The decompressed blocks, from the first one on that lies at a place."""
+        if place is not None:
+            self._stream.seek(place)
+        for number in count(first):
             self._what = f"block {number}"
             with translate_read_errors(self._where, f"cannot read {self._what}"):
-                if not (first := self._stream.read(1)):
+                if not (begun := self._stream.read(1)):
                     return
-                rows = self._number(first)
+                rows = self._number(begun)
                 data = self._read(self._number())
                 if self._read(_SYNC_BYTES) != self._sync:
                     raise self._damage(f"no sync marker behind {self._what}")
@@ -192,11 +215,8 @@ def _read_varint(data: Iterator[int]) -> int:
     raise ValueError("a length has no end")
 
 
-def _unpack_by(open_stream: Callable[[io.BytesIO], Any]) -> Callable[[bytes], bytes]:
-    def unpack(data: bytes) -> bytes:
-        return read_bytes(open_stream(io.BytesIO(data)), MAX_ROW_BYTES + 1)
-
-    return unpack
+def _unpack_by(open_stream: Callable[[io.BytesIO], Any], data: bytes) -> bytes:
+    return read_bytes(open_stream(io.BytesIO(data)), MAX_ROW_BYTES + 1)
 
 
 def _unpack_deflate(data: bytes) -> bytes:
@@ -221,9 +241,9 @@ _CODECS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "null": lambda data: data,
     "deflate": _unpack_deflate,
     "snappy": _unpack_snappy,
-    "zstandard": _unpack_by(Zstd),
-    "bzip2": _unpack_by(bz2.BZ2File),
-    "xz": _unpack_by(lzma.LZMAFile),
+    "zstandard": partial(_unpack_by, Zstd),
+    "bzip2": partial(_unpack_by, bz2.BZ2File),
+    "xz": partial(_unpack_by, lzma.LZMAFile),
 }
 
 
@@ -236,10 +256,11 @@ class _BlockDecoder:
         import fastavro
         from fastavro import _read_py, read
 
-        self._has_binary = b"bytes" in schema or b"fixed" in schema
         self._write = fastavro.schemaless_writer
         self._stream = io.BytesIO()
         own = orjson.dumps(json.loads(schema, object_hook=_rename_logical_type))
+        self._has_binary = b'"bytes"' in own or b'"fixed"' in own
+        self._has_floats = b'"float"' in own or b'"double"' in own
         meta = {"avro.schema": own, "avro.codec": b"null"}
         self._stream.write(AVRO)
         self._write(self._stream, {"type": "map", "values": "bytes"}, meta)
@@ -259,8 +280,7 @@ class _BlockDecoder:
         """The rows of blocks, some at a time, and what is wrong behind them."""
         rows: list[Json] = []
         for number, told, data in blocks:
-            block = self._load(told, data)
-            done = 0
+            block, done = self._load(told, data), 0
             try:
                 for row in block:
                     rows.append(row)
@@ -297,7 +317,8 @@ class _BlockDecoder:
             text = orjson.dumps(rows, default=binary_text)
         except TypeError:
             return RowChunk(values=[to_json_row(row)[0] for row in rows])
-        is_changed = self._has_binary or b"null" in text  # which may have been a number
+        # A null may have been a number.
+        is_changed = self._has_binary or (self._has_floats and b"null" in text)
         return RowChunk(values=orjson.loads(text) if is_changed else rows, sound=True)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import struct
 from array import array
 from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, BinaryIO, Final
 
 import xxhash
@@ -20,7 +20,7 @@ from ingot.converters.errors import SourceError, translate_read_errors, truncate
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.arrow import exact_number
-from ingot.converters.sources.formats.detection import FilePeek
+from ingot.converters.sources.formats.detection import FilePeek, columnar_facts
 from ingot.converters.sources.formats.row_chunks import (
     MAX_ROW_BYTES,
     BrokenRow,
@@ -32,12 +32,13 @@ from ingot.converters.sources.formats.row_chunks import (
     parse_json,
     row_excerpt,
 )
-from ingot.converters.sources.storage.compression import open_decompressed, read_bytes
+from ingot.converters.sources.storage.compression import read_bytes
 from ingot.converters.sources.storage.listing import Entry
 
 HASH_MARK: Final = "mds"  # begins the mark of content of a shard whose hash is known
 _MOST_CONFIG: Final = 1 << 20
 _MOST_OFFSETS: Final = 256 << 20
+_RUN_ROWS: Final = 64  # that are read at a place of a sample
 _HINT: Final = "fetch or copy it again"
 _MOST_DIGITS: Final = 1000  # before or behind the point
 _SCALARS: Final = {
@@ -69,20 +70,26 @@ def mds_file_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts 
     config = seen.head[8 + 4 * count :][: min(width, 1)]
     if config != b"{" and not (config == b"" and ".mds" in entry.name):  # it may lie further on
         return None
-    where = str(entry.place)
-    with entry.place.open() as raw:
-        shard = _Shard(open_decompressed(raw, where), where)
-    return FileFacts(
-        format="mds",
-        compression=seen.compression,
-        columns=tuple(shard.names),
-        rows=shard.count,
-        shape=frozenset(shard.names),
-    )
+    return columnar_facts("mds", entry, seen, _shard_facts)
 
 
-def read_mds(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
-    """The rows of a shard. Raises SourceError, after the rows before the damage."""
+def _shard_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], int]:
+    shard = _Shard(stream, where)
+    return tuple(shard.names), shard.count
+
+
+def mds_places(stream: BinaryIO, where: str) -> list[tuple[int, int]]:
+    """The numbers of rows that a shard is entered at. Raises SourceError."""
+    return [(row, row) for row in range(0, _Shard(stream, where).count, _RUN_ROWS)]
+
+
+def read_mds(
+    file: SourceFile, _: SourceSpec, stream: BinaryIO, at: int | None = None
+) -> Iterator[RowChunk]:
+    """The rows of a shard, or some from one on. Raises SourceError, after those before damage."""
+    if at is not None:
+        some = islice(_Shard(stream, str(file.place)).rows("", at), _RUN_ROWS)
+        return chunk_sized_rows(some, chunk_of_counted)
     mark, _colon, rest = (file.etag or "").partition(":")
     algorithm, _colon, digest = rest.partition(":") if mark == HASH_MARK else ("", "", "")
     shard = _Shard(stream, str(file.place), new_hash(algorithm))
@@ -123,9 +130,11 @@ class _Shard:
             raise SourceError(self._where, f"MDS of version {version!r}, which is not read"[:200])
         self._variable = sum(size is None for _, _, size in self._columns)
 
-    def rows(self, digest: str) -> Iterator[tuple[tuple[Json, int], int]]:
+    def rows(self, digest: str, first: int = 0) -> Iterator[tuple[tuple[Json, int], int]]:
         """Each row with how many of its numbers were read as null, and the bytes that it has."""
-        for number, (start, stop) in enumerate(pairwise(self._offsets)):
+        if first:
+            self._stream.seek(self._offsets[first])
+        for number, (start, stop) in enumerate(pairwise(self._offsets[first:]), first):
             if not 0 <= stop - start <= MAX_ROW_BYTES:
                 raise self._damage(f"row {number} would have {stop - start:,} bytes")
             data = self._read(stop - start, f"row {number}")

@@ -4,11 +4,12 @@ A value is passed over before it is made: so no length that lies takes memory.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import chain, islice, pairwise
 from math import inf
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import orjson
 import pyarrow as pa
@@ -24,7 +25,6 @@ from ingot.converters.sources.formats.arrow import (
 )
 from ingot.converters.sources.formats.detection import FilePeek, rows_shape
 from ingot.converters.sources.formats.row_chunks import (
-    BATCH_ROWS,
     MAX_ROW_BYTES,
     BrokenRow,
     RowChunk,
@@ -33,17 +33,16 @@ from ingot.converters.sources.formats.row_chunks import (
 from ingot.converters.sources.formats.text import read_blocks
 from ingot.converters.sources.storage.listing import Entry
 
-if TYPE_CHECKING:
-    import msgpack
-
-_BLOCK: Final = 1 << 20
+_BLOCK: Final = 128 << 10  # of larger ones the values leave the cache of the processor
 _SHAPE_ROWS: Final = 50
 _NAME: Final = re.compile(r"\.(msgpack|mpk)(\.\w{1,4})?$", re.IGNORECASE)
 _MAPS: Final = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})
-_LISTS: Final = {**dict.fromkeys(range(144, 160), 0), 0xDC: 2, 0xDD: 4}
-"""First bytes of a list, and how many bytes of its length follow."""
-_NOT_FINITE: Final = re.compile(rb"\xca[\x7f\xff][\x80-\xff]|\xcb[\x7f\xff][\xf0-\xff]")
-"""Bytes as those that a number begins with that is not finite."""
+# First bytes of a list, and how many bytes of its length follow.
+_LISTS: Final = {**dict.fromkeys(range(0x90, 0xA0), 0), 0xDC: 2, 0xDD: 4}
+# What a number begins with that is not finite; other bytes may look like it.
+_NOT_FINITE: Final = tuple(
+    map(re.compile, (rb"\xca[\x7f\xff][\x80-\xff]", rb"\xcb[\x7f\xff][\xf0-\xff]"))
+)
 _iso_time = value_converter(pa.timestamp("ns", tz="UTC"))
 
 
@@ -96,23 +95,15 @@ def read_msgpack(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[
 
 
 def _rows(blocks: Iterator[bytes], is_list: bool, where: str) -> Iterator[RowChunk]:
+    """The values that end in each block."""
+    import msgpack
+
     left: float = inf  # values that are still to come
     if is_list:
         first = next(blocks)
         width = _LISTS[first[0]]
         left = int.from_bytes(first[1 : 1 + width], "big") if width else first[0] & 0xF
         blocks = chain([first[1 + width :]], blocks)
-    for data, bounds in _cut_values(blocks, left, where):
-        for start in range(0, len(bounds) - 1, BATCH_ROWS):
-            yield _decode(data, bounds[start : start + BATCH_ROWS + 1])
-
-
-def _cut_values(
-    blocks: Iterator[bytes], left: float, where: str
-) -> Iterator[tuple[bytes, list[int]]]:
-    """The whole values so far, and where each begins, and the last ends."""
-    import msgpack
-
     skipper = msgpack.Unpacker(max_buffer_size=MAX_ROW_BYTES + 2 * _BLOCK)
     held = bytearray()  # what is not whole yet
     start = count = 0
@@ -129,12 +120,11 @@ def _cut_values(
         except ValueError as error:  # of the package all are
             deep = isinstance(error, msgpack.StackError)
             problem = f"damaged: {'nested too deeply' if deep else 'no MessagePack'}"
-        data = bytes(held[: bounds[-1]])
+        yield _decode(bytes(held[: bounds[-1]]), bounds)
         del held[: bounds[-1]]
         start += bounds[-1]
         count += len(bounds) - 1
         left -= len(bounds) - 1
-        yield data, bounds
         if not left and held:
             problem = "after the list of rows comes more"
         if len(held) > MAX_ROW_BYTES:
@@ -149,21 +139,19 @@ def _decode(data: bytes, bounds: list[int]) -> RowChunk:
     """The values that lie between each two of some places."""
     import msgpack
 
-    part = data[bounds[0] : bounds[-1]]
-    unpacker = msgpack.Unpacker(max_buffer_size=len(part), strict_map_key=False)
-    unpacker.feed(part)
+    unpacker = msgpack.Unpacker(max_buffer_size=len(data), strict_map_key=False)
+    unpacker.feed(data)
     try:
         values = list(unpacker)
         text = orjson.dumps(values)  # is it all JSON?
     except (TypeError, ValueError):
         return chunk_of_counted([_decode_value(data[a:b]) for a, b in pairwise(bounds)])
-    if b"null" not in text:  # which a number that is not finite would be
-        return RowChunk(values=values, sound=True)
-    rows = [
-        _decode_value(data[a:b]) if _NOT_FINITE.search(data, a, b) else (value, 0)
-        for value, (a, b) in zip(values, pairwise(bounds), strict=True)
-    ]
-    return chunk_of_counted(rows)
+    signs = _NOT_FINITE if b"null" in text else ()
+    found = {bisect_right(bounds, one.start()) - 1 for sign in signs for one in sign.finditer(data)}
+    counts = {}
+    for place in sorted(found):
+        values[place], counts[place] = _decode_value(data[bounds[place] : bounds[place + 1]])
+    return RowChunk(values=values, sound=True, non_finite={p: n for p, n in counts.items() if n})
 
 
 def _decode_value(data: bytes) -> tuple[Json, int]:
@@ -185,7 +173,7 @@ def _decode_value(data: bytes) -> tuple[Json, int]:
     return to_json_row(value, _to_text)
 
 
-def _to_text(value: "bytes | msgpack.Timestamp") -> Json:
+def _to_text(value: Any) -> Json:  # noqa: ANN401 - bytes or a timestamp
     return binary_text(value) if isinstance(value, bytes) else _iso_time(value.to_unix_nano())
 
 

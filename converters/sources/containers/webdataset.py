@@ -136,26 +136,20 @@ class _StrictHeader(_BoundedHeader):
 
 def read_webdataset(file: SourceFile, _: SourceSpec, stream: BinaryIO) -> Iterator[RowChunk]:
     """The rows of a shard. Raises SourceError, after the rows before the damage."""
-    return chunk_sized_rows(_sized_rows(stream, str(file.place)), chunk_of_counted)
+    return chunk_sized_rows(_read_rows(stream, str(file.place)), chunk_of_counted)
 
 
-def _sized_rows(stream: BinaryIO, where: str) -> Iterator[tuple[tuple[Json, int], int]]:
-    rows = _read_rows(stream)
-    while True:
-        with translate_read_errors(where):
-            row = next(rows, None)
-        if row is None:
-            return
-        yield (row.value(), row.non_finite), row.size
-
-
-def _read_rows(stream: BinaryIO) -> Iterator["_Row"]:
-    with tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader) as tar:
+def _read_rows(stream: BinaryIO, where: str) -> Iterator[tuple[tuple[Json, int], int]]:
+    """Each row with how many of its numbers were read as null, and the bytes that it has."""
+    with (
+        translate_read_errors(where),
+        tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictHeader) as tar,
+    ):
         for key, parts in groupby(_named_parts(tar), key=itemgetter(0)):
             row = _Row(key)
             for _, ending, info in parts:
                 row.add(ending, info, tar)
-            yield row
+            yield (row.value(), row.non_finite), row.size
 
 
 def _named_parts(tar: tarfile.TarFile) -> Iterator[tuple[str, str, tarfile.TarInfo]]:

@@ -90,18 +90,17 @@ def _shown_nodes(chat: dict[str, Json], nodes: dict[str, Json]) -> Json:
     if nodes and leaf is None:
         raise _TreeError("no `current_node`, which names the branch that was shown")
     branch = [node.get("message") for node in _follow_parents(nodes, leaf, "parent")]
-    said = [_mark_hidden(message) for message in branch if message is not None]
-    every = sum(isinstance(one, dict) and one.get("message") is not None for one in nodes.values())
+    said = [message for message in branch if message is not None]
+    for message in said:
+        if not isinstance(message, dict):
+            raise _TreeError(f"a message is {found_text(message)}")
+    for message in said:  # in place, as the rows are nobody else's
+        facts = message.get("metadata")
+        hidden = isinstance(facts, dict) and facts.get("is_visually_hidden_from_conversation")
+        message["hidden"] = hidden is True
+    every = [one.get("message") for one in nodes.values() if isinstance(one, dict)]
     rest = {key: value for key, value in chat.items() if key != "mapping"}
-    return {**rest, "messages": said, "other_messages": every - len(said)}
-
-
-def _mark_hidden(message: Json) -> Json:
-    if not isinstance(message, dict):
-        raise _TreeError(f"a message is {found_text(message)}")
-    facts = message.get("metadata")
-    hidden = isinstance(facts, dict) and facts.get("is_visually_hidden_from_conversation") is True
-    return {**message, "hidden": hidden}
+    return {**rest, "messages": said, "other_messages": len(every) - every.count(None) - len(said)}
 
 
 def _shown_messages(chat: dict[str, Json], said: list[Json]) -> Json:

@@ -144,7 +144,7 @@ class _MarkFinder:
         if b"\\" in data:
             data = data.replace(b"\\\\", b"__").replace(b'\\"', b"__")
         all_kinds = np.frombuffer(data.translate(_KINDS), dtype=np.uint8)
-        places = np.flatnonzero(all_kinds)
+        places = np.flatnonzero(all_kinds != 0)  # of booleans it is quicker
         kinds = all_kinds[places].astype(np.int64)
         quotes = kinds == _QUOTE
         inside = (np.cumsum(quotes) + self._in_string) & 1

@@ -225,24 +225,19 @@ def chunk_sized_rows(
     """Chunks of rows that come with their sizes; those before an error are given before it."""
     held: list[Any] = []
     size = 0
-    error: SourceError | None = None
-    while True:
-        try:
-            row, cost = next(rows)
-        except StopIteration:
-            break
-        except SourceError as raised:
-            error = raised
-            break
-        held.append(row)
-        size += cost
-        if size > CHUNK_BYTES or len(held) == BATCH_ROWS:
+    try:
+        for row, cost in rows:
+            held.append(row)
+            size += cost
+            if size > CHUNK_BYTES or len(held) == BATCH_ROWS:
+                yield to_chunk(held)
+                held, size = [], 0
+    except SourceError:
+        if held:
             yield to_chunk(held)
-            held, size = [], 0
+        raise
     if held:
         yield to_chunk(held)
-    if error is not None:
-        raise error
 
 
 def parse_sound_rows(rows: Sequence[bytes], text: bytes) -> RowChunk | None:

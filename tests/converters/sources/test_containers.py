@@ -4,7 +4,9 @@ import datetime as dt
 import gzip
 import io
 import json
+import math
 import shutil
+import struct
 import sys
 import tarfile
 import zipfile
@@ -351,6 +353,17 @@ def test_damage_of_avro_ends_the_file_after_the_rows_before(tmp_path: Path) -> N
     assert (rows, bad) == ([{"x": "a"}], ["text that is not valid UTF-8"])
     assert "no sync marker behind block 1" in str(error)
     assert read(write(tmp_path, "avro", data[: len(data) // 3]))[2] is not None
+
+
+def test_an_avro_schema_may_spell_its_types_with_escapes(tmp_path: Path) -> None:
+    for kind, data in (("double", struct.pack("<d", math.inf)), ("bytes", varint(1) + b"a")):
+        made = container(kind, [(1, data)])
+        spelled = f'"\\u{ord(kind[0]):04x}{kind[1:]}"'.encode()
+        plain, header = f'"{kind}"'.encode(), made.index(b"avro.schema") + len("avro.schema")
+        schema = made[made.index(b'{"type') : made.index(b"avro.codec") - 1]
+        other = schema.replace(plain, spelled)
+        made = made[:header] + varint(len(other)) + other + made[made.index(b"avro.codec") - 1 :]
+        assert read(write(tmp_path, "avro", made))[0] == [{"x": None if kind == "double" else "a"}]
 
 
 def test_recursive_rows_of_avro(tmp_path: Path) -> None:

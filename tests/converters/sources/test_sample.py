@@ -2,9 +2,12 @@
 
 import gzip
 import json
+import struct
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -240,3 +243,51 @@ def test_a_source_without_files_gives_an_empty_sample(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# nothing")
     sample = draw_sample(open_source(str(tmp_path)))
     assert (sample.rows, sample.complete, sample.total_rows) == ((), True, 0)
+
+
+def late_row(number: int) -> dict[str, Json]:
+    more = {"late": f"late {number}"} if number >= ROWS // 2 else {}
+    return {**row(number), "late": None, **more}
+
+
+def avro(path: Path) -> None:
+    columns = [("n", "long"), ("text", "string"), ("late", ["null", "string"])]
+    fields = [{"name": name, "type": kind} for name, kind in columns]
+    schema = fastavro.parse_schema({"type": "record", "name": "R", "fields": fields})
+    with path.open("wb") as out:
+        fastavro.writer(out, schema, map(late_row, range(ROWS)), codec="deflate")
+
+
+def mds(path: Path) -> None:
+    config = {"version": 2, "format": "mds", "column_names": ["row"]}
+    columns = json.dumps({**config, "column_encodings": ["json"], "column_sizes": [None]}).encode()
+    texts = [json.dumps(late_row(number)).encode() for number in range(ROWS)]
+    rows = [struct.pack("<I", len(text)) + text for text in texts]
+    ends = accumulate(map(len, rows), initial=8 + 4 * ROWS + len(columns))
+    path.write_bytes(struct.pack(f"<{ROWS + 2}I", ROWS, *ends) + columns + b"".join(rows))
+
+
+@pytest.mark.parametrize("made", [avro, mds])
+def test_what_only_the_second_half_of_a_file_has_is_seen(
+    tmp_path: Path, made: Callable[[Path], None]
+) -> None:
+    path = tmp_path / f"a.{made.__name__}"
+    made(path)
+    source = open_source(str(path))
+    sample = draw_sample(source, max_bytes=BUDGET)
+    assert sample == draw_sample(open_source(str(path)), max_bytes=BUDGET)
+    assert sample.rows != draw_sample(source, max_bytes=BUDGET, seed=1).rows
+    values = [one.value.get("row", one.value) for one in sample.rows]
+    assert values == [late_row(one.row) for one in sample.rows]
+    assert {one.row * 10 // ROWS for one in sample.rows} == set(range(10))
+    assert any(value["late"] for value in values)
+
+
+def test_a_damaged_end_of_avro_does_not_hide_the_rows_before_it(tmp_path: Path) -> None:
+    avro(path := tmp_path / "a.avro")
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * 3 // 4])
+    for seed in range(20):
+        drawn = draw_sample(open_source(str(path)), max_bytes=BUDGET // 4, seed=seed).rows
+        assert [one.value for one in drawn] == [late_row(one.row) for one in drawn]
+        assert len(drawn) > 50
