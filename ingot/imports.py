@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 # Module paths of ingot 0.1 that documents showed, kept for one release: each import warns once.
 MOVED: Final = {
@@ -94,3 +94,19 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
         return module if modules[name] == name else getattr(module, name)
 
     return load
+
+
+class LateFunction(NamedTuple):
+    """A function, `module:name`, whose module is imported when it is first called."""
+
+    place: str
+
+    def load(self) -> Callable[..., Any]:
+        """Import the module and return the function."""
+        module, _, name = self.place.partition(":")
+        function: Callable[..., Any] = getattr(import_module(module), name)
+        return function
+
+    def __call__(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - what it returns
+        """Call the function."""
+        return self.load()(*given, **named)

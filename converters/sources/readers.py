@@ -1,17 +1,18 @@
-"""The registry of readers: how files of each format are recognized and how their rows are read."""
+"""The registry of readers: how files of each format are recognized and how their rows are read.
+
+A format is added here alone. What tells the files that may be of it stands in the registry, so that
+the modules of other formats are not imported.
+"""
 
 import io
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
+from ingot.converters.columnar.file_opening import PARQUET
 from ingot.converters.columnar.lance_files import LANCE
-from ingot.converters.columnar.table_view import FragmentStream
-from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.sources.containers import avro, mds, msgpack_rows, webdataset
-from ingot.converters.sources.containers.registry import TABLE_CONTAINERS, Container
-from ingot.converters.sources.documents.document_files import document_facts, read_document
+from ingot.converters.errors import SourceError
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import (
     BINARY,
@@ -23,12 +24,21 @@ from ingot.converters.sources.file_kinds import (
     UNREAD,
     describe_magic,
 )
-from ingot.converters.sources.formats import columnar_files, detection
-from ingot.converters.sources.formats.chat_trees import chat_tree_facts, read_chat_trees
+from ingot.converters.sources.formats import detection
+from ingot.converters.sources.formats.columnar_files import (
+    feather_facts,
+    orc_facts,
+    parquet_facts,
+    read_arrow,
+    read_other,
+    read_parquet,
+)
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
 from ingot.converters.sources.formats.detection import (
     FilePeek,
     TextHead,
+    arrow_file_facts,
+    columnar_facts,
     stated_encoding,
     text_facts,
 )
@@ -49,17 +59,17 @@ from ingot.converters.sources.formats.text import (
     read_text_lines,
     read_utf8_blocks,
 )
-from ingot.converters.sources.interchange import mail, web_archives, xml_rows, yaml_toml
 from ingot.converters.sources.recognizers import RECOGNIZERS
-from ingot.converters.sources.storage.archives import open_window
+from ingot.converters.sources.storage.archives import archive_members, open_window
 from ingot.converters.sources.storage.compression import (
     detect_compression,
     open_decompressed,
-    peek_first_bytes,
 )
-from ingot.converters.sources.storage.listing import Entry, LocalFile, file_stem
-from ingot.converters.sources.tables.lance import lance_fragment_facts
-from ingot.converters.sources.tables.partitions import add_partitions
+from ingot.converters.sources.storage.listing import Entry, file_stem
+from ingot.imports import LateFunction
+
+if TYPE_CHECKING:
+    from ingot.converters.sources.containers.tables import Wants
 
 Blocks = Iterator[bytes]
 
@@ -72,10 +82,14 @@ class BinaryReader:
         detect: the facts of a file, `facts.format` being its name in `READERS`; None for a file of
             another format, `NoData` where none is to be asked.
         rows: the rows of a file from its decompressed stream.
+        begins: a pattern; files that do not begin so are not asked for their facts.
+        or_stated: they are where the format is stated.
     """
 
-    detect: Callable[[Entry, detection.FilePeek, SourceSpec], FileFacts | NoData | None]
+    detect: Callable[[Entry, FilePeek, SourceSpec], FileFacts | NoData | None]
     rows: Callable[[SourceFile, SourceSpec, BinaryIO], Iterator[RowChunk]]
+    begins: bytes = b""
+    or_stated: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,17 +99,42 @@ class TextReader:
     Attributes:
         detect: as that of a `BinaryReader`; the text is the file's place for messages.
         rows: the rows of a file from its blocks of UTF-8.
+        may_be: whether a file is asked for its facts where no format is stated.
     """
 
-    detect: Callable[[detection.TextHead, SourceSpec, str], FileFacts | None]
+    detect: Callable[[TextHead, SourceSpec, str], FileFacts | None]
     rows: Callable[[SourceFile, SourceSpec, Blocks], Iterator[RowChunk]]
+    may_be: Callable[[TextHead], bool] = lambda _: True
+
+
+def _read_none(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:
+    raise TypeError(f"{file.name} lies in an archive: it is read by its own format")
+
+
+@dataclass(frozen=True)
+class Container:
+    """A kind of file that holds several.
+
+    Attributes:
+        begins: a pattern of its first bytes.
+        members: what is in it in order: an `Entry` that is looked into, a `SourceFile` with its
+            facts, or (name, why) of what is left out; ("", why) where that is all of it.
+        rows: the rows of a member that has facts of this format.
+        detect: whether a file that begins so is of this kind; `NoData` where it is and cannot be
+            read.
+    """
+
+    begins: bytes
+    members: "Callable[[Entry, SourceSpec, Wants], Iterator[Entry | tuple[str, str]]]"
+    rows: Callable[[SourceFile, SourceSpec], Iterator[RowChunk]] = _read_none
+    detect: Callable[[Entry, FilePeek], bool | NoData] = lambda *_: True
 
 
 def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a file in order. Raises SourceError."""
     where, piece, reader = str(file.place), file.piece, READERS[file.facts.format]
     if isinstance(reader, Container):
-        yield from add_partitions(file, reader.rows(file, spec))
+        yield from with_partitions(file, reader.rows(file, spec))
         return
     whole = file.place.open()
     with open_window(whole, piece.start, piece.size) if piece else whole as raw:
@@ -106,7 +145,12 @@ def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
             facts, begins = file.facts, not (piece and piece.start)
             parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline, begins=begins)
             rows = reader.rows(file, spec, parts)
-        yield from add_partitions(file, rows)
+        yield from with_partitions(file, rows)
+
+
+def with_partitions(file: SourceFile, chunks: Iterator[RowChunk]) -> Iterator[RowChunk]:
+    """The rows of a file with the columns that its folders name."""
+    return _add_partitions(file, chunks) if file.facts.partitions else chunks
 
 
 def read_text_blocks(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
@@ -156,9 +200,11 @@ def _read_csv(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Row
 
 
 def _read_tree(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
+    from ingot.converters.sources.interchange.yaml_toml import read_documents
+
     where, form = str(file.place), file.facts.format
     root = None if spec.root is None else compile_root(spec.root, where)
-    return yaml_toml.read_documents(form, parts, root, where, file_stem(file.name))
+    return read_documents(form, parts, root, where, file_stem(file.name))
 
 
 def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
@@ -167,78 +213,153 @@ def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
     return read_text_lines(parts)
 
 
+# How files begin that may be of a format, or are.
+_NOTHING = rb"(?!)"
+_WORKBOOK = rb"PK\x03\x04|\xd0\xcf\x11\xe0"
+_TAR = rb".{257}ustar"
+_ORC = rb"ORC.{0,12}[\x00-\x08\x0e-\x1f]"  # no text that begins like one
+_FEW_ROWS = rb".{3}[\x00-\x08]"  # the number of an MDS shard, which no text can be
+_MAP_OR_LIST = rb"[\x80-\x9f\xdc-\xdf]"
+_HEADER = rb"\s*+(?![{\[\"<])[!-9;-~]{1,80}:"  # of mail, and no JSON or XML
+_TAG = rb"[\s\0\xef\xbb\xbf\xfe\xff]*+<"  # after the mark of an encoding
+
+
+def _late(module: str, name: str) -> LateFunction:
+    return LateFunction(f"ingot.converters.sources.{module}:{name}")
+
+
+_add_partitions = _late("tables.partitions", "add_partitions")
+
+
+def _binary(
+    module: str, detect: str, rows: str, begins: bytes, *, or_stated: bool = False
+) -> BinaryReader:
+    return BinaryReader(_late(module, detect), _late(module, rows), begins, or_stated)
+
+
+def _columnar(
+    name: str,
+    begins: bytes,
+    facts: Callable[[BinaryIO, str], tuple[tuple[str, ...], int | None]] = parquet_facts,
+    rows: Callable[[SourceFile, SourceSpec, BinaryIO], Iterator[RowChunk]] = read_parquet,
+) -> BinaryReader:
+    """A format whose files tell their columns."""
+    return BinaryReader(lambda file, seen, _: columnar_facts(name, file, seen, facts), rows, begins)
+
+
+def _archive(kind: str, begins: bytes) -> Container:
+    return Container(
+        begins,
+        lambda entry, *_: archive_members(entry, kind),
+        detect=lambda _, seen: seen.archive == kind and not describe_magic(seen.head),
+    )
+
+
+def _tables(begins: bytes, module: str, members: str, rows: str) -> Container:
+    return Container(begins, _late(module, members), _late(module, rows))
+
+
+# Each gives its format to its tables.
+TABLE_CONTAINERS: Final = {
+    "duckdb": _tables(
+        rb".{8}DUCK", "containers.duckdb_files", "duckdb_tables", "read_duckdb_table"
+    ),
+    "excel": replace(
+        _tables(_WORKBOOK, "containers.workbooks", "workbook_tables", "read_sheet"),
+        detect=_late("containers.workbooks", "is_workbook"),
+    ),
+    "sqlite": _tables(
+        b"SQLite format 3\0", "containers.sqlite_files", "sqlite_tables", "read_sqlite_table"
+    ),
+}
+# In the order in which they are tried: a workbook is a zip file, too.
+CONTAINERS: Final = {
+    **TABLE_CONTAINERS,
+    "zip": _archive("zip", b"PK"),
+    "tar": _archive("tar", _TAR),
+}
 # In the order in which they are tried; lines of text are what is left.
 READERS: Final[dict[str, BinaryReader | TextReader | Container]] = {
     **TABLE_CONTAINERS,
-    "document": BinaryReader(document_facts, read_document),
-    "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.read_parquet),
-    "lance": BinaryReader(lance_fragment_facts, columnar_files.read_parquet),
-    "arrow": BinaryReader(detection.arrow_file_facts, columnar_files.read_arrow),
-    "avro": BinaryReader(avro.avro_file_facts, avro.read_avro),
-    "feather": BinaryReader(detection.feather_file_facts, columnar_files.read_other),
-    "mds": BinaryReader(mds.mds_file_facts, mds.read_mds),
-    "msgpack": BinaryReader(msgpack_rows.msgpack_file_facts, msgpack_rows.read_msgpack),
-    "orc": BinaryReader(detection.orc_file_facts, columnar_files.read_other),
-    "webdataset": BinaryReader(webdataset.webdataset_facts, webdataset.read_webdataset),
-    "warc": BinaryReader(web_archives.warc_facts, web_archives.read_warc),
-    "mbox": BinaryReader(mail.mbox_facts, mail.read_mbox),
-    "eml": BinaryReader(mail.eml_facts, mail.read_eml),
-    "xml": BinaryReader(xml_rows.xml_facts, xml_rows.read_xml),
-    "yaml": TextReader(yaml_toml.yaml_facts, _read_tree),
-    "toml": TextReader(yaml_toml.toml_facts, _read_tree),
-    "chat_tree": TextReader(chat_tree_facts, read_chat_trees),
+    "document": _binary(
+        "documents.document_files", "document_facts", "read_document", _NOTHING, or_stated=True
+    ),
+    "parquet": _columnar("parquet", PARQUET),
+    "lance": _columnar("lance", LANCE),
+    "arrow": BinaryReader(arrow_file_facts, read_arrow, rb"ARROW1|\xff{4}"),
+    "avro": _binary("containers.avro", "avro_file_facts", "read_avro", rb"Obj\x01"),
+    "feather": _columnar("feather", b"FEA1\0\0\0\0", feather_facts, read_other),
+    "mds": _binary("containers.mds", "mds_file_facts", "read_mds", _FEW_ROWS),
+    "msgpack": _binary(
+        "containers.msgpack_rows",
+        "msgpack_file_facts",
+        "read_msgpack",
+        _MAP_OR_LIST,
+        or_stated=True,
+    ),
+    "orc": _columnar("orc", _ORC, orc_facts, read_other),
+    "webdataset": _binary("containers.webdataset", "webdataset_facts", "read_webdataset", _TAR),
+    "warc": _binary("interchange.web_archives", "warc_facts", "read_warc", b"WARC/"),
+    "mbox": _binary("interchange.mail", "mbox_facts", "read_mbox", b"From "),
+    "eml": _binary("interchange.mail", "eml_facts", "read_eml", _HEADER),
+    "xml": _binary("interchange.xml_rows", "xml_facts", "read_xml", _TAG),
+    "yaml": TextReader(
+        _late("interchange.yaml_toml", "yaml_facts"),
+        _read_tree,
+        lambda head: head.name.endswith((".yaml", ".yml")),
+    ),
+    "toml": TextReader(
+        _late("interchange.yaml_toml", "toml_facts"),
+        _read_tree,
+        lambda head: head.name.endswith(".toml"),
+    ),
+    "chat_tree": TextReader(
+        _late("formats.chat_trees", "chat_tree_facts"),
+        _late("formats.chat_trees", "read_chat_trees"),
+        lambda head: b'"parent' in head.data,
+    ),
     "jsonl": TextReader(detection.lines_facts, _read_lines),
     "json": TextReader(detection.json_facts, _read_json),
     "csv": TextReader(detection.table_facts, _read_csv),
-    "text": TextReader(detection.text_facts, _read_text),
+    "text": TextReader(text_facts, _read_text),
 }
 
 
-HEAD = 256 << 10
-LONG_HEAD = 8 << 20  # where the head holds no whole line
-_WINDOWS = 8
-_WINDOW = 64 << 10
+def find_container(entry: Entry, seen: FilePeek, spec: SourceSpec) -> Container | NoData | None:
+    """Return the kind of container that a file is, None for any other. Raises SourceError."""
+    if _binary_facts("webdataset", entry, seen, spec):
+        return None  # the parts of a shard are no files
+    for name, container in CONTAINERS.items():
+        found = _begins(container.begins, seen) and container.detect(entry, seen)
+        if isinstance(found, NoData):
+            return found
+        if found and name in TABLE_CONTAINERS and spec.format not in (None, name):
+            return NoData(f"its format is {name}, and {spec.format} is stated")
+        if found:
+            return container
+    return None
+
+
+def _begins(pattern: bytes, seen: FilePeek) -> bool:
+    return bool(re.match(pattern, seen.head, re.DOTALL))
+
+
+def _binary_facts(
+    name: str, entry: Entry, seen: FilePeek, spec: SourceSpec
+) -> FileFacts | NoData | None:
+    """What a file is by the reader of a binary format; None where it is of another format."""
+    reader = READERS[name]
+    if not isinstance(reader, BinaryReader):
+        return None
+    is_stated = reader.or_stated and spec.format == name
+    asked = is_stated or _begins(reader.begins, seen)
+    return reader.detect(entry, seen, spec) if asked else None
+
+
 _COLUMNAR_NAME = re.compile(
     r"\.(parquet|arrow|avro|feather|mds|mpk|msgpack|orc)(\.\w{1,9})?$", re.IGNORECASE
 )
 _COMPRESSED_NAME = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
-
-
-def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
-    """Read the beginning of a file. Raises SourceError."""
-    where = str(entry.place)
-    with entry.place.open() as raw:
-        if isinstance(raw, FragmentStream):
-            return FilePeek(head=LANCE, whole=False, compression=None)
-        with translate_read_errors(where):
-            codec = detect_compression(peek_first_bytes(raw))
-        stream = open_decompressed(raw, where)
-        head = _read_head(stream, size)
-        if len(head) == size and b"\n" not in head and b"\r" not in head:
-            head += _read_head(stream, LONG_HEAD - size)
-        whole = len(head) < size or not stream.read(1)
-        cheap = codec is None and isinstance(entry.place, LocalFile) and not whole
-        windows = _read_windows(raw, entry.bytes) if cheap else ()
-    return FilePeek(head=head, whole=whole, compression=codec, windows=windows)
-
-
-def _read_head(stream: BinaryIO, size: int) -> bytes:
-    parts = []
-    while size > 0 and (data := stream.read(size)):
-        parts.append(data)
-        size -= len(data)
-    return b"".join(parts)
-
-
-def _read_windows(raw: BinaryIO, size: int) -> tuple[bytes, ...]:
-    """Pieces spread over the file (fewer of a small one), each from line end to line end."""
-    count = max(1, min(_WINDOWS, size // (4 * _WINDOW)))
-    pieces = []
-    for number in range(1, count + 1):
-        raw.seek(max(0, size * number // count - _WINDOW))
-        data = raw.read(_WINDOW)
-        pieces.append(data[data.find(b"\n") + 1 : data.rfind(b"\n") + 1])
-    return tuple(piece for piece in pieces if piece)
 
 
 def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | NoData:
@@ -247,11 +368,8 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
         return NoData(EMPTY)
     if seen.head.startswith(LFS_MAGIC):
         return NoData(LFS_POINTER)
-    for reader in READERS.values():
-        if (
-            isinstance(reader, BinaryReader)
-            and (facts := reader.detect(entry, seen, spec)) is not None
-        ):
+    for name in READERS:
+        if (facts := _binary_facts(name, entry, seen, spec)) is not None:
             return facts
     if inner := seen.archive or detect_compression(seen.head):
         return NoData(f"a {inner} file inside another file{UNREAD}: unpack it")
@@ -305,7 +423,9 @@ def _text_facts(
 def _format_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts:
     stated = spec.format or ("csv" if spec.delimiter or spec.columns else None)
     for name, reader in READERS.items():
-        if name != "text" and stated in (None, name) and isinstance(reader, TextReader):
+        if name == "text" or stated not in (None, name) or not isinstance(reader, TextReader):
+            continue
+        if stated or reader.may_be(head):
             facts = reader.detect(head, spec, where)
             if facts is not None:
                 return facts

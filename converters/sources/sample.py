@@ -22,11 +22,10 @@ import orjson
 from ingot.converters.rows import BadRow, Batch, Json, NonFinite, count_non_finite
 from ingot.converters.sources.facts import SourceFile, stored_bytes
 from ingot.converters.sources.formats.row_chunks import to_batches
-from ingot.converters.sources.readers import read_file
+from ingot.converters.sources.readers import read_file, with_partitions
 from ingot.converters.sources.row_runs import RowRun, spread_row_runs
 from ingot.converters.sources.source import Source
 from ingot.converters.sources.storage.archives import keep_archive_open
-from ingot.converters.sources.tables.partitions import add_partitions
 
 UNKNOWN_ROW = -1
 SKIM_FACTOR = 16  # times `max_bytes` of rows are read at most where a file is read in order
@@ -254,7 +253,7 @@ class _Sampler:
             share = -(-(rows - len(found)) // left)
             thinned = _RunThinner(share, max(1, (most_bytes - used) // left), self._chance)
             unread = SKIM_FACTOR * most_bytes // len(plan)
-            for batch in to_batches(file.name, add_partitions(file, run.stretches()), fields):
+            for batch in to_batches(file.name, with_partitions(file, run.stretches()), fields):
                 thinned.add(_sampled_items(batch))
                 unread -= _estimate_bytes(batch)
                 if unread <= 0:

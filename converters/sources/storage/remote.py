@@ -19,6 +19,7 @@ from ingot.converters.errors import (
     SourceError,
     StorageError,
     error_text,
+    missing_package,
     redact_urls,
     translate_read_errors,
 )
@@ -421,8 +422,8 @@ def find_file_system(url: str) -> tuple[Any, str]:
         try:
             import huggingface_hub  # noqa: F401 - registers hf:// with fsspec
         except ImportError as error:
-            hint = 'pip install "ingot[hf]"'
-            raise SourceError(url, "the Hugging Face Hub needs an extra package", hint) from error
+            what = "the Hugging Face Hub"
+            raise missing_package(url, what, "huggingface_hub", "hf") from error
     import fsspec
 
     file_system, path = fsspec.core.url_to_fs(url)

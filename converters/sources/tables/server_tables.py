@@ -19,7 +19,13 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 import orjson
 
-from ingot.converters.errors import SourceError, StorageError, error_text, redact_urls
+from ingot.converters.errors import (
+    SourceError,
+    StorageError,
+    error_text,
+    missing_package,
+    redact_urls,
+)
 from ingot.converters.rows import Json
 from ingot.converters.sources.containers.tables import quoted_name
 from ingot.converters.sources.formats.arrow import exact_number
@@ -131,8 +137,7 @@ def _read_rows(place: ServerTable) -> Generator[Sequence[Any], None, None]:
     try:
         client: Any = import_module(package)
     except ImportError as error:
-        problem = f"a {extra} source needs the package {package}"
-        raise SourceError(str(place), problem, f'pip install "ingot[{extra}]"') from error
+        raise missing_package(str(place), f"a {extra} source", package, extra) from error
     try:
         yield from read(client, place)
     except client.Error as error:  # its text may quote the user
