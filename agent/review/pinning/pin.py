@@ -202,12 +202,8 @@ def _write_readable(
         every = [*source.files, *(one.file for one in more)]
         names = redact_names([f for f in every if f.name in attempt.contents], hiding)
         lines = {name for name in names if attempt.contents[name].as_lines}
-        # `README` as lines would be taken for a note beside data.
-        names |= {
-            one: f"{new}{'.txt' * ('.' not in new)}.jsonl"
-            for one, new in names.items()
-            if one in lines
-        }
+        for name in lines:  # `README.jsonl` would be a note beside data
+            names[name] += ".jsonl" if "." in names[name].rpartition("/")[2] else ".txt.jsonl"
         every = [file for file in every if file.name in names]
         contents = {names[name]: attempt.contents[name] for name in names}
         files = {names[file.name]: file for file in every}

@@ -53,6 +53,7 @@ def test_the_rows_are_those_of_the_current_version(table: Path) -> None:
     expected[1]["text"] = "changed"
     assert sorted(rows(source), key=lambda row: row["id"]) == expected
     assert {one.why for one in source.left_out} == {"not in version 3 of its Delta table"}
+    assert all(one.name.endswith(".parquet") for one in source.left_out)  # and no file of its log
     assert source.name == "people"
 
 
