@@ -71,6 +71,7 @@ _KINDS: Final = {
         _reader("lance"),
     ),
 }
+LOG_FOLDERS: Final = tuple(kind.log for kind in _KINDS.values())
 _METADATA: Final = re.compile(rf"(.+)/(metadata/{_ICEBERG})", re.DOTALL)
 CATALOG: Final = "iceberg://"
 # Of a table behind a URL: a number or a time, as other names may hold an `@` too.
