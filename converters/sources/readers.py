@@ -13,52 +13,15 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from ingot.converters.columnar.file_opening import PARQUET
 from ingot.converters.columnar.lance_files import LANCE
 from ingot.converters.errors import SourceError
+from ingot.converters.sources import file_kinds
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
-from ingot.converters.sources.file_kinds import (
-    BINARY,
-    BLANK,
-    EMPTY,
-    LFS_MAGIC,
-    LFS_POINTER,
-    MARKUP,
-    UNREAD,
-    describe_magic,
-)
-from ingot.converters.sources.formats import detection
-from ingot.converters.sources.formats.columnar_files import (
-    feather_facts,
-    orc_facts,
-    parquet_facts,
-    read_arrow,
-    read_other,
-    read_parquet,
-)
+from ingot.converters.sources.formats import detection, json_rows, text
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
-from ingot.converters.sources.formats.detection import (
-    FilePeek,
-    TextHead,
-    arrow_file_facts,
-    columnar_facts,
-    stated_encoding,
-    text_facts,
-)
+from ingot.converters.sources.formats.detection import FilePeek, TextHead
 from ingot.converters.sources.formats.json_documents import read_json_document
-from ingot.converters.sources.formats.json_rows import (
-    RowRoot,
-    compile_root,
-    parse_elements,
-    read_concatenated_values,
-    read_json_elements,
-    read_json_lines,
-)
+from ingot.converters.sources.formats.json_rows import RowRoot
 from ingot.converters.sources.formats.row_chunks import RowChunk
-from ingot.converters.sources.formats.text import (
-    Encoding,
-    detect_encoding,
-    read_text_document,
-    read_text_lines,
-    read_utf8_blocks,
-)
+from ingot.converters.sources.formats.text import Encoding
 from ingot.converters.sources.recognizers import RECOGNIZERS
 from ingot.converters.sources.storage.archives import archive_members, open_window
 from ingot.converters.sources.storage.compression import (
@@ -83,13 +46,13 @@ class BinaryReader:
             another format, `NoData` where none is to be asked.
         rows: the rows of a file from its decompressed stream.
         begins: a pattern; files that do not begin so are not asked for their facts.
-        or_stated: they are where the format is stated.
+        or_stated: files that do not are asked where the format is stated.
     """
 
     detect: Callable[[Entry, FilePeek, SourceSpec], FileFacts | NoData | None]
     rows: Callable[[SourceFile, SourceSpec, BinaryIO], Iterator[RowChunk]]
     begins: bytes = b""
-    or_stated: bool = False
+    or_stated: bool = True
 
 
 @dataclass(frozen=True)
@@ -143,7 +106,9 @@ def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
             rows = reader.rows(file, spec, stream)
         else:
             facts, begins = file.facts, not (piece and piece.start)
-            parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline, begins=begins)
+            parts = text.read_utf8_blocks(
+                stream, where, facts.encoding, facts.newline, begins=begins
+            )
             rows = reader.rows(file, spec, parts)
         yield from with_partitions(file, rows)
 
@@ -166,31 +131,29 @@ def file_root(file: SourceFile, spec: SourceSpec) -> RowRoot:
     where = str(file.place)
     if spec.orient is None:
         default = "$" if file.facts.layout == "object" else "[*]"
-        return compile_root(spec.root or default, where)
+        return json_rows.compile_root(spec.root or default, where)
     root = spec.root or "$"
     if spec.orient == "index":  # which is an object keyed by row
-        return compile_root("*" if root == "$" else f"{root}.*", where)
-    return replace(compile_root(root, where), streams=False, orient=spec.orient)
+        return json_rows.compile_root("*" if root == "$" else f"{root}.*", where)
+    return replace(json_rows.compile_root(root, where), streams=False, orient=spec.orient)
 
 
 def _read_json(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
     where = str(file.place)
     if file.facts.layout == "values" and spec.root in (None, "[*]"):
-        groups = read_concatenated_values(parts, where)
-        return map(parse_elements, groups)
+        groups = json_rows.read_concatenated_values(parts, where)
+        return map(json_rows.parse_elements, groups)
     root = file_root(file, spec)
     if root.streams:
-        return read_json_elements(parts, root, where)
+        return json_rows.read_json_elements(parts, root, where)
     return read_json_document(parts, file_stem(file.name), root, where)
 
 
 def _read_lines(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
     if spec.root not in (None, "[*]"):
-        hint = "leave `root` out; `each` walks into a row"
-        raise SourceError(
-            str(file.place), "root is for JSON files; this one has a value per line", hint
-        )
-    return read_json_lines(parts)
+        problem = "root is for JSON files; this one has a value per line"
+        raise SourceError(str(file.place), problem, "leave `root` out; `each` walks into a row")
+    return json_rows.read_json_lines(parts)
 
 
 def _read_csv(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
@@ -203,20 +166,21 @@ def _read_tree(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
     from ingot.converters.sources.interchange.yaml_toml import read_documents
 
     where, form = str(file.place), file.facts.format
-    root = None if spec.root is None else compile_root(spec.root, where)
+    root = None if spec.root is None else json_rows.compile_root(spec.root, where)
     return read_documents(form, parts, root, where, file_stem(file.name))
 
 
 def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
     if spec.root == "$":
-        return read_text_document(parts, file_stem(file.name))
-    return read_text_lines(parts)
+        return text.read_text_document(parts, file_stem(file.name))
+    return text.read_text_lines(parts)
 
 
 # How files begin that may be of a format, or are.
 _NOTHING = rb"(?!)"
 _WORKBOOK = rb"PK\x03\x04|\xd0\xcf\x11\xe0"
 _TAR = rb".{257}ustar"
+_ARROW = rb"ARROW1|\xff{4}"
 _ORC = rb"ORC.{0,12}[\x00-\x08\x0e-\x1f]"  # no text that begins like one
 _FEW_ROWS = rb".{3}[\x00-\x08]"  # the number of an MDS shard, which no text can be
 _MAP_OR_LIST = rb"[\x80-\x9f\xdc-\xdf]"
@@ -231,27 +195,28 @@ def _late(module: str, name: str) -> LateFunction:
 _add_partitions = _late("tables.partitions", "add_partitions")
 
 
-def _binary(
-    module: str, detect: str, rows: str, begins: bytes, *, or_stated: bool = False
-) -> BinaryReader:
-    return BinaryReader(_late(module, detect), _late(module, rows), begins, or_stated)
+def _binary(module: str, detect: str, rows: str, begins: bytes) -> BinaryReader:
+    return BinaryReader(_late(module, detect), _late(module, rows), begins)
 
 
 def _columnar(
-    name: str,
-    begins: bytes,
-    facts: Callable[[BinaryIO, str], tuple[tuple[str, ...], int | None]] = parquet_facts,
-    rows: Callable[[SourceFile, SourceSpec, BinaryIO], Iterator[RowChunk]] = read_parquet,
+    name: str, begins: bytes, facts: str = "parquet_facts", rows: str = "read_parquet"
 ) -> BinaryReader:
-    """A format whose files tell their columns."""
-    return BinaryReader(lambda file, seen, _: columnar_facts(name, file, seen, facts), rows, begins)
-
-
-def _archive(kind: str, begins: bytes) -> Container:
-    return Container(
+    """A format whose files tell their columns, and which all files are of that begin so."""
+    columns = _late(_COLUMNAR, facts)
+    return BinaryReader(
+        lambda file, seen, _: detection.columnar_facts(name, file, seen, columns),
+        _late(_COLUMNAR, rows),
         begins,
+        or_stated=False,
+    )
+
+
+def _archive(kind: str) -> Container:
+    return Container(
+        b"",
         lambda entry, *_: archive_members(entry, kind),
-        detect=lambda _, seen: seen.archive == kind and not describe_magic(seen.head),
+        detect=lambda _, seen: seen.archive == kind and not file_kinds.describe_magic(seen.head),
     )
 
 
@@ -259,6 +224,12 @@ def _tables(begins: bytes, module: str, members: str, rows: str) -> Container:
     return Container(begins, _late(module, members), _late(module, rows))
 
 
+def _named(*endings: str) -> Callable[[TextHead], bool]:
+    return lambda head: head.name.endswith(endings)
+
+
+_COLUMNAR: Final = "formats.columnar_files"
+_TREES: Final = "interchange.yaml_toml"
 # Each gives its format to its tables.
 TABLE_CONTAINERS: Final = {
     "duckdb": _tables(
@@ -275,44 +246,30 @@ TABLE_CONTAINERS: Final = {
 # In the order in which they are tried: a workbook is a zip file, too.
 CONTAINERS: Final = {
     **TABLE_CONTAINERS,
-    "zip": _archive("zip", b"PK"),
-    "tar": _archive("tar", _TAR),
+    "zip": _archive("zip"),
+    "tar": _archive("tar"),
 }
 # In the order in which they are tried; lines of text are what is left.
 READERS: Final[dict[str, BinaryReader | TextReader | Container]] = {
     **TABLE_CONTAINERS,
-    "document": _binary(
-        "documents.document_files", "document_facts", "read_document", _NOTHING, or_stated=True
-    ),
+    "document": _binary("documents.document_files", "document_facts", "read_document", _NOTHING),
     "parquet": _columnar("parquet", PARQUET),
     "lance": _columnar("lance", LANCE),
-    "arrow": BinaryReader(arrow_file_facts, read_arrow, rb"ARROW1|\xff{4}"),
+    "arrow": BinaryReader(detection.arrow_file_facts, _late(_COLUMNAR, "read_arrow"), _ARROW),
     "avro": _binary("containers.avro", "avro_file_facts", "read_avro", rb"Obj\x01"),
-    "feather": _columnar("feather", b"FEA1\0\0\0\0", feather_facts, read_other),
+    "feather": _columnar("feather", rb"FEA1\0{4}", "feather_facts", "read_other"),
     "mds": _binary("containers.mds", "mds_file_facts", "read_mds", _FEW_ROWS),
     "msgpack": _binary(
-        "containers.msgpack_rows",
-        "msgpack_file_facts",
-        "read_msgpack",
-        _MAP_OR_LIST,
-        or_stated=True,
+        "containers.msgpack_rows", "msgpack_file_facts", "read_msgpack", _MAP_OR_LIST
     ),
-    "orc": _columnar("orc", _ORC, orc_facts, read_other),
+    "orc": _columnar("orc", _ORC, "orc_facts", "read_other"),
     "webdataset": _binary("containers.webdataset", "webdataset_facts", "read_webdataset", _TAR),
     "warc": _binary("interchange.web_archives", "warc_facts", "read_warc", b"WARC/"),
     "mbox": _binary("interchange.mail", "mbox_facts", "read_mbox", b"From "),
     "eml": _binary("interchange.mail", "eml_facts", "read_eml", _HEADER),
     "xml": _binary("interchange.xml_rows", "xml_facts", "read_xml", _TAG),
-    "yaml": TextReader(
-        _late("interchange.yaml_toml", "yaml_facts"),
-        _read_tree,
-        lambda head: head.name.endswith((".yaml", ".yml")),
-    ),
-    "toml": TextReader(
-        _late("interchange.yaml_toml", "toml_facts"),
-        _read_tree,
-        lambda head: head.name.endswith(".toml"),
-    ),
+    "yaml": TextReader(_late(_TREES, "yaml_facts"), _read_tree, _named(".yaml", ".yml")),
+    "toml": TextReader(_late(_TREES, "toml_facts"), _read_tree, _named(".toml")),
     "chat_tree": TextReader(
         _late("formats.chat_trees", "chat_tree_facts"),
         _late("formats.chat_trees", "read_chat_trees"),
@@ -321,7 +278,7 @@ READERS: Final[dict[str, BinaryReader | TextReader | Container]] = {
     "jsonl": TextReader(detection.lines_facts, _read_lines),
     "json": TextReader(detection.json_facts, _read_json),
     "csv": TextReader(detection.table_facts, _read_csv),
-    "text": TextReader(text_facts, _read_text),
+    "text": TextReader(detection.text_facts, _read_text),
 }
 
 
@@ -351,9 +308,8 @@ def _binary_facts(
     reader = READERS[name]
     if not isinstance(reader, BinaryReader):
         return None
-    is_stated = reader.or_stated and spec.format == name
-    asked = is_stated or _begins(reader.begins, seen)
-    return reader.detect(entry, seen, spec) if asked else None
+    is_asked = (reader.or_stated and spec.format == name) or _begins(reader.begins, seen)
+    return reader.detect(entry, seen, spec) if is_asked else None
 
 
 _COLUMNAR_NAME = re.compile(
@@ -365,20 +321,20 @@ _COMPRESSED_NAME = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
 def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | NoData:
     """What a file is. `spec` states what is not to be guessed."""
     if not seen.head:
-        return NoData(EMPTY)
-    if seen.head.startswith(LFS_MAGIC):
-        return NoData(LFS_POINTER)
+        return NoData(file_kinds.EMPTY)
+    if seen.head.startswith(file_kinds.LFS_MAGIC):
+        return NoData(file_kinds.LFS_POINTER)
     for name in READERS:
         if (facts := _binary_facts(name, entry, seen, spec)) is not None:
             return facts
     if inner := seen.archive or detect_compression(seen.head):
-        return NoData(f"a {inner} file inside another file{UNREAD}: unpack it")
+        return NoData(f"a {inner} file inside another file{file_kinds.UNREAD}: unpack it")
     if isinstance(READERS.get(spec.format or ""), BinaryReader | Container):
         raise SourceError(str(entry.place), f"not a {spec.format} file")
-    if spec.format is None and (kind := describe_magic(seen.head)):
+    if spec.format is None and (kind := file_kinds.describe_magic(seen.head)):
         return NoData(kind)
-    found = stated_encoding(entry, spec)
-    encoding = found or detect_encoding([seen.head, *seen.windows], seen.whole)
+    found = detection.stated_encoding(entry, spec)
+    encoding = found or text.detect_encoding([seen.head, *seen.windows], seen.whole)
     if encoding is None:
         return _binary_verdict(entry, seen)
     return _text_facts(entry, seen, spec, encoding)
@@ -391,19 +347,21 @@ def _binary_verdict(entry: Entry, seen: FilePeek) -> NoData:
     if named := _COLUMNAR_NAME.search(entry.name):
         problem = f"damaged: it is named .{named[1]} and does not begin like such a file"
         raise SourceError(str(entry.place), problem, "fetch or copy it again")
-    return NoData(describe_magic(seen.head) or BINARY)
+    return NoData(file_kinds.describe_magic(seen.head) or file_kinds.BINARY)
 
 
 def _text_facts(
     entry: Entry, seen: FilePeek, spec: SourceSpec, encoding: Encoding
 ) -> FileFacts | NoData:
     newline = "\r" if b"\r" in seen.head and b"\n" not in seen.head else "\n"
-    data = b"".join(read_utf8_blocks(io.BytesIO(seen.head), entry.name, encoding.name, newline))
+    data = b"".join(
+        text.read_utf8_blocks(io.BytesIO(seen.head), entry.name, encoding.name, newline)
+    )
     if not data.strip():
-        return NoData(BLANK[0] if seen.whole else BLANK[1])
-    for pattern, kind in MARKUP if spec.format is None else ():
+        return NoData(file_kinds.BLANK[0] if seen.whole else file_kinds.BLANK[1])
+    for pattern, kind in file_kinds.MARKUP if spec.format is None else ():
         if pattern.match(data.lstrip()):
-            return NoData(f"{kind}{UNREAD}")
+            return NoData(f"{kind}{file_kinds.UNREAD}")
     guessed = frozenset({"encoding"} if encoding.guessed else ())
     base = FileFacts(
         format="text",
@@ -430,5 +388,5 @@ def _format_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts:
             if facts is not None:
                 return facts
     if stated in (None, "csv", "text"):
-        return text_facts(head)
+        return detection.text_facts(head)
     raise SourceError(where, f"not {stated}", "leave `format` out to have it found")

@@ -9,8 +9,6 @@ from typing import BinaryIO
 import orjson
 import pyarrow as pa
 
-from ingot.converters.columnar.lance_files import LANCE
-from ingot.converters.columnar.table_view import FragmentStream
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceSpec
@@ -90,8 +88,6 @@ def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
     """Read the beginning of a file. Raises SourceError."""
     where = str(entry.place)
     with entry.place.open() as raw:
-        if isinstance(raw, FragmentStream):
-            return FilePeek(head=LANCE, whole=False, compression=None)
         with translate_read_errors(where):
             codec = detect_compression(peek_first_bytes(raw))
         stream = open_decompressed(raw, where)

@@ -105,12 +105,12 @@ class TableFile:
         return str(self.places[0])
 
     def open(self) -> BinaryIO:
-        """The bytes from the start, of one file after another. Raises SourceError."""
+        """The bytes from the start, or what stands for those of a fragment. Raises SourceError."""
         from ingot.converters.columnar.table_view import FragmentStream, TableStream, TableView
 
         if isinstance(self.view, TableView):
             return TableStream(self.places[0].open(), self.view)
-        return FragmentStream(self.places, self.view)
+        return FragmentStream(self.view)
 
 
 @dataclass(frozen=True, slots=True)
