@@ -4,10 +4,11 @@ import gc
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 # Module paths of ingot 0.1 that documents showed, kept for one release: each import warns once.
 MOVED: Final = {
@@ -96,7 +97,8 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
     return load
 
 
-class LateFunction(NamedTuple):
+@dataclass(frozen=True)
+class LateFunction:
     """A function, `module:name`, whose module is imported when it is first called."""
 
     place: str

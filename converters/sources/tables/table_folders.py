@@ -5,7 +5,7 @@ were deleted: only the log says which are which. Reading the files would bring d
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -30,46 +30,25 @@ if TYPE_CHECKING:
 
 
 class _TableKind(NamedTuple):
-    """A kind of table: the folder of its log, the names of files there, its package, its reader."""
+    """A kind of table: the folder of its log, the names of files there, the package that reads."""
 
     log: str
     files: re.Pattern[str]
-    needs: Sequence[str]  # of `require_package`: what, the package, the extra, the module
-    read: LateFunction
-
-
-def _reader(name: str) -> LateFunction:
-    return LateFunction(f"ingot.converters.sources.tables.{name}:read_{name}_table")
+    package: str
+    module: str = ""  # where it has another name
 
 
 _ICEBERG: Final = (
     r"(v\d{1,9}|\d{1,9}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})(\.gz)?\.metadata\.json"
 )
+# The first word is the extra of the package, and the module here that asks it.
 _KINDS: Final = {
     "Delta table": _TableKind(
-        "_delta_log",
-        re.compile(r"\d{20}\.(json|checkpoint\..+)"),
-        ("a Delta table", "deltalake", "delta"),
-        _reader("delta"),
+        "_delta_log", re.compile(r"\d{20}\.(json|checkpoint\..+)"), "deltalake"
     ),
-    "Iceberg table": _TableKind(
-        "metadata",
-        re.compile(_ICEBERG),
-        ("an Iceberg table", "pyiceberg", "iceberg"),
-        _reader("iceberg"),
-    ),
-    "Hudi table": _TableKind(
-        ".hoodie",
-        re.compile(r"hoodie\.properties"),
-        ("a Hudi table", "hudi", "hudi"),
-        _reader("hudi"),
-    ),
-    "Lance table": _TableKind(
-        "_versions",
-        re.compile(r"\d{1,20}\.manifest"),
-        ("a Lance table", "pylance", "lance", "lance"),
-        _reader("lance"),
-    ),
+    "Iceberg table": _TableKind("metadata", re.compile(_ICEBERG), "pyiceberg"),
+    "Hudi table": _TableKind(".hoodie", re.compile(r"hoodie\.properties"), "hudi"),
+    "Lance table": _TableKind("_versions", re.compile(r"\d{1,20}\.manifest"), "pylance", "lance"),
 }
 LOG_FOLDERS: Final = tuple(kind.log for kind in _KINDS.values())
 _METADATA: Final = re.compile(rf"(.+)/(metadata/{_ICEBERG})", re.DOTALL)
@@ -290,9 +269,13 @@ def read_tables(listing: Listing, version: str | None = None, metadata: str = ""
 _read_mds_indexes = LateFunction("ingot.converters.sources.tables.mds_folders:read_mds_indexes")
 
 
+def _one_of(kind: str) -> str:
+    return f"{'an' if kind.startswith('I') else 'a'} {kind}"
+
+
 def unread_reason(kind: str) -> str:
     """Why the files of a table are left out."""
-    return f"part of {_KINDS[kind].needs[0]}, which is not read"
+    return f"part of {_one_of(kind)}, which is not read"
 
 
 def _whole_folder(listing: Listing, name: str, kind: str) -> TableFolder | None:
@@ -313,9 +296,10 @@ def _whole_folder(listing: Listing, name: str, kind: str) -> TableFolder | None:
 
 def _with_current_files(listing: Listing, folder: TableFolder, version: str | None) -> Listing:
     """The listing with the files of a version of a table, or of the current one."""
-    kind = _KINDS[folder.kind]
-    require_package(folder.where, *kind.needs)
-    table, files = kind.read(folder, version)
+    known, name = _KINDS[folder.kind], folder.kind.partition(" ")[0].lower()
+    require_package(folder.where, _one_of(folder.kind), known.package, name, known.module)
+    read = LateFunction(f"ingot.converters.sources.tables.{name}:read_{name}_table")
+    table, files = read(folder, version)
     why = f"not in version {table.version} of its {folder.kind}"
     below = {one.name for one in folder.entries.values()}
     kept = [one for one in listing.entries if one.name not in below]
