@@ -19,8 +19,8 @@ from ingot.converters.errors import (
     SourceError,
     StorageError,
     error_text,
-    missing_package,
     redact_urls,
+    require_package,
     translate_read_errors,
 )
 from ingot.converters.rows import Json
@@ -419,11 +419,8 @@ def find_file_system(url: str) -> tuple[Any, str]:
 
         return bucket_file_system(url, scheme)
     if url.startswith(_HF):
-        try:
-            import huggingface_hub  # noqa: F401 - registers hf:// with fsspec
-        except ImportError as error:
-            what = "the Hugging Face Hub"
-            raise missing_package(url, what, "huggingface_hub", "hf") from error
+        require_package(url, "the Hugging Face Hub", "huggingface_hub", "hf")
+        import huggingface_hub  # noqa: F401 - registers hf:// with fsspec
     import fsspec
 
     file_system, path = fsspec.core.url_to_fs(url)

@@ -14,7 +14,6 @@ _INDEX: Final = "index.json"
 _MOST_INDEX: Final = 256 << 20
 _FORMS: Final = ("raw_data", "zip_data")
 _CODECS: Final = ("zstd", "gz", "bz2")  # by which a compressed shard is known from its content
-_UNNAMED: Final = "an MDS shard that index.json does not name"
 
 
 def read_mds_indexes(listing: Listing) -> Listing:
@@ -90,7 +89,7 @@ def _named_files(
         others |= {copy.name: f"a copy of {entry.name}" for _, copy in copies}
     for name in by_name:
         if name.rpartition("/")[0] == folder and ".mds" in name and name not in found:
-            others.setdefault(name, _UNNAMED)
+            others.setdefault(name, "an MDS shard that index.json does not name")
     return found, others
 
 
