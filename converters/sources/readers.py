@@ -188,25 +188,25 @@ _HEADER = rb"\s*+(?![{\[\"<])[!-9;-~]{1,80}:"  # of mail, and no JSON or XML
 _TAG = rb"[\s\0\xef\xbb\xbf\xfe\xff]*+<"  # after the mark of an encoding
 
 
-def _late(module: str, name: str) -> LateFunction:
+def _defer(module: str, name: str) -> LateFunction:
     return LateFunction(f"ingot.converters.sources.{module}:{name}")
 
 
-_add_partitions = _late("tables.partitions", "add_partitions")
+_add_partitions = _defer("tables.partitions", "add_partitions")
 
 
 def _binary(module: str, detect: str, rows: str, begins: bytes) -> BinaryReader:
-    return BinaryReader(_late(module, detect), _late(module, rows), begins)
+    return BinaryReader(_defer(module, detect), _defer(module, rows), begins)
 
 
 def _columnar(
     name: str, begins: bytes, facts: str = "parquet_facts", rows: str = "read_parquet"
 ) -> BinaryReader:
     """A format whose files tell their columns, and which all files are of that begin so."""
-    columns = _late(_COLUMNAR, facts)
+    columns = _defer(_COLUMNAR, facts)
     return BinaryReader(
         lambda file, seen, _: detection.columnar_facts(name, file, seen, columns),
-        _late(_COLUMNAR, rows),
+        _defer(_COLUMNAR, rows),
         begins,
         or_stated=False,
     )
@@ -221,7 +221,7 @@ def _archive(kind: str) -> Container:
 
 
 def _tables(begins: bytes, module: str, members: str, rows: str) -> Container:
-    return Container(begins, _late(module, members), _late(module, rows))
+    return Container(begins, _defer(module, members), _defer(module, rows))
 
 
 def _named(*endings: str) -> Callable[[TextHead], bool]:
@@ -237,7 +237,7 @@ TABLE_CONTAINERS: Final = {
     ),
     "excel": replace(
         _tables(_WORKBOOK, "containers.workbooks", "workbook_tables", "read_sheet"),
-        detect=_late("containers.workbooks", "is_workbook"),
+        detect=_defer("containers.workbooks", "is_workbook"),
     ),
     "sqlite": _tables(
         b"SQLite format 3\0", "containers.sqlite_files", "sqlite_tables", "read_sqlite_table"
@@ -255,7 +255,7 @@ READERS: Final[dict[str, BinaryReader | TextReader | Container]] = {
     "document": _binary("documents.document_files", "document_facts", "read_document", _NOTHING),
     "parquet": _columnar("parquet", PARQUET),
     "lance": _columnar("lance", LANCE),
-    "arrow": BinaryReader(detection.arrow_file_facts, _late(_COLUMNAR, "read_arrow"), _ARROW),
+    "arrow": BinaryReader(detection.arrow_file_facts, _defer(_COLUMNAR, "read_arrow"), _ARROW),
     "avro": _binary("containers.avro", "avro_file_facts", "read_avro", rb"Obj\x01"),
     "feather": _columnar("feather", rb"FEA1\0{4}", "feather_facts", "read_other"),
     "mds": _binary("containers.mds", "mds_file_facts", "read_mds", _FEW_ROWS),
@@ -268,11 +268,11 @@ READERS: Final[dict[str, BinaryReader | TextReader | Container]] = {
     "mbox": _binary("interchange.mail", "mbox_facts", "read_mbox", b"From "),
     "eml": _binary("interchange.mail", "eml_facts", "read_eml", _HEADER),
     "xml": _binary("interchange.xml_rows", "xml_facts", "read_xml", _TAG),
-    "yaml": TextReader(_late(_TREES, "yaml_facts"), _read_tree, _named(".yaml", ".yml")),
-    "toml": TextReader(_late(_TREES, "toml_facts"), _read_tree, _named(".toml")),
+    "yaml": TextReader(_defer(_TREES, "yaml_facts"), _read_tree, _named(".yaml", ".yml")),
+    "toml": TextReader(_defer(_TREES, "toml_facts"), _read_tree, _named(".toml")),
     "chat_tree": TextReader(
-        _late("formats.chat_trees", "chat_tree_facts"),
-        _late("formats.chat_trees", "read_chat_trees"),
+        _defer("formats.chat_trees", "chat_tree_facts"),
+        _defer("formats.chat_trees", "read_chat_trees"),
         lambda head: b'"parent' in head.data,
     ),
     "jsonl": TextReader(detection.lines_facts, _read_lines),
