@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Final
 
 
@@ -267,6 +268,22 @@ def _is_damage(error: Exception) -> bool:
 def truncated_error(where: str, detail: str = "the compressed data ends too early") -> SourceError:
     """The error for data that stops in the middle."""
     return SourceError(where, f"cut off: {detail}", "fetch or copy the file again")
+
+
+def missing_package(
+    where: str, what: str, package: str, extra: str, other_hint: str = ""
+) -> SourceError:
+    """The error for what needs a package that an extra of ingot installs."""
+    hint = f'pip install "ingot[{extra}]"{other_hint}'
+    return SourceError(where, f"{what} needs the package {package}", hint)
+
+
+def require_package(
+    where: str, what: str, package: str, extra: str, module: str = "", other_hint: str = ""
+) -> None:
+    """Raise SourceError where a package is not installed. Its module is not imported."""
+    if find_spec(module or package.replace("-", "_")) is None:
+        raise missing_package(where, what, package, extra, other_hint)
 
 
 _URL = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z0-9+.-]++://[^\s'\"<>]+")

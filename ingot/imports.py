@@ -4,6 +4,7 @@ import gc
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -94,3 +95,20 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
         return module if modules[name] == name else getattr(module, name)
 
     return load
+
+
+@dataclass(frozen=True)
+class LateFunction:
+    """A function, `module:name`, whose module is imported when it is first called."""
+
+    place: str
+
+    def load(self) -> Callable[..., Any]:
+        """Import the module and return the function."""
+        module, _, name = self.place.partition(":")
+        function: Callable[..., Any] = getattr(import_module(module), name)
+        return function
+
+    def __call__(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - what it returns
+        """Call the function."""
+        return self.load()(*given, **named)

@@ -136,11 +136,12 @@ def _no_data_proposal(source: Source) -> Proposal:
     names = ", ".join(one.name for one in source.left_out[:5])
     more = len(source.left_out) - 5
     seen = names + (f" and {more} more" if more > 0 else "")
+    only = f", only auxiliary files: {seen}" if seen else ": the table or archive is empty"
     return Proposal(
         decision="irrelevant",
         mapping=None,
         confidence=1.0,
-        reason=f"There is no data file, only auxiliary files: {seen}.",
+        reason=f"There is no data file{only}.",
     )
 
 

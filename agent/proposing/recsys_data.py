@@ -124,7 +124,10 @@ def _folder_argument(name: str) -> str:
 
 
 def _criteo_array_proposal(source: Source) -> Proposal | None:
-    places = {entry.name: entry.place for entry in source.listing.entries}
+    entries = source.listing.entries
+    places = {one.name: one.place for one in entries if one.name.endswith(".npy")}
+    if not places:
+        return None
     ends = array_name("", "sparse")
     parts = (name.removesuffix(ends) for name in places if name.endswith(ends))
     part = next((one for one in islice(parts, _MOST_PARTS) if _is_criteo_part(one, places)), None)

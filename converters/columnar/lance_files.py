@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ingot.converters.errors import translate_library_errors
 
-LANCE: Final = b"LANC"
+LANCE: Final = b"\0a fragment of Lance"  # as the bytes of one
 GROUP_ROWS: Final = 8_192  # that are counted as a row group is, for samples
 _BUFFER: Final = 16 << 20  # of what is read ahead, and of what is known of files
 

@@ -8,28 +8,20 @@ import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, Protocol, TypeAlias
+from typing import BinaryIO, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.columnar.lance_files import LanceFragment
+from ingot.converters.columnar.lance_files import LANCE, LanceFragment
 
 # What tells a field of a file, also within others, by the metadata of the table's: Delta's name in
 # the file, or Iceberg's number, which the field of the file has too.
 PHYSICAL: Final = b"delta.columnMapping.physicalName"
 FIELD_ID: Final = b"PARQUET:field_id"
 _BUFFER: Final = 64 << 10
-
-
-class Opened(Protocol):
-    """What can be opened."""
-
-    def open(self) -> BinaryIO:
-        """The bytes from the start."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,35 +127,9 @@ class TableStream(io.BufferedReader):
         self.view = view
 
 
-class FragmentStream(io.BufferedReader):
-    """The bytes of the files of a fragment of Lance, one after another."""
+class FragmentStream(io.BytesIO):
+    """What stands for the bytes of a fragment of Lance, which is read by what it is."""
 
-    def __init__(self, places: Sequence[Opened], fragment: LanceFragment) -> None:
-        super().__init__(_JoinedFiles(places), _BUFFER)
+    def __init__(self, fragment: LanceFragment) -> None:
+        super().__init__(LANCE)
         self.fragment = fragment
-
-
-class _JoinedFiles(io.RawIOBase):
-    """The bytes of some files, one after another."""
-
-    def __init__(self, places: Sequence[Opened]) -> None:
-        self._left = list(places)
-        self._open: BinaryIO | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - a buffer of any kind
-        while self._open or self._left:
-            self._open = self._open or self._left.pop(0).open()
-            if data := self._open.read(len(buffer)):
-                buffer[: len(data)] = data
-                return len(data)
-            self._open.close()
-            self._open = None
-        return 0
-
-    def close(self) -> None:
-        if self._open:
-            self._open.close()
-        super().close()

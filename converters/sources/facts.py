@@ -62,7 +62,7 @@ FORMATS = (
     *("xml", "yaml", "toml", "warc", "mbox", "eml"),
     *("duckdb", "excel", "sqlite"),
 )
-WEB_PAGES = ("main", "raw")  # what of one is the text of its document
+MAIN_TEXT, RAW_PAGE = WEB_PAGES = ("main", "raw")  # what of one is the text of its document
 ORIENTS = ("split", "list", "index", "columns")  # of a table in JSON, with the names of pandas
 
 
@@ -278,10 +278,11 @@ def _changed_error(name: str) -> SourceError:
 def hash_input(file: Entry, stopped: Callable[[], bool] = lambda: False) -> str:
     """Return the SHA-256 of a file as stored, streamed."""
     digest, size = hashlib.sha256(), 0
-    with file.place.open() as stream, translate_read_errors(str(file.place)):
-        while not stopped() and (block := stream.read(_BLOCK)):
-            digest.update(block)
-            size += len(block)
+    for place in getattr(file.place, "places", (file.place,)):  # of a table a row may be in several
+        with place.open() as stream, translate_read_errors(str(place)):
+            while not stopped() and (block := stream.read(_BLOCK)):
+                digest.update(block)
+                size += len(block)
     if file.bytes and size != file.bytes and not stopped():
         raise _changed_error(file.name)
     return digest.hexdigest()

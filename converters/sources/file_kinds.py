@@ -101,7 +101,8 @@ def side_file_reason(name: str) -> str | None:
     hidden = {"__MACOSX", "__pycache__"}.intersection(folders)
     if hidden or any(part.startswith(".") for part in (base, *folders)):
         return "hidden"
-    if _SIDE_FILE_NAMES.fullmatch(base):
+    document = base.removesuffix(".jsonl")  # of which it may be the row, as `README.md.jsonl`
+    if _SIDE_FILE_NAMES.fullmatch(base) and (document == base or not kinds.kind_by_name(document)):
         return _SIDE_FILE
     ending = file_ending(base)
     kind = _KIND_OF_ENDING.get(ending)
@@ -181,7 +182,7 @@ def may_hold_documents(
     documents: dict[str, int] = {}  # their bytes
     notes, others = 0, []
     for name, form, size in read:
-        if _is_document(name) and form in ("text", "csv"):
+        if form in ("text", "csv") and _is_document(name):
             documents[name] = size
         elif form != "text":
             return False

@@ -1,66 +1,39 @@
-"""The registry of readers: how files of each format are recognized and how their rows are read."""
+"""The registry of readers: how files of each format are recognized and how their rows are read.
+
+A format is added here alone. What tells the files that may be of it stands in the registry, so that
+the modules of other formats are not imported.
+"""
 
 import io
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
+from ingot.converters.columnar.file_opening import PARQUET
 from ingot.converters.columnar.lance_files import LANCE
-from ingot.converters.columnar.table_view import FragmentStream
-from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.sources.containers import avro, mds, msgpack_rows, webdataset
-from ingot.converters.sources.containers.registry import TABLE_CONTAINERS, Container
-from ingot.converters.sources.documents.document_files import document_facts, read_document
+from ingot.converters.errors import SourceError
+from ingot.converters.sources import file_kinds
 from ingot.converters.sources.documents.kinds import DOCUMENTS
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
-from ingot.converters.sources.file_kinds import (
-    BINARY,
-    BLANK,
-    EMPTY,
-    LFS_MAGIC,
-    LFS_POINTER,
-    MARKUP,
-    UNREAD,
-    describe_magic,
-)
-from ingot.converters.sources.formats import columnar_files, detection
-from ingot.converters.sources.formats.chat_trees import chat_tree_facts, read_chat_trees
+from ingot.converters.sources.formats import detection, json_rows, text
 from ingot.converters.sources.formats.delimited import Dialect, delimited_rows
-from ingot.converters.sources.formats.detection import (
-    FilePeek,
-    TextHead,
-    stated_encoding,
-    text_facts,
-)
+from ingot.converters.sources.formats.detection import FilePeek, TextHead
 from ingot.converters.sources.formats.json_documents import read_json_document
-from ingot.converters.sources.formats.json_rows import (
-    RowRoot,
-    compile_root,
-    parse_elements,
-    read_concatenated_values,
-    read_json_elements,
-    read_json_lines,
-)
+from ingot.converters.sources.formats.json_rows import RowRoot
 from ingot.converters.sources.formats.row_chunks import RowChunk
-from ingot.converters.sources.formats.text import (
-    Encoding,
-    detect_encoding,
-    read_text_document,
-    read_text_lines,
-    read_utf8_blocks,
-)
-from ingot.converters.sources.interchange import mail, web_archives, xml_rows, yaml_toml
+from ingot.converters.sources.formats.text import Encoding
 from ingot.converters.sources.recognizers import RECOGNIZERS
-from ingot.converters.sources.storage.archives import open_window
+from ingot.converters.sources.storage.archives import archive_members, open_window
 from ingot.converters.sources.storage.compression import (
     detect_compression,
     open_decompressed,
-    peek_first_bytes,
 )
-from ingot.converters.sources.storage.listing import Entry, LocalFile, file_stem
-from ingot.converters.sources.tables.lance import lance_fragment_facts
-from ingot.converters.sources.tables.partitions import add_partitions
+from ingot.converters.sources.storage.listing import Entry, file_stem
+from ingot.imports import LateFunction
+
+if TYPE_CHECKING:
+    from ingot.converters.sources.containers.tables import Wants
 
 Blocks = Iterator[bytes]
 
@@ -73,10 +46,14 @@ class BinaryReader:
         detect: the facts of a file, `facts.format` being its name in `READERS`; None for a file of
             another format, `NoData` where none is to be asked.
         rows: the rows of a file from its decompressed stream.
+        begins: a pattern; files that do not begin so are not asked for their facts.
+        or_stated: files that do not are asked where the format is stated.
     """
 
-    detect: Callable[[Entry, detection.FilePeek, SourceSpec], FileFacts | NoData | None]
+    detect: Callable[[Entry, FilePeek, SourceSpec], FileFacts | NoData | None]
     rows: Callable[[SourceFile, SourceSpec, BinaryIO], Iterator[RowChunk]]
+    begins: bytes = b""
+    or_stated: bool = True
 
 
 @dataclass(frozen=True)
@@ -86,17 +63,42 @@ class TextReader:
     Attributes:
         detect: as that of a `BinaryReader`; the text is the file's place for messages.
         rows: the rows of a file from its blocks of UTF-8.
+        may_be: whether a file is asked for its facts where no format is stated.
     """
 
-    detect: Callable[[detection.TextHead, SourceSpec, str], FileFacts | None]
+    detect: Callable[[TextHead, SourceSpec, str], FileFacts | None]
     rows: Callable[[SourceFile, SourceSpec, Blocks], Iterator[RowChunk]]
+    may_be: Callable[[TextHead], bool] = lambda _: True
+
+
+def _read_none(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:
+    raise TypeError(f"{file.name} lies in an archive: it is read by its own format")
+
+
+@dataclass(frozen=True)
+class Container:
+    """A kind of file that holds several.
+
+    Attributes:
+        begins: a pattern of its first bytes.
+        members: what is in it in order: an `Entry` that is looked into, a `SourceFile` with its
+            facts, or (name, why) of what is left out; ("", why) where that is all of it.
+        rows: the rows of a member that has facts of this format.
+        detect: whether a file that begins so is of this kind; `NoData` where it is and cannot be
+            read.
+    """
+
+    begins: bytes
+    members: "Callable[[Entry, SourceSpec, Wants], Iterator[Entry | tuple[str, str]]]"
+    rows: Callable[[SourceFile, SourceSpec], Iterator[RowChunk]] = _read_none
+    detect: Callable[[Entry, FilePeek], bool | NoData] = lambda *_: True
 
 
 def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a file in order. Raises SourceError."""
     where, piece, reader = str(file.place), file.piece, READERS[file.facts.format]
     if isinstance(reader, Container):
-        yield from add_partitions(file, reader.rows(file, spec))
+        yield from with_partitions(file, reader.rows(file, spec))
         return
     whole = file.place.open()
     with open_window(whole, piece.start, piece.size) if piece else whole as raw:
@@ -105,9 +107,16 @@ def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
             rows = reader.rows(file, spec, stream)
         else:
             facts, begins = file.facts, not (piece and piece.start)
-            parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline, begins=begins)
+            parts = text.read_utf8_blocks(
+                stream, where, facts.encoding, facts.newline, begins=begins
+            )
             rows = reader.rows(file, spec, parts)
-        yield from add_partitions(file, rows)
+        yield from with_partitions(file, rows)
+
+
+def with_partitions(file: SourceFile, chunks: Iterator[RowChunk]) -> Iterator[RowChunk]:
+    """The rows of a file with the columns that its folders name."""
+    return _add_partitions(file, chunks) if file.facts.partitions else chunks
 
 
 def read_text_blocks(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
@@ -123,31 +132,29 @@ def file_root(file: SourceFile, spec: SourceSpec) -> RowRoot:
     where = str(file.place)
     if spec.orient is None:
         default = "$" if file.facts.layout == "object" else "[*]"
-        return compile_root(spec.root or default, where)
+        return json_rows.compile_root(spec.root or default, where)
     root = spec.root or "$"
     if spec.orient == "index":  # which is an object keyed by row
-        return compile_root("*" if root == "$" else f"{root}.*", where)
-    return replace(compile_root(root, where), streams=False, orient=spec.orient)
+        return json_rows.compile_root("*" if root == "$" else f"{root}.*", where)
+    return replace(json_rows.compile_root(root, where), streams=False, orient=spec.orient)
 
 
 def _read_json(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
     where = str(file.place)
     if file.facts.layout == "values" and spec.root in (None, "[*]"):
-        groups = read_concatenated_values(parts, where)
-        return map(parse_elements, groups)
+        groups = json_rows.read_concatenated_values(parts, where)
+        return map(json_rows.parse_elements, groups)
     root = file_root(file, spec)
     if root.streams:
-        return read_json_elements(parts, root, where)
+        return json_rows.read_json_elements(parts, root, where)
     return read_json_document(parts, file_stem(file.name), root, where)
 
 
 def _read_lines(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
     if spec.root not in (None, "[*]"):
-        hint = "leave `root` out; `each` walks into a row"
-        raise SourceError(
-            str(file.place), "root is for JSON files; this one has a value per line", hint
-        )
-    return read_json_lines(parts)
+        problem = "root is for JSON files; this one has a value per line"
+        raise SourceError(str(file.place), problem, "leave `root` out; `each` walks into a row")
+    return json_rows.read_json_lines(parts)
 
 
 def _read_csv(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
@@ -157,37 +164,121 @@ def _read_csv(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Row
 
 
 def _read_tree(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
+    from ingot.converters.sources.interchange.yaml_toml import read_documents
+
     where, form = str(file.place), file.facts.format
-    root = None if spec.root is None else compile_root(spec.root, where)
-    return yaml_toml.read_documents(form, parts, root, where, file_stem(file.name))
+    root = None if spec.root is None else json_rows.compile_root(spec.root, where)
+    return read_documents(form, parts, root, where, file_stem(file.name))
 
 
 def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
     if spec.root == "$":
-        return read_text_document(parts, file_stem(file.name))
-    return read_text_lines(parts)
+        return text.read_text_document(parts, file_stem(file.name))
+    return text.read_text_lines(parts)
 
 
+# How files begin that may be of a format, or are.
+_NOTHING = rb"(?!)"
+_WORKBOOK = rb"PK\x03\x04|\xd0\xcf\x11\xe0"
+_TAR = rb".{257}ustar"
+_ARROW = rb"ARROW1|\xff{4}"
+_ORC = rb"ORC.{0,12}[\x00-\x08\x0e-\x1f]"  # no text that begins like one
+_FEW_ROWS = rb".{3}[\x00-\x08]"  # the number of an MDS shard, which no text can be
+_MAP_OR_LIST = rb"[\x80-\x9f\xdc-\xdf]"
+_HEADER = rb"\s*+(?![{\[\"<])[!-9;-~]{1,80}:"  # of mail, and no JSON or XML
+_TAG = rb"[\s\0\xef\xbb\xbf\xfe\xff]*+<"  # after the mark of an encoding
+
+
+def _defer(module: str, name: str) -> LateFunction:
+    return LateFunction(f"ingot.converters.sources.{module}:{name}")
+
+
+_add_partitions = _defer("tables.partitions", "add_partitions")
+
+
+def _binary(module: str, detect: str, rows: str, begins: bytes) -> BinaryReader:
+    return BinaryReader(_defer(module, detect), _defer(module, rows), begins)
+
+
+def _columnar(
+    name: str, begins: bytes, facts: str = "parquet_facts", rows: str = "read_parquet"
+) -> BinaryReader:
+    """A format whose files tell their columns, and which all files are of that begin so."""
+    columns = _defer(_COLUMNAR, facts)
+    return BinaryReader(
+        lambda file, seen, _: detection.columnar_facts(name, file, seen, columns),
+        _defer(_COLUMNAR, rows),
+        begins,
+        or_stated=False,
+    )
+
+
+def _archive(kind: str) -> Container:
+    return Container(
+        b"",
+        lambda entry, *_: archive_members(entry, kind),
+        detect=lambda _, seen: seen.archive == kind and not file_kinds.describe_magic(seen.head),
+    )
+
+
+def _tables(begins: bytes, module: str, members: str, rows: str) -> Container:
+    return Container(begins, _defer(module, members), _defer(module, rows))
+
+
+def _named(*endings: str) -> Callable[[TextHead], bool]:
+    return lambda head: head.name.endswith(endings)
+
+
+_COLUMNAR: Final = "formats.columnar_files"
+_TREES: Final = "interchange.yaml_toml"
+# Each gives its format to its tables.
+TABLE_CONTAINERS: Final = {
+    "duckdb": _tables(
+        rb".{8}DUCK", "containers.duckdb_files", "duckdb_tables", "read_duckdb_table"
+    ),
+    "excel": replace(
+        _tables(_WORKBOOK, "containers.workbooks", "workbook_tables", "read_sheet"),
+        detect=_defer("containers.workbooks", "is_workbook"),
+    ),
+    "sqlite": _tables(
+        b"SQLite format 3\0", "containers.sqlite_files", "sqlite_tables", "read_sqlite_table"
+    ),
+}
+# In the order in which they are tried: a workbook is a zip file, too.
+CONTAINERS: Final = {
+    **TABLE_CONTAINERS,
+    "zip": _archive("zip"),
+    "tar": _archive("tar"),
+}
 # In the order in which they are tried; lines of text are what is left.
 READERS: Final[dict[str, BinaryReader | TextReader | Container]] = {
     **TABLE_CONTAINERS,
-    **dict.fromkeys(DOCUMENTS, BinaryReader(document_facts, read_document)),
-    "parquet": BinaryReader(detection.parquet_file_facts, columnar_files.read_parquet),
-    "lance": BinaryReader(lance_fragment_facts, columnar_files.read_parquet),
-    "arrow": BinaryReader(detection.arrow_file_facts, columnar_files.read_arrow),
-    "avro": BinaryReader(avro.avro_file_facts, avro.read_avro),
-    "feather": BinaryReader(detection.feather_file_facts, columnar_files.read_other),
-    "mds": BinaryReader(mds.mds_file_facts, mds.read_mds),
-    "msgpack": BinaryReader(msgpack_rows.msgpack_file_facts, msgpack_rows.read_msgpack),
-    "orc": BinaryReader(detection.orc_file_facts, columnar_files.read_other),
-    "webdataset": BinaryReader(webdataset.webdataset_facts, webdataset.read_webdataset),
-    "warc": BinaryReader(web_archives.warc_facts, web_archives.read_warc),
-    "mbox": BinaryReader(mail.mbox_facts, mail.read_mbox),
-    "eml": BinaryReader(mail.eml_facts, mail.read_eml),
-    "xml": BinaryReader(xml_rows.xml_facts, xml_rows.read_xml),
-    "yaml": TextReader(yaml_toml.yaml_facts, _read_tree),
-    "toml": TextReader(yaml_toml.toml_facts, _read_tree),
-    "chat_tree": TextReader(chat_tree_facts, read_chat_trees),
+    **dict.fromkeys(
+        DOCUMENTS,
+        _binary("documents.document_files", "document_facts", "read_document", _NOTHING),
+    ),
+    "parquet": _columnar("parquet", PARQUET),
+    "lance": _columnar("lance", LANCE),
+    "arrow": BinaryReader(detection.arrow_file_facts, _defer(_COLUMNAR, "read_arrow"), _ARROW),
+    "avro": _binary("containers.avro", "avro_file_facts", "read_avro", rb"Obj\x01"),
+    "feather": _columnar("feather", rb"FEA1\0{4}", "feather_facts", "read_other"),
+    "mds": _binary("containers.mds", "mds_file_facts", "read_mds", _FEW_ROWS),
+    "msgpack": _binary(
+        "containers.msgpack_rows", "msgpack_file_facts", "read_msgpack", _MAP_OR_LIST
+    ),
+    "orc": _columnar("orc", _ORC, "orc_facts", "read_other"),
+    "webdataset": _binary("containers.webdataset", "webdataset_facts", "read_webdataset", _TAR),
+    "warc": _binary("interchange.web_archives", "warc_facts", "read_warc", b"WARC/"),
+    "mbox": _binary("interchange.mail", "mbox_facts", "read_mbox", b"From "),
+    "eml": _binary("interchange.mail", "eml_facts", "read_eml", _HEADER),
+    "xml": _binary("interchange.xml_rows", "xml_facts", "read_xml", _TAG),
+    "yaml": TextReader(_defer(_TREES, "yaml_facts"), _read_tree, _named(".yaml", ".yml")),
+    "toml": TextReader(_defer(_TREES, "toml_facts"), _read_tree, _named(".toml")),
+    "chat_tree": TextReader(
+        _defer("formats.chat_trees", "chat_tree_facts"),
+        _defer("formats.chat_trees", "read_chat_trees"),
+        lambda head: b'"parent' in head.data,
+    ),
     "jsonl": TextReader(detection.lines_facts, _read_lines),
     "json": TextReader(detection.json_facts, _read_json),
     "csv": TextReader(detection.table_facts, _read_csv),
@@ -195,73 +286,59 @@ READERS: Final[dict[str, BinaryReader | TextReader | Container]] = {
 }
 
 
-HEAD = 256 << 10
-LONG_HEAD = 8 << 20  # where the head holds no whole line
-_WINDOWS = 8
-_WINDOW = 64 << 10
+def find_container(entry: Entry, seen: FilePeek, spec: SourceSpec) -> Container | NoData | None:
+    """Return the kind of container that a file is, None for any other. Raises SourceError."""
+    if _binary_facts("webdataset", entry, seen, spec):
+        return None  # the parts of a shard are no files
+    for name, container in CONTAINERS.items():
+        found = _begins(container.begins, seen) and container.detect(entry, seen)
+        if isinstance(found, NoData):
+            return found
+        if found and name in TABLE_CONTAINERS and spec.format not in (None, name):
+            return NoData(f"its format is {name}, and {spec.format} is stated")
+        if found:
+            return container
+    return None
+
+
+def _begins(pattern: bytes, seen: FilePeek) -> bool:
+    return bool(re.match(pattern, seen.head, re.DOTALL))
+
+
+def _binary_facts(
+    name: str, entry: Entry, seen: FilePeek, spec: SourceSpec
+) -> FileFacts | NoData | None:
+    """What a file is by the reader of a binary format; None where it is of another format."""
+    reader = READERS[name]
+    if not isinstance(reader, BinaryReader):
+        return None
+    is_asked = (reader.or_stated and spec.format == name) or _begins(reader.begins, seen)
+    return reader.detect(entry, seen, spec) if is_asked else None
+
+
 _COLUMNAR_NAME = re.compile(
     r"\.(parquet|arrow|avro|feather|mds|mpk|msgpack|orc)(\.\w{1,9})?$", re.IGNORECASE
 )
 _COMPRESSED_NAME = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
 
 
-def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
-    """Read the beginning of a file. Raises SourceError."""
-    where = str(entry.place)
-    with entry.place.open() as raw:
-        if isinstance(raw, FragmentStream):
-            return FilePeek(head=LANCE, whole=False, compression=None)
-        with translate_read_errors(where):
-            codec = detect_compression(peek_first_bytes(raw))
-        stream = open_decompressed(raw, where)
-        head = _read_head(stream, size)
-        if len(head) == size and b"\n" not in head and b"\r" not in head:
-            head += _read_head(stream, LONG_HEAD - size)
-        whole = len(head) < size or not stream.read(1)
-        cheap = codec is None and isinstance(entry.place, LocalFile) and not whole
-        windows = _read_windows(raw, entry.bytes) if cheap else ()
-    return FilePeek(head=head, whole=whole, compression=codec, windows=windows)
-
-
-def _read_head(stream: BinaryIO, size: int) -> bytes:
-    parts = []
-    while size > 0 and (data := stream.read(size)):
-        parts.append(data)
-        size -= len(data)
-    return b"".join(parts)
-
-
-def _read_windows(raw: BinaryIO, size: int) -> tuple[bytes, ...]:
-    """Pieces spread over the file (fewer of a small one), each from line end to line end."""
-    count = max(1, min(_WINDOWS, size // (4 * _WINDOW)))
-    pieces = []
-    for number in range(1, count + 1):
-        raw.seek(max(0, size * number // count - _WINDOW))
-        data = raw.read(_WINDOW)
-        pieces.append(data[data.find(b"\n") + 1 : data.rfind(b"\n") + 1])
-    return tuple(piece for piece in pieces if piece)
-
-
 def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | NoData:
     """What a file is. `spec` states what is not to be guessed."""
     if not seen.head:
-        return NoData(EMPTY)
-    if seen.head.startswith(LFS_MAGIC):
-        return NoData(LFS_POINTER)
-    for reader in READERS.values():
-        if (
-            isinstance(reader, BinaryReader)
-            and (facts := reader.detect(entry, seen, spec)) is not None
-        ):
+        return NoData(file_kinds.EMPTY)
+    if seen.head.startswith(file_kinds.LFS_MAGIC):
+        return NoData(file_kinds.LFS_POINTER)
+    for name in READERS:
+        if (facts := _binary_facts(name, entry, seen, spec)) is not None:
             return facts
     if inner := seen.archive or detect_compression(seen.head):
-        return NoData(f"a {inner} file inside another file{UNREAD}: unpack it")
+        return NoData(f"a {inner} file inside another file{file_kinds.UNREAD}: unpack it")
     if isinstance(READERS.get(spec.format or ""), BinaryReader | Container):
         raise SourceError(str(entry.place), f"not a {spec.format} file")
-    if spec.format is None and (kind := describe_magic(seen.head)):
+    if spec.format is None and (kind := file_kinds.describe_magic(seen.head)):
         return NoData(kind)
-    found = stated_encoding(entry, spec)
-    encoding = found or detect_encoding([seen.head, *seen.windows], seen.whole)
+    found = detection.stated_encoding(entry, spec)
+    encoding = found or text.detect_encoding([seen.head, *seen.windows], seen.whole)
     if encoding is None:
         return _binary_verdict(entry, seen)
     return _text_facts(entry, seen, spec, encoding)
@@ -274,19 +351,21 @@ def _binary_verdict(entry: Entry, seen: FilePeek) -> NoData:
     if named := _COLUMNAR_NAME.search(entry.name):
         problem = f"damaged: it is named .{named[1]} and does not begin like such a file"
         raise SourceError(str(entry.place), problem, "fetch or copy it again")
-    return NoData(describe_magic(seen.head) or BINARY)
+    return NoData(file_kinds.describe_magic(seen.head) or file_kinds.BINARY)
 
 
 def _text_facts(
     entry: Entry, seen: FilePeek, spec: SourceSpec, encoding: Encoding
 ) -> FileFacts | NoData:
     newline = "\r" if b"\r" in seen.head and b"\n" not in seen.head else "\n"
-    data = b"".join(read_utf8_blocks(io.BytesIO(seen.head), entry.name, encoding.name, newline))
+    data = b"".join(
+        text.read_utf8_blocks(io.BytesIO(seen.head), entry.name, encoding.name, newline)
+    )
     if not data.strip():
-        return NoData(BLANK[0] if seen.whole else BLANK[1])
-    for pattern, kind in MARKUP if spec.format is None else ():
+        return NoData(file_kinds.BLANK[0] if seen.whole else file_kinds.BLANK[1])
+    for pattern, kind in file_kinds.MARKUP if spec.format is None else ():
         if pattern.match(data.lstrip()):
-            return NoData(f"{kind}{UNREAD}")
+            return NoData(f"{kind}{file_kinds.UNREAD}")
     guessed = frozenset({"encoding"} if encoding.guessed else ())
     base = FileFacts(
         format="text",
@@ -306,10 +385,12 @@ def _text_facts(
 def _format_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts:
     stated = spec.format or ("csv" if spec.delimiter or spec.columns else None)
     for name, reader in READERS.items():
-        if name != "text" and stated in (None, name) and isinstance(reader, TextReader):
+        if name == "text" or stated not in (None, name) or not isinstance(reader, TextReader):
+            continue
+        if stated or reader.may_be(head):
             facts = reader.detect(head, spec, where)
             if facts is not None:
                 return facts
     if stated in (None, "csv", "text"):
-        return text_facts(head)
+        return detection.text_facts(head)
     raise SourceError(where, f"not {stated}", "leave `format` out to have it found")

@@ -10,8 +10,6 @@ from ingot.converters.sources.formats.json_documents import guess_orient, parse_
 from ingot.converters.sources.formats.json_rows import top_level_containers
 from ingot.converters.sources.formats.row_chunks import BrokenRow
 from ingot.converters.sources.formats.text import read_utf8_blocks
-from ingot.converters.sources.interchange.xml_rows import xml_roots
-from ingot.converters.sources.interchange.yaml_toml import load_tree
 from ingot.converters.sources.storage.compression import open_decompressed
 
 MAX_BYTES = 64 << 20  # a larger file is not loaded to look for roots, only its head is
@@ -36,11 +34,15 @@ def root_candidates(
         return ()
     file = max(objects, key=lambda file: (file.bytes, file.name))
     if file.facts.format == "xml":
+        from ingot.converters.sources.interchange.xml_rows import xml_roots
+
         return xml_roots(file, len(objects))
     with file.place.open() as raw:
         stream = open_decompressed(raw, str(file.place))
         parts = read_utf8_blocks(stream, str(file.place), file.facts.encoding, file.facts.newline)
         if file.facts.format in ("toml", "yaml"):
+            from ingot.converters.sources.interchange.yaml_toml import load_tree
+
             head, value = b"", load_tree(file.facts.format, parts, str(file.place))
         else:
             head = b"".join(islice(parts, _HEAD_BLOCKS))

@@ -22,7 +22,6 @@ from ingot.converters.sources.containers import avro, mds
 from ingot.converters.sources.facts import SourceFile, SourceSpec
 from ingot.converters.sources.formats import columnar_files
 from ingot.converters.sources.formats.arrow import batch_rows
-from ingot.converters.sources.formats.chat_trees import CHAT_TREE, show_branches
 from ingot.converters.sources.formats.delimited import Dialect, TableReader, column_names
 from ingot.converters.sources.formats.json_rows import (
     Element,
@@ -113,7 +112,7 @@ def spread_row_runs(
     by_line = facts.format in ("jsonl", "csv", "text") and spec.root != "$"
     if by_line and _splits_at_lines(facts.encoding) and facts.newline == "\n":
         return [place.run(partial(_line_rows, file, spec, place, size)) for place in places]
-    if facts.format not in ("json", CHAT_TREE) or facts.layout == "values":
+    if facts.format not in ("json", "chat_tree") or facts.layout == "values":
         return None
     root = file_root(file, spec)
     if not root.streams or not is_utf8(facts.encoding.removesuffix("-sig")):
@@ -143,7 +142,11 @@ def _element_rows(
     else:
         found = _complete_elements(data, seen.root)
     rows = flatten_elements(found, seen.root)
-    yield from show_branches(rows) if file.facts.format == CHAT_TREE else rows
+    if file.facts.format == "chat_tree":
+        from ingot.converters.sources.formats.chat_trees import show_branches
+
+        rows = show_branches(rows)
+    yield from rows
 
 
 def _read_bytes_at(file: SourceFile, start: int, size: int) -> bytes:

@@ -20,15 +20,12 @@ from typing import TypeAlias
 import orjson
 
 from ingot.converters.rows import BadRow, Batch, Json, NonFinite, count_non_finite
-from ingot.converters.sources.documents.html_pages import RAW
-from ingot.converters.sources.facts import SourceFile, stored_bytes
+from ingot.converters.sources.facts import RAW_PAGE, SourceFile, stored_bytes
 from ingot.converters.sources.formats.row_chunks import BrokenRow, to_bad_row, to_batches
-from ingot.converters.sources.interchange.web_archives import find_main_texts
-from ingot.converters.sources.readers import read_file
+from ingot.converters.sources.readers import read_file, with_partitions
 from ingot.converters.sources.row_runs import RowRun, spread_row_runs
 from ingot.converters.sources.source import Source
 from ingot.converters.sources.storage.archives import keep_archive_open
-from ingot.converters.sources.tables.partitions import add_partitions
 
 UNKNOWN_ROW = -1
 SKIM_FACTOR = 16  # times `max_bytes` of rows are read at most where a file is read in order
@@ -92,9 +89,9 @@ def draw_sample(
     Raises:
         SourceError: a file that is looked into cannot be read.
     """
-    if source.spec.html != RAW and any(file.facts.format == "warc" for file in source.files):
+    if source.spec.html != RAW_PAGE and any(file.facts.format == "warc" for file in source.files):
         # Main texts take time: those of the rows that are chosen are found.
-        pages = replace(source, spec=replace(source.spec, html=RAW))
+        pages = replace(source, spec=replace(source.spec, html=RAW_PAGE))
         drawn = draw_sample(pages, rows=rows, max_bytes=max_bytes, seed=seed)
         return _find_main_texts(source, drawn)
     whole = _read_whole(source, max_bytes)
@@ -107,6 +104,8 @@ def draw_sample(
 
 
 def _find_main_texts(source: Source, sample: Sample) -> Sample:
+    from ingot.converters.sources.interchange.web_archives import find_main_texts
+
     texts = find_main_texts(source.location, (one.value for one in sample.rows))
     rows = [replace(one, value=row) for one, row in zip(sample.rows, texts, strict=True)]
     bad = [
@@ -273,7 +272,7 @@ class _Sampler:
             share = -(-(rows - len(found)) // left)
             thinned = _RunThinner(share, max(1, (most_bytes - used) // left), self._chance)
             unread = SKIM_FACTOR * most_bytes // len(plan)
-            for batch in to_batches(file.name, add_partitions(file, run.stretches()), fields):
+            for batch in to_batches(file.name, with_partitions(file, run.stretches()), fields):
                 thinned.add(_sampled_items(batch))
                 unread -= _estimate_bytes(batch)
                 if unread <= 0:

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from ingot.converters.errors import SourceError, redact_urls
 from ingot.converters.rows import Batch
-from ingot.converters.sources.containers.registry import TABLE_CONTAINERS, Container, find_container
-from ingot.converters.sources.containers.webdataset import webdataset_facts
 from ingot.converters.sources.documents import kinds
 from ingot.converters.sources.facts import (
     FileFacts,
@@ -27,12 +25,12 @@ from ingot.converters.sources.file_kinds import (
     side_file_reason,
     unread_hint,
 )
-from ingot.converters.sources.formats.detection import FilePeek
+from ingot.converters.sources.formats.detection import HEAD, peek_file
 from ingot.converters.sources.formats.row_chunks import to_batches
-from ingot.converters.sources.interchange.yaml_toml import find_records
 from ingot.converters.sources.readers import (
-    HEAD,
-    peek_file,
+    TABLE_CONTAINERS,
+    Container,
+    find_container,
     read_file,
     sniff_file,
 )
@@ -40,8 +38,6 @@ from ingot.converters.sources.root_candidates import root_candidates
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
 from ingot.converters.sources.storage.listing import Entry, Listing, matches_globs
-from ingot.converters.sources.tables.partitions import read_partitions
-from ingot.converters.sources.tables.server_tables import ServerTable, state_query
 from ingot.converters.sources.tables.table_folders import (
     list_tables,
     table_folders,
@@ -51,7 +47,7 @@ from ingot.converters.sources.tables.table_folders import (
 
 _MANY_FILES = 1000  # beyond, less of each file is read to find out what it is
 _SMALL_HEAD = 32 << 10
-_QUERIED = ("duckdb", "sqlite")  # files; servers are asked as well
+_TREES = ("yaml", "toml")  # layouts of documents that may be rows after all
 _ARCHIVE_NAME = re.compile(r"\.(zip|tar|tgz|tar\.\w+)$")
 
 
@@ -110,11 +106,17 @@ def open_source(location: str, spec: SourceSpec = SourceSpec()) -> Source:
 
 
 def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Source:
-    listing = state_query(listing, spec.query, location)
+    if spec.query is not None:
+        from ingot.converters.sources.tables.server_tables import state_query
+
+        listing = state_query(listing, spec.query, location)
     files, left_out = _inspect_twice(
         lambda alone: _inspect_listing(location, listing, spec, alone), prefix=""
     )
-    files = find_records(files, (one.name for one in left_out))
+    if any(file.facts.layout in _TREES for file in files):
+        from ingot.converters.sources.interchange.yaml_toml import find_records
+
+        files = find_records(files, (one.name for one in left_out))
     read = [(file.name, file.facts.format, file.bytes) for file in files]
     found = not (_states_files(spec) or (listing.direct and files))
     if found and may_hold_documents(read, left_out):
@@ -123,17 +125,21 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
     left_out += [LeftOut(name=name, why=results.OWN_RESULT) for name in listing.results]
     left_out += [LeftOut(name=name, why=why) for name, why in listing.unreadable]
     main, others = select_main_group(files, spec)
-    main = read_partitions(main)
-    for file in main if spec.query else ():
-        if file.facts.format not in _QUERIED and not isinstance(file.place, ServerTable):
-            problem = "a query is for databases: SQLite, DuckDB, PostgreSQL, MySQL"
-            raise SourceError(str(file.place), problem, "leave `query` out, or name a database")
+    if main and "=" in main[0].name:
+        from ingot.converters.sources.tables.partitions import read_partitions
+
+        main = read_partitions(main)
+    if spec.query is not None:
+        from ingot.converters.sources.tables.server_tables import check_queried
+
+        check_queried(main)
     for file in main if spec.orient else ():
         several = file.facts.layout == "values"
         if file.facts.format != "json" or several:
             form = "JSON of several values" if several else file.facts.format
             problem = f"`orient` is for a JSON file of one value; this one is {form}"
             raise SourceError(str(file.place), problem, "leave `source.orient` out")
+    objects = [] if spec.orient else [file for file in main if file.facts.layout == "object"]
     return Source(
         location=location,
         name=re.sub(r"[*?\[\]]+", "", listing.base) or "data",
@@ -141,7 +147,7 @@ def _assemble_source(location: str, listing: Listing, spec: SourceSpec) -> Sourc
         files=main,
         left_out=tuple(sorted([*left_out, *others], key=lambda item: item.name)),
         guessed=guessed_spec(main, spec),
-        roots=() if spec.orient else root_candidates(main, tables=spec.root is None),
+        roots=root_candidates(objects, tables=spec.root is None) if objects else (),
         listing=listing,
     )
 
@@ -249,7 +255,7 @@ def inspect_entry(
     seen = peek_file(entry, head)
     looked = EntryFiles([], [])
     try:
-        container = _find_container(entry, seen, spec)
+        container = find_container(entry, seen, spec)
         if isinstance(container, Container):
             return _inspect_container(entry, container, spec, direct=direct)
         verdict = container or sniff_file(entry, seen, spec)
@@ -263,12 +269,6 @@ def inspect_entry(
         verdict = NoData(error.problem)  # a file of a folder with other columns than stated
     _add_verdict(looked, entry, verdict, direct)
     return looked
-
-
-def _find_container(entry: Entry, seen: FilePeek, spec: SourceSpec) -> Container | NoData | None:
-    """What several files lie in; the parts of a shard of WebDataset are no files."""
-    shard = seen.archive == "tar" and webdataset_facts(entry, seen, spec) is not None
-    return None if shard else find_container(entry, seen, spec)
 
 
 def _inspect_container(
@@ -326,7 +326,7 @@ def _inspect_members(
             looked.left_out.append(LeftOut.of(named, why))
         else:
             seen = peek_file(named)
-            inner = _find_container(named, seen, spec)
+            inner = find_container(named, seen, spec)
             if inner in TABLE_CONTAINERS.values() and isinstance(inner, Container):
                 looked.add(_inspect_container(named, inner, spec, direct=False))
             else:

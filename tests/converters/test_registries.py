@@ -19,6 +19,7 @@ from ingot.converters.sources.facts import FileFacts
 from ingot.converters.sources.formats.row_chunks import RowChunk
 from ingot.converters.sources.readers import READERS, BinaryReader, TextReader
 from ingot.converters.sources.recognizers import RECOGNIZERS, Recognizer
+from ingot.imports import LateFunction
 from ingot.targets import TARGETS, Target
 
 
@@ -36,6 +37,13 @@ def test_a_binary_reader(tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, "toy", BinaryReader(detect, rows))
     (tmp_path / "a.toy").write_bytes(b"TOY\0first\0second")
     assert read_all(tmp_path) == [{"text": "first"}, {"text": "second"}]
+
+
+def test_functions_of_readers_that_are_loaded_later_are_there():
+    entries = [value for one in READERS.values() for value in vars(one).values()]
+    late = [value for value in entries if isinstance(value, LateFunction)]
+    assert len(late) > 20
+    assert all(callable(one.load()) for one in late)
 
 
 def test_a_text_reader(tmp_path, monkeypatch):

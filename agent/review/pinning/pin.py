@@ -202,7 +202,8 @@ def _write_readable(
         every = [*source.files, *(one.file for one in more)]
         names = redact_names([f for f in every if f.name in attempt.contents], hiding)
         lines = {name for name in names if attempt.contents[name].as_lines}
-        names = {name: f"{new}{'.jsonl' * (name in lines)}" for name, new in names.items()}
+        for name in lines:  # `README.jsonl` would be a note beside data
+            names[name] += ".jsonl" if "." in names[name].rpartition("/")[2] else ".txt.jsonl"
         every = [file for file in every if file.name in names]
         contents = {names[name]: attempt.contents[name] for name in names}
         files = {names[file.name]: file for file in every}

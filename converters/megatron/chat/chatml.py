@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.megatron.chat.rendering import RenderedChat, TextSpan, TrainedSpans
+from ingot.converters.megatron.chat.loss_masks import TrainedSpans
+from ingot.converters.megatron.chat.rendering import RenderedChat, TextSpan
 from ingot.converters.megatron.engines.engine import byte_offsets
 from ingot.converters.rows import Json
 

@@ -8,7 +8,7 @@ tokenizers that write `▁` for a space; for others the library is asked.
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError, catch_panics
-from ingot.converters.megatron.chat.rendering import TextSpan, TrainedSpans
+from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.engines.engine import (
     FIRST_BYTE,
     Encoded,
@@ -35,6 +35,38 @@ if TYPE_CHECKING:
 TokenPlaces = npt.NDArray[np.int64]
 _Flags: TypeAlias = npt.NDArray[np.bool_]
 _SPACE: Final = "▁"
+
+
+class TrainedSpans(NamedTuple):
+    """What is trained on of some texts: for each span its text, and where it begins and ends."""
+
+    owners: TokenPlaces
+    starts: TokenPlaces
+    ends: TokenPlaces
+    closing: _Flags  # per text, whether only white space follows its last span
+
+    @classmethod
+    def of_texts(cls, texts: Sequence[str], spans: Sequence[Sequence[TextSpan]]) -> "TrainedSpans":
+        """The trained ones of the spans of each text."""
+        found = [[one for one in own if one.trained] for own in spans]
+        flat = [(at, one.start, one.end) for at, own in enumerate(found) for one in own]
+        last = (max((one.end for one in own), default=None) for own in found)
+        pairs = zip(texts, last, strict=True)
+        closing = [end is not None and not text[end:].strip() for text, end in pairs]
+        owners, starts, ends = np.array(flat, np.int64).reshape(-1, 3).T
+        return cls(owners, starts, ends, np.array(closing, np.bool_))
+
+    def slice(self, begin: int, end: int) -> "TrainedSpans":
+        """Those of the texts from `begin` to `end`."""
+        own = slice(*np.searchsorted(self.owners, (begin, end)))
+        closing = self.closing[begin:end]
+        return TrainedSpans(self.owners[own] - begin, self.starts[own], self.ends[own], closing)
+
+    def of_text(self, place: int) -> tuple[TextSpan, ...]:
+        """Those of one text."""
+        own = self.slice(place, place + 1)
+        pairs = zip(own.starts.tolist(), own.ends.tolist(), strict=True)
+        return tuple(TextSpan(start, end, True) for start, end in pairs)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, weakref_slot=True)

@@ -19,12 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from ingot.converters.errors import IngotError
-
-Places: TypeAlias = npt.NDArray[np.int64]
 
 
 class TemplateError(IngotError):
@@ -59,40 +54,6 @@ class RenderedChat:
 
     text: str
     spans: tuple[TextSpan, ...]
-
-
-class TrainedSpans(NamedTuple):
-    """What is trained on of some texts: for each span its text, and where it begins and ends."""
-
-    owners: Places
-    starts: Places
-    ends: Places
-    closing: npt.NDArray[
-        np.bool_
-    ]  # per text, whether nothing but white space follows its last span
-
-    @classmethod
-    def of_texts(cls, texts: Sequence[str], spans: Sequence[Sequence[TextSpan]]) -> "TrainedSpans":
-        """The trained ones of the spans of each text."""
-        found = [[one for one in own if one.trained] for own in spans]
-        flat = [(at, one.start, one.end) for at, own in enumerate(found) for one in own]
-        last = (max((one.end for one in own), default=None) for own in found)
-        pairs = zip(texts, last, strict=True)
-        closing = [end is not None and not text[end:].strip() for text, end in pairs]
-        owners, starts, ends = np.array(flat, np.int64).reshape(-1, 3).T
-        return cls(owners, starts, ends, np.array(closing, np.bool_))
-
-    def slice(self, begin: int, end: int) -> "TrainedSpans":
-        """Those of the texts from `begin` to `end`."""
-        own = slice(*np.searchsorted(self.owners, (begin, end)))
-        closing = self.closing[begin:end]
-        return TrainedSpans(self.owners[own] - begin, self.starts[own], self.ends[own], closing)
-
-    def of_text(self, place: int) -> tuple[TextSpan, ...]:
-        """Those of one text."""
-        own = self.slice(place, place + 1)
-        pairs = zip(own.starts.tolist(), own.ends.tolist(), strict=True)
-        return tuple(TextSpan(start, end, True) for start, end in pairs)
 
 
 MarkSet: TypeAlias = tuple[str, str, str, str]  # around the numbers of openings and of closings

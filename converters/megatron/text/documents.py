@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.chat.rendering import TextSpan, TrainedSpans
+from ingot.converters.megatron.chat.loss_masks import TrainedSpans
+from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.engines.engine import IdCounts
 from ingot.converters.megatron.indexed_dataset import DTYPES, WRITTEN_CODES, TokenDtype
 from ingot.converters.megatron.options import BuildOptions, EmptyDocs, LongDocs

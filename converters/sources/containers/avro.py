@@ -24,6 +24,7 @@ import pyarrow as pa
 from ingot.converters.errors import (
     SourceError,
     error_text,
+    require_package,
     translate_native_errors,
     translate_read_errors,
     truncated_error,
@@ -59,6 +60,7 @@ _MOST_EMPTY: Final = 1 << 20  # rows of a block that need no bytes
 _MOST_DECIMAL: Final = 1000  # bytes, and digits behind the point
 _LEAST_MEMORY: Final = 512 << 20
 _GROWTH: Final = 256  # of the bytes of a block, when they are values
+_NEEDS: Final = ("an Avro file", "fastavro", "avro")
 _HINT: Final = "fetch or copy it again"
 _OWN: Final = "ingot-"  # before logical types, as fastavro has readers of its own for them
 _PRIMITIVES: Final = ("boolean", "int", "long", "float", "double", "bytes", "string")
@@ -101,11 +103,7 @@ class _Frames:
 
     def __init__(self, stream: BinaryIO, where: str) -> None:
         self._stream, self._where, self._what = stream, where, "its header"
-        try:
-            import fastavro.read  # noqa: F401
-        except ImportError as error:
-            hint = 'pip install "ingot[avro]"'
-            raise SourceError(where, "an Avro file needs the package fastavro", hint) from error
+        require_package(where, *_NEEDS)
         with translate_read_errors(where):
             self._read(len(AVRO))
             meta = dict(self._metadata())
@@ -328,7 +326,7 @@ class _BlockDecoder:
 class _LimitedDecoder(_BlockDecoder):
     """Decodes blocks in a process, which may have so much memory as a block needs."""
 
-    NEEDS = ("an Avro file", "fastavro", "avro")
+    NEEDS = _NEEDS
     is_limited = True
 
     def tables(self) -> None:

@@ -8,10 +8,14 @@ import resource
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from importlib.util import find_spec
 from typing import Any, Final
 
-from ingot.converters.errors import SourceError, error_text, translate_read_errors
+from ingot.converters.errors import (
+    SourceError,
+    error_text,
+    require_package,
+    translate_read_errors,
+)
 from ingot.converters.output.worker_pool import Inbox, Send, give_back_process, take_process
 from ingot.converters.sources.containers.tables import local_copy
 from ingot.converters.sources.storage.archives import give_back_open, take_open
@@ -68,10 +72,7 @@ class OpenTables:
 
     def __init__(self, archive: Place, kind: type[Any], content: bytes | None = None) -> None:
         self.archive, self._where, self.sound = archive, str(archive), True
-        what, package, extra = kind.NEEDS
-        if find_spec(package.replace("-", "_")) is None:
-            hint = f'pip install "ingot[{extra}]"'
-            raise SourceError(self._where, f"{what} needs the package {package}", hint)
+        require_package(self._where, *kind.NEEDS)
         with ExitStack() as stack:
             given = str(local_copy(stack, archive)) if content is None else content
             with translate_read_errors(self._where):

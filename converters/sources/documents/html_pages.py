@@ -9,10 +9,9 @@ import resource
 import time
 from codecs import lookup
 from contextlib import suppress
-from importlib.util import find_spec
 from typing import Final
 
-from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.errors import require_package, translate_read_errors
 from ingot.converters.output.worker_pool import Inbox, Send, give_back_process, take_process
 from ingot.converters.sources.documents.headers import title_text
 from ingot.converters.sources.formats.row_chunks import BrokenRow, row_excerpt
@@ -21,7 +20,6 @@ RAW: Final = "raw"  # the other value of `source.html` is `main`
 MOST_PAGE: Final = 8 << 20  # characters of a page whose main text is looked for
 _SECONDS: Final = 60  # of processor time for one page
 _MEMORY: Final = 1 << 30
-_PACKAGE: Final = "trafilatura"
 
 _DECLARED: Final = re.compile(
     rb"<meta\b[^>]{1,400}?charset\s{0,8}=\s{0,8}[\"']?\s{0,8}([\w:.-]{2,40})", re.IGNORECASE
@@ -67,10 +65,9 @@ _RAW_TITLE: Final = re.compile(r"<title\b[^>]{0,200}>([^<]{1,1000})</title", re.
 
 def check_installed(where: str) -> None:
     """Raise SourceError where the package that finds the main text is not installed."""
-    if find_spec(_PACKAGE) is None:
-        problem = f"the main text of a web page needs the package {_PACKAGE}"
-        hint = 'pip install "ingot[html]", or state `source.html: raw` to read whole pages'
-        raise SourceError(where, problem, hint)
+    raw = ", or state `source.html: raw` to read whole pages"
+    what = "the main text of a web page"
+    require_package(where, what, "trafilatura", "html", other_hint=raw)
 
 
 def read_page(text: str, where: str, *, raw: bool) -> dict[str, str | None] | BrokenRow:

@@ -9,8 +9,7 @@ from typing import BinaryIO
 import orjson
 import pyarrow as pa
 
-from ingot.converters.columnar.file_opening import PARQUET
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceSpec
 from ingot.converters.sources.formats import columnar_files, dialect
@@ -24,9 +23,17 @@ from ingot.converters.sources.formats.json_rows import (
 from ingot.converters.sources.formats.row_chunks import load_json
 from ingot.converters.sources.formats.text import Encoding
 from ingot.converters.sources.storage.archives import archive_kind
-from ingot.converters.sources.storage.compression import open_decompressed
-from ingot.converters.sources.storage.listing import Entry
+from ingot.converters.sources.storage.compression import (
+    detect_compression,
+    open_decompressed,
+    peek_first_bytes,
+)
+from ingot.converters.sources.storage.listing import Entry, LocalFile
 
+HEAD = 256 << 10
+LONG_HEAD = 8 << 20  # where the head holds no whole line
+_WINDOWS = 8
+_WINDOW = 64 << 10
 _SHAPE_ROWS = 50
 _MOST_LINES = 4_000  # that a table is judged by
 _TABLE_NAMES = (".csv", ".tsv", ".tab", ".psv")
@@ -77,6 +84,41 @@ class TextHead:
     base: FileFacts
 
 
+def peek_file(entry: Entry, size: int = HEAD) -> FilePeek:
+    """Read the beginning of a file. Raises SourceError."""
+    where = str(entry.place)
+    with entry.place.open() as raw:
+        with translate_read_errors(where):
+            codec = detect_compression(peek_first_bytes(raw))
+        stream = open_decompressed(raw, where)
+        head = _read_head(stream, size)
+        if len(head) == size and b"\n" not in head and b"\r" not in head:
+            head += _read_head(stream, LONG_HEAD - size)
+        whole = len(head) < size or not stream.read(1)
+        cheap = codec is None and isinstance(entry.place, LocalFile) and not whole
+        windows = _read_windows(raw, entry.bytes) if cheap else ()
+    return FilePeek(head=head, whole=whole, compression=codec, windows=windows)
+
+
+def _read_head(stream: BinaryIO, size: int) -> bytes:
+    parts = []
+    while size > 0 and (data := stream.read(size)):
+        parts.append(data)
+        size -= len(data)
+    return b"".join(parts)
+
+
+def _read_windows(raw: BinaryIO, size: int) -> tuple[bytes, ...]:
+    """Pieces spread over the file (fewer of a small one), each from line end to line end."""
+    count = max(1, min(_WINDOWS, size // (4 * _WINDOW)))
+    pieces = []
+    for number in range(1, count + 1):
+        raw.seek(max(0, size * number // count - _WINDOW))
+        data = raw.read(_WINDOW)
+        pieces.append(data[data.find(b"\n") + 1 : data.rfind(b"\n") + 1])
+    return tuple(piece for piece in pieces if piece)
+
+
 def stated_encoding(entry: Entry, spec: SourceSpec) -> Encoding | None:
     """The encoding that is stated, None where none is. Raises SourceError for what is none."""
     if spec.encoding is None:
@@ -101,35 +143,11 @@ def _is_arrow_head(head: bytes) -> bool:
     return True
 
 
-def parquet_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
-    """Return the facts of a Parquet file. Raises SourceError."""
-    if not seen.head.startswith(PARQUET):
-        return None
-    return columnar_facts("parquet", entry, seen, columnar_files.parquet_facts)
-
-
 def arrow_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
     """Return the facts of an Arrow file or stream. Raises SourceError."""
     if not _is_arrow_head(seen.head):
         return None
     return columnar_facts("arrow", entry, seen, columnar_files.arrow_facts)
-
-
-_ORC = re.compile(rb"ORC.{0,12}[\x00-\x08\x0e-\x1f]", re.DOTALL)  # no text that begins like one
-
-
-def orc_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
-    """Return the facts of an ORC file. Raises SourceError."""
-    if not _ORC.match(seen.head):
-        return None
-    return columnar_facts("orc", entry, seen, columnar_files.orc_facts)
-
-
-def feather_file_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
-    """Return the facts of a Feather V1 file. Raises SourceError."""
-    if not seen.head.startswith(columnar_files.FEATHER_1):
-        return None
-    return columnar_facts("feather", entry, seen, columnar_files.feather_facts)
 
 
 def columnar_facts(

@@ -21,6 +21,7 @@ import zstandard
 
 from ingot.converters.errors import (
     SourceError,
+    missing_package,
     translate_native_errors,
     translate_read_errors,
     truncated_error,
@@ -249,8 +250,8 @@ def _unpack(body: bytes, coding: str, where: str) -> bytes:
             data, whole = unpack(body)
     except ValueError as error:
         if isinstance(error.__cause__, ImportError):
-            problem = f"bodies in the content encoding {coding} need the package brotli"
-            raise SourceError(where, problem, 'pip install "ingot[warc]"') from error
+            what = f"a body in the content encoding {coding}"
+            raise missing_package(where, what, "brotli", "warc") from error
         raise BadContentError(f"its {coding} body is damaged: {error}") from error
     if len(data) > MAX_RECORD:
         most = f"more than {MAX_RECORD >> 20} MiB when it is decompressed"

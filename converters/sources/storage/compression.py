@@ -42,8 +42,6 @@ def open_decompressed(raw: BinaryIO, where: str) -> BinaryIO:
     Errors while it is read are `SourceError`s that name `where`; a stream that ends too early is
     one of them, after all bytes before that point were given.
     """
-    if hasattr(raw, "fragment"):  # of a Lance table, which begins with the values of a column
-        return raw
     with translate_read_errors(where):
         codec = detect_compression(peek_first_bytes(raw))
     return raw if codec is None else open_unpacked(raw, where, codec, _CODECS[codec])

@@ -22,6 +22,7 @@ from ingot.converters.errors import (
     StorageError,
     error_text,
     redact_urls,
+    require_package,
     translate_read_errors,
 )
 from ingot.converters.rows import Json
@@ -369,11 +370,8 @@ def find_file_system(url: str) -> tuple[Any, str]:
 
         return bucket_file_system(url, scheme)
     if url.startswith(_HF):
-        try:
-            import huggingface_hub  # noqa: F401 - registers hf:// with fsspec
-        except ImportError as error:
-            hint = 'pip install "ingot[hf]"'
-            raise SourceError(url, "the Hugging Face Hub needs an extra package", hint) from error
+        require_package(url, "the Hugging Face Hub", "huggingface_hub", "hf")
+        import huggingface_hub  # noqa: F401 - registers hf:// with fsspec
     import fsspec
 
     file_system, path = fsspec.core.url_to_fs(url)

@@ -23,6 +23,7 @@ from ingot.converters.errors import (
     SourceError,
     error_text,
     redact_urls,
+    require_package,
     translate_library_errors,
     translate_native_errors,
 )
@@ -31,7 +32,6 @@ from ingot.converters.sources.tables.table_folders import (
     CATALOG,
     TableFolder,
     TableVersion,
-    require_package,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def find_in_catalog(location: str) -> str:
     The catalog is one of pyiceberg's configuration, which holds its address and its keys.
     Raises SourceError.
     """
-    require_package("Iceberg table", location)
+    require_package(location, "an Iceberg table", "pyiceberg", "iceberg")
     catalog, _, table = location.removeprefix(CATALOG).partition("/")
     if not re.fullmatch(r"[\w-]{1,100}", catalog) or "." not in table:
         hint = "name the table as iceberg://CATALOG/NAMESPACE.TABLE"

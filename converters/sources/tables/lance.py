@@ -2,11 +2,8 @@
 
 import hashlib
 
-from ingot.converters.columnar.lance_files import LANCE, FindVersion, FoundFragment, LanceFragment
+from ingot.converters.columnar.lance_files import FindVersion, FoundFragment, LanceFragment
 from ingot.converters.columnar.parquet import find_lance_version
-from ingot.converters.sources.facts import FileFacts, SourceSpec
-from ingot.converters.sources.formats import columnar_files
-from ingot.converters.sources.formats.detection import FilePeek, columnar_facts
 from ingot.converters.sources.storage.listing import Entry
 from ingot.converters.sources.tables.table_folders import TableFile, TableFolder, TableVersion
 
@@ -61,10 +58,3 @@ def _fragment_entry(
         mtime_ns=max(one.mtime_ns or 0 for one in files),
         etag=hashlib.sha256(known.encode()).hexdigest(),
     )
-
-
-def lance_fragment_facts(entry: Entry, seen: FilePeek, _: SourceSpec) -> FileFacts | None:
-    """Return the facts of a fragment of a Lance table. Raises SourceError."""
-    if seen.head != LANCE or not isinstance(entry.place, TableFile):
-        return None
-    return columnar_facts("lance", entry, seen, columnar_files.parquet_facts)

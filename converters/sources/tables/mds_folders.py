@@ -14,11 +14,6 @@ _INDEX: Final = "index.json"
 _MOST_INDEX: Final = 256 << 20
 _FORMS: Final = ("raw_data", "zip_data")
 _CODECS: Final = ("zstd", "gz", "bz2")  # by which a compressed shard is known from its content
-_UNNAMED: Final = "an MDS shard that index.json does not name"
-
-
-class _UnreadableIndexError(Exception):
-    """What is wrong with the files of an index."""
 
 
 def read_mds_indexes(listing: Listing) -> Listing:
@@ -36,7 +31,7 @@ def read_mds_indexes(listing: Listing) -> Listing:
             continue
         try:
             found, others = _named_files(folder, shards, by_name)
-        except _UnreadableIndexError as error:
+        except ValueError as error:
             if not folder:
                 raise SourceError(str(entry.place), str(error), "copy the folder again") from error
             why = f"part of an MDS data set, which is not read: {error}"
@@ -70,7 +65,7 @@ def _read_index(entry: Entry) -> list[dict[str, Json]] | None:
 def _named_files(
     folder: str, shards: list[dict[str, Json]], by_name: Mapping[str, Entry]
 ) -> tuple[dict[str, Entry], dict[str, str]]:
-    """The shards to read, and why the other files of the folder are left out."""
+    """The shards to read, and why other files are left out. Raises ValueError."""
     inner = f"{folder}/" if folder else ""
     found: dict[str, Entry] = {}
     others = {inner + _INDEX: "auxiliary file (index of MDS shards)"}
@@ -80,21 +75,21 @@ def _named_files(
         present = [(key, by_name[name]) for key, name in names.items() if name in by_name]
         if not present:
             problem = f"shard {told['raw_data'].get('basename')!r} is gone"
-            raise _UnreadableIndexError(problem[:200])
+            raise ValueError(problem[:200])
         (key, entry), *copies = present
         codec = str(shard.get("compression")).partition(":")[0]
         if key == "zip_data" and codec not in _CODECS:
-            raise _UnreadableIndexError(f"shards compressed by {codec[:40]}")
+            raise ValueError(f"shards compressed by {codec[:40]}")
         size = told[key].get("bytes")
         if size not in (None, entry.bytes):
             problem = f"shard {entry.name} has {entry.bytes:,} bytes and not {size}"
-            raise _UnreadableIndexError(problem[:200])
+            raise ValueError(problem[:200])
         mark = _content_mark(told["raw_data"].get("hashes"))
         found[entry.name] = replace(entry, etag=mark or entry.etag)
         others |= {copy.name: f"a copy of {entry.name}" for _, copy in copies}
     for name in by_name:
         if name.rpartition("/")[0] == folder and ".mds" in name and name not in found:
-            others.setdefault(name, _UNNAMED)
+            others.setdefault(name, "an MDS shard that index.json does not name")
     return found, others
 
 

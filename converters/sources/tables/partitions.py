@@ -54,7 +54,7 @@ def _typed(values: list[str | None]) -> list[Any]:
 def add_partitions(file: SourceFile, chunks: Iterator[RowChunk]) -> Iterator[RowChunk]:
     """The rows of a file with the columns of its folders; a column of its own stays as it is."""
     wanted = dict(file.facts.partitions)
-    return (_add(chunk, wanted) for chunk in chunks) if wanted else chunks
+    return (_add(chunk, wanted) for chunk in chunks)
 
 
 def _add(chunk: RowChunk, wanted: dict[str, Json]) -> RowChunk:

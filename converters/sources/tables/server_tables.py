@@ -9,7 +9,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -19,15 +19,23 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 import orjson
 
-from ingot.converters.errors import SourceError, StorageError, error_text, redact_urls
+from ingot.converters.errors import (
+    SourceError,
+    StorageError,
+    error_text,
+    missing_package,
+    redact_urls,
+)
 from ingot.converters.rows import Json
 from ingot.converters.sources.containers.tables import quoted_name
+from ingot.converters.sources.facts import SourceFile
 from ingot.converters.sources.formats.arrow import exact_number
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.storage.compression import RawStream
 from ingot.converters.sources.storage.listing import Entry, Listing
 
 _BATCH_ROWS: Final = 1_000
+_QUERIED: Final = ("duckdb", "sqlite")  # files; servers are asked as well
 _BUFFER: Final = 64 << 10
 _ORDER_BY: Final = re.compile(r"\border\s{1,99}by\b", re.IGNORECASE)
 # The schema, the table and a column of its primary key, for each column of that.
@@ -114,13 +122,12 @@ def list_table(url: str) -> Listing:
     return Listing(base=name, direct=True, entries=(entry,))
 
 
-def state_query(listing: Listing, query: str | None, where: str) -> Listing:
+def state_query(listing: Listing, query: str, where: str) -> Listing:
     """Return a listing in which a server is asked a query.
 
     Raises SourceError for one whose rows may come in another order the next time, of any database.
     """
-    if query is not None:
-        _check_query(query, where)
+    _check_query(query, where)
     entries = [
         replace(one, place=replace(one.place, query=query))
         if isinstance(one.place, ServerTable)
@@ -128,6 +135,14 @@ def state_query(listing: Listing, query: str | None, where: str) -> Listing:
         for one in listing.entries
     ]
     return replace(listing, entries=tuple(entries))
+
+
+def check_queried(files: Iterable[SourceFile]) -> None:
+    """Raise SourceError for files that are no databases, which take no query."""
+    for file in files:
+        if file.facts.format not in _QUERIED and not isinstance(file.place, ServerTable):
+            problem = "a query is for databases: SQLite, DuckDB, PostgreSQL, MySQL"
+            raise SourceError(str(file.place), problem, "leave `query` out, or name a database")
 
 
 def _check_query(query: str, where: str) -> None:
@@ -149,8 +164,7 @@ def _read_rows(place: ServerTable) -> Generator[Sequence[Any], None, None]:
     try:
         client: Any = import_module(package)
     except ImportError as error:
-        problem = f"a {extra} source needs the package {package}"
-        raise SourceError(str(place), problem, f'pip install "ingot[{extra}]"') from error
+        raise missing_package(str(place), f"a {extra} source", package, extra) from error
     try:
         yield from read(client, place)
     except (client.Error, OSError) as error:  # its text may quote the user

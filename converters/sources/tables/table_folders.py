@@ -5,14 +5,13 @@ were deleted: only the log says which are which. Reading the files would bring d
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
-from ingot.converters.errors import SourceError, redact_urls
+from ingot.converters.errors import SourceError, redact_urls, require_package
 from ingot.converters.sources.storage.listing import (
     Entry,
     Listing,
@@ -22,28 +21,37 @@ from ingot.converters.sources.storage.listing import (
     enclosing_folders,
     is_local,
     list_location,
-    storage_places,
 )
-from ingot.converters.sources.tables.mds_folders import read_mds_indexes
+from ingot.imports import LateFunction
 
 if TYPE_CHECKING:
     from ingot.converters.columnar.lance_files import LanceFragment
     from ingot.converters.columnar.table_view import TableView
 
-# The folder of its log, and the names of the files there.
-_LOGS: Final = {
-    "Delta table": ("_delta_log", re.compile(r"\d{20}\.(json|checkpoint\..+)")),
-    "Iceberg table": (
-        "metadata",
-        re.compile(
-            r"(v\d{1,9}|\d{1,9}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})(\.gz)?\.metadata\.json"
-        ),
-    ),
-    "Hudi table": (".hoodie", re.compile(r"hoodie\.properties")),
-    "Lance table": ("_versions", re.compile(r"\d{1,20}\.manifest")),
-}
 
-_METADATA: Final = re.compile(rf"(.+)/(metadata/{_LOGS['Iceberg table'][1].pattern})", re.DOTALL)
+class _TableKind(NamedTuple):
+    """A kind of table: the folder of its log, the names of files there, the package that reads."""
+
+    log: str
+    files: re.Pattern[str]
+    package: str
+    module: str = ""  # where it has another name
+
+
+_ICEBERG: Final = (
+    r"(v\d{1,9}|\d{1,9}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})(\.gz)?\.metadata\.json"
+)
+# The first word is the extra of the package, and the module here that asks it.
+_KINDS: Final = {
+    "Delta table": _TableKind(
+        "_delta_log", re.compile(r"\d{20}\.(json|checkpoint\..+)"), "deltalake"
+    ),
+    "Iceberg table": _TableKind("metadata", re.compile(_ICEBERG), "pyiceberg"),
+    "Hudi table": _TableKind(".hoodie", re.compile(r"hoodie\.properties"), "hudi"),
+    "Lance table": _TableKind("_versions", re.compile(r"\d{1,20}\.manifest"), "pylance", "lance"),
+}
+LOG_FOLDERS: Final = tuple(kind.log for kind in _KINDS.values())
+_METADATA: Final = re.compile(rf"(.+)/(metadata/{_ICEBERG})", re.DOTALL)
 CATALOG: Final = "iceberg://"
 # Of a table behind a URL: a number or a time, as other names may hold an `@` too.
 _URL_VERSION: Final = re.compile(r"\d{1,20}|\d{4}-\d\d-\d\d(T[\d:.]{1,20}(Z|[+-][\d:]{1,6})?)?")
@@ -76,12 +84,12 @@ class TableFile:
         return str(self.places[0])
 
     def open(self) -> BinaryIO:
-        """The bytes from the start, of one file after another. Raises SourceError."""
+        """The bytes from the start, or what stands for those of a fragment. Raises SourceError."""
         from ingot.converters.columnar.table_view import FragmentStream, TableStream, TableView
 
         if isinstance(self.view, TableView):
             return TableStream(self.places[0].open(), self.view)
-        return FragmentStream(self.places, self.view)
+        return FragmentStream(self.view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,7 @@ class TableFolder:
         where: its path or URL, for messages; a path leads there.
         entries: by their names in the folder.
         metadata: the metadata file of Iceberg that is to be read; "" = the newest.
+        used: names of entries that were found for the version that is read.
     """
 
     name: str
@@ -100,6 +109,7 @@ class TableFolder:
     where: str
     entries: Mapping[str, Entry]
     metadata: str = ""
+    used: set[str] = field(default_factory=set)
 
     @property
     def is_local(self) -> bool:
@@ -126,7 +136,17 @@ class TableFolder:
         if (found := self.entries.get(inner.as_posix())) is None:
             problem = f"a file of this version of the table is gone: {path[:200]}"
             raise SourceError(self.where, problem, "read a later version, or restore it")
+        self.used.add(inner.as_posix())
         return found
+
+    def former_files(self) -> Iterator[Entry]:
+        """The data files that the version does not have, after it was read."""
+        for name, entry in self.entries.items():
+            parts = name.split("/")
+            is_own = any(part.startswith(("_", ".")) and "=" not in part for part in parts)
+            is_own |= parts[0] == _KINDS[self.kind].log or parts[-1].startswith("deletion_vector_")
+            if not is_own and name not in self.used:
+                yield entry
 
     def data_entry(self, file: Entry, table: TableVersion, view: "TableView") -> Entry:
         """A data file of the table; its mark of content is also what the table says of it."""
@@ -146,8 +166,8 @@ def table_folders(entries: Iterable[Entry]) -> dict[str, str]:
     for entry in entries:
         folder, _, base = entry.name.rpartition("/")
         outer, _, last = folder.rpartition("/")
-        for kind, (log, files) in _LOGS.items():
-            if last == log and files.fullmatch(base):
+        for kind, known in _KINDS.items():
+            if last == known.log and known.files.fullmatch(base):
                 tables.setdefault(outer, kind)  # Delta's log may stand beside that of another kind
     return tables
 
@@ -169,16 +189,16 @@ def _find_tables(listing: Listing) -> dict[str, str]:
 
 def _kind_of_folder(folder: Path) -> str | None:
     """What table a local folder is."""
-    for kind, (log, files) in _LOGS.items():
+    for kind, known in _KINDS.items():
         with suppress(OSError):
-            if any(files.fullmatch(file.name) for file in (folder / log).iterdir()):
+            if any(known.files.fullmatch(file.name) for file in (folder / known.log).iterdir()):
                 return kind
     return None
 
 
 def refuse_table_files(folder: Path) -> None:
     """Raise SourceError for the folder of a table, unless all of its files are of one version."""
-    kind, log = _kind_of_folder(folder), folder / _LOGS["Delta table"][0]
+    kind, log = _kind_of_folder(folder), folder / _KINDS["Delta table"].log
     if kind is not None and [one.name for one in log.glob("*")] != [f"{0:020}.json"]:
         problem = f"{kind}: its folder holds files of former versions and deleted rows too"
         raise SourceError(str(folder), problem, "convert it first, and build from the records")
@@ -225,60 +245,28 @@ def read_tables(listing: Listing, version: str | None = None, metadata: str = ""
     The others are in `unreadable`; tables that cannot be read are in `closed`. Raises SourceError
     where the location itself is a table that cannot be read, or is to be read at a version.
     """
-    listing = read_mds_indexes(listing)
+    if any(entry.name.rpartition("/")[2] == "index.json" for entry in listing.entries):
+        listing = _read_mds_indexes(listing)
     found = _find_tables(listing)
     if version is not None and "" not in found:
         problem = f"no table with a log: it has no version {version}"
         raise SourceError(listing.base, problem, "leave @VERSION out")
     for name, kind in sorted(found.items()):
         why = unread_reason(kind)
-        folder = _whole_folder(listing, name, kind)
-        if folder is not None:
-            try:
-                if name:
-                    read = _read_table(folder, None)
-                else:
-                    read = _read_table(replace(folder, metadata=metadata), version)
-            except SourceError as error:
-                if not name:
-                    raise
-                why += f": {error.problem}"
-            else:
-                listing = _with_current_files(listing, name, kind, *read)
+        try:
+            if folder := _whole_folder(listing, name, kind):
+                folder = folder if name else replace(folder, metadata=metadata)
+                listing = _with_current_files(listing, folder, None if name else version)
                 continue
+        except SourceError as error:
+            if not name:
+                raise
+            why += f": {error.problem}"
         listing = replace(listing, closed={**listing.closed, name: why})
     return listing
 
 
-def _read_table(folder: TableFolder, version: str | None) -> tuple[TableVersion, list[Entry]]:
-    """Read a table at a version, or the current one. Raises SourceError."""
-    require_package(folder.kind, folder.where)
-    from ingot.converters.sources.tables import delta, hudi, iceberg, lance
-
-    readers = {
-        "Delta table": delta.read_delta_table,
-        "Hudi table": hudi.read_hudi_table,
-        "Iceberg table": iceberg.read_iceberg_table,
-        "Lance table": lance.read_lance_table,
-    }
-    return readers[folder.kind](folder, version)
-
-
-# The module that reads the tables of a kind, and its package.
-_PACKAGES: Final = {
-    "Delta table": ("deltalake", "deltalake"),
-    "Hudi table": ("hudi", "hudi"),
-    "Iceberg table": ("pyiceberg", "pyiceberg"),
-    "Lance table": ("lance", "pylance"),
-}
-
-
-def require_package(kind: str, where: str) -> None:
-    """Raise SourceError where the package for tables of a kind is not installed."""
-    module, package = _PACKAGES[kind]
-    if find_spec(module) is None:
-        hint = f'pip install "ingot[{kind.partition(" ")[0].lower()}]"'
-        raise SourceError(where, f"{_one_of(kind)} needs the package {package}", hint)
+_read_mds_indexes = LateFunction("ingot.converters.sources.tables.mds_folders:read_mds_indexes")
 
 
 def _one_of(kind: str) -> str:
@@ -293,7 +281,7 @@ def unread_reason(kind: str) -> str:
 def _whole_folder(listing: Listing, name: str, kind: str) -> TableFolder | None:
     """The folder of a table that is listed as a whole."""
     inner = f"{name}/" if name else ""
-    log = f"{inner}{_LOGS[kind][0]}/"
+    log = f"{inner}{_KINDS[kind].log}/"
     first = next((one for one in listing.entries if one.name.startswith(log)), None)
     if first is None:
         return None
@@ -306,15 +294,16 @@ def _whole_folder(listing: Listing, name: str, kind: str) -> TableFolder | None:
     )
 
 
-def _with_current_files(
-    listing: Listing, folder: str, kind: str, table: TableVersion, files: Sequence[Entry]
-) -> Listing:
-    inner = f"{folder}/" if folder else ""
-    read = {place for one in files for place in storage_places(one.place)}
-    why = f"not in version {table.version} of its {kind}"
-    below = (one for one in listing.entries if one.name.startswith(inner))
-    gone = tuple((one.name, why) for one in below if read.isdisjoint(storage_places(one.place)))
-    kept = [one for one in listing.entries if not one.name.startswith(inner)]
+def _with_current_files(listing: Listing, folder: TableFolder, version: str | None) -> Listing:
+    """The listing with the files of a version of a table, or of the current one."""
+    known, name = _KINDS[folder.kind], folder.kind.partition(" ")[0].lower()
+    require_package(folder.where, _one_of(folder.kind), known.package, name, known.module)
+    read = LateFunction(f"ingot.converters.sources.tables.{name}:read_{name}_table")
+    table, files = read(folder, version)
+    why = f"not in version {table.version} of its {folder.kind}"
+    below = {one.name for one in folder.entries.values()}
+    kept = [one for one in listing.entries if one.name not in below]
+    gone = tuple((one.name, why) for one in folder.former_files())
     return replace(
         listing,
         entries=tuple(sorted([*kept, *files], key=lambda one: one.name)),

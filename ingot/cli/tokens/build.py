@@ -264,7 +264,7 @@ def build_tokens(
     from ingot.converters.megatron.metrics.watch import Watch
     from ingot.converters.megatron.read.input_files import scan
     from ingot.converters.megatron.run.build import build as build_data_set
-    from ingot.converters.sources.tables.table_folders import refuse_table_files
+    from ingot.converters.sources.tables.table_folders import LOG_FOLDERS, refuse_table_files
 
     threads = os.environ.get("RAYON_NUM_THREADS") or "1"
     if not (threads.isdecimal() and int(threads)):
@@ -278,7 +278,8 @@ def build_tokens(
             if keep_order:
                 log_event(watch, "info", "pipeline", "keep_order", said="the order is always kept")
             with _log_failure(watch):
-                refuse_table_files(input_dir)
+                if any((input_dir / name).is_dir() for name in LOG_FOLDERS):
+                    refuse_table_files(input_dir)
                 files = scan(input_dir, pattern, recursive=recursive)
                 size = sum(file.bytes for file in files)
                 log_event(watch, "info", "scanner", "scanned", files=len(files), bytes=size)

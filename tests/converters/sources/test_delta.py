@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from ingot.agent.nodes.discover import _no_data_proposal
 from ingot.converters.convert.job import ConvertOptions, convert
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import load_json, validator
@@ -53,7 +54,17 @@ def test_the_rows_are_those_of_the_current_version(table: Path) -> None:
     expected[1]["text"] = "changed"
     assert sorted(rows(source), key=lambda row: row["id"]) == expected
     assert {one.why for one in source.left_out} == {"not in version 3 of its Delta table"}
+    assert all(one.name.endswith(".parquet") for one in source.left_out)  # and no file of its log
     assert source.name == "people"
+
+
+def test_a_table_without_rows_leaves_nothing_out(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "people", people(0, 20).slice(0, 0))
+    source = open_source(str(tmp_path / "people"))
+    assert (source.files, source.left_out) == ((), ())
+    assert (
+        _no_data_proposal(source).reason == "There is no data file: the table or archive is empty."
+    )
 
 
 @pytest.mark.parametrize(("version", "count"), [("0", 20), ("1", 40), ("2", 30)])

@@ -4,6 +4,7 @@ import gzip
 import json
 import pickle
 import random
+import sys
 import zipfile
 from pathlib import Path
 
@@ -226,7 +227,7 @@ def test_pages_that_are_too_large_or_end_the_process_are_bad_rows(tmp_path, monk
         waiting.process.kill()
         waiting.process.wait()
     assert read(location)["c.html"] == rows["c.html"]
-    monkeypatch.setattr(html_pages, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "trafilatura", None)
     with pytest.raises(SourceError, match="ingot\\[html\\]"):
         open_source(location)
 

@@ -92,6 +92,7 @@ def test_the_rows_are_those_of_the_latest_instant(table: Path) -> None:
     own = [{name: row[name] for name in ("id", "text", "lang")} for row in read]
     assert found == sorted(own, key=lambda row: row["id"])
     assert {one.why for one in source.left_out} == {f"not in version {SECOND} of its Hudi table"}
+    assert not any(one.name.rpartition("/")[2].startswith(".") for one in source.left_out)
 
 
 def test_a_former_instant_can_be_named(table: Path) -> None:

@@ -68,6 +68,7 @@ def test_the_rows_are_those_of_the_current_snapshot_wherever_the_folder_lies(
     assert {one.why for one in source.left_out} == {
         f"not in version {snapshot.snapshot_id} of its Iceberg table"
     }
+    assert all(one.name.startswith("data/") for one in source.left_out)
 
 
 def test_a_former_snapshot_can_be_named_by_id_or_time(table: Table) -> None:

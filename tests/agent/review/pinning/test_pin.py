@@ -791,3 +791,15 @@ def test_rows_of_a_format_that_is_not_written_are_pinned_as_json_lines(
     document = {"version": 2, "source": {"format": "toy", "json_fields": ["x"]}, "text": "text"}
     fits = {"version": 2, "source": {"json_fields": ["x"]}, "text": "text"}
     assert pinned.fit_mapping(document) == fits
+
+
+def test_a_note_of_a_folder_of_documents_is_read_from_its_sample(tmp_path: Path) -> None:
+    names = ("README.md", "guide.md", "deep/README", "deep/CHANGELOG.md")
+    for name in names:
+        path = tmp_path / "docs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# About {name}\n\nWhat it is, and how it is used.\n")
+    source, _, folder = pinned_from(tmp_path / "docs", tmp_path, SourceSpec(format="document"))
+    assert about(folder)["differs"] == []
+    again = values(reopened(folder)[1])
+    assert {row["path"] for row in again} == {file.name for file in source.files} == {*names}

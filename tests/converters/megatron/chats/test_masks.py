@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from ingot.converters.megatron.chat.loss_masks import LossMasker
-from ingot.converters.megatron.chat.rendering import TextSpan, TrainedSpans
+from ingot.converters.megatron.chat.loss_masks import LossMasker, TrainedSpans
+from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.engines.engine import Encoded, EngineWrongError, open_reference
 from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
