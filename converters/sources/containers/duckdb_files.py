@@ -6,12 +6,12 @@ from typing import Any, Final, cast
 import pyarrow as pa
 
 from ingot.converters.columnar.batch_checks import is_valid_batch
-from ingot.converters.sources.containers.table_process import open_tables
 from ingot.converters.sources.containers.tables import (
     VIEW,
     FoundTable,
     Wants,
     database_facts,
+    open_tables,
     quoted_name,
     selected_tables,
 )

@@ -1,17 +1,28 @@
-"""What the tables of workbooks and databases have in common: entries, names, temporary copies."""
+"""What the tables of workbooks and databases have in common: entries, names, temporary copies.
+
+`open_tables` opens one in a process.
+"""
 
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from ingot.converters.errors import translate_read_errors
+from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.output.worker_pool import WorkerDiedError, give_back_process, take_process
+from ingot.converters.sources.containers.table_process import MEMORY, serve_tables
 from ingot.converters.sources.facts import FileFacts, SourceFile
 from ingot.converters.sources.formats.delimited import column_names
-from ingot.converters.sources.storage.archives import TableMember, is_unsafe_name
+from ingot.converters.sources.storage.archives import (
+    TableMember,
+    give_back_open,
+    is_unsafe_name,
+    take_open,
+)
 from ingot.converters.sources.storage.compression import (
     detect_compression,
     open_decompressed,
@@ -82,3 +93,89 @@ def local_copy(stack: ExitStack, place: Place, beside: Iterable[str] = ()) -> Pa
         for ending in beside:
             shutil.copyfile(f"{where}{ending}", f"{copy}{ending}")
         return copy
+
+
+class OpenTables:
+    """A container that is open in a process: its place, what it holds, whether it is still served.
+
+    In the process, `kind` opens it by its path, or by what its `content` is said to be, and has
+    `tables()`, `describe(number)` and `rows(number)`. Its `NEEDS` say what it is, the package that
+    reads it, and the extra of that; a file of at most `KEPT_BYTES` is kept for whoever opens it
+    next.
+    """
+
+    def __init__(self, archive: Place, kind: type[Any], content: bytes | None = None) -> None:
+        self.archive, self._where, self.sound = archive, str(archive), True
+        self._is_kept = False
+        what, package, extra = kind.NEEDS
+        if find_spec(package.replace("-", "_")) is None:
+            hint = f'pip install "ingot[{extra}]"'
+            raise SourceError(self._where, f"{what} needs the package {package}", hint)
+        with ExitStack() as stack:
+            given = self._local_file(stack, kind) if content is None else (kind, content)
+            with translate_read_errors(self._where):
+                self._process = take_process(serve_tables)
+            stack.callback(self._end_process)
+            self.tables = self._ask("open", given)
+            self._stack = stack.pop_all()
+
+    def _local_file(self, stack: ExitStack, kind: type[Any]) -> tuple[Any, ...]:
+        """Return what is opened, and what tells it from a later state of it."""
+        path = local_copy(stack, self.archive)
+        facts = path.stat()
+        is_copy = path != Path(self._where).absolute()
+        self._is_kept = not is_copy and facts.st_size <= getattr(kind, "KEPT_BYTES", 0)
+        return kind, str(path), facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
+
+    def describe(self, table: Any) -> Any:  # noqa: ANN401
+        """Ask what a table is. Raises SourceError."""
+        return self._ask("describe", table)
+
+    def rows(self, table: Any) -> Iterator[Any]:  # noqa: ANN401
+        """Yield the rows of a table, some at a time. Raises SourceError."""
+        some = self._ask("rows", table)
+        while some is not None:
+            yield some
+            some = self._ask("next")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._stack.close()
+
+    def _end_process(self) -> None:
+        """Let the process serve the next file, if it replied to all."""
+        if self.sound:
+            with suppress(SourceError):
+                self._ask("close", self._is_kept)
+        if self.sound:
+            give_back_process(serve_tables, self._process)
+        else:
+            self._process.end()
+
+    def _ask(self, what: str, given: object = None) -> Any:  # noqa: ANN401
+        self.sound = False
+        self._process.send((what, given))
+        try:
+            reply, failed = self._process.receive()
+        except WorkerDiedError as error:
+            problem = f"cannot read it: the process that reads it {error.how}"
+            hint = f"it is damaged, or needs over {MEMORY >> 30} GiB of memory: export it as CSV"
+            raise SourceError(self._where, problem, hint) from None
+        self.sound = True
+        if failed:
+            hint = "is the file complete? fetch or copy it again"
+            raise SourceError(self._where, f"cannot read it: {failed}", hint)
+        return reply
+
+
+@contextmanager
+def open_tables(archive: Place, kind: type[Any]) -> Iterator[OpenTables]:
+    """Open a container, or take the one that is kept open; it is given back in the end."""
+    held = take_open(OpenTables, archive) or OpenTables(archive, kind)
+    try:
+        yield held
+    finally:
+        if held.sound:
+            give_back_open(held)
+        else:
+            held.close()

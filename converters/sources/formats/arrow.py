@@ -16,13 +16,19 @@ from typing import Any, overload
 import pyarrow as pa
 
 from ingot.converters.rows import Json
-from ingot.converters.sources.formats.row_chunks import BrokenRow, parse_counted, row_excerpt
+from ingot.converters.sources.formats.row_chunks import (
+    BrokenRow,
+    parse_counted,
+    row_excerpt,
+    rows_of_columns,
+)
 
 ValueConverter = Callable[[Any], Json]
 
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY_0 = dt.date(1970, 1, 1)
+_DAYS = ((dt.date.min - _DAY_0).days, (dt.date.max - _DAY_0).days + 1)  # from 1970 on
 
 
 class NotTextError(Exception):
@@ -35,21 +41,15 @@ def batch_rows(
     """The rows of a batch as objects, and the batch in plain types (None where it has none)."""
     converted = [_column_values(column) for column in batch.columns]
     columns = [values for values, _ in converted]
-    rows: list[Json] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    if not columns:
-        rows = [{} for _ in range(batch.num_rows)]
-    rows = _mark_broken_rows(rows, columns)
+    rows = rows_of_columns(names, columns) if columns else [{} for _ in range(batch.num_rows)]
+    if any(BrokenRow in {*map(type, values)} for values in columns):
+        rows = [
+            next((cell for cell in row.values() if type(cell) is BrokenRow), row) for row in rows
+        ]
     arrays = [array for _, array in converted]
     if not arrays or any(array is None for array in arrays):
         return rows, None
     return rows, pa.RecordBatch.from_arrays(arrays, names=list(names))
-
-
-def _mark_broken_rows(rows: list[Json], columns: list[list[Json]]) -> list[Json]:
-    """Rows with a broken cell are broken."""
-    if not any(type(cell) is BrokenRow for column in columns for cell in column):
-        return rows
-    return [next((cell for cell in row.values() if type(cell) is BrokenRow), row) for row in rows]
 
 
 def _column_values(column: pa.Array) -> tuple[list[Json], pa.Array | None]:
@@ -59,10 +59,12 @@ def _column_values(column: pa.Array) -> tuple[list[Json], pa.Array | None]:
     if _is_json_native(kind):
         return _text_values(column), column
     if pa.types.is_floating(kind):
-        clean = finite_numbers(column)
-        return clean.to_pylist(), clean
-    values = _converted_values(column)
-    return values, pa.array(values, pa.string()) if pa.types.is_temporal(kind) else None
+        column = finite_numbers(column)
+    elif pa.types.is_temporal(kind):
+        column = time_text_array(column)
+    else:
+        return _converted_values(column), None
+    return column.to_pylist(), column
 
 
 def _converted_values(column: pa.Array) -> list[Json]:
@@ -80,7 +82,34 @@ def finite_numbers(column: pa.Array) -> pa.Array:
 
 def time_text_array(column: pa.Array) -> pa.Array:
     """A column of times, dates or durations as the texts that the rows have."""
+    kind = column.type
+    if pa.types.is_date32(kind) and _are_in_calendar(column.cast(pa.int32()), 1):
+        return column.cast(pa.string())
+    if pa.types.is_timestamp(kind):
+        counts = column.cast(pa.int64())
+        if _are_in_calendar(counts, 86_400 * _UNITS[kind.unit]):
+            return _timestamp_texts(counts.cast(pa.timestamp(kind.unit)), kind)
     return pa.array(_converted_values(column), pa.string())
+
+
+def _are_in_calendar(counts: pa.Array, per_day: int) -> bool:
+    """Whether all times lie in the years 1 to 9999, which Arrow and Python write alike."""
+    import pyarrow.compute as pc
+
+    ends = pc.min_max(counts).as_py()
+    first, last = _DAYS
+    return ends["min"] is None or bool(
+        first * per_day <= ends["min"] <= ends["max"] < last * per_day
+    )
+
+
+def _timestamp_texts(column: pa.Array, kind: pa.TimestampType) -> pa.Array:
+    import pyarrow.compute as pc
+
+    texts = pc.binary_replace_slice(column.cast(pa.string()), 10, 11, "T")
+    if kind.unit != "s":
+        texts = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+    return pc.binary_join_element_wise(texts, "+00:00", "") if kind.tz else texts
 
 
 def storage_array(column: pa.Array) -> pa.Array:
