@@ -1,11 +1,11 @@
 """DuckDB databases: each table is read as Arrow batches in the order of its rows, in a process."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final, cast
 
 import pyarrow as pa
 
-from ingot.converters.columnar.batch_checks import is_valid_batch
 from ingot.converters.sources.containers.tables import (
     VIEW,
     FoundTable,
@@ -16,7 +16,7 @@ from ingot.converters.sources.containers.tables import (
     selected_tables,
 )
 from ingot.converters.sources.facts import SourceFile, SourceSpec
-from ingot.converters.sources.formats.columnar_files import batch_chunks
+from ingot.converters.sources.formats.columnar_files import batch_chunks, valid_batches
 from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, RowChunk
 from ingot.converters.sources.storage.archives import TableMember
 from ingot.converters.sources.storage.listing import Entry
@@ -26,8 +26,10 @@ _SETTINGS: Final[dict[str, Any]] = {
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
     "threads": "1",
-    "memory_limit": "256MB",
 }
+# What DuckDB may hold of a file, and what it needs where 2,048 rows have more than 100 MB of text.
+_MEMORY: Final = "256MB", "1200MB"
+_FEW_ROWS: Final = 64  # of a batch then
 _TABLES: Final = (
     "SELECT table_schema, table_name, table_type = 'VIEW' FROM information_schema.tables "
     "WHERE table_catalog = current_database() ORDER BY 1, 2"
@@ -49,8 +51,7 @@ def read_duckdb_table(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a table. Raises SourceError."""
     place, where = cast(TableMember, file.place), str(file.place)
     with open_tables(place.archive, Database) as base:
-        numbered = enumerate(base.rows(place.number))
-        batches = ((batch, is_valid_batch(batch, number, where)) for number, batch in numbered)
+        batches = valid_batches(base.rows(place.number), where)
         yield from batch_chunks(batches, file.facts.columns, where)
 
 
@@ -60,11 +61,16 @@ class Database:
     NEEDS = "a DuckDB file", "duckdb", "duckdb"
 
     def __init__(self, path: str) -> None:
+        self._path = path
+        self._open(_MEMORY[0])
+        self._found: list[tuple[str, str, bool]] = self._base.execute(_TABLES).fetchall()
+
+    def _open(self, memory: str) -> None:
         import duckdb
 
-        self._base: Any = duckdb.connect(path, read_only=True, config=_SETTINGS)
+        settings = {**_SETTINGS, "memory_limit": memory}
+        self._base: Any = duckdb.connect(self._path, read_only=True, config=settings)
         self._base.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
-        self._found: list[tuple[str, str, bool]] = self._base.execute(_TABLES).fetchall()
 
     def tables(self) -> list[FoundTable]:
         """The tables and views by schema and name; `main` is not said."""
@@ -79,14 +85,29 @@ class Database:
         return found.columns, None if is_view else found.count("*").fetchall()[0][0]
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The rows in the order in which they are stored."""
+        """The rows in the order in which they are stored; long ones are read again with memory."""
+        import duckdb
+
+        sent = 0
+        with suppress(duckdb.OutOfMemoryException, OSError):  # which Arrow makes of it
+            for batch in self._batches(number, TABLE_ROWS):
+                yield batch
+                sent += batch.num_rows
+            return
+        self._base.close()  # a file is open with one configuration
+        self._open(_MEMORY[1])
+        for batch in self._batches(number, _FEW_ROWS):
+            yield batch.slice(min(sent, batch.num_rows))
+            sent -= min(sent, batch.num_rows)
+
+    def _batches(self, number: int, most: int) -> Iterator[pa.RecordBatch]:
         found = self._select(number)
         # Arrow's intervals have no text of their own.
         what = (
             f"CAST({name} AS VARCHAR) AS {name}" if str(kind) == "INTERVAL" else name
             for name, kind in zip(map(quoted_name, found.columns), found.types, strict=True)
         )
-        return iter(found.project(", ".join(what)).to_arrow_reader(TABLE_ROWS))
+        return iter(found.project(", ".join(what)).to_arrow_reader(most))
 
     def _select(self, number: int) -> Any:  # noqa: ANN401
         """A relation, which streams; what `execute` gives is held as a whole."""

@@ -175,7 +175,4 @@ def open_tables(archive: Place, kind: type[Any]) -> Iterator[OpenTables]:
     try:
         yield held
     finally:
-        if held.sound:
-            give_back_open(held)
-        else:
-            held.close()
+        (give_back_open if held.sound else OpenTables.close)(held)

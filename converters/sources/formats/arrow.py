@@ -28,7 +28,7 @@ ValueConverter = Callable[[Any], Json]
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY_0 = dt.date(1970, 1, 1)
-_DAYS = ((dt.date.min - _DAY_0).days, (dt.date.max - _DAY_0).days + 1)  # from 1970 on
+_DAYS = -719_162, 2_932_897  # from 1970 to the first day of the years 1 and 10000
 
 
 class NotTextError(Exception):
@@ -43,9 +43,7 @@ def batch_rows(
     columns = [values for values, _ in converted]
     rows = rows_of_columns(names, columns) if columns else [{} for _ in range(batch.num_rows)]
     if any(BrokenRow in {*map(type, values)} for values in columns):
-        rows = [
-            next((cell for cell in row.values() if type(cell) is BrokenRow), row) for row in rows
-        ]
+        rows = [next((v for v in row.values() if type(v) is BrokenRow), row) for row in rows]
     arrays = [array for _, array in converted]
     if not arrays or any(array is None for array in arrays):
         return rows, None
@@ -82,31 +80,26 @@ def finite_numbers(column: pa.Array) -> pa.Array:
 
 def time_text_array(column: pa.Array) -> pa.Array:
     """A column of times, dates or durations as the texts that the rows have."""
-    kind = column.type
-    if pa.types.is_date32(kind) and _are_in_calendar(column.cast(pa.int32()), 1):
-        return column.cast(pa.string())
-    if pa.types.is_timestamp(kind):
-        counts = column.cast(pa.int64())
-        if _are_in_calendar(counts, 86_400 * _UNITS[kind.unit]):
-            return _timestamp_texts(counts.cast(pa.timestamp(kind.unit)), kind)
+    import pyarrow.compute as pc
+
+    kind, is_date = column.type, pa.types.is_date32(column.type)
+    if is_date or pa.types.is_timestamp(kind):
+        counts = column.cast(pa.int32() if is_date else pa.int64())
+        ends, per_day = pc.min_max(counts).as_py(), 1 if is_date else 86_400 * _UNITS[kind.unit]
+        first, last = (day * per_day for day in _DAYS)
+        # In these years Arrow, which is quicker, writes what Python does.
+        if ends["min"] is not None and first <= ends["min"] and ends["max"] < last:
+            return _calendar_texts(counts, kind)
     return pa.array(_converted_values(column), pa.string())
 
 
-def _are_in_calendar(counts: pa.Array, per_day: int) -> bool:
-    """Whether all times lie in the years 1 to 9999, which Arrow and Python write alike."""
+def _calendar_texts(counts: pa.Array, kind: pa.DataType) -> pa.Array:
     import pyarrow.compute as pc
 
-    ends = pc.min_max(counts).as_py()
-    first, last = _DAYS
-    return ends["min"] is None or bool(
-        first * per_day <= ends["min"] <= ends["max"] < last * per_day
-    )
-
-
-def _timestamp_texts(column: pa.Array, kind: pa.TimestampType) -> pa.Array:
-    import pyarrow.compute as pc
-
-    texts = pc.binary_replace_slice(column.cast(pa.string()), 10, 11, "T")
+    if pa.types.is_date32(kind):
+        return counts.cast(kind).cast(pa.string())
+    texts = counts.cast(pa.timestamp(kind.unit)).cast(pa.string())
+    texts = pc.binary_replace_slice(texts, 10, 11, "T")
     if kind.unit != "s":
         texts = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
     return pc.binary_join_element_wise(texts, "+00:00", "") if kind.tz else texts
