@@ -34,6 +34,7 @@ from ingot.converters.sources.formats.row_chunks import (
     RowChunk,
     chunk_of_counted,
     row_excerpt,
+    rows_of_columns,
 )
 from ingot.converters.sources.storage.archives import TableMember, give_back_open, take_open
 from ingot.converters.sources.storage.listing import Entry, LocalFile, Place
@@ -232,9 +233,10 @@ def read_sqlite_table(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:
 
 def _row_chunk(rows: list[tuple[Any, ...]], names: Sequence[str]) -> RowChunk:
     """Rows as objects, without the number behind their cells."""
-    if any(map(_has_odd_cells, zip(*rows, strict=True))):
+    columns = list(zip(*rows, strict=True))
+    if any(map(_has_odd_cells, columns)):
         return chunk_of_counted([_row_value(names, row) for row in rows])
-    return RowChunk(values=[dict(zip(names, row, strict=False)) for row in rows], sound=True)
+    return RowChunk(values=rows_of_columns(names, columns), sound=True)
 
 
 def _has_odd_cells(column: tuple[Any, ...]) -> bool:

@@ -170,7 +170,7 @@ class OpenTables:
 
 @contextmanager
 def open_tables(archive: Place, kind: type[Any]) -> Iterator[OpenTables]:
-    """Open a container, or take the one that is kept open; it is given back in the end."""
+    """Open a container, or take the one that is kept open, and give it back in the end."""
     held = take_open(OpenTables, archive) or OpenTables(archive, kind)
     try:
         yield held
