@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Final
 
 
@@ -179,6 +180,13 @@ def error_text(error: BaseException) -> str:
     text = getattr(error, "strerror", None) or str(error)
     lines = str(text).strip().splitlines()
     return lines[0][:300] if lines else type(error).__name__
+
+
+def require_package(where: str, what: str, package: str, extra: str, also: str = "") -> None:
+    """Raise SourceError where the package that reads something is not installed."""
+    if find_spec(package.replace("-", "_")) is None:
+        hint = f'pip install "ingot[{extra}]"{also}'
+        raise SourceError(where, f"{what} needs the package {package}", hint)
 
 
 class PanickedError(Exception):

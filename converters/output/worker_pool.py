@@ -41,14 +41,11 @@ _PACKAGES: Final = Path(ingot.__file__).parents[1]
 
 
 def limit_process(*, memory: int | None = None, seconds: int | None = None) -> None:
-    """Let this process have only so many bytes of memory, or so much more processor time.
-
-    It ends where it passes one; Linux keeps to both, other systems need not.
-    """
-    end = None if seconds is None else int(time.process_time()) + seconds
+    """Let this process have so many bytes of memory, or more processor time (Linux keeps to it)."""
+    end = seconds and int(time.process_time()) + seconds
     for kind, most in ((resource.RLIMIT_DATA, memory), (resource.RLIMIT_CPU, end)):
-        _, hard = resource.getrlimit(kind)
-        if most is not None:
+        if most:
+            _, hard = resource.getrlimit(kind)
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)
             resource.setrlimit(kind, (most, hard))
 
@@ -169,11 +166,10 @@ class WorkerProcess:
         """The bytes that were sent behind a message. Raises WorkerDiedError."""
         data = bytearray(size)
         left = memoryview(data)
-        while left:
-            count = os.readv(self.received.fileno(), [left])
-            if not count:
-                raise WorkerDiedError(f"ended by {self.wait_for_end()}")
+        while left and (count := os.readv(self.received.fileno(), [left])):
             left = left[count:]
+        if left:
+            raise WorkerDiedError(f"ended by {self.wait_for_end()}")
         return data
 
     def wait_for_end(self) -> str:

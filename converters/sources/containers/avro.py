@@ -22,6 +22,7 @@ import pyarrow as pa
 from ingot.converters.errors import (
     SourceError,
     error_text,
+    require_package,
     translate_native_errors,
     translate_read_errors,
     truncated_error,
@@ -92,11 +93,7 @@ class _Frames:
 
     def __init__(self, stream: BinaryIO, where: str) -> None:
         self._stream, self._where, self._what = stream, where, "its header"
-        try:
-            import fastavro.read  # noqa: F401
-        except ImportError as error:
-            hint = 'pip install "ingot[avro]"'
-            raise SourceError(where, "an Avro file needs the package fastavro", hint) from error
+        require_package(where, "an Avro file", "fastavro", "avro")
         with translate_read_errors(where):
             self._read(len(AVRO))
             meta = dict(self._metadata())
@@ -278,8 +275,7 @@ class _BlockDecoder:
 
     def _load(self, rows: int, data: bytes) -> Any:  # noqa: ANN401
         if self.is_limited:
-            memory = _LEAST_MEMORY + _GROWTH * len(data)
-            limit_process(memory=min(MEMORY, memory))
+            limit_process(memory=min(MEMORY, _LEAST_MEMORY + _GROWTH * len(data)))
         self._stream.seek(0)
         self._stream.truncate()
         self._write(self._stream, "long", rows)

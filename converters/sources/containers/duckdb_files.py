@@ -1,7 +1,6 @@
 """DuckDB databases: each table is read as Arrow batches in the order of its rows, in a process."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, Final, cast
 
 import pyarrow as pa
@@ -9,9 +8,10 @@ import pyarrow as pa
 from ingot.converters.sources.containers.tables import (
     VIEW,
     FoundTable,
+    OpenTables,
     Wants,
     database_facts,
-    open_tables,
+    open_container,
     quoted_name,
     selected_tables,
 )
@@ -26,10 +26,8 @@ _SETTINGS: Final[dict[str, Any]] = {
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
     "threads": "1",
+    "memory_limit": "256MB",
 }
-# What DuckDB may hold of a file, and what it needs where 2,048 rows have more than 100 MB of text.
-_MEMORY: Final = "256MB", "1200MB"
-_FEW_ROWS: Final = 64  # of a batch then
 _TABLES: Final = (
     "SELECT table_schema, table_name, table_type = 'VIEW' FROM information_schema.tables "
     "WHERE table_catalog = current_database() ORDER BY 1, 2"
@@ -38,19 +36,16 @@ _TABLES: Final = (
 
 def duckdb_tables(entry: Entry, _: SourceSpec, wants: Wants) -> Iterator[Entry | tuple[str, str]]:
     """Yield the tables of a database, and what is left out. Raises SourceError."""
-    with open_tables(entry.place, Database) as base:
+    with open_container(OpenTables, entry.place, Database) as base:
         yield from selected_tables(
-            entry,
-            base.tables,
-            wants,
-            lambda number, _: database_facts("duckdb", *base.describe(number)),
+            entry, base.tables, wants, lambda one, _: database_facts("duckdb", *base.describe(one))
         )
 
 
 def read_duckdb_table(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a table. Raises SourceError."""
     place, where = cast(TableMember, file.place), str(file.place)
-    with open_tables(place.archive, Database) as base:
+    with open_container(OpenTables, place.archive, Database) as base:
         batches = valid_batches(base.rows(place.number), where)
         yield from batch_chunks(batches, file.facts.columns, where)
 
@@ -61,16 +56,11 @@ class Database:
     NEEDS = "a DuckDB file", "duckdb", "duckdb"
 
     def __init__(self, path: str) -> None:
-        self._path = path
-        self._open(_MEMORY[0])
-        self._found: list[tuple[str, str, bool]] = self._base.execute(_TABLES).fetchall()
-
-    def _open(self, memory: str) -> None:
         import duckdb
 
-        settings = {**_SETTINGS, "memory_limit": memory}
-        self._base: Any = duckdb.connect(self._path, read_only=True, config=settings)
+        self._base: Any = duckdb.connect(path, read_only=True, config=_SETTINGS)
         self._base.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
+        self._found: list[tuple[str, str, bool]] = self._base.execute(_TABLES).fetchall()
 
     def tables(self) -> list[FoundTable]:
         """The tables and views by schema and name; `main` is not said."""
@@ -85,29 +75,14 @@ class Database:
         return found.columns, None if is_view else found.count("*").fetchall()[0][0]
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The rows in the order in which they are stored; long ones are read again with memory."""
-        import duckdb
-
-        sent = 0
-        with suppress(duckdb.OutOfMemoryException, OSError):  # which Arrow makes of it
-            for batch in self._batches(number, TABLE_ROWS):
-                yield batch
-                sent += batch.num_rows
-            return
-        self._base.close()  # a file is open with one configuration
-        self._open(_MEMORY[1])
-        for batch in self._batches(number, _FEW_ROWS):
-            yield batch.slice(min(sent, batch.num_rows))
-            sent -= min(sent, batch.num_rows)
-
-    def _batches(self, number: int, most: int) -> Iterator[pa.RecordBatch]:
+        """The rows in the order in which they are stored."""
         found = self._select(number)
         # Arrow's intervals have no text of their own.
         what = (
             f"CAST({name} AS VARCHAR) AS {name}" if str(kind) == "INTERVAL" else name
             for name, kind in zip(map(quoted_name, found.columns), found.types, strict=True)
         )
-        return iter(found.project(", ".join(what)).to_arrow_reader(most))
+        return iter(found.project(", ".join(what)).to_arrow_reader(TABLE_ROWS))
 
     def _select(self, number: int) -> Any:  # noqa: ANN401
         """A relation, which streams; what `execute` gives is held as a whole."""

@@ -5,7 +5,6 @@ A value is passed over before it is made: so no length that lies takes memory.
 
 import re
 from collections.abc import Iterator
-from importlib.util import find_spec
 from itertools import chain, islice, pairwise
 from math import inf
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import orjson
 import pyarrow as pa
 
-from ingot.converters.errors import SourceError, truncated_error
+from ingot.converters.errors import SourceError, require_package, truncated_error
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.arrow import (
@@ -57,9 +56,7 @@ def msgpack_file_facts(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFa
     if not stated and not named:
         return None
     where = str(entry.place)
-    if find_spec("msgpack") is None:
-        hint = 'pip install "ingot[msgpack]"'
-        raise SourceError(where, "a MessagePack file needs the package msgpack", hint)
+    require_package(where, "a MessagePack file", "msgpack", "msgpack")
     layout = "list" if _is_list_of_maps(seen) else "values"
     rows: list[Json] = []
     try:

@@ -1,7 +1,7 @@
 """The process that opens workbooks and databases with packages that a damaged file may end.
 
 It opens one file at a time, and sends what its tables are and their rows as it is asked for them.
-It imports few modules, so that it starts quickly; `Workbook` is here for that.
+It imports little, to start quickly: so `Workbook` is here.
 """
 
 import datetime as dt
@@ -27,8 +27,7 @@ _HIDDEN: Final = "a hidden sheet: name it in `source.files` to have it read"
 def serve_tables(inbox: Inbox, send: Send) -> int:
     """Do what the parent asks for until it is gone."""
     silent = os.open(os.devnull, os.O_WRONLY)  # a library's last words, and its progress
-    os.dup2(silent, 1)
-    os.dup2(silent, 2)
+    os.dup2(os.dup2(silent, 1), 2)
     file: Any = None
     opened: object = None
     rows: Iterator[Any] = iter(())
@@ -84,9 +83,9 @@ class Workbook:
             return None
         found = []
         for one in self._book.sheets_metadata:
+            aside = None if one.visible == SheetVisibleEnum.Visible else _HIDDEN
             is_sheet = one.typ == SheetTypeEnum.WorkSheet
-            hidden = _HIDDEN if one.visible != SheetVisibleEnum.Visible else None
-            found.append((one.name, hidden if is_sheet else "no sheet of cells", is_sheet))
+            found.append((one.name, aside if is_sheet else "no sheet of cells", is_sheet))
         return found
 
     def describe(self, asked: tuple[int, int]) -> tuple[int, int, list[list[Any]]]:
@@ -120,7 +119,6 @@ class Workbook:
 def _check_open_document(path: str) -> None:
     """See that the XML of an ODS file is whole: calamine never ends where a table does not."""
     if zipfile.is_zipfile(path):
-        # No other part of a workbook has this name.
         with suppress(KeyError), zipfile.ZipFile(path) as parts, parts.open("content.xml") as part:
             expat.ParserCreate().ParseFile(part)
 

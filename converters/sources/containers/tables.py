@@ -1,18 +1,14 @@
-"""What the tables of workbooks and databases have in common: entries, names, temporary copies.
-
-`open_tables` opens one in a process.
-"""
+"""What workbooks and databases have in common: entries, names, copies, one open in a process."""
 
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.errors import SourceError, require_package, translate_read_errors
 from ingot.converters.output.worker_pool import WorkerDiedError, give_back_process, take_process
 from ingot.converters.sources.containers.table_process import MEMORY, serve_tables
 from ingot.converters.sources.facts import FileFacts, SourceFile
@@ -98,34 +94,27 @@ def local_copy(stack: ExitStack, place: Place, beside: Iterable[str] = ()) -> Pa
 class OpenTables:
     """A container that is open in a process: its place, what it holds, whether it is still served.
 
-    In the process, `kind` opens it by its path, or by what its `content` is said to be, and has
-    `tables()`, `describe(number)` and `rows(number)`. Its `NEEDS` say what it is, the package that
-    reads it, and the extra of that; a file of at most `KEPT_BYTES` is kept for whoever opens it
-    next.
+    In the process, `kind` opens it by its path or `content`, and has `tables()`, `describe(table)`
+    and `rows(table)`. Its `NEEDS` say what it is, the package that reads it, and the extra of that;
+    a file of at most `KEPT_BYTES` is kept for whoever opens it next.
     """
 
     def __init__(self, archive: Place, kind: type[Any], content: bytes | None = None) -> None:
         self.archive, self._where, self.sound = archive, str(archive), True
         self._is_kept = False
-        what, package, extra = kind.NEEDS
-        if find_spec(package.replace("-", "_")) is None:
-            hint = f'pip install "ingot[{extra}]"'
-            raise SourceError(self._where, f"{what} needs the package {package}", hint)
+        require_package(self._where, *kind.NEEDS)
         with ExitStack() as stack:
-            given = self._local_file(stack, kind) if content is None else (kind, content)
+            given: tuple[Any, ...] = kind, content
+            if content is None:
+                path = local_copy(stack, archive)
+                facts, is_own = path.stat(), path == Path(self._where).absolute()
+                self._is_kept = is_own and facts.st_size <= getattr(kind, "KEPT_BYTES", 0)
+                given = kind, str(path), facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
             with translate_read_errors(self._where):
                 self._process = take_process(serve_tables)
             stack.callback(self._end_process)
             self.tables = self._ask("open", given)
             self._stack = stack.pop_all()
-
-    def _local_file(self, stack: ExitStack, kind: type[Any]) -> tuple[Any, ...]:
-        """Return what is opened, and what tells it from a later state of it."""
-        path = local_copy(stack, self.archive)
-        facts = path.stat()
-        is_copy = path != Path(self._where).absolute()
-        self._is_kept = not is_copy and facts.st_size <= getattr(kind, "KEPT_BYTES", 0)
-        return kind, str(path), facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
 
     def describe(self, table: Any) -> Any:  # noqa: ANN401
         """Ask what a table is. Raises SourceError."""
@@ -169,10 +158,10 @@ class OpenTables:
 
 
 @contextmanager
-def open_tables(archive: Place, kind: type[Any]) -> Iterator[OpenTables]:
-    """Open a container, or take the one that is kept open, and give it back in the end."""
-    held = take_open(OpenTables, archive) or OpenTables(archive, kind)
+def open_container(kind: type[Any], archive: Place, *more: Any) -> Iterator[Any]:  # noqa: ANN401
+    """Open a container, or take the one that is kept open; it is given back if it is sound."""
+    held = take_open(kind, archive) or kind(archive, *more)
     try:
         yield held
     finally:
-        (give_back_open if held.sound else OpenTables.close)(held)
+        (give_back_open if held.sound else kind.close)(held)

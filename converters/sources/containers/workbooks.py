@@ -14,7 +14,12 @@ from ingot.converters.columnar.parquet import open_random_access
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.containers.table_process import Workbook
-from ingot.converters.sources.containers.tables import Wants, open_tables, selected_tables
+from ingot.converters.sources.containers.tables import (
+    OpenTables,
+    Wants,
+    open_container,
+    selected_tables,
+)
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import UNREAD, file_ending
 from ingot.converters.sources.formats.delimited import column_names
@@ -47,8 +52,7 @@ _STREAMS: Final[dict[str, NoData | bool]] = {
     "EncryptedPackage": _ENCRYPTED,
     "WordDocument": _WORD,
     "PowerPoint Document": _SLIDES,
-    "Workbook": True,
-    "Book": True,
+    **dict.fromkeys(("Workbook", "Book"), True),
 }
 _FIRST_PARTS = re.compile(
     rb"PK\x03\x04.{26}(\[Content_Types\]\.xml|_rels/|docProps/|xl/|word/|ppt/|customXml/|mimetype)",
@@ -108,15 +112,14 @@ def workbook_tables(
     entry: Entry, spec: SourceSpec, wants: Wants
 ) -> Iterator[Entry | tuple[str, str]]:
     """Yield the sheets of a workbook, and those that are left out. Raises SourceError."""
-    with open_tables(entry.place, Workbook) as book:
+    with open_container(OpenTables, entry.place, Workbook) as book:
 
         def describe(number: int, _: str) -> FileFacts | None:
             return _sheet_facts(str(entry.place), spec, *book.describe((number, RECORDS)))
 
         if book.tables is None:
             yield "", _ENCRYPTED.why
-        else:
-            yield from selected_tables(entry, book.tables, wants, describe)
+        yield from selected_tables(entry, book.tables or (), wants, describe)
 
 
 def _sheet_facts(
@@ -145,7 +148,7 @@ def _sheet_facts(
 def read_sheet(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a sheet. Raises SourceError."""
     place, names, skip = cast(TableMember, file.place), file.facts.columns, file.facts.header
-    with open_tables(place.archive, Workbook) as book:
+    with open_container(OpenTables, place.archive, Workbook) as book:
         for columns in book.rows(place.number):
             yield RowChunk(values=rows_of_columns(names, columns)[int(skip) :], sound=True)
             skip = False

@@ -7,10 +7,9 @@ any time and memory, or end its process. So a page has so much time and memory, 
 import re
 from codecs import lookup
 from contextlib import suppress
-from importlib.util import find_spec
 from typing import Final
 
-from ingot.converters.errors import SourceError, translate_read_errors
+from ingot.converters.errors import require_package, translate_read_errors
 from ingot.converters.output.worker_pool import (
     Inbox,
     Send,
@@ -26,7 +25,6 @@ RAW: Final = "raw"  # the other value of `source.html` is `main`
 MOST_PAGE: Final = 8 << 20  # characters of a page whose main text is looked for
 _SECONDS: Final = 60  # of processor time for one page
 _MEMORY: Final = 1 << 30
-_PACKAGE: Final = "trafilatura"
 
 _DECLARED: Final = re.compile(
     rb"<meta\b[^>]{1,400}?charset\s{0,8}=\s{0,8}[\"']?\s{0,8}([\w:.-]{2,40})", re.IGNORECASE
@@ -68,10 +66,8 @@ _RAW_TITLE: Final = re.compile(r"<title\b[^>]{0,200}>([^<]{1,1000})</title", re.
 
 def check_installed(where: str) -> None:
     """Raise SourceError where the package that finds the main text is not installed."""
-    if find_spec(_PACKAGE) is None:
-        problem = f"the main text of a web page needs the package {_PACKAGE}"
-        hint = 'pip install "ingot[html]", or state `source.html: raw` to read whole pages'
-        raise SourceError(where, problem, hint)
+    also = ", or state `source.html: raw` to read whole pages"
+    require_package(where, "the main text of a web page", "trafilatura", "html", also)
 
 
 def read_page(text: str, where: str, *, raw: bool) -> dict[str, str | None] | BrokenRow:
@@ -102,10 +98,9 @@ def _serve_pages(inbox: Inbox, send: Send) -> int:
     for text in inbox:
         limit_process(memory=_MEMORY, seconds=_SECONDS)
         try:
-            reply: dict[str, str | None] | str = _find_main_text(text)
+            send(_find_main_text(text))
         except Exception as error:  # noqa: BLE001 - of a page that the packages do not stand
-            reply = f"no main text can be found: {type(error).__name__}"
-        send(reply)
+            send(f"no main text can be found: {type(error).__name__}")
     return 0
 
 

@@ -89,20 +89,13 @@ def time_text_array(column: pa.Array) -> pa.Array:
         first, last = (day * per_day for day in _DAYS)
         # In these years Arrow, which is quicker, writes what Python does.
         if ends["min"] is not None and first <= ends["min"] and ends["max"] < last:
-            return _calendar_texts(counts, kind)
+            texts = counts.cast(kind if is_date else pa.timestamp(kind.unit)).cast(pa.string())
+            texts = texts if is_date else pc.binary_replace_slice(texts, 10, 11, "T")
+            if not is_date and kind.unit != "s":
+                texts = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+            has_zone = not is_date and kind.tz
+            return pc.binary_join_element_wise(texts, "+00:00", "") if has_zone else texts
     return pa.array(_converted_values(column), pa.string())
-
-
-def _calendar_texts(counts: pa.Array, kind: pa.DataType) -> pa.Array:
-    import pyarrow.compute as pc
-
-    if pa.types.is_date32(kind):
-        return counts.cast(kind).cast(pa.string())
-    texts = counts.cast(pa.timestamp(kind.unit)).cast(pa.string())
-    texts = pc.binary_replace_slice(texts, 10, 11, "T")
-    if kind.unit != "s":
-        texts = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
-    return pc.binary_join_element_wise(texts, "+00:00", "") if kind.tz else texts
 
 
 def storage_array(column: pa.Array) -> pa.Array:
