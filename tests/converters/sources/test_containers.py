@@ -185,7 +185,7 @@ def test_a_named_file_that_is_another(tmp_path: Path) -> None:
 
 
 def test_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for form, package in (("avro", "fastavro.read"), ("msgpack", "msgpack")):
+    for form, package in (("avro", "fastavro"), ("msgpack", "msgpack")):
         path = write(tmp_path, form)
         monkeypatch.setitem(sys.modules, package, None)
         assert f'pip install "ingot[{form}]"' in str(read(path)[2])

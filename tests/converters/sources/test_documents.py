@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from ingot.agent.nodes.discover import summarize_source
 from ingot.cli.app import app
+from ingot.converters import errors
 from ingot.converters.errors import SourceError
 from ingot.converters.output import worker_pool
 from ingot.converters.rows import Json
@@ -226,7 +227,7 @@ def test_pages_that_are_too_large_or_end_the_process_are_bad_rows(tmp_path, monk
         waiting.process.kill()
         waiting.process.wait()
     assert read(location)["c.html"] == rows["c.html"]
-    monkeypatch.setattr(html_pages, "find_spec", lambda _: None)
+    monkeypatch.setattr(errors, "find_spec", lambda _: None)
     with pytest.raises(SourceError, match="ingot\\[html\\]"):
         open_source(location)
 
