@@ -8,7 +8,6 @@ as an Arrow stream of its own, checked, and only when the parent wants it.
 
 import io
 import os
-import resource
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +33,7 @@ from ingot.converters.columnar.lance_files import (
     find_version,
 )
 from ingot.converters.errors import SourceError, translate_read_errors
-from ingot.converters.output.worker_pool import NOTHING, Inbox, Send
+from ingot.converters.output.worker_pool import NOTHING, Inbox, Send, limit_process
 
 _BUFFERS: Final = 64 << 20
 _LEAST_BUFFER: Final = 16 << 10
@@ -142,7 +141,7 @@ def _reply(decoder: "_Decoder", asked: object) -> Reply:
         if isinstance(asked, LanceFragment):
             return decoder.open_fragment(asked), NOTHING
         if isinstance(asked, FindVersion):
-            _limit_memory(_LANCE_MEMORY)
+            limit_process(memory=_LANCE_MEMORY)
             return find_version(asked), NOTHING
         if isinstance(asked, ReadRows):
             decoder.read(asked)
@@ -198,7 +197,7 @@ class _Decoder:
         """Open another file."""
         self.close()
         self._where = asked.where
-        _limit_memory(_MEMORY)
+        limit_process(memory=_MEMORY)
         with translate_read_errors(asked.where):
             self._source = open_path(asked.path, asked.inode) or _AskedFile(
                 self._items, self._send, asked.size
@@ -213,7 +212,7 @@ class _Decoder:
             groups = [self._metadata.row_group(n) for n in range(self._metadata.num_row_groups)]
             sizes = tuple((group.num_rows, group.total_byte_size) for group in groups)
             schema = self._file.schema_arrow
-        _limit_memory(_MEMORY + _GROWTH * asked.size // max(1, len(sizes)))
+        limit_process(memory=_MEMORY + _GROWTH * asked.size // max(1, len(sizes)))
         self._rows = [rows for rows, _ in sizes]
         return Facts(schema, self._metadata.num_columns, sizes)
 
@@ -221,14 +220,14 @@ class _Decoder:
         """Open a file without row groups of Parquet; its rows are told as those of one."""
         with translate_read_errors(asked.where):
             other = OTHER_FORMS[asked.form](self._source)
-        _limit_memory(_MEMORY + _GROWTH * asked.size // max(1, other.parts))
+        limit_process(memory=_MEMORY + _GROWTH * asked.size // max(1, other.parts))
         return self._other_facts(other, ((other.rows, asked.size),))
 
     def open_fragment(self, asked: LanceFragment) -> Facts:
         """Open another fragment of Lance."""
         self.close()
         self._where = asked.path
-        _limit_memory(_LANCE_MEMORY)
+        limit_process(memory=_LANCE_MEMORY)
         fragment = OpenFragment(asked)
         return self._other_facts(fragment, fragment.groups)
 
@@ -403,13 +402,6 @@ def _concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         return batches[0]
     (together,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return together
-
-
-def _limit_memory(size: int) -> None:
-    """Let no more memory be had, where the system keeps to such a limit (Linux does)."""
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = size if hard == resource.RLIM_INFINITY else min(size, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
 def _write_stream(out: pa.NativeFile, batch: pa.RecordBatch) -> None:

@@ -32,6 +32,7 @@ from ingot.converters.columnar.table_view import FragmentStream, TableStream, Ta
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.output.worker_pool import (
     Serve,
+    WorkerDiedError,
     give_back_process,
     take_process,
 )
@@ -186,17 +187,15 @@ class ParquetFile:
 
     def _next_message(self) -> Any:  # noqa: ANN401
         try:
-            message = self._process.received.recv()
+            message = self._process.receive()
             if not isinstance(message, SentBatch):
                 return message
             data = self._process.receive_bytes(message.size)
             return pa.ipc.open_stream(data).read_next_batch(), message.valid
-        except (EOFError, OSError):
-            code = self._process.process.wait()
-        how = f"by signal {-code}" if code < 0 else f"with status {code}"
-        problem = f"cannot read it: the process that decodes it ended {how}"
-        hint = "the file is damaged, or memory is short: fetch or copy it again"
-        raise SourceError(self._where, problem, hint) from None
+        except WorkerDiedError as error:
+            problem = f"cannot read it: the process that decodes it {error.how}"
+            hint = "the file is damaged, or memory is short: fetch or copy it again"
+            raise SourceError(self._where, problem, hint) from None
 
 
 def find_lance_version(asked: FindVersion) -> FoundVersion:

@@ -10,10 +10,12 @@ import contextlib
 import fcntl
 import os
 import queue
+import resource
 import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +38,24 @@ _PIPE_BYTES: Final = 1 << 20  # of what a process sends, so that it is seldom wa
 _MOST_RESULTS: Final = 256  # that wait for one before them
 NOTHING: Final = memoryview(b"")
 _PACKAGES: Final = Path(ingot.__file__).parents[1]
+
+
+def limit_process(*, memory: int | None = None, seconds: int | None = None) -> None:
+    """Let this process have so many bytes of memory, or more processor time (Linux keeps to it)."""
+    end = seconds and int(time.process_time()) + seconds
+    for kind, most in ((resource.RLIMIT_DATA, memory), (resource.RLIMIT_CPU, end)):
+        if most:
+            _, hard = resource.getrlimit(kind)
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(kind, (most, hard))
+
+
+class WorkerDiedError(ConversionError):
+    """The process of a task died. Further field: how, "ended by signal 9" for one."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__("workers", "a worker process died", "check the free memory")
+        self.how = how
 
 
 class Inbox:
@@ -135,16 +155,27 @@ class WorkerProcess:
         with contextlib.suppress(OSError):
             self._sent.send(message)
 
+    def receive(self) -> Any:  # noqa: ANN401 - what it sends
+        """Wait for a message. Raises WorkerDiedError."""
+        try:
+            return self.received.recv()
+        except (EOFError, OSError):
+            raise WorkerDiedError(f"ended by {self.wait_for_end()}") from None
+
     def receive_bytes(self, size: int) -> bytearray:
-        """The bytes that were sent behind a message. Raises EOFError."""
+        """The bytes that were sent behind a message. Raises WorkerDiedError."""
         data = bytearray(size)
         left = memoryview(data)
-        while left:
-            count = os.readv(self.received.fileno(), [left])
-            if not count:
-                raise EOFError
+        while left and (count := os.readv(self.received.fileno(), [left])):
             left = left[count:]
+        if left:
+            raise WorkerDiedError(f"ended by {self.wait_for_end()}")
         return data
+
+    def wait_for_end(self) -> str:
+        """Wait until the process ends, and return how: by which signal, or with which status."""
+        code = self.process.wait()
+        return f"signal {-code}" if code < 0 else f"exit status {code}"
 
     def end(self, seconds: float = 0) -> None:
         """End the process, after so many seconds if it does not end by itself."""
@@ -247,14 +278,6 @@ def _do_here(work: Callable[[Task], Done], task: Task) -> "Future[Done]":
     return future
 
 
-class WorkerDiedError(ConversionError):
-    """The process of a task died. Further field: how."""
-
-    def __init__(self, how: str) -> None:
-        super().__init__("workers", "a worker process died", "check the free memory")
-        self.how = how
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskFailure:
     """A task without a result, and why: its process died, or its work raised an error."""
@@ -294,20 +317,18 @@ class Workers:
     def _do(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401
         with self._lock:
             if self._ended:
-                raise WorkerDiedError("before its work")
+                raise WorkerDiedError("ended before its work")
             one = self._idle.pop() if self._idle else WorkerProcess(_serve_tasks)
             self._processes.add(one)
         one.send((work, arguments))
         try:
-            result, error, details = one.received.recv()
-        except (EOFError, OSError):
-            code = one.process.wait()
+            result, error, details = one.receive()
+        except WorkerDiedError:
             with self._lock:
                 if not self._ended:
                     self._processes.remove(one)
                     one.end()
-            how = f"by signal {-code}" if code < 0 else f"with status {code}"
-            raise WorkerDiedError(how) from None
+            raise
         self._idle.append(one)
         if error is not None:
             error.add_note(details)
@@ -342,7 +363,7 @@ def _task_result(future: "Future[Done]") -> Done | TaskFailure:
     if error is None:
         return future.result()
     if isinstance(error, WorkerDiedError):
-        return TaskFailure(why=f"the worker process ended {error.how}: is there enough memory?")
+        return TaskFailure(why=f"the worker process {error.how}: is there enough memory?")
     why = f"a mistake in ingot: {type(error).__name__}: {error}"
     # A process notes its traceback; what cannot be sent or received has none.
     return TaskFailure(why=why, details="\n".join(getattr(error, "__notes__", ())))

@@ -167,7 +167,7 @@ class _Supervisor:
         with contextlib.suppress(EOFError, OSError):
             while True:
                 self._said.put((worker, worker.received.recv()))
-        worker.process.wait()
+        worker.wait_for_end()
         self._said.put((worker, None))
 
     def _give(self, worker: _Worker) -> None:
@@ -205,7 +205,7 @@ class _Supervisor:
         worker.end()
         finished = read_journal(self._job.place.base, worker.lane).stretches
         self._done(worker, {number: one.failed is not None for number, one in finished.items()})
-        ending = _describe_exit(worker.process.returncode)
+        ending = worker.wait_for_end()
         monitor = self._job.monitor
         log_event(monitor, "error", "pipeline", "worker_died", worker=worker.lane, error=ending)
         monitor({"kind": "count", "error.worker": 1})
@@ -240,7 +240,3 @@ class _Supervisor:
                 worker.send(None)
         for worker in self._workers.values():
             worker.end(_END_SECONDS)
-
-
-def _describe_exit(code: int | None) -> str:
-    return f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"

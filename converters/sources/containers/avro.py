@@ -8,7 +8,6 @@ import bz2
 import io
 import json
 import lzma
-import resource
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -29,12 +28,10 @@ from ingot.converters.errors import (
     translate_read_errors,
     truncated_error,
 )
+from ingot.converters.output.worker_pool import limit_process
 from ingot.converters.rows import Json
-from ingot.converters.sources.containers.table_process import (
-    MEMORY,
-    OpenTables,
-    limit_resource,
-)
+from ingot.converters.sources.containers.table_process import MEMORY
+from ingot.converters.sources.containers.tables import OpenTables
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
 from ingot.converters.sources.formats.arrow import (
     binary_text,
@@ -299,8 +296,7 @@ class _BlockDecoder:
 
     def _load(self, rows: int, data: bytes) -> Any:  # noqa: ANN401
         if self.is_limited:
-            memory = _LEAST_MEMORY + _GROWTH * len(data)
-            limit_resource(resource.RLIMIT_DATA, min(MEMORY, memory))
+            limit_process(memory=min(MEMORY, _LEAST_MEMORY + _GROWTH * len(data)))
         self._stream.seek(0)
         self._stream.truncate()
         self._write(self._stream, "long", rows)

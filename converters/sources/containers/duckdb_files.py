@@ -5,19 +5,19 @@ from typing import Any, Final, cast
 
 import pyarrow as pa
 
-from ingot.converters.columnar.batch_checks import is_valid_batch
-from ingot.converters.sources.containers.table_process import open_tables
 from ingot.converters.sources.containers.tables import (
     QUERY,
     VIEW,
     FoundTable,
+    OpenTables,
     Wants,
     database_facts,
+    open_container,
     quoted_name,
     selected_tables,
 )
 from ingot.converters.sources.facts import SourceFile, SourceSpec
-from ingot.converters.sources.formats.columnar_files import batch_chunks
+from ingot.converters.sources.formats.columnar_files import batch_chunks, valid_batches
 from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, RowChunk
 from ingot.converters.sources.storage.archives import TableMember
 from ingot.converters.sources.storage.listing import Entry
@@ -39,7 +39,7 @@ def duckdb_tables(
     entry: Entry, spec: SourceSpec, wants: Wants
 ) -> Iterator[Entry | tuple[str, str]]:
     """Yield the tables of a database, and what is left out. Raises SourceError."""
-    with open_tables(entry.place, Database) as base:
+    with open_container(OpenTables, entry.place, Database) as base:
         yield from selected_tables(
             entry,
             [(QUERY, None, True)] if spec.query else base.tables,
@@ -51,9 +51,8 @@ def duckdb_tables(
 def read_duckdb_table(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a table. Raises SourceError."""
     place, where = cast(TableMember, file.place), str(file.place)
-    with open_tables(place.archive, Database) as base:
-        numbered = enumerate(base.rows(spec.query or place.number))
-        batches = ((batch, is_valid_batch(batch, number, where)) for number, batch in numbered)
+    with open_container(OpenTables, place.archive, Database) as base:
+        batches = valid_batches(base.rows(spec.query or place.number), where)
         yield from batch_chunks(batches, file.facts.columns, where)
 
 

@@ -8,7 +8,6 @@ import math
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
 from itertools import islice
 from operator import lt
 from pathlib import Path
@@ -24,6 +23,7 @@ from ingot.converters.sources.containers.tables import (
     Wants,
     database_facts,
     local_copy,
+    open_container,
     quoted_name,
     selected_tables,
 )
@@ -35,8 +35,9 @@ from ingot.converters.sources.formats.row_chunks import (
     RowChunk,
     chunk_of_counted,
     row_excerpt,
+    rows_of_columns,
 )
-from ingot.converters.sources.storage.archives import TableMember, give_back_open, take_open
+from ingot.converters.sources.storage.archives import TableMember
 from ingot.converters.sources.storage.listing import Entry, LocalFile, Place
 
 _MOST_ROWS: Final = 256  # that are fetched together
@@ -57,7 +58,7 @@ class _Database:
     """An open database; `archive` is its place."""
 
     def __init__(self, archive: Place) -> None:
-        self.archive, self._where, self._steps = archive, str(archive), 0
+        self.archive, self._where, self._steps, self.sound = archive, str(archive), 0, True
         before = _journal_states(archive)
         with ExitStack() as stack, self._translated():
             path = local_copy(stack, archive, before)
@@ -147,32 +148,13 @@ def _journal_states(place: Place) -> dict[str, tuple[int, int]]:
     return found
 
 
-@contextmanager
-def _open_database(archive: Place) -> Iterator[_Database]:
-    held = take_open(_Database, archive) or _Database(archive)
-    try:
-        yield held
-    finally:
-        give_back_open(held)
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A table or view: its columns, and what gives the number of a row."""
-
-    origin: str
-    columns: tuple[str, ...]
-    is_table: bool
-    row_number: str = _NO_NUMBER
-
-
 def sqlite_tables(
     entry: Entry, spec: SourceSpec, wants: Wants
 ) -> Iterator[Entry | tuple[str, str]]:
     """Yield the tables of a database, and what is left out. Raises SourceError."""
     state = _journal_states(entry.place)
     etag = f"{entry.etag or ''}{state}" if state else entry.etag
-    with _open_database(entry.place) as base:
+    with open_container(_Database, entry.place) as base:
         found = [(QUERY, None, True)] if spec.query else _table_kinds(base)
         yield from selected_tables(
             entry, found, wants, lambda _, name: _table_facts(base, name, spec.query), etag
@@ -190,45 +172,46 @@ def _table_kinds(base: _Database) -> Iterator[FoundTable]:
             yield name, None if page else _VIRTUAL, bool(page)
 
 
-def _describe_table(base: _Database, name: str, query: str | None) -> _Table:
+def _describe_table(
+    base: _Database, name: str, query: str | None
+) -> tuple[str, tuple[str, ...], bool, str]:
+    """Where it is, its columns, whether it is no view, and what gives the number of a row."""
     if query:
-        return _Table("", base.columns(query, "check the query"), False)
+        return "", base.columns(query, "check the query"), False, _NO_NUMBER
     kinds = base.fetch("SELECT type FROM sqlite_master WHERE name = ?", name)
     # As it is stored, which is in the order of its keys.
     origin = f"FROM main.{quoted_name(name)} AS t NOT INDEXED"
     columns = base.columns(f"SELECT t.* {origin} LIMIT 0")
-    table = _Table(origin, columns, ("table",) in kinds)
-    taken = {column.lower() for column in columns}
+    is_table, taken = ("table",) in kinds, {column.lower() for column in columns}
     number = next((f"t.{one}" for one in _ROW_NUMBERS if one not in taken), None)
-    if table.is_table and number:
+    if is_table and number:
         with suppress(SourceError):  # a table WITHOUT ROWID
             base.columns(f"SELECT {number} {origin} LIMIT 0")
-            return replace(table, row_number=number)
-    return table
+            return origin, columns, is_table, number
+    return origin, columns, is_table, _NO_NUMBER
 
 
 def _table_facts(base: _Database, name: str, query: str | None) -> FileFacts:
     """The facts of a table; a view and a damaged table have an unknown number of rows."""
-    table, count = _describe_table(base, name, query), None
-    if table.is_table:
+    (origin, columns, is_table, _), count = _describe_table(base, name, query), None
+    if is_table:
         with suppress(SourceError):  # reading says what is wrong, after the rows before
             # Each row is a step, so that a page that holds itself has an end.
-            ((count,),) = base.fetch(f"SELECT ifnull(sum(1), 0) {table.origin}")
-    return database_facts("sqlite", table.columns, count)
+            ((count,),) = base.fetch(f"SELECT ifnull(sum(1), 0) {origin}")
+    return database_facts("sqlite", columns, count)
 
 
 def read_sqlite_table(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a table. Raises SourceError, after the rows before the damage."""
     place, where = cast(TableMember, file.place), str(file.place)
-    with _open_database(place.archive) as base:
-        table = _describe_table(base, place.member, spec.query)
-        query = spec.query or f"SELECT t.*, {table.row_number} {table.origin}"
-        last, count = -(1 << 63) - 1, 0
+    with open_container(_Database, place.archive) as base:
+        origin, _, is_table, number = _describe_table(base, place.member, spec.query)
+        query, last, count = spec.query or f"SELECT t.*, {number} {origin}", -(1 << 63) - 1, 0
         most = min(_MOST_ROWS, rows_that_fit(file.facts.rows or 1, file.bytes))
         for rows in base.row_lists(query, most):
             count += len(rows)
-            sound = not table.is_table or count <= file.bytes
-            if table.row_number != _NO_NUMBER:  # which show a page that is there twice
+            sound = not is_table or count <= file.bytes
+            if number != _NO_NUMBER:  # which show a page that is there twice
                 numbers = [last, *(row[-1] for row in rows)]
                 sound, last = all(map(lt, numbers, numbers[1:])), numbers[-1]
             if not sound:
@@ -239,9 +222,10 @@ def read_sqlite_table(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
 
 def _row_chunk(rows: list[tuple[Any, ...]], names: Sequence[str]) -> RowChunk:
     """Rows as objects, without the number behind their cells."""
-    if any(map(_has_odd_cells, zip(*rows, strict=True))):
+    columns = list(zip(*rows, strict=True))
+    if any(map(_has_odd_cells, columns)):
         return chunk_of_counted([_row_value(names, row) for row in rows])
-    return RowChunk(values=[dict(zip(names, row, strict=False)) for row in rows], sound=True)
+    return RowChunk(values=rows_of_columns(names, columns), sound=True)
 
 
 def _has_odd_cells(column: tuple[Any, ...]) -> bool:

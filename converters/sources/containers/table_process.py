@@ -1,51 +1,54 @@
 """The process that opens workbooks and databases with packages that a damaged file may end.
 
 It opens one file at a time, and sends what its tables are and their rows as it is asked for them.
+It imports little, to start quickly: so `Workbook` is here.
 """
 
+import datetime as dt
+import math
 import os
-import resource
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
 from typing import Any, Final
+from xml.parsers import expat
 
-from ingot.converters.errors import (
-    SourceError,
-    error_text,
-    require_package,
-    translate_read_errors,
-)
-from ingot.converters.output.worker_pool import Inbox, Send, give_back_process, take_process
-from ingot.converters.sources.containers.tables import local_copy
-from ingot.converters.sources.storage.archives import give_back_open, take_open
-from ingot.converters.sources.storage.listing import Place
+from ingot.converters.errors import error_text
+from ingot.converters.output.worker_pool import Inbox, Send, limit_process
 
 MEMORY: Final = 2 << 30
 _SECONDS: Final = 600  # of processor time for one table: beyond, its file is damaged
+_CHUNK_CELLS: Final = 16 << 10  # that are sent together
+_HIDDEN: Final = "a hidden sheet: name it in `source.files` to have it read"
 
 
 def serve_tables(inbox: Inbox, send: Send) -> int:
     """Do what the parent asks for until it is gone."""
     silent = os.open(os.devnull, os.O_WRONLY)  # a library's last words, and its progress
-    os.dup2(silent, 1)
-    os.dup2(silent, 2)
+    os.dup2(os.dup2(silent, 1), 2)
     file: Any = None
+    opened: object = None
     rows: Iterator[Any] = iter(())
     for what, given in inbox:
         reply: Any = None
         try:
             if what in ("open", "rows"):
-                limit_resource(resource.RLIMIT_CPU, int(time.process_time()) + _SECONDS)
+                limit_process(memory=MEMORY, seconds=_SECONDS)
             if what == "open":
-                limit_resource(resource.RLIMIT_DATA, MEMORY)
-                kind, content = given
-                file = kind(content)
+                if given != opened:
+                    file = opened = None  # before there is another one
+                    kind, content, *_ = given
+                    file = kind(content)
+                    opened = given
                 reply = file.tables()
             elif what == "describe":
                 reply = file.describe(given)
             elif what == "close":
-                file, rows = None, iter(())
+                rows = iter(())
+                if not given:  # whether the file is kept
+                    file = opened = None
             else:
                 rows = file.rows(given) if what == "rows" else rows
                 reply = next(rows, None)
@@ -56,83 +59,93 @@ def serve_tables(inbox: Inbox, send: Send) -> int:
     return 0
 
 
-def limit_resource(kind: int, size: int) -> None:
-    """Let no more be had, where the system keeps to such a limit (Linux does)."""
-    _, hard = resource.getrlimit(kind)
-    resource.setrlimit(kind, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
+class Workbook:
+    """A workbook that calamine holds, in the process; the sheet that was read last is kept."""
+
+    NEEDS = "a workbook", "python-calamine", "excel"
+    KEPT_BYTES = 16 << 20  # of a file; its cells need some ten times as much memory
+
+    def __init__(self, path: str) -> None:
+        from python_calamine import CalamineWorkbook, PasswordError
+
+        _check_open_document(path)
+        self._sheet: Any = None
+        self._number = -1
+        self._book: Any = None
+        with suppress(PasswordError), Path(path).open("rb") as file:
+            self._book = CalamineWorkbook.from_filelike(file)
+
+    def tables(self) -> list[tuple[str, str | None, bool]] | None:
+        """The sheets, None where they are encrypted."""
+        from python_calamine import SheetTypeEnum, SheetVisibleEnum
+
+        if self._book is None:
+            return None
+        found = []
+        for one in self._book.sheets_metadata:
+            aside = None if one.visible == SheetVisibleEnum.Visible else _HIDDEN
+            is_sheet = one.typ == SheetTypeEnum.WorkSheet
+            found.append((one.name, aside if is_sheet else "no sheet of cells", is_sheet))
+        return found
+
+    def describe(self, asked: tuple[int, int]) -> tuple[int, int, list[list[Any]]]:
+        """Give the number of rows, the width, and the first rows, merged cells in each place."""
+        number, most = asked
+        filled = self._filled_rows(number)
+        head = [[_json_value(cell) for cell in cells] for cells in islice(filled, most)]
+        count = len(head) + sum(1 for _ in filled)
+        row, column = self._sheet.start or (0, 0)
+        for first, last in self._sheet.merged_cell_ranges or ():
+            start, stop = first[1] - column, last[1] + 1 - column
+            if head and first[0] <= row <= last[0] and 0 <= start < stop <= self._sheet.width:
+                head[0][start:stop] = [head[0][start]] * (stop - start)
+        return count, self._sheet.width, head
+
+    def rows(self, number: int) -> Iterator[list[list[Any]]]:
+        """Yield the columns of the rows that have a cell with a value, of some at a time."""
+        filled = self._filled_rows(number)
+        most = max(1, _CHUNK_CELLS // max(1, self._sheet.width))
+        while rows := list(islice(filled, most)):
+            yield [list(map(_json_value, cells)) for cells in zip(*rows, strict=True)]
+
+    def _filled_rows(self, number: int) -> Iterator[list[Any]]:
+        if number != self._number:
+            self._sheet = None  # before there is another one
+            self._sheet, self._number = self._book.get_sheet_by_index(number), number
+        rows = self._sheet.iter_rows() if self._sheet.start else ()
+        return (cells for cells in rows if any(_json_value(cell) is not None for cell in cells))
 
 
-class OpenTables:
-    """A container that is open in a process: its place, what it holds, whether it is still served.
-
-    In the process, `kind` opens it by its path, or by what its `content` is said to be, and has
-    `tables()`, `describe(number)` and `rows(number)`. Its `NEEDS` say what it is, the package that
-    reads it, and the extra of that.
-    """
-
-    def __init__(self, archive: Place, kind: type[Any], content: bytes | None = None) -> None:
-        self.archive, self._where, self.sound = archive, str(archive), True
-        require_package(self._where, *kind.NEEDS)
-        with ExitStack() as stack:
-            given = str(local_copy(stack, archive)) if content is None else content
-            with translate_read_errors(self._where):
-                self._process = take_process(serve_tables)
-            stack.callback(self._end_process)
-            self.tables = self._ask("open", (kind, given))
-            self._stack = stack.pop_all()
-
-    def describe(self, table: int | str) -> Any:  # noqa: ANN401
-        """Ask what a table or query is. Raises SourceError."""
-        return self._ask("describe", table)
-
-    def rows(self, number: Any) -> Iterator[Any]:  # noqa: ANN401
-        """Yield the rows of a table, some at a time. Raises SourceError."""
-        some = self._ask("rows", number)
-        while some is not None:
-            yield some
-            some = self._ask("next")
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._stack.close()
-
-    def _end_process(self) -> None:
-        """Let the process serve the next file, if it replied to all."""
-        if self.sound:
-            with suppress(SourceError):
-                self._ask("close")
-        if self.sound:
-            give_back_process(serve_tables, self._process)
-        else:
-            self._process.end()
-
-    def _ask(self, what: str, given: object = None) -> Any:  # noqa: ANN401
-        self.sound = False
-        self._process.send((what, given))
-        try:
-            reply, failed = self._process.received.recv()
-        except (EOFError, OSError):
-            code = self._process.process.wait()
-            how = f"by signal {-code}" if code < 0 else f"with status {code}"
-            problem = f"cannot read it: the process that reads it ended {how}"
-            hint = f"it is damaged, or needs over {MEMORY >> 30} GiB of memory: export it as CSV"
-            raise SourceError(self._where, problem, hint) from None
-        self.sound = True
-        if failed:
-            hint = "is the file complete? fetch or copy it again"
-            hint = "check the query" if isinstance(given, str) else hint
-            raise SourceError(self._where, f"cannot read it: {failed}", hint)
-        return reply
+def _check_open_document(path: str) -> None:
+    """See that the XML of an ODS file is whole: calamine never ends where a table does not."""
+    if zipfile.is_zipfile(path):
+        with suppress(KeyError), zipfile.ZipFile(path) as parts, parts.open("content.xml") as part:
+            expat.ParserCreate().ParseFile(part)
 
 
-@contextmanager
-def open_tables(archive: Place, kind: type[Any]) -> Iterator[OpenTables]:
-    """Open a container, or take the one that is kept open; it is given back in the end."""
-    held = take_open(OpenTables, archive) or OpenTables(archive, kind)
-    try:
-        yield held
-    finally:
-        if held.sound:
-            give_back_open(held)
-        else:
-            held.close()
+def _json_value(cell: object) -> Any:  # noqa: ANN401
+    """Excel stores integers as floats; an empty cell and one with an error are null."""
+    convert = _CONVERTERS.get(cell.__class__)
+    return convert(cell) if convert else cell
+
+
+def _number(number: float) -> float | None:
+    if number.is_integer() and abs(number) <= 1 << 53:
+        return int(number)
+    return number if math.isfinite(number) else None
+
+
+def _duration(value: dt.timedelta) -> str:
+    from ingot.converters.sources.formats.arrow import duration_text  # which takes a while
+
+    return duration_text(value // dt.timedelta(microseconds=1), 1_000_000)
+
+
+_CONVERTERS: Final[dict[type, Callable[[Any], Any]]] = {
+    str: lambda text: text or None,
+    float: _number,
+    dt.datetime: dt.datetime.isoformat,
+    dt.date: dt.date.isoformat,
+    dt.time: dt.time.isoformat,
+    dt.timedelta: _duration,
+}

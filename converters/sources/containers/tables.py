@@ -1,17 +1,24 @@
-"""What the tables of workbooks and databases have in common: entries, names, temporary copies."""
+"""What workbooks and databases have in common: entries, names, copies, one open in a process."""
 
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from ingot.converters.errors import translate_read_errors
+from ingot.converters.errors import SourceError, require_package, translate_read_errors
+from ingot.converters.output.worker_pool import WorkerDiedError, give_back_process, take_process
+from ingot.converters.sources.containers.table_process import MEMORY, serve_tables
 from ingot.converters.sources.facts import FileFacts, SourceFile
 from ingot.converters.sources.formats.delimited import column_names
-from ingot.converters.sources.storage.archives import TableMember, is_unsafe_name
+from ingot.converters.sources.storage.archives import (
+    TableMember,
+    give_back_open,
+    is_unsafe_name,
+    take_open,
+)
 from ingot.converters.sources.storage.compression import (
     detect_compression,
     open_decompressed,
@@ -83,3 +90,80 @@ def local_copy(stack: ExitStack, place: Place, beside: Iterable[str] = ()) -> Pa
         for ending in beside:
             shutil.copyfile(f"{where}{ending}", f"{copy}{ending}")
         return copy
+
+
+class OpenTables:
+    """A container that is open in a process: its place, what it holds, whether it is still served.
+
+    In the process, `kind` opens it by its path or `content`, and has `tables()`, `describe(table)`
+    and `rows(table)`. Its `NEEDS` say what it is, the package that reads it, and the extra of that;
+    a file of at most `KEPT_BYTES` is kept for whoever opens it next.
+    """
+
+    def __init__(self, archive: Place, kind: type[Any], content: bytes | None = None) -> None:
+        self.archive, self._where, self.sound = archive, str(archive), True
+        self._is_kept = False
+        require_package(self._where, *kind.NEEDS)
+        with ExitStack() as stack:
+            given: tuple[Any, ...] = kind, content
+            if content is None:
+                path = local_copy(stack, archive)
+                facts, is_own = path.stat(), path == Path(self._where).absolute()
+                self._is_kept = is_own and facts.st_size <= getattr(kind, "KEPT_BYTES", 0)
+                given = kind, str(path), facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
+            with translate_read_errors(self._where):
+                self._process = take_process(serve_tables)
+            stack.callback(self._end_process)
+            self.tables = self._ask("open", given)
+            self._stack = stack.pop_all()
+
+    def describe(self, table: Any) -> Any:  # noqa: ANN401
+        """Ask what a table is. Raises SourceError."""
+        return self._ask("describe", table)
+
+    def rows(self, table: Any) -> Iterator[Any]:  # noqa: ANN401
+        """Yield the rows of a table, some at a time. Raises SourceError."""
+        some = self._ask("rows", table)
+        while some is not None:
+            yield some
+            some = self._ask("next")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._stack.close()
+
+    def _end_process(self) -> None:
+        """Let the process serve the next file, if it replied to all."""
+        if self.sound:
+            with suppress(SourceError):
+                self._ask("close", self._is_kept)
+        if self.sound:
+            give_back_process(serve_tables, self._process)
+        else:
+            self._process.end()
+
+    def _ask(self, what: str, given: object = None) -> Any:  # noqa: ANN401
+        self.sound = False
+        self._process.send((what, given))
+        try:
+            reply, failed = self._process.receive()
+        except WorkerDiedError as error:
+            problem = f"cannot read it: the process that reads it {error.how}"
+            hint = f"it is damaged, or needs over {MEMORY >> 30} GiB of memory: export it as CSV"
+            raise SourceError(self._where, problem, hint) from None
+        self.sound = True
+        if failed:
+            hint = "is the file complete? fetch or copy it again"
+            hint = "check the query" if isinstance(given, str) else hint
+            raise SourceError(self._where, f"cannot read it: {failed}", hint)
+        return reply
+
+
+@contextmanager
+def open_container(kind: type[Any], archive: Place, *more: Any) -> Iterator[Any]:  # noqa: ANN401
+    """Open a container, or take the one that is kept open; it is given back if it is sound."""
+    held = take_open(kind, archive) or kind(archive, *more)
+    try:
+        yield held
+    finally:
+        (give_back_open if held.sound else kind.close)(held)

@@ -5,29 +5,27 @@ Files beyond a size are therefore refused, and a workbook that needs too much me
 process.
 """
 
-import datetime as dt
-import math
 import re
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from itertools import islice
-from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
-from xml.parsers import expat
+from collections.abc import Iterator
+from typing import BinaryIO, Final, cast
 
 from ingot.converters.columnar.parquet import open_random_access
 from ingot.converters.errors import SourceError, translate_read_errors
 from ingot.converters.rows import Json
-from ingot.converters.sources.containers.table_process import open_tables
-from ingot.converters.sources.containers.tables import FoundTable, Wants, selected_tables
+from ingot.converters.sources.containers.table_process import Workbook
+from ingot.converters.sources.containers.tables import (
+    OpenTables,
+    Wants,
+    open_container,
+    selected_tables,
+)
 from ingot.converters.sources.facts import FileFacts, NoData, SourceFile, SourceSpec
 from ingot.converters.sources.file_kinds import UNREAD, file_ending
-from ingot.converters.sources.formats.arrow import duration_text
 from ingot.converters.sources.formats.delimited import column_names
 from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.dialect import RECORDS, describe_records
-from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, RowChunk
+from ingot.converters.sources.formats.row_chunks import RowChunk, rows_of_columns
 from ingot.converters.sources.storage.archives import TableMember
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry
@@ -35,22 +33,26 @@ from ingot.converters.sources.storage.listing import Entry
 MOST_BYTES: Final = 128 << 20
 _MOST_RATIO: Final = 200
 _FREE_BYTES: Final = 64 << 20  # that may expand as often as they like
-_CHUNK_CELLS: Final = 16 << 10
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_HIDDEN: Final = "a hidden sheet: name it in `source.files` to have it read"
-_WORD = f"a Word document{UNREAD}: save it as text"
-_SLIDES = f"a PowerPoint document{UNREAD}: save it as text"
-_OFFICE = f"an Office document{UNREAD}"
-_ENCRYPTED = f"an encrypted workbook or document{UNREAD}: save it without its password"
+_WORD = NoData(f"a Word document{UNREAD}: save it as text")
+_SLIDES = NoData(f"a PowerPoint document{UNREAD}: save it as text")
+_OFFICE = NoData(f"an Office document{UNREAD}")
+_ENCRYPTED = NoData(f"an encrypted workbook or document{UNREAD}: save it without its password")
 _TOO_LARGE: Final = f"{UNREAD}: save its sheets as CSV"
 _TYPES: Final = "[Content_Types].xml"
-# A part of a zip file that tells what document it is; True: a workbook.
+# What document holds a part or stream of this name, of a zip file or an OLE file; True: a workbook.
 _PARTS: Final[dict[str, NoData | bool]] = {
     "xl/workbook.xml": True,
     "xl/workbook.bin": NoData(f"a binary workbook (XLSB){UNREAD}: save it as XLSX or CSV"),
-    "word/document.xml": NoData(_WORD),
-    "ppt/presentation.xml": NoData(_SLIDES),
-    _TYPES: NoData(_OFFICE),
+    "word/document.xml": _WORD,
+    "ppt/presentation.xml": _SLIDES,
+    _TYPES: _OFFICE,
+}
+_STREAMS: Final[dict[str, NoData | bool]] = {
+    "EncryptedPackage": _ENCRYPTED,
+    "WordDocument": _WORD,
+    "PowerPoint Document": _SLIDES,
+    **dict.fromkeys(("Workbook", "Book"), True),
 }
 _FIRST_PARTS = re.compile(
     rb"PK\x03\x04.{26}(\[Content_Types\]\.xml|_rels/|docProps/|xl/|word/|ppt/|customXml/|mimetype)",
@@ -58,21 +60,6 @@ _FIRST_PARTS = re.compile(
 )
 _OPEN_DOCUMENT = re.compile(rb"application/vnd\.oasis\.opendocument\.([a-z-]{1,40})")
 _ENDINGS = ("xlsx", "xlsm", "xltx", "xltm", "ods")
-
-
-def _ole_entry(name: str) -> bytes:
-    """Return how the directory of a compound file names a stream: 64 bytes, and their number."""
-    text = name.encode("utf-16-le")
-    return text.ljust(64, b"\0") + (len(text) + 2).to_bytes(2, "little")
-
-
-_STREAMS: Final[dict[bytes, NoData | bool]] = {
-    _ole_entry("EncryptedPackage"): NoData(_ENCRYPTED),
-    _ole_entry("WordDocument"): NoData(_WORD),
-    _ole_entry("PowerPoint Document"): NoData(_SLIDES),
-    _ole_entry("Workbook"): True,
-    _ole_entry("Book"): True,
-}
 
 
 def is_workbook(entry: Entry, seen: FilePeek) -> bool | NoData:
@@ -91,7 +78,7 @@ def is_workbook(entry: Entry, seen: FilePeek) -> bool | NoData:
     except SourceError:
         if named or not is_zip:
             raise
-        return NoData(_OFFICE) if _TYPES.encode() in seen.head[:60] else False
+        return _OFFICE if _TYPES.encode() in seen.head[:60] else False
     if kind is True and entry.bytes > MOST_BYTES:
         return NoData(f"a workbook of more than {MOST_BYTES >> 20} MiB{_TOO_LARGE}")
     if kind is True and size > max(_FREE_BYTES, _MOST_RATIO * entry.bytes):
@@ -101,7 +88,11 @@ def is_workbook(entry: Entry, seen: FilePeek) -> bool | NoData:
 
 def _find_ole_kind(whole: BinaryIO) -> tuple[NoData | bool, int]:
     data = whole.read(MOST_BYTES)
-    return next((kind for mark, kind in _STREAMS.items() if mark in data), NoData(_OFFICE)), 0
+    for name, kind in _STREAMS.items():  # its entry in the directory: 64 bytes, and their number
+        text = name.encode("utf-16-le")
+        if text.ljust(64, b"\0") + (len(text) + 2).to_bytes(2, "little") in data:
+            return kind, 0
+    return _OFFICE, 0
 
 
 def _find_zip_kind(whole: BinaryIO) -> tuple[NoData | bool, int]:
@@ -121,16 +112,14 @@ def workbook_tables(
     entry: Entry, spec: SourceSpec, wants: Wants
 ) -> Iterator[Entry | tuple[str, str]]:
     """Yield the sheets of a workbook, and those that are left out. Raises SourceError."""
-    with open_tables(entry.place, Workbook) as book:
+    with open_container(OpenTables, entry.place, Workbook) as book:
+
+        def describe(number: int, _: str) -> FileFacts | None:
+            return _sheet_facts(str(entry.place), spec, *book.describe((number, RECORDS)))
+
         if book.tables is None:
-            yield "", _ENCRYPTED
-            return
-        yield from selected_tables(
-            entry,
-            book.tables,
-            wants,
-            lambda number, _: _sheet_facts(str(entry.place), spec, *book.describe(number)),
-        )
+            yield "", _ENCRYPTED.why
+        yield from selected_tables(entry, book.tables or (), wants, describe)
 
 
 def _sheet_facts(
@@ -159,100 +148,7 @@ def _sheet_facts(
 def read_sheet(file: SourceFile, _: SourceSpec) -> Iterator[RowChunk]:
     """Yield the rows of a sheet. Raises SourceError."""
     place, names, skip = cast(TableMember, file.place), file.facts.columns, file.facts.header
-    with open_tables(place.archive, Workbook) as book:
-        for rows in book.rows(place.number):
-            values = [dict(zip(names, row, strict=False)) for row in rows[int(skip) :]]
+    with open_container(OpenTables, place.archive, Workbook) as book:
+        for columns in book.rows(place.number):
+            yield RowChunk(values=rows_of_columns(names, columns)[int(skip) :], sound=True)
             skip = False
-            yield RowChunk(values=values, sound=True)
-
-
-class Workbook:
-    """A workbook that calamine holds, in the process; the sheet that was read last is kept."""
-
-    NEEDS = "a workbook", "python-calamine", "excel"
-
-    def __init__(self, path: str) -> None:
-        from python_calamine import CalamineWorkbook, PasswordError
-
-        _check_open_document(path)
-        self._sheet: Any = None
-        self._number = -1
-        self._book: Any = None
-        with suppress(PasswordError), Path(path).open("rb") as file:
-            self._book = CalamineWorkbook.from_filelike(file)
-
-    def tables(self) -> list[FoundTable] | None:
-        """The sheets, None where they are encrypted."""
-        from python_calamine import SheetTypeEnum, SheetVisibleEnum
-
-        if self._book is None:
-            return None
-        found: list[FoundTable] = []
-        for one in self._book.sheets_metadata:
-            is_sheet = one.typ == SheetTypeEnum.WorkSheet
-            hidden = _HIDDEN if one.visible != SheetVisibleEnum.Visible else None
-            found.append((one.name, hidden if is_sheet else "no sheet of cells", is_sheet))
-        return found
-
-    def describe(self, number: int) -> tuple[int, int, list[list[Json]]]:
-        """Give the number of rows, the width, and the first rows, merged cells in each place."""
-        head: list[list[Json]] = []
-        count = 0
-        for some in self.rows(number):
-            count += len(some)
-            head += some[: RECORDS - len(head)]
-        sheet = self._open(number)
-        row, column = sheet.start or (0, 0)
-        for first, last in sheet.merged_cell_ranges or ():
-            start, stop = first[1] - column, last[1] + 1 - column
-            if head and first[0] <= row <= last[0] and 0 <= start < stop <= sheet.width:
-                head[0][start:stop] = [head[0][start]] * (stop - start)
-        return count, sheet.width, head
-
-    def rows(self, number: int) -> Iterator[list[list[Json]]]:
-        """Yield the rows that have a cell with a value, some at a time."""
-        sheet = self._open(number)
-        if sheet.start is None:
-            return
-        most = max(1, min(TABLE_ROWS, _CHUNK_CELLS // max(1, sheet.width)))
-        rows = ([_json_value(cell) for cell in cells] for cells in sheet.iter_rows())
-        filled = (row for row in rows if row.count(None) < len(row))
-        while held := list(islice(filled, most)):
-            yield held
-
-    def _open(self, number: int) -> Any:  # noqa: ANN401
-        if number != self._number:
-            self._sheet = None  # before there is another one
-            self._sheet, self._number = self._book.get_sheet_by_index(number), number
-        return self._sheet
-
-
-def _check_open_document(path: str) -> None:
-    """See that the XML of an ODS file is whole: calamine never ends where a table does not."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as parts:
-            if "content.xml" in parts.namelist():
-                with parts.open("content.xml") as part:
-                    expat.ParserCreate().ParseFile(part)
-
-
-def _json_value(cell: object) -> Json:
-    """Excel stores integers as floats; an empty cell and one with an error are null."""
-    convert = _CONVERTERS.get(cell.__class__)
-    return convert(cell) if convert else cell
-
-
-def _number(number: float) -> float | None:
-    if number.is_integer() and abs(number) <= 1 << 53:
-        return int(number)
-    return number if math.isfinite(number) else None
-
-
-_CONVERTERS: Final[dict[type, Callable[[Any], Json]]] = {
-    str: lambda text: text or None,
-    float: _number,
-    dt.datetime: dt.datetime.isoformat,
-    dt.date: dt.date.isoformat,
-    dt.time: dt.time.isoformat,
-    dt.timedelta: lambda value: duration_text(value // dt.timedelta(microseconds=1), 1_000_000),
-}

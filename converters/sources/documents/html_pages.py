@@ -5,14 +5,19 @@ any time and memory, or end its process. So a page has so much time and memory, 
 """
 
 import re
-import resource
-import time
 from codecs import lookup
 from contextlib import suppress
 from typing import Final
 
 from ingot.converters.errors import require_package, translate_read_errors
-from ingot.converters.output.worker_pool import Inbox, Send, give_back_process, take_process
+from ingot.converters.output.worker_pool import (
+    Inbox,
+    Send,
+    WorkerDiedError,
+    give_back_process,
+    limit_process,
+    take_process,
+)
 from ingot.converters.sources.documents.headers import title_text
 from ingot.converters.sources.formats.row_chunks import BrokenRow, row_excerpt
 
@@ -85,9 +90,9 @@ def read_page(text: str, where: str, *, raw: bool) -> dict[str, str | None] | Br
         process = take_process(_serve_pages)
     process.send(text)
     try:
-        reply: dict[str, str | None] | str = process.received.recv()
-    except (EOFError, OSError):
-        process.end(_SECONDS)
+        reply: dict[str, str | None] | str = process.receive()
+    except WorkerDiedError:
+        process.end()
         problem = f"its main text needs more than {_SECONDS} s or {_MEMORY >> 30} GiB"
         return BrokenRow(f"{problem}, or ends the process", row_excerpt(text))
     give_back_process(_serve_pages, process)
@@ -95,16 +100,12 @@ def read_page(text: str, where: str, *, raw: bool) -> dict[str, str | None] | Br
 
 
 def _serve_pages(inbox: Inbox, send: Send) -> int:
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, hard))
     for text in inbox:
-        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + _SECONDS, hard))
+        limit_process(memory=_MEMORY, seconds=_SECONDS)
         try:
-            reply: dict[str, str | None] | str = _find_main_text(text)
+            send(_find_main_text(text))
         except Exception as error:  # noqa: BLE001 - of a page that the packages do not stand
-            reply = f"no main text can be found: {type(error).__name__}"
-        send(reply)
+            send(f"no main text can be found: {type(error).__name__}")
     return 0
 
 

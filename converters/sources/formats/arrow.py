@@ -16,13 +16,19 @@ from typing import Any, overload
 import pyarrow as pa
 
 from ingot.converters.rows import Json
-from ingot.converters.sources.formats.row_chunks import BrokenRow, parse_counted, row_excerpt
+from ingot.converters.sources.formats.row_chunks import (
+    BrokenRow,
+    parse_counted,
+    row_excerpt,
+    rows_of_columns,
+)
 
 ValueConverter = Callable[[Any], Json]
 
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY_0 = dt.date(1970, 1, 1)
+_DAYS = -719_162, 2_932_897  # from 1970 to the first day of the years 1 and 10000
 
 
 class NotTextError(Exception):
@@ -35,21 +41,13 @@ def batch_rows(
     """The rows of a batch as objects, and the batch in plain types (None where it has none)."""
     converted = [_column_values(column) for column in batch.columns]
     columns = [values for values, _ in converted]
-    rows: list[Json] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    if not columns:
-        rows = [{} for _ in range(batch.num_rows)]
-    rows = _mark_broken_rows(rows, columns)
+    rows = rows_of_columns(names, columns) if columns else [{} for _ in range(batch.num_rows)]
+    if any(BrokenRow in {*map(type, values)} for values in columns):
+        rows = [next((v for v in row.values() if type(v) is BrokenRow), row) for row in rows]
     arrays = [array for _, array in converted]
     if not arrays or any(array is None for array in arrays):
         return rows, None
     return rows, pa.RecordBatch.from_arrays(arrays, names=list(names))
-
-
-def _mark_broken_rows(rows: list[Json], columns: list[list[Json]]) -> list[Json]:
-    """Rows with a broken cell are broken."""
-    if not any(type(cell) is BrokenRow for column in columns for cell in column):
-        return rows
-    return [next((cell for cell in row.values() if type(cell) is BrokenRow), row) for row in rows]
 
 
 def _column_values(column: pa.Array) -> tuple[list[Json], pa.Array | None]:
@@ -59,10 +57,12 @@ def _column_values(column: pa.Array) -> tuple[list[Json], pa.Array | None]:
     if _is_json_native(kind):
         return _text_values(column), column
     if pa.types.is_floating(kind):
-        clean = finite_numbers(column)
-        return clean.to_pylist(), clean
-    values = _converted_values(column)
-    return values, pa.array(values, pa.string()) if pa.types.is_temporal(kind) else None
+        column = finite_numbers(column)
+    elif pa.types.is_temporal(kind):
+        column = time_text_array(column)
+    else:
+        return _converted_values(column), None
+    return column.to_pylist(), column
 
 
 def _converted_values(column: pa.Array) -> list[Json]:
@@ -80,6 +80,21 @@ def finite_numbers(column: pa.Array) -> pa.Array:
 
 def time_text_array(column: pa.Array) -> pa.Array:
     """A column of times, dates or durations as the texts that the rows have."""
+    import pyarrow.compute as pc
+
+    kind, is_date = column.type, pa.types.is_date32(column.type)
+    if is_date or pa.types.is_timestamp(kind):
+        counts = column.cast(pa.int32() if is_date else pa.int64())
+        ends, per_day = pc.min_max(counts).as_py(), 1 if is_date else 86_400 * _UNITS[kind.unit]
+        first, last = (day * per_day for day in _DAYS)
+        # In these years Arrow, which is quicker, writes what Python does.
+        if ends["min"] is not None and first <= ends["min"] and ends["max"] < last:
+            texts = counts.cast(kind if is_date else pa.timestamp(kind.unit)).cast(pa.string())
+            texts = texts if is_date else pc.binary_replace_slice(texts, 10, 11, "T")
+            if not is_date and kind.unit != "s":
+                texts = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+            has_zone = not is_date and kind.tz
+            return pc.binary_join_element_wise(texts, "+00:00", "") if has_zone else texts
     return pa.array(_converted_values(column), pa.string())
 
 

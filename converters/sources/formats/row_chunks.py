@@ -218,6 +218,15 @@ def join_parts(parts: Iterable[bytes], limit: int = MAX_ROW_BYTES) -> bytes | Br
     return b"".join(data)
 
 
+def rows_of_columns(names: Iterable[str], columns: Sequence[Sequence[Json]]) -> list[Json]:
+    """Rows as objects, filled column by column: far less work than a dictionary of each row."""
+    rows: list[Json] = [{} for _ in columns[0]] if columns else []
+    for name, values in zip(names, columns, strict=False):
+        for row, value in zip(rows, values, strict=True):
+            row[name] = value
+    return rows
+
+
 def chunk_sized_rows(
     rows: Iterator[tuple[Any, int]],
     to_chunk: Callable[[list[Any]], RowChunk] = lambda held: RowChunk(values=held),

@@ -105,6 +105,25 @@ def test_every_type_becomes_json(tmp_path: Path, column: pa.Array, expected: lis
     assert json.loads(json.dumps(found, allow_nan=False)) == expected
 
 
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
+@pytest.mark.parametrize(("unit", "per_second"), [("s", 1), ("ms", 10**3), ("us", 10**6)])
+def test_times_of_the_calendar_and_others(
+    tmp_path: Path, unit: str, per_second: int, zone: str | None
+) -> None:
+    first, last = -62_135_596_800, 253_402_300_799  # the seconds that Python's calendar has
+    seconds = [first, last, 0, -1, *range(first, last, 4_000_000_001)]
+    counts = [second * per_second + second % min(1000, per_second) for second in seconds]
+    for others in ([], [(last + 1) * per_second]):  # which has them written one by one
+        column = pa.array([*counts, *others, None], pa.int64()).cast(pa.timestamp(unit, zone))
+        *found, last_one = [row["x"] for row in one_column(tmp_path, column).values]
+        assert last_one is None
+        for count, text in zip(counts, found, strict=False):
+            second, part = divmod(count, per_second)
+            when = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=second)
+            fraction = f".{part / per_second:.6f}".replace("0.", "", 1).rstrip("0").rstrip(".")
+            assert text == f"{when.isoformat()}{fraction}{'+00:00' if zone else ''}"
+
+
 def test_binary_that_is_no_text_breaks_its_row_only(tmp_path: Path) -> None:
     batch = one_column(tmp_path, pa.array([b"good", b"\xff\xfe", None]))
     assert [row["x"] for row in batch.values] == ["good", None]

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import sys
 import zlib
 from pathlib import Path
 
@@ -127,7 +128,7 @@ def test_pages_give_their_main_text(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (None, None, None),
     ]
     assert not any("html" in value for value in values)
-    monkeypatch.setattr(html_pages, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "trafilatura", None)
     with pytest.raises(SourceError, match="ingot\\[html\\]"):
         read(path)
     assert len(read(path, "raw")[0]) == 5

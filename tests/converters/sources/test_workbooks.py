@@ -170,6 +170,15 @@ def test_too_large(tmp_path, monkeypatch):
         open_source(str(GOLDEN / BOOKS[0]))
 
 
+def test_a_workbook_that_changed_is_read_again(tmp_path):
+    place = tmp_path / "book.xlsx"
+    for text in "ab":  # of one size
+        cells = f'<c t="inlineStr"><is><t>{text}</t></is></c>'
+        place.write_bytes(changed(sheet_of(f'<row r="1">{cells}</row>')))
+        for _ in range(2):
+            assert read(place, files=("Quiz",), columns=("t",)) == [{"t": text}]
+
+
 def test_names_are_not_trusted(tmp_path):
     with zipfile.ZipFile(io.BytesIO(XLSX)) as old:
         book = old.read("xl/workbook.xml").decode()
