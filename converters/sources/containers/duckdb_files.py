@@ -1,6 +1,7 @@
 """DuckDB databases: each table is read as Arrow batches in the order of its rows, in a process."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final, cast
 
 import pyarrow as pa
@@ -27,8 +28,10 @@ _SETTINGS: Final[dict[str, Any]] = {
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
     "threads": "1",
-    "memory_limit": "256MB",
 }
+# What DuckDB may hold of a file, and what it needs where 2,048 rows have more than 100 MB of text.
+_MEMORY: Final = "256MB", "1200MB"
+_FEW_ROWS: Final = 64  # of a batch then
 _TABLES: Final = (
     "SELECT table_schema, table_name, table_type = 'VIEW' FROM information_schema.tables "
     "WHERE table_catalog = current_database() ORDER BY 1, 2"
@@ -62,11 +65,16 @@ class Database:
     NEEDS = "a DuckDB file", "duckdb", "duckdb"
 
     def __init__(self, path: str) -> None:
+        self._path = path
+        self._open(_MEMORY[0])
+        self._found: list[tuple[str, str, bool]] = self._base.execute(_TABLES).fetchall()
+
+    def _open(self, memory: str) -> None:
         import duckdb
 
-        self._base: Any = duckdb.connect(path, read_only=True, config=_SETTINGS)
+        settings = {**_SETTINGS, "memory_limit": memory}
+        self._base: Any = duckdb.connect(self._path, read_only=True, config=settings)
         self._base.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
-        self._found: list[tuple[str, str, bool]] = self._base.execute(_TABLES).fetchall()
 
     def tables(self) -> list[FoundTable]:
         """The tables and views by schema and name; `main` is not said."""
@@ -82,7 +90,25 @@ class Database:
         return found.columns, found.count("*").fetchall()[0][0] if counted else None
 
     def rows(self, table: int | str) -> Iterator[pa.RecordBatch]:
-        """The rows in the order in which they are stored, or of a query."""
+        """The rows in the order in which they are stored, or of a query.
+
+        Where they are too long for the memory, reading begins anew with more of it.
+        """
+        import duckdb
+
+        sent = 0
+        with suppress(duckdb.OutOfMemoryException, OSError):  # which Arrow makes of it
+            for batch in self._batches(table, TABLE_ROWS):
+                yield batch
+                sent += batch.num_rows
+            return
+        self._base.close()  # a file is open with one configuration
+        self._open(_MEMORY[1])
+        for batch in self._batches(table, _FEW_ROWS):
+            yield batch.slice(min(sent, batch.num_rows))
+            sent -= min(sent, batch.num_rows)
+
+    def _batches(self, table: int | str, most: int) -> Iterator[pa.RecordBatch]:
         found = self._select(table)
         # Arrow's intervals have no text of their own.
         texts = [
@@ -91,7 +117,7 @@ class Database:
             if str(kind) == "INTERVAL"
         ]
         found = found.project(f"* REPLACE ({', '.join(texts)})") if texts else found
-        return iter(found.to_arrow_reader(TABLE_ROWS))
+        return iter(found.to_arrow_reader(most))
 
     def _select(self, table: int | str) -> Any:  # noqa: ANN401
         """A relation, which streams; what `execute` gives is held as a whole."""

@@ -204,6 +204,23 @@ def test_duckdb(tmp_path):
         read(place)
 
 
+@pytest.mark.long
+def test_long_texts_of_duckdb_are_read_with_more_memory_and_each_row_once(tmp_path):
+    place = tmp_path / "d.duckdb"
+    with duckdb.connect(str(place)) as made:
+        made.execute(
+            "create table t as select i, repeat(chr(97 + (i % 26)::int), "
+            "case when i < 3000 then 9 else 130000 end) as t from range(5000) r(i)"
+        )
+    number = 0
+    for batch in open_source(str(place)).batches():
+        for row in batch.values:
+            want = chr(97 + number % 26) * (9 if number < 3000 else 130_000)
+            assert row == {"i": number, "t": want}
+            number += 1
+    assert number == 5000
+
+
 DATABASES = {"sqlite": sqlite3.connect, "duckdb": duckdb.connect}
 
 
