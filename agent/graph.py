@@ -51,9 +51,7 @@ def route_discover(state: State) -> Literal["sample", "review", "convert"]:
     return "review" if policy.asks_person(state) else "convert"
 
 
-def route_validate(
-    state: State,
-) -> Literal["repair", "look", "compare", "tell", "pause", "report"]:
+def route_validate(state: State) -> Literal["repair", "look", "compare", "tell", "pause", "report"]:
     """Problems go back to a mapper that can learn from them; a clean answer is looked at."""
     review = state.get("review")
     if "outcome" in state:

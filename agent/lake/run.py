@@ -16,14 +16,7 @@ from typing import Final, NamedTuple
 from ingot.agent.lake import shared_model
 from ingot.agent.lake.data_set import SetResult, SetTask, work_on_set
 from ingot.agent.lake.file_scan import find_sets, list_files
-from ingot.agent.lake.lake_order import (
-    CORPUS,
-    HASHES,
-    MAPPINGS,
-    LakeOrder,
-    data_set_key,
-    files_key,
-)
+from ingot.agent.lake.lake_order import CORPUS, HASHES, MAPPINGS, LakeOrder, data_set_key, files_key
 from ingot.agent.lake.lake_state import KnownSet
 from ingot.agent.lake.shared_model import GONE, TurnQueue, shape_keys
 from ingot.agent.model.budget import Spent

@@ -81,11 +81,7 @@ def irrelevant_proposal(reason: str, why: str) -> Proposal:
     """The proposal that nothing is converted."""
     evidence = Evidence(target="decision", choice="irrelevant", why=why)
     return Proposal(
-        decision="irrelevant",
-        mapping=None,
-        confidence=1.0,
-        reason=reason,
-        evidence=(evidence,),
+        decision="irrelevant", mapping=None, confidence=1.0, reason=reason, evidence=(evidence,)
     )
 
 

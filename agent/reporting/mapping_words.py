@@ -10,12 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, NewType
 
 from ingot.agent.privacy import Door, Safe
-from ingot.agent.proposing.proposal import (
-    MappingPart,
-    document_layouts,
-    layout_parts,
-    outer_parts,
-)
+from ingot.agent.proposing.proposal import MappingPart, document_layouts, layout_parts, outer_parts
 from ingot.agent.state import Check
 from ingot.converters.json_yaml import shorten_text
 from ingot.converters.mapping.check import PathReach

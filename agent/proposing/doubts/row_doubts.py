@@ -8,14 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ingot.agent.proposing.columns import (
-    Column,
-    View,
-    last_name,
-    list_path,
-    text_of,
-    values_at,
-)
+from ingot.agent.proposing.columns import Column, View, last_name, list_path, text_of, values_at
 from ingot.agent.proposing.doubts.turn_doubts import Doubt, message_lists, turn_doubts
 from ingot.agent.proposing.names import NAMED, alias_tables, spell_name
 from ingot.agent.proposing.proposal import select_parts, value_strings

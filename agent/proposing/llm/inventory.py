@@ -90,12 +90,7 @@ def render_value(value: SafeValue, size: Size, share: str) -> Safe:
     return Safe(escape_hidden(json.dumps(kept, ensure_ascii=False, default=str)))
 
 
-def cut_value(
-    value: Json,
-    size: Size,
-    share: str,
-    around: tuple[frozenset[str], ...] = (),
-) -> Json:
+def cut_value(value: Json, size: Size, share: str, around: tuple[frozenset[str], ...] = ()) -> Json:
     """Cut a redacted value to its shape; with share `none` nothing of it is left."""
     if isinstance(value, dict | list) and len(around) >= MOST_DEPTH:
         return f"(+{len(value)} inside)"

@@ -175,11 +175,7 @@ def _ask_turn(
         below=_disobeyed_level(history),
     )
     answered = partial(
-        Turn,
-        mapper=MODEL,
-        again=True,
-        level=completion.level,
-        notes=tuple(completion.notes),
+        Turn, mapper=MODEL, again=True, level=completion.level, notes=tuple(completion.notes)
     )
     under: MappingDocument = {"card": card.file} if card else {}
     try:

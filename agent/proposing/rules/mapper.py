@@ -24,11 +24,7 @@ from ingot.agent.proposing.plain_text import document_draft
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.readings import Reading, seen_from_element
 from ingot.agent.proposing.recsys_data import click_log_hint
-from ingot.agent.proposing.rules.candidates import (
-    Candidate,
-    candidate_document,
-    find_candidates,
-)
+from ingot.agent.proposing.rules.candidates import Candidate, candidate_document, find_candidates
 from ingot.agent.proposing.rules.known_layouts import propose_known
 from ingot.agent.proposing.rules.metadata import find_meta, mapping_language
 from ingot.converters.errors import MappingError

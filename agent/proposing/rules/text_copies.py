@@ -7,13 +7,7 @@ from functools import lru_cache
 from html import unescape
 from itertools import pairwise
 
-from ingot.agent.proposing.columns import (
-    Column,
-    View,
-    has_scalars,
-    judged_once,
-    outer_names,
-)
+from ingot.agent.proposing.columns import Column, View, has_scalars, judged_once, outer_names
 from ingot.agent.proposing.names import NAMED, left_out_values, name_group, spell_name
 from ingot.converters.sources.text_kinds import IN_TAGS, bare_words
 

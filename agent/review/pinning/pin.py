@@ -30,10 +30,7 @@ from ingot.agent.review.pinning.row_choice import (
     start_counts,
 )
 from ingot.agent.review.pinning.row_extraction import extract_rows
-from ingot.agent.review.pinning.sample_redaction import (
-    NotRedactableError,
-    SampleRedactor,
-)
+from ingot.agent.review.pinning.sample_redaction import NotRedactableError, SampleRedactor
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile, open_source

@@ -415,11 +415,7 @@ def extract_from_document(task: PinTask, doc: _JsonDocument, root: RowRoot) -> P
         )
 
     return PinnableRows(
-        file=task.file,
-        sizes=sizes,
-        broken=[False] * len(numbers),
-        write=write,
-        notes=notes,
+        file=task.file, sizes=sizes, broken=[False] * len(numbers), write=write, notes=notes
     )
 
 

@@ -205,11 +205,7 @@ def _is_one_of_keys(columns: Sequence[Column], cast: ColumnRoles) -> bool:
 
 
 def _assign_columns(
-    view: View,
-    columns: Sequence[Column],
-    question: Column,
-    answer: Column,
-    options: Options | None,
+    view: View, columns: Sequence[Column], question: Column, answer: Column, options: Options | None
 ) -> tuple[ColumnRoles, frozenset[str]]:
     """Both sides with all that belongs beside them, and the paths that they take from."""
     cast = ColumnRoles(question=question, answer=answer)

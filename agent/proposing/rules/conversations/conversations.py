@@ -14,13 +14,7 @@ from ingot.agent.proposing.columns import (
     parent_path,
     values_at,
 )
-from ingot.agent.proposing.names import (
-    CLEAR,
-    NAMED,
-    PLAIN,
-    name_strength,
-    speaker_role,
-)
+from ingot.agent.proposing.names import CLEAR, NAMED, PLAIN, name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import (
     Draft,

@@ -4,10 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import chain, product
 
-from ingot.agent.proposing.columns import (
-    View,
-    last_name,
-)
+from ingot.agent.proposing.columns import View, last_name
 from ingot.agent.proposing.names import NAMED, name_strength, speaker_role
 from ingot.agent.proposing.readings import (
     Field,

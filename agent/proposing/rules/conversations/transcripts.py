@@ -161,10 +161,7 @@ def _timed_markers(texts: Sequence[str]) -> tuple[dict[str, str | None], bool]:
         return {}, False
     talks = [_timed_turns(text, found) for text, found in zip(texts, lines, strict=True)]
     roles, agreed = _roles_of_marks(talks)
-    split: dict[str, str | None] = {
-        **dict.fromkeys("\n" + head for head in sorted(heads)),
-        **roles,
-    }
+    split: dict[str, str | None] = {**dict.fromkeys("\n" + head for head in sorted(heads)), **roles}
     same = sum(
         [(role, piece) for role, _, piece in _cut_pieces("\n" + text, split, "") if role and piece]
         == [(roles.get(mark), piece) for mark, piece in talk if roles.get(mark) and piece]

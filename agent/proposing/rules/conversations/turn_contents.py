@@ -5,13 +5,7 @@ from collections.abc import Sequence
 from itertools import islice, pairwise
 
 from ingot.agent.proposing.columns import View, last_name, text_of, values_at
-from ingot.agent.proposing.names import (
-    CLEAR,
-    PLAIN,
-    alias_tables,
-    left_out_values,
-    name_strength,
-)
+from ingot.agent.proposing.names import CLEAR, PLAIN, alias_tables, left_out_values, name_strength
 from ingot.agent.proposing.readings import (
     Field,
     field_sequences,

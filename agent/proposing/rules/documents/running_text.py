@@ -15,14 +15,7 @@ from ingot.agent.proposing.columns import (
     text_of,
     values_at,
 )
-from ingot.agent.proposing.names import (
-    CLEAR,
-    NAMED,
-    PLAIN,
-    name_group,
-    name_strength,
-    spell_name,
-)
+from ingot.agent.proposing.names import CLEAR, NAMED, PLAIN, name_group, name_strength, spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, has_documents, join_parts
 from ingot.agent.proposing.rules.answers.sides import detect_language
