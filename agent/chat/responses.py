@@ -37,15 +37,16 @@ from ingot.agent.model.json_text import JsonObject, PartialString, UnreadableRep
 from ingot.agent.model.request_form import Message
 from ingot.agent.privacy import Door, Safe, SafeProblem, redact
 from ingot.agent.proposing.llm import question
-from ingot.agent.proposing.llm.completion import (
-    complete_conditions,
-    complete_message,
-    complete_parts,
-)
 from ingot.agent.proposing.llm.data_block import read_data
 from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS, ModelAccess
 from ingot.agent.proposing.llm.question import prompts_hash
-from ingot.agent.proposing.llm.reply import schema_fault, shorten_value
+from ingot.agent.proposing.llm.reply import (
+    complete_conditions,
+    complete_message,
+    complete_parts,
+    schema_fault,
+    shorten_value,
+)
 from ingot.agent.proposing.proposal import MOST_ANSWERS
 from ingot.agent.state import State
 from ingot.converters import json_yaml

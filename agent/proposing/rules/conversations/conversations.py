@@ -32,16 +32,16 @@ from ingot.agent.proposing.rules.context_columns import (
     tools_value,
 )
 from ingot.agent.proposing.rules.conversations.dialogue import find_talks
-from ingot.agent.proposing.rules.conversations.first_turns import (
-    is_below_talk,
-    is_mostly_inside,
-    repeats_talk,
-    with_first_turn,
-)
 from ingot.agent.proposing.rules.conversations.transcripts import (
     Markers,
     entry_content,
     find_markers,
+)
+from ingot.agent.proposing.rules.conversations.turn_contents import (
+    is_below_talk,
+    is_mostly_inside,
+    repeats_talk,
+    with_first_turn,
 )
 from ingot.converters.rows import Json, MappingDocument
 

@@ -20,8 +20,7 @@ from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.readings import Draft, has_documents, join_parts
 from ingot.agent.proposing.rules.answers.sides import detect_language
 from ingot.agent.proposing.rules.documents.current_rows import current_rows_condition
-from ingot.agent.proposing.rules.documents.element_filters import keep_elements
-from ingot.agent.proposing.rules.documents.typed_blocks import find_typed_blocks
+from ingot.agent.proposing.rules.documents.typed_blocks import find_typed_blocks, keep_elements
 from ingot.agent.proposing.rules.text_copies import (
     ends_in_site_name,
     find_cut_text,
