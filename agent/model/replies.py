@@ -76,11 +76,10 @@ def read_choice(reply: dict[str, Json]) -> Reply | None:
 
 def join_surrogates(text: str) -> str:
     """The text with its halves of surrogate pairs put together; one alone cannot be encoded."""
-    return _LONE.sub("\ufffd", _PAIR.sub(_join_pair, text))
-
-
-def _join_pair(found: re.Match[str]) -> str:
-    return found[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    joined = _PAIR.sub(
+        lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text
+    )
+    return _LONE.sub("\ufffd", joined)
 
 
 def _find_answer(message: dict[str, Any]) -> tuple[str, str]:

@@ -48,7 +48,8 @@ def compare(state: State, context: Context) -> State:
     now: State = {**state, **settled}
     proposal = now.get("proposal")
     if proposal is None or proposal.mapper != MODEL:
-        _remember_failure(now, context)
+        if why := exhausted_reason(now.get("attempts", ())):  # asking again would give the same
+            _store_answer(now, context, {"failed": why}, only_here=bool(_card_shown(now)))
         return {**settled, "opinion": None}
     opinion = _ask_rules(now, proposal, context)
     settled |= {"opinion": opinion, "proposal": _with_opinion(proposal, opinion)}
@@ -121,12 +122,6 @@ def _remember_answer(state: State, context: Context) -> None:
             provenance.pop("card", None)  # it is not that of the others
         document = {"said": json.loads(turn.said), "provenance": provenance}
         _store_answer(state, context, document, only_here=only_here)
-
-
-def _remember_failure(state: State, context: Context) -> None:
-    """Keep that a model's answers do not pass on this shape: asking again would give the same."""
-    if why := exhausted_reason(state.get("attempts", ())):
-        _store_answer(state, context, {"failed": why}, only_here=bool(_card_shown(state)))
 
 
 def _card_shown(state: State) -> str:

@@ -98,6 +98,14 @@ def values_at(path: str, node: Node) -> list[Json]:
         return []
 
 
+def nodes_at(path: str, node: Node) -> list[Node]:
+    """What stands at a path of a record, in its place; nothing where the path does not fit."""
+    try:
+        return compile_path(path).nodes(node)
+    except RowError:
+        return []
+
+
 class Places:
     """Nodes, and what stands at paths of them; each path is looked up once."""
 

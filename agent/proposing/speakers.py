@@ -96,11 +96,11 @@ class Speakers:
 def find_speakers(view: View, element: str, fields: Iterable[Field]) -> Speakers | None:
     """The field that seems to say who speaks: text in every element, few values, that change."""
     found = [s for one in fields if (s := _speakers_in_field(view, element, one))]
-    return max(found, key=_speaker_rank, default=None)
 
+    def rank(one: Speakers) -> tuple[bool, float]:
+        return bool(one.roles), one.understood + name_strength(one.field.name, "speaker")
 
-def _speaker_rank(found: Speakers) -> tuple[bool, float]:
-    return bool(found.roles), found.understood + name_strength(found.field.name, "speaker")
+    return max(found, key=rank, default=None)
 
 
 def _speakers_in_field(view: View, element: str, one: Field) -> Speakers | None:

@@ -35,19 +35,8 @@ _NUMBERED_STEP = re.compile(r"\[\d+\]|\[-\d+\]")
 _NAME_SLOTS = {
     "pt": ("body", "title", "lead", "context", "utterance", "question", "answer"),
     "sft": (
-        "question",
-        "instruction",
-        "input",
-        "context",
-        "answer",
-        "utterance",
-        "title",
-        "body",
-        "options",
-        "chosen",
-        "rationale",
-        "history",
-        "turns",
+        *("question", "instruction", "input", "context", "answer", "utterance", "title", "body"),
+        *("options", "chosen", "rationale", "history", "turns"),
     ),
 }
 

@@ -51,10 +51,6 @@ class AskSettings:
     remembered: bool = True
 
 
-def _discard_text(_: str) -> None:
-    pass
-
-
 @dataclass(kw_only=True, eq=False)
 class ModelAccess:
     """How a model is asked in this process.
@@ -69,7 +65,7 @@ class ModelAccess:
     ledger: Ledger = field(default_factory=Ledger)
     remembered: bool = True
     shared: bool = False
-    tell: Callable[[str], None] = _discard_text
+    tell: Callable[[str], None] = lambda _: None
     _told: bool = False
 
     def announce(self, estimate: str) -> None:

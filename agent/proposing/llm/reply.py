@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ingot.agent.model.json_text import JsonObject, UnreadableReply, only_object
+from ingot.agent.model.replies import find_inside
 from ingot.agent.proposing.columns import text_of
 from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError, Problem
@@ -173,14 +174,10 @@ def _move_conditions(reply: JsonObject) -> None:
     turns = [one for one in reply["messages"] if isinstance(one, dict)]
     if not reply["group"] or any(one["each"] != ["[*]"] for one in turns):
         return
-    of_rows = [one for one in reply["where"] if not str(_path_of(one)).startswith("[")]
+    of_rows = [one for one in reply["where"] if not str(find_inside(one, "path")).startswith("[")]
     reply["where"] = [one for one in reply["where"] if one not in of_rows]
     for one in turns:
         one["where"] = [*of_rows, *one["where"]]
-
-
-def _path_of(condition: Json) -> Json:
-    return condition.get("path") if isinstance(condition, dict) else None
 
 
 def _implied_decision(reply: JsonObject) -> str:

@@ -207,7 +207,7 @@ def _layout_changes(
 
 
 def _pair_alternatives(old: Sequence[_Alternative], new: Sequence[_Alternative]) -> list[_Pair]:
-    """_Pair old alternatives with new ones, in the order of both."""
+    """Pair old alternatives with new ones, in the order of both."""
     before, after = ([exact_text(one.layout) for one in side] for side in (old, new))
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     return [

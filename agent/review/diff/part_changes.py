@@ -303,15 +303,8 @@ def _implies(one: PlacedCondition, other: PlacedCondition) -> bool:
 # --- facts about the files
 
 _FACTS = (
-    "files",
-    "format",
-    "encoding",
-    "delimiter",
-    "quote",
-    "columns",
-    "root",
-    "orient",
-    "json_fields",
+    *("files", "format", "encoding", "delimiter", "quote", "columns"),
+    *("root", "orient", "json_fields"),
 )
 
 

@@ -103,10 +103,6 @@ def _arrow_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> tuple[
         return table, hasattr(reader, "num_record_batches")
 
 
-def _select_rows(table: pa.Table, numbers: Sequence[int]) -> pa.Table:
-    return pa.concat_tables([table.slice(number, 1) for number in numbers] or [table.slice(0, 0)])
-
-
 def _row_sizes(table: pa.Table) -> list[int]:
     """Estimate the bytes of each row. Raises SourceError if values have no Python form."""
     found = [0] * table.num_rows
@@ -301,8 +297,8 @@ def _extract_from_table(task: PinTask) -> PinnableRows:
     broken = [type(one.value) is BrokenRow for one in task.want if one.row != UNKNOWN_ROW]
 
     def write(kept: Sequence[int]) -> PinnedContent:
-        chosen = _select_rows(table, [small[place] for place in kept])
-        hid = _redact_table(chosen, task.hiding)
+        rows = [table.slice(small[place], 1) for place in kept] or [table.slice(0, 0)]
+        hid = _redact_table(pa.concat_tables(rows), task.hiding)
         if task.file.facts.format == "parquet":
             return PinnedContent(data=SafeBytes(_parquet_bytes(hid)), rows=None)
         return PinnedContent(data=SafeBytes(_arrow_bytes(hid, as_file=is_file)), rows=None)

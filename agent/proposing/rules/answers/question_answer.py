@@ -328,7 +328,9 @@ def question_answer_drafts(view: View) -> list[Draft]:
         or find_lettered_text(columns)
     )
     judging = verdict_columns(columns)
-    if chosen and not (chosen[1] in judging and _options_are_answers(columns, chosen[2])):
+    # Options may be whole answers of two models rather than choices of a test.
+    told = [alternative_stem(c) for c in columns if chosen and c.path in chosen[2].paths]
+    if chosen and not (chosen[1] in judging and any(told)):
         return [_pair_draft(view, columns, 1.5, *chosen)]
     lettered = option_columns(columns)
     rest = [c for c in columns if c not in lettered]
@@ -382,8 +384,3 @@ def _likeliest_columns(columns: Sequence[Column]) -> list[Column]:
     ranked = sorted(texts, key=lambda c: (-max(question_strength(c), answer_strength(c)), -c.chars))
     left = {c.path for c in ranked[MOST_TEXTS:]}
     return [c for c in columns if c.path not in left]
-
-
-def _options_are_answers(columns: Sequence[Column], options: Options) -> bool:
-    """Whether options are whole answers of two models rather than choices of a test."""
-    return any(alternative_stem(c) for c in columns if c.path in options.paths)

@@ -103,7 +103,8 @@ def _find_answering_rows(view: View) -> tuple[Column, "RowOrder"] | None:
 def _said_by(view: View) -> tuple[Column | None, list[Column]]:
     """The column of what is said, and those that may say by whom."""
     plain = [c for c in view.columns if not c.many and c.fill >= 0.95]
-    said = max((c for c in view.texts if not c.many), key=_spoken_weight, default=None)
+    texts = [c for c in view.texts if not c.many]
+    said = max(texts, key=lambda c: c.chars * c.distinct / max(1, len(c.present)), default=None)
     return said, [c for c in plain if 2 <= c.distinct <= MOST_CODES and c is not said]
 
 
@@ -118,10 +119,6 @@ def _rows_answer(view: View, groups: list[list[int]]) -> float:
     ]
     best = max(found, default=0.0)
     return best if best >= _IN_TURN else 0.0
-
-
-def _spoken_weight(column: Column) -> float:
-    return column.chars * column.distinct / max(1, len(column.present))
 
 
 def _row_orders(columns: list[Column], by: Column, groups: list[list[int]]) -> Iterator["RowOrder"]:
@@ -225,11 +222,9 @@ def _counting_order(view: View, groups: dict[str, list[int]]) -> Column | None:
         elif all(step > 0 for step in steps) and anew:
             measures.append(column)
     counted = max(counts, key=lambda one: one[0], default=(False, None))[1]
-    return counted or max(measures, key=_order_names, default=None)
-
-
-def _order_names(column: Column) -> float:
-    return max(column.named("order"), column.named("time"))
+    return counted or max(
+        measures, key=lambda c: max(c.named("order"), c.named("time")), default=None
+    )
 
 
 def _is_clock(column: Column) -> bool:

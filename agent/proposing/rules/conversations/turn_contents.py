@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
+from operator import contains
 
 from ingot.agent.proposing.columns import (
     Column,
@@ -309,16 +310,12 @@ def _assistant_goes_on(view: View, entry: dict[str, Json]) -> bool:
     left = [condition for condition in entry.get("where", ()) if "not_in" in condition]
     talks = turns_of(view, entry["each"], who, entry["content"], *(c["path"] for c in left))
     shut = [{text_of(value) for value in condition["not_in"]} for condition in left]
-    firsts = [
-        next((roles.get(code) for code, _, *marks in talk if not _is_shut(marks, shut)), None)
+    told = (
+        [roles.get(code) for code, _, *marks in talk if not any(map(contains, shut, marks))]
         for talk in talks
-    ]
-    begun = [role for role in firsts if role]
+    )
+    begun = [roles[0] for roles in told if roles and roles[0]]
     return bool(begun) and begun.count("assistant") >= _GOES_ON * len(begun)
-
-
-def _is_shut(marks: list[str], shut: list[set[str]]) -> bool:
-    return any(mark in values for mark, values in zip(marks, shut, strict=True))
 
 
 def _asking_column(view: View, talk: Talk) -> Column | None:
