@@ -103,9 +103,7 @@ def _current_parts(known: Sequence[Json], number: int, pointer: str) -> list[Jso
     """Return one of the present parts; 0 stands for all of them."""
     if not known:
         raise _EditError(pointer, "something that is there already", "nothing")
-    if number and not 1 <= number <= len(known):
-        raise _EditError(pointer, f"a number from 1 to {len(known)}", str(number))
-    return [known[number - 1]] if number else list(known)
+    return [_pick(known, number, pointer)] if number else list(known)
 
 
 # --- texts and messages
@@ -116,10 +114,6 @@ def _set_text(layout: MappingDocument, edit: Edit) -> MappingDocument:
     if value is None:
         raise _EditError("/parts", "at least one part", "none")
     return {**_without(layout, *_BODIES), "text": value}
-
-
-def _set_system(layout: MappingDocument, edit: Edit) -> MappingDocument:
-    return _with_key(layout, "system", _file_value(edit["parts"], layout.get("system"), "/parts"))
 
 
 def _set_messages(layout: MappingDocument, edit: Edit) -> MappingDocument:
@@ -288,7 +282,11 @@ def _set_in(name: str, key: str, document: MappingDocument, value: Json) -> Mapp
 
 _APPLY: dict[str, _Change] = {
     "text": _on_layout(_set_text),
-    "system": _on_layout(_set_system),
+    "system": _on_layout(
+        lambda layout, edit: _with_key(
+            layout, "system", _file_value(edit["parts"], layout.get("system"), "/parts")
+        )
+    ),
     "messages": _on_layout(_set_messages),
     "message": _on_layout(_set_message),
     "content": _on_layout(_set_content),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from ingot.agent.context import Context
 from ingot.agent.privacy import Door
 from ingot.agent.proposing.columns import parse_json_text
-from ingot.agent.proposing.doubts.record_doubts import record_doubts
+from ingot.agent.proposing.doubts.confidence import record_doubts
 from ingot.agent.proposing.names import NAMED, name_strength
 from ingot.agent.state import Check, Order
 from ingot.converters.json_yaml import shorten_text

@@ -3,6 +3,7 @@
 sample: rows spread over the source; the state keeps only their number.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -60,8 +61,8 @@ def discover(state: State, context: Context) -> State:
     raw_data = None if order.mapping else raw_data_proposal(source)
     if source.files and raw_data is None:
         return found
-    if raw_data is None:
-        _check_formats(source)
+    if raw_data is None and (found_bad := unreadable_reason(source.left_out)):
+        raise SourceError(source.location, *found_bad)
     proposal = raw_data or _no_data_proposal(source)
     return {**found, "proposal": redacted_proposal(proposal, Door("redacted"))}
 
@@ -121,15 +122,13 @@ def _summarize_unread(source: Source) -> UnreadFiles | None:
     )
 
 
-def _check_formats(source: Source) -> None:
-    """Refuse a folder of damaged files and formats that are not read; name these."""
-    left_out = source.left_out
-    unread = [one for one in left_out if unread_format(one.why)]
-    if unread:
+def unreadable_reason(left_out: Sequence[LeftOut]) -> tuple[str, str] | None:
+    """Return what is wrong with a folder of damaged files and unread formats, and what to do."""
+    if unread := [one for one in left_out if unread_format(one.why)]:
         problem = f"no file in it can be read: {unread_text(unread)}"
-        raise SourceError(source.location, problem, unread_hint(one.why for one in unread))
-    if damaged := redact(damaged_text(left_out)):
-        raise SourceError(source.location, f"no file in it holds data: {damaged}", DAMAGED_HINT)
+        return problem, unread_hint(one.why for one in unread)
+    damaged = damaged_text(left_out)
+    return (f"no file in it holds data: {redact(damaged)}", DAMAGED_HINT) if damaged else None
 
 
 def _no_data_proposal(source: Source) -> Proposal:

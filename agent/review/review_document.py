@@ -5,7 +5,7 @@ from typing import TypedDict
 from ingot.agent.privacy import Safe, redact
 from ingot.agent.review.replay import Kind, SideFigures
 from ingot.agent.review.verdict import Level
-from ingot.converters.rows import MappingDocument
+from ingot.converters.rows import Json, MappingDocument
 
 
 class Example(TypedDict):
@@ -76,19 +76,12 @@ class DriftEntry(TypedDict):
     stops: bool
 
 
-class GoldenFailure(TypedDict):
-    """A golden row whose record is another one now."""
-
-    line: int
-    why: Safe
-
-
 class GoldenEntry(TypedDict):
-    """What came of the golden rows."""
+    """What came of the golden rows; of those that fail the line and why, as `GoldenFailure` has."""
 
     file: str
     rows: int
-    failed: list[GoldenFailure]
+    failed: list[Json]
 
 
 class CostEntry(TypedDict):

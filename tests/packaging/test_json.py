@@ -17,7 +17,7 @@ JSON = {
         agent/privacy/redaction
         agent/proposing/columns agent/proposing/llm/data_block agent/proposing/llm/inventory
         agent/proposing/llm/relations agent/proposing/readings agent/proposing/recsys_data
-        agent/proposing/doubts/confidence agent/proposing/doubts/record_doubts
+        agent/proposing/doubts/confidence
         agent/proposing/names agent/proposing/rules/documents/trees converters/mapping/loss
         agent/proposing/doubts/row_doubts agent/proposing/doubts/turn_doubts
         agent/proposing/rules/answers/multiple_choice
@@ -55,7 +55,7 @@ JSON = {
         agent/proposing/rules/documents/current_rows
         agent/proposing/rules/documents/typed_blocks
         agent/proposing/rules/passages
-        agent/chat/group_paths  agent/chat/typed_values
+        agent/chat/group_paths agent/chat/typed_values
         agent/judging/model_gates agent/proposing/proposal agent/proposing/rules/context_columns
         agent/proposing/rules/conversations/conversations
         agent/proposing/rules/conversations/dialogue

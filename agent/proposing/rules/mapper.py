@@ -6,18 +6,16 @@ from dataclasses import replace
 from ingot.agent.proposing.doubts.confidence import (
     asking_share,
     draft_confidence,
-    nothing_confidence,
-    open_mode_factor,
-    order_evidence,
-    path_evidence,
-    score_doubt,
-)
-from ingot.agent.proposing.doubts.record_doubts import (
     find_doubts,
     lost_row_doubt,
     masked_share,
+    nothing_confidence,
+    open_mode_factor,
+    order_evidence,
     other_files_share,
+    path_evidence,
     row_count_doubt,
+    score_doubt,
 )
 from ingot.agent.proposing.doubts.turn_doubts import Doubt
 from ingot.agent.proposing.plain_text import document_draft

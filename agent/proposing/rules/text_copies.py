@@ -35,9 +35,9 @@ def _paired_texts(a: "Column", b: "Column") -> list[tuple[str, str]]:
     return [(a.texts[n], b.texts[n]) for n in _paired_rows(a, b)]
 
 
-def _paired_words(a: "Column", b: "Column", most: int) -> list[tuple[str, str]]:
-    """Return the first of these texts as bare words."""
-    return [(a.bare_texts[n], b.bare_texts[n]) for n in _paired_rows(a, b)[:most]]
+def _paired_words(a: "Column", b: "Column") -> list[tuple[str, str]]:
+    """Return the first hundred of these texts as bare words."""
+    return [(a.bare_texts[n], b.bare_texts[n]) for n in _paired_rows(a, b)[:100]]
 
 
 def holds_words(found: str, start: str, part: str) -> bool:
@@ -117,7 +117,7 @@ def restates(column: Column, body: Column) -> bool:
     if column.named("title") >= _SAME:
         return False
     least = _SAME if column.named("lead") >= _SAME else _RESTATED  # an opening says much again
-    both = _paired_words(column, body, 100)
+    both = _paired_words(column, body)
     if len(both) < 3 or column.looks("sentence") < 0.5:
         return False
     again = sorted(_shared_pairs(a, b) for a, b in both)
@@ -180,7 +180,7 @@ def _holds_only(column: Column, plain: Sequence[Column]) -> bool:
 
 
 def _is_same_text(column: Column, plain: Column) -> bool:
-    both = _paired_words(column, plain, 100)
+    both = _paired_words(column, plain)
     same = (len(b) > _SAME * len(a) and holds_words(a, b, b) for a, b in both)
     shorter = (len(b) > 0.5 * len(a) and _shared_pairs(a, b) > _SAME for a, b in both)
     return any(is_more_than(_SAME, hits, len(both)) for hits in (same, shorter))
