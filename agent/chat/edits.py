@@ -192,10 +192,7 @@ def _set_role(layout: MappingDocument, edit: Edit) -> MappingDocument:
 
 
 def _roles_by_name(role: MappingDocument) -> tuple[str, MappingDocument]:
-    """Return the key of a role that is read from the data, and its roles by name.
-
-    Without a map the four names mean themselves.
-    """
+    """Return the key of a role read from the data, and its roles; four names mean themselves."""
     named = "split" if "split" in role else "map"
     return named, role.get(named, {one: one for one in ROLES})
 

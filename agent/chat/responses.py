@@ -171,8 +171,7 @@ def _alternatives_reply(
 
 
 def _approve_mapping(conversation: Conversation) -> Reply:
-    state = conversation.state
-    held = failed_gates(state.get("problems", ()))
+    held = failed_gates(conversation.state.get("problems", ()))
     decision = conversation.decision
     if held:
         return Reply(conversation=conversation, say="It does not pass yet:", show=("problems",))

@@ -146,10 +146,7 @@ class ShownProposal:
 
 
 def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
-    """Load what waits for a data set: the proposal as it was made, or as a person edited it.
-
-    If the shape of the data has changed it is the approved mapping on the new data.
-    """
+    """Load what waits: the proposal, made or edited, or an approved mapping on changed data."""
     approved = order.mapping(data_set.name)
     if approved.is_file():
         document = load_mapping(approved)

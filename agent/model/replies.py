@@ -260,10 +260,7 @@ class ChunkReader:
         return {"choices": [choice], "usage": self._usage}
 
     def tokens(self) -> tuple[int | None, int]:
-        """Tokens in (None = not told) and out so far.
-
-        What is not told of those out is estimated, with all that was reasoned.
-        """
+        """Tokens in (None = not told) and out so far, these estimated where they are not told."""
         said = "\n".join("".join(parts) for parts in self._texts.values() if parts)
         told = token_count(self._usage, "completion_tokens")
         asked = token_count(self._usage, "prompt_tokens")

@@ -107,10 +107,7 @@ def _with_opinion(proposal: SafeProposal, opinion: Opinion | None) -> SafePropos
 
 
 def _remember_answer(state: State, context: Context) -> None:
-    """Keep a new answer that passed: for other data of this shape only if sure rules say the same.
-
-    These rows may have talked the model into it.
-    """
+    """Keep an answer that passed; for the shape if sure rules agree: rows may have led to it."""
     turn, proposal, opinion = state["turn"], state["proposal"], state.get("opinion")
     runs = state.get("check") or not (proposal and proposal.mapping)
     if turn.level and runs and not state["problems"]:

@@ -53,8 +53,7 @@ class _Folding(dict[int, str]):
     """Character by character: digits of all scripts, full-width signs, spaces and dashes."""
 
     def __missing__(self, code: int) -> str:
-        char = chr(code)
-        self[code] = folded = _fold_char(char)
+        self[code] = folded = _fold_char(chr(code))
         return folded
 
 
@@ -250,11 +249,7 @@ def inner_name(key: str, outer: str) -> str:
 
 
 def redact_scalar(value: Json, name: str) -> Json:
-    """Redact what stands under a name; a number becomes the text of its placeholder.
-
-    Under one named for a secret (`password`, `api_key`) it becomes `[secret]`, digits under one
-    named for a phone `[phone]`.
-    """
+    """Redact what stands under a name, which may make it `[secret]` or `[phone]`, a number too."""
     if value is None or isinstance(value, bool) or value == "":
         return value
     text = spell_value(value)
@@ -298,10 +293,7 @@ def _hidden_keys(value: dict[str, Json], hide: Callable[[str], str]) -> dict[str
 
 
 def value_shapes(value: Json) -> Json:
-    """The same shape without its values: scalars become `<string 132 chars>`, `<integer>`, ...
-
-    Keys are kept, redacted.
-    """
+    """The same shape, keys redacted, without its values: `<string 132 chars>`, `<integer>`, ..."""
     return convert_scalars(value, _scalar_shape)
 
 

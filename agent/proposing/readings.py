@@ -276,8 +276,7 @@ class Field:
 
 def path_below(path: str, prefix: str) -> str:
     """What is left of a path below a prefix (`$` where nothing is)."""
-    rest = path[len(prefix) :]
-    return rest.removeprefix(".") or "$"
+    return path[len(prefix) :].removeprefix(".") or "$"
 
 
 def join_inner_path(element: str, inner: str) -> str:
@@ -382,6 +381,5 @@ def joined_pieces(view: View, path: str, value: str | None = None) -> Json:
         if isinstance(held, list)
     ]
     cuts = [text for row in rows if len(row) > 1 for text in row[:-1]]
-    open_ends = sum(not _PIECE_END.search(text) for text in cuts)
-    streamed = open_ends > 0.5 * len(cuts)
+    streamed = sum(not _PIECE_END.search(text) for text in cuts) > 0.5 * len(cuts)
     return {"path": value or path, "sep": ""} if streamed else value or path

@@ -115,10 +115,7 @@ def _other_root_readings(source: Source, single: bool) -> Iterator[Reading]:
 
 
 def _is_table(read: Reading) -> bool:
-    """Whether what lies in each of several files is a table: rows that are whole by themselves.
-
-    Messages of one conversation and paragraphs of one text are not: there the file is the row.
-    """
+    """Whether rows are whole by themselves: messages of one talk, paragraphs of a text are not."""
     texts = [one for one in read.view.texts if not one.many and one.fill > 0.5]
     return (
         len(read.sample.rows) >= _TABLE_ROWS and len(texts) >= 2 and not is_single_turn(read.view)
@@ -214,10 +211,7 @@ def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> lis
 
 
 def _without_unread_talks(found: list[Candidate]) -> list[Candidate]:
-    """The candidates but those that take for a text the JSON in which others found messages.
-
-    And those that take rows for whole conversations that others gather into some.
-    """
+    """Without those that take messages in JSON for a text, or rows to gather for conversations."""
     opened = {
         field
         for c in found
@@ -380,8 +374,7 @@ def _accepted_drafts(view: View, posts: Answers, kind: Column, value: Json) -> I
     if not any(c.path == posts.body.path and c.looks("question") >= _ASKS for c in asking.columns):
         return
     kept = [n for n, one in enumerate(asked) if not one]
-    nodes = [Node(posts.view.nodes[n].value) for n in kept]
-    inner = View.over(nodes)
+    inner = View.over([Node(posts.view.nodes[n].value) for n in kept])
     body = next((c for c in inner.columns if c.path == posts.body.path), None)
     if body is None:
         return

@@ -163,8 +163,7 @@ def is_marked_copy(column: Column, columns: Sequence[Column]) -> bool:
 @judged_once
 def _is_upper(column: Column) -> bool:
     """Whether nearly all texts are in capitals, as in an index for searching."""
-    capital = sum(text.isupper() for text in column.present)
-    return capital > _SAME * len(column.present)
+    return sum(text.isupper() for text in column.present) > _SAME * len(column.present)
 
 
 def _holds_only(column: Column, plain: Sequence[Column]) -> bool:

@@ -137,8 +137,5 @@ def worst_class(found: Iterable[Change]) -> str:
 
 
 def exact_text(value: Json) -> str:
-    """Return a text that two values share only if the conversion cannot tell them apart.
-
-    `true` is not 1, and 1 is not 1.0.
-    """
+    """Return a text that only values share that convert alike: `true` is not 1, nor is 1.0."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True)

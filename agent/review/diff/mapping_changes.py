@@ -425,10 +425,7 @@ def _effective_mask(message: MappingDocument) -> Json:
 
 
 def _is_needed(messages: list[MappingDocument], place: int) -> bool:
-    """Check whether a conversation without this message is never a record.
-
-    It is the only one of the assistant, or the only one that a conversation may answer.
-    """
+    """Check whether it is the only one of the assistant, or the only one that may be answered."""
     role = messages[place]["role"]
     if "each" in messages[place] or not isinstance(role, str) or role == "system":
         return False

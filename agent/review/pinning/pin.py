@@ -54,8 +54,7 @@ def _sample_faults(
     if spec.columns is not None:
         spec = replace(spec, columns=tuple(map(hiding.text, spec.columns)))
     try:
-        again = open_source(location, spec)
-        return list(_row_faults(again, written))
+        return list(_row_faults(open_source(location, spec), written))
     except SourceError as error:
         return [error.problem]
 
@@ -145,10 +144,7 @@ def pin_sample(
     keep: Collection[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Write a pinned sample.
-
-    The same source, sample and options give the same bytes.
-    """
+    """Write a pinned sample: of the same source, sample and options the same bytes."""
     if share == "none":
         problem = "a pinned sample holds values, and none are to be shared"
         raise OutputError(str(folder), problem, "leave it out, or: --share-values redacted")
@@ -257,8 +253,7 @@ def _make_attempt(
                 continue
             counted[one.file.name] = len(numbers)
     broken = sum(one.broken[n] for one, some in zip(cuts, kept, strict=True) for n in some)
-    possible = sum(len(one.sizes) for one in cuts)
-    left = possible - sum(map(len, kept))
+    left = sum(len(one.sizes) for one in cuts) - sum(map(len, kept))
     return _Attempt(contents=contents, rows=counted, bad=broken, left=left)
 
 

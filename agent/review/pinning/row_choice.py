@@ -345,8 +345,7 @@ def _json_size(value: Json) -> int:
 
 def _format_document(value: Json, like: str) -> str:
     """Spell a document, indented and escaped like another text."""
-    begun = like[:2000].strip()
-    indent = 2 if "\n" in begun else None
+    indent = 2 if "\n" in like[:2000].strip() else None
     return json.dumps(value, ensure_ascii=like.isascii(), indent=indent) + "\n"
 
 

@@ -85,8 +85,7 @@ def parse_unit(unit: Unit, facts: FileFacts) -> Unit:
     """Read a unit's value as it is before `json_fields`."""
     if unit.value is not UNREAD:
         return unit
-    by_format = {"csv": _read_record, "text": _read_text}
-    reader = by_format.get(facts.format, _read_json)
+    reader = {"csv": _read_record, "text": _read_text}.get(facts.format, _read_json)
     return replace(unit, value=reader(unit.spelled, facts))
 
 
@@ -215,8 +214,7 @@ def _line_text(line: bytes) -> str:
 
 def _fits(facts: FileFacts, cells: list[str]) -> bool:
     width = len(facts.columns)
-    surplus = cells[width:]
-    return len(cells) >= min(facts.fewest, width) and not any(surplus)
+    return len(cells) >= min(facts.fewest, width) and not any(cells[width:])
 
 
 _PLACEHOLDER = re.compile(r"\[[a-z ]{2,14}\]")

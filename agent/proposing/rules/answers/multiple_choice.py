@@ -191,8 +191,7 @@ def _labelled_objects(view: View, element: str) -> Options | None:
     texts = [f for f in inner if f not in labels]
     if not texts:
         return None
-    body = max(texts, key=total_chars)
-    path = body.path
+    path = max(texts, key=total_chars).path
     options = _make_options({"path": path}, _row_texts(view, path), [path])
     if not labels:
         return options

@@ -220,8 +220,7 @@ def _behind_context(context: str, entry: dict[str, Json]) -> dict[str, Json]:
 def _view_without_talk(view: View, talk: Talk) -> View:
     """The same records without the columns inside a conversation."""
     rest = View(nodes=view.nodes, facts=view.facts, each=view.each)
-    columns = tuple(c for c in view.columns if not is_below_talk(c, talk))
-    rest.__dict__["columns"] = columns
+    rest.__dict__["columns"] = tuple(c for c in view.columns if not is_below_talk(c, talk))
     return rest
 
 

@@ -204,8 +204,7 @@ def _are_versions(body: Column, groups: dict[str, list[int]]) -> bool:
         for group in groups.values()
         for a, b in itertools.pairwise(group)
     ]
-    again = sum(shared_share(a, b) > _SAME for a, b in pairs)
-    return again > _RARE_VERSIONS * len(pairs)
+    return sum(shared_share(a, b) > _SAME for a, b in pairs) > _RARE_VERSIONS * len(pairs)
 
 
 def _counting_order(view: View, groups: dict[str, list[int]]) -> Column | None:

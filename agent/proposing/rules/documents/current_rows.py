@@ -103,8 +103,7 @@ def _truth_condition(column: Column, values: Sequence[str]) -> dict[str, Json]:
     current = _flags_current(column.name)
     if not current and not flags_bad_rows(column.name):
         return {}
-    bad = [raw[value] for value in values if truths[value] is not current]
-    return {"not_in": bad}
+    return {"not_in": [raw[value] for value in values if truths[value] is not current]}
 
 
 def _flags_current(name: str) -> bool:

@@ -205,8 +205,7 @@ def _is_heading_of(column: Column, body: Column) -> bool:
 
 def _names_a_thing(column: Column) -> bool:
     """`product_name`: what something is called, however long, is no text about it."""
-    name = spell_name(column.name)
-    return name.endswith("_name") and column.looks("sentence") < 0.5
+    return spell_name(column.name).endswith("_name") and column.looks("sentence") < 0.5
 
 
 def _distinct_columns(columns: Sequence[Column]) -> list[Column]:

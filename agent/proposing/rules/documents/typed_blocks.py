@@ -123,8 +123,7 @@ def _text_places(kind: str, blocks: Sequence[Mapping[str, Json]]) -> Iterator[st
 
 
 def _is_text_place(facts: PathFacts) -> bool:
-    name = last_name(facts.path)
-    caption = spell_name(name) in name_group("captions")
+    caption = spell_name(last_name(facts.path)) in name_group("captions")
     told = max(facts.looks.get(look, 0.0) for look in _NEVER) < 0.5
     varied = facts.distinct > 0.5 * facts.filled
     return bool(facts.types.get("string")) and told and varied and not caption
