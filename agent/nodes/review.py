@@ -229,9 +229,7 @@ def _edited_proposal(
 
 def answer_fault(answer: Json, allowed: Sequence[str] = REVIEW_ANSWERS) -> Safe:
     """What is wrong with an answer, "" if nothing is; a mapping may be the text that was typed."""
-    from jsonschema import Draft202012Validator
-
-    for error in Draft202012Validator(_ANSWER).iter_errors(answer):
+    for error in json_yaml.validator("answer").iter_errors(answer):
         wanted = " | ".join(f'"{one}"' for one in allowed)
         said = markdown_line(redact(error.message[:200]))
         return redact(
@@ -253,40 +251,6 @@ def answer_fault(answer: Json, allowed: Sequence[str] = REVIEW_ANSWERS) -> Safe:
 def _read_mapping(mapping: Json) -> Json:
     """The mapping itself: forms send what was typed into them, which is its text."""
     return json.loads(mapping) if isinstance(mapping, str) else mapping
-
-
-_EDITED_STATE = {
-    "type": "object",
-    "required": ["args"],
-    "properties": {
-        "args": {
-            "type": "object",
-            "required": ["mapping"],
-            "properties": {"mapping": {"type": ["object", "string"]}},
-        }
-    },
-}
-_ANSWER: dict[str, Json] = {
-    "type": "object",
-    "required": ["decisions"],
-    "properties": {
-        "decisions": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 1,
-            "items": {
-                "type": "object",
-                "required": ["type"],
-                "properties": {
-                    "type": {"enum": list(REVIEW_ANSWERS)},
-                    "edited_action": _EDITED_STATE,
-                },
-                "if": {"properties": {"type": {"const": "edit"}}},
-                "then": {"required": ["edited_action"]},
-            },
-        }
-    },
-}
 
 
 PAUSE_ACTION = "ask_again"
