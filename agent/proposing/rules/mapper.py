@@ -29,7 +29,7 @@ from ingot.converters.errors import MappingError
 from ingot.converters.mapping.bind import bind
 from ingot.converters.mapping.check import SampleRun, run_sample
 from ingot.converters.mapping.rows.executor import Record
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample
@@ -71,12 +71,6 @@ def _record_share(run: SampleRun) -> float:
     """Share of the records that are made, or will be once a person has named the speakers."""
     made, waiting = len(run.records), run.failures["unmapped_value"]
     return (made + waiting) / max(1, made + run.failures.total())
-
-
-def _is_usable(candidate: Candidate) -> bool:
-    """Whether it makes records, or leaves it to a person to say who speaks."""
-    run = candidate.run
-    return run is not None and bool(run.records or candidate.draft.unknown)
 
 
 def _score_open_mode(candidate: Candidate) -> Candidate:
@@ -153,7 +147,6 @@ def _make_proposal(
     chosen = _prefer_metadata(chosen, others, request, source)
     meta, detected, evidence = _find_metadata(chosen, request, source)
     document = candidate_document(chosen.draft, chosen.reading, meta)
-    document = _drop_failing_meta(document, chosen, request)
     runner = next((o for o in others if o.document != chosen.document), None)
     doubts = _list_doubts(chosen, others, request, source)
     confidence = draft_confidence(chosen.draft, doubts)
@@ -222,17 +215,6 @@ def _is_rival(other: Candidate, chosen: Candidate) -> bool:
     return other.draft.body != whole and other.draft.body not in whole.get("any_of", ())
 
 
-def _drop_failing_meta(
-    document: MappingDocument, chosen: Candidate, request: Request
-) -> dict[str, Json]:
-    """The document, without meta paths where they make it fail."""
-    try:
-        bind(document, chosen.reading.rows, where="rules")
-    except MappingError:
-        return {**document, "meta": {}}
-    return document
-
-
 def _no_mapping_proposal(
     source: Source, sample: Sample, found: Sequence[Candidate], request: Request
 ) -> Proposal:
@@ -292,7 +274,7 @@ def _propose_generally(
     if request.mode == "auto" and not document_draft(source):
         ran = [_score_open_mode(c) for c in ran]
     ran.sort(key=lambda c: -c.score)
-    chosen = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind] and _is_usable(c)]
+    chosen = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind]]
     if not chosen:
         return _no_mapping_proposal(source, sample, ran, request), {}
     others = [*chosen[1:], *[c for c in ran if c not in chosen]]

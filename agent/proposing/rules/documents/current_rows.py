@@ -5,7 +5,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ingot.agent.proposing.columns import Column, View, outer_names
-from ingot.agent.proposing.names import NAMED, flags_bad_rows, name_group, spell_name, verdict_of
+from ingot.agent.proposing.names import (
+    NAMED,
+    flags_bad_rows,
+    name_group,
+    says_yes,
+    spell_name,
+    verdict_of,
+)
 from ingot.agent.proposing.rules.context_columns import good_rows_condition
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import count_words
@@ -94,7 +101,7 @@ def _names_a_standing(column: Column) -> bool:
 
 def _truth_condition(column: Column, values: Sequence[str]) -> dict[str, Json]:
     """Yes or no in any language, under a name that says what is true of the row."""
-    truths = {value: _truth_of(value) for value in values}
+    truths = {value: says_yes(value) for value in values}
     if len(values) != 2 or set(truths.values()) != {True, False}:
         return {}
     raw = {
@@ -109,12 +116,6 @@ def _truth_condition(column: Column, values: Sequence[str]) -> dict[str, Json]:
 def _flags_current(name: str) -> bool:
     known = name_group("flags_of_current_rows")
     return spell_name(name).removeprefix("is_").removeprefix("ist_") in known
-
-
-def _truth_of(value: str) -> bool | None:
-    spelt = value.strip().casefold()
-    yes, no = name_group("yes"), name_group("no")
-    return True if spelt in yes else False if spelt in no else None
 
 
 def _date_condition(view: View, column: Column) -> dict[str, Json]:
