@@ -9,13 +9,7 @@ n}` for a part or a message that is there already.
 from collections.abc import Callable, Iterator, Sequence
 
 from ingot.agent.chat.group_paths import enter_group, leave_group
-from ingot.agent.proposing.llm.lowering import (
-    condition_problems,
-    lower_condition,
-    lower_message,
-    lower_value,
-    part_problems,
-)
+from ingot.agent.proposing.llm import lowering
 from ingot.agent.reporting.mapping_words import value_parts
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.mapping.language import ROLES
@@ -93,8 +87,8 @@ def _file_value(parts: Sequence[Json], current: Json, pointer: str) -> Json:
         if isinstance(part, dict) and "current" in part:
             made += _current_parts(known, part["current"], f"{pointer}/{number}/current")
         else:
-            _refuse(part_problems([part], f"{pointer}/{number}", numbered=False))
-            made.append(lower_value([part]))
+            _refuse(lowering.part_problems([part], f"{pointer}/{number}", numbered=False))
+            made.append(lowering.lower_value([part]))
     made = [part for part in made if part not in (None, "")]
     return made[0] if len(made) == 1 else made or None
 
@@ -146,7 +140,7 @@ def _message_entry(
     """Turn a message into the file's form; its current parts are those of the replaced entry."""
     current = (before or {}).get("content")
     content = _file_value(message["content"], current, f"{pointer}/content")
-    return {**lower_message({**message, "content": []}), "content": content}
+    return {**lowering.lower_message({**message, "content": []}), "content": content}
 
 
 def _set_content(layout: MappingDocument, edit: Edit) -> MappingDocument:
@@ -243,8 +237,8 @@ def swap_role(role: Json) -> Json:
 
 def _set_where(layout: MappingDocument, edit: Edit) -> MappingDocument:
     """Set the conditions: lengths are single whole numbers, lists are not empty."""
-    _refuse(condition_problems(edit["where"], "/where"))
-    return _with_key(layout, "where", [lower_condition(one) for one in edit["where"]])
+    _refuse(lowering.condition_problems(edit["where"], "/where"))
+    return _with_key(layout, "where", [lowering.lower_condition(one) for one in edit["where"]])
 
 
 def list_conditions(layout: MappingDocument) -> Iterator[MappingDocument]:
@@ -269,8 +263,8 @@ def _set_group(document: MappingDocument, edit: Edit) -> MappingDocument:
 
 
 def _meta_value(edit: Edit) -> Json:
-    _refuse(part_problems([edit["value"]], "/value", numbered=False))
-    return lower_value([edit["value"] or ""])
+    _refuse(lowering.part_problems([edit["value"]], "/value", numbered=False))
+    return lowering.lower_value([edit["value"] or ""])
 
 
 def _set_in(name: str, key: str, document: MappingDocument, value: Json) -> MappingDocument:

@@ -10,14 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ingot.agent.context import Context
-from ingot.agent.judging.policy import (
-    REVIEW_ANSWERS,
-    allowed_answers,
-    is_attended,
-    review_by_gates,
-    state_person_reasons,
-    unfit_reason,
-)
+from ingot.agent.judging import policy
+from ingot.agent.judging.policy import REVIEW_ANSWERS
 from ingot.agent.judging.trial import joint_confidence, same_records, try_out
 from ingot.agent.judging.unbacked import Side, unbacked_choices
 from ingot.agent.nodes.propose import rules_turn
@@ -114,7 +108,7 @@ def _remember_answer(state: State, context: Context) -> None:
         provenance = {key: one for key, one in turn.provenance.items() if key != "mapper"}
         whoever: State = {**state, "order": replace(state["order"], min_confidence=0.0)}
         sure = opinion and opinion.agrees and opinion.proposal.confidence >= SURE_CONFIDENCE
-        only_here = bool(state_person_reasons(whoever) or not sure)
+        only_here = bool(policy.state_person_reasons(whoever) or not sure)
         if not only_here:
             provenance.pop("card", None)  # it is not that of the others
         document = {"said": json.loads(turn.said), "provenance": provenance}
@@ -156,15 +150,15 @@ def review(state: State) -> State:
     if order.dry_run:
         return {"review": Review(decision="dry_run")}
     why = before.why if before and before.decision == "again" else EMPTY_TEXT
-    if order.yes and not (before and is_attended(state)):
-        decided = review_by_gates(state)
-        if decided.decision != "person" or not is_attended(state):
+    if order.yes and not (before and policy.is_attended(state)):
+        decided = policy.review_by_gates(state)
+        if decided.decision != "person" or not policy.is_attended(state):
             return {"review": decided}
         why = Safe(f"Only a person may decide this: {markdown_line(decided.why)}")
     from langgraph.types import interrupt
 
     answer = interrupt(review_question(state, why))
-    if fault := answer_fault(answer, allowed_answers(state)):  # it must not end the run
+    if fault := answer_fault(answer, policy.allowed_answers(state)):  # it must not end the run
         return {"review": Review(decision="again", why=fault)}
     return apply_answer(state, answer)
 
@@ -178,7 +172,7 @@ def review_question(state: State, fault: Safe = EMPTY_TEXT) -> dict[str, Json]:
         REVIEW_ACTION,
         {"mapping": (proposal and proposal.mapping) or proposed_mapping(state)},
         paragraphs,
-        allowed_answers(state),
+        policy.allowed_answers(state),
         {
             "type": "object",
             "properties": {"mapping": json_yaml.schema("mapping")},
@@ -211,7 +205,7 @@ def apply_answer(state: State, answer: Json) -> State:
             "opinion": None,
             "looked": None,
         }
-    if decision["type"] == "approve" and (unfit := unfit_reason(state)):
+    if decision["type"] == "approve" and (unfit := policy.unfit_reason(state)):
         return {"review": Review(decision="again", why=unfit)}
     why = redact(str(decision.get("message") or ""))
     return {"review": Review(decision=decision["type"], why=why)}

@@ -22,16 +22,9 @@ from ingot.agent.proposing.rules.answers.accepted_answers import (
     marked_elements,
 )
 from ingot.agent.proposing.rules.answers.question_answer import question_answer_drafts
+from ingot.agent.proposing.rules.conversations import row_groups
 from ingot.agent.proposing.rules.conversations.conversations import conversation_drafts
-from ingot.agent.proposing.rules.conversations.row_groups import (
-    LEAST_OFTEN,
-    SEVERAL,
-    RowOrder,
-    group_rows,
-    grouped_reading,
-    is_single_turn,
-    is_sortable_time,
-)
+from ingot.agent.proposing.rules.conversations.row_groups import LEAST_OFTEN, SEVERAL, RowOrder
 from ingot.agent.proposing.rules.documents.running_text import document_drafts
 from ingot.agent.proposing.rules.documents.trees import section_tree_drafts, tree_drafts
 from ingot.converters.errors import SourceError
@@ -73,7 +66,7 @@ def source_readings(source: Source, sample: Sample) -> Iterator[Reading]:
     for one in (base, *others):
         yield one
         yield from parse_json_columns(one)
-        yield from grouped_reading(one)
+        yield from row_groups.grouped_reading(one)
         yield from thread_readings(one)
         if len(one.sample.rows) > 0:
             yield from element_readings(one)
@@ -91,7 +84,7 @@ def _conversation_files(source: Source, base: Reading) -> Iterator[Reading]:
     layouts = {(file.facts.format, file.facts.layout) for file in source.files}
     if layouts != {("json", "list")} or len(source.files) < 2 or source.spec.root:
         return
-    if not is_single_turn(base.view):
+    if not row_groups.is_single_turn(base.view):
         return
     files = draw_sample(source.with_spec(replace(source.spec, root="$")))
     facts = {**source.guessed.to_document(), "root": "$"}
@@ -118,7 +111,9 @@ def _is_table(read: Reading) -> bool:
     """Whether rows are whole by themselves: messages of one talk, paragraphs of a text are not."""
     texts = [one for one in read.view.texts if not one.many and one.fill > 0.5]
     return (
-        len(read.sample.rows) >= _TABLE_ROWS and len(texts) >= 2 and not is_single_turn(read.view)
+        len(read.sample.rows) >= _TABLE_ROWS
+        and len(texts) >= 2
+        and not row_groups.is_single_turn(read.view)
     )
 
 
@@ -294,7 +289,7 @@ def _are_attributes(by: Column, name: Column, value: Column) -> bool:
     shared = rows >= _OFTEN * by.distinct and rows >= _OFTEN * name.distinct
     if not once or not shared or by.distinct < 3 or name.words > 3:
         return False
-    groups = group_rows(name).values()
+    groups = row_groups.group_rows(name).values()
     means = sorted(sum(len(value.texts[n]) for n in group) / len(group) for group in groups)
     return means[-1] > 10 * max(1.0, means[0])
 
@@ -313,15 +308,15 @@ _ASKS = 0.5  # of the posts that ask
 def thread_readings(reading: Reading) -> Iterator[Reading]:
     """Rows gathered by a key, where the first of each group asks and another one is marked."""
     columns = [c for c in reading.view.columns if not c.many and c.fill == 1]
-    able = sorted(filter(is_sortable_time, columns), key=lambda c: c.numeric)
+    able = sorted(filter(row_groups.is_sortable_time, columns), key=lambda c: c.numeric)
     able += [c for c in columns if c.numeric and c not in able]
     kinds = [c for c in reading.view.own if not c.many and 2 <= c.distinct <= _MOST_KINDS]
-    marked = [set(rows) for c in kinds for text, rows in group_rows(c).items() if text]
+    marked = [set(rows) for c in kinds for text, rows in row_groups.group_rows(c).items() if text]
     for by in columns:
         often = len(by.present) / max(1, by.distinct)
         if by.words > 3 or by.distinct < SEVERAL or often < LEAST_OFTEN:
             continue
-        groups = list(group_rows(by).values())
+        groups = list(row_groups.group_rows(by).values())
         asking = [rows for rows in marked if _asks_in_groups(rows, by, len(groups))]
         for order in (RowOrder(None, ""), *(RowOrder(c, "") for c in able if c is not by)):
             places = [order.sorted(group) for group in groups] if asking else []

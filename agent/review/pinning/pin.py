@@ -8,17 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ingot.agent.privacy import redact
-from ingot.agent.review.pinning.pinned_sample import (
-    DATA,
-    PinnedFile,
-    SampleFacts,
-    check_free,
-    commit_sample,
-    redact_names,
-    stage_sample,
-    store_files,
-    write_files,
-)
+from ingot.agent.review.pinning import pinned_sample
+from ingot.agent.review.pinning.pinned_sample import DATA, PinnedFile, SampleFacts
 from ingot.agent.review.pinning.row_choice import (
     MOST_BYTES,
     Counts,
@@ -148,7 +139,7 @@ def pin_sample(
     if share == "none":
         problem = "a pinned sample holds values, and none are to be shared"
         raise OutputError(str(folder), problem, "leave it out, or: --share-values redacted")
-    check_free(folder, overwrite=overwrite)
+    pinned_sample.check_free(folder, overwrite=overwrite)
     hiding = SampleRedactor(share, keep, [row.value for row in sample.rows])
     counts = start_counts()
     names = list(dict.fromkeys([r.file for r in sample.rows] + [b.file for b in sample.bad]))
@@ -164,7 +155,7 @@ def pin_sample(
         for name in sorted(names, key=list(by_name).index)
     ]
     cuts = [extract_rows(task) for task in tasks]
-    with stage_sample(folder) as stage:
+    with pinned_sample.stage_sample(folder) as stage:
         facts = _write_readable(stage, source, cuts, hiding, counts, rows)
         if not facts.rows:
             said = ", ".join(f"{k} {v}" for k, v in counts.items() if v)
@@ -175,7 +166,7 @@ def pin_sample(
             complete=sample.complete and not any(counts.values()),
             total_rows=sample.total_rows,
         )
-        commit_sample(stage, facts, folder)
+        pinned_sample.commit_sample(stage, facts, folder)
 
 
 def _write_readable(
@@ -193,14 +184,14 @@ def _write_readable(
     for more, bad in ((others, True), ([], True), ([], False)):
         attempt = _make_attempt(cuts, more, rows, bad=bad)
         every = [*source.files, *(one.file for one in more)]
-        names = redact_names([f for f in every if f.name in attempt.contents], hiding)
+        names = pinned_sample.redact_names([f for f in every if f.name in attempt.contents], hiding)
         lines = {name for name in names if attempt.contents[name].as_lines}
         names = {name: f"{new}{'.jsonl' * (name in lines)}" for name, new in names.items()}
         every = [file for file in every if file.name in names]
         contents = {names[name]: attempt.contents[name] for name in names}
         files = {names[file.name]: file for file in every}
-        data = dict(store_files(source, files, contents, hiding))
-        top = write_files(stage, DATA, data)
+        data = dict(pinned_sample.store_files(source, files, contents, hiding))
+        top = pinned_sample.write_files(stage, DATA, data)
         location = str(top / next(iter(data))) if direct and data else str(top)
         main = {file.name: names[file.name] for file in source.files if file.name in names}
         written = {name: contents[name] for name in main.values()}

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ingot.agent.proposing import names
 from ingot.agent.proposing.columns import (
     Column,
     View,
@@ -14,14 +15,7 @@ from ingot.agent.proposing.columns import (
     start_alike,
     text_of,
 )
-from ingot.agent.proposing.names import (
-    NAMED,
-    PLAIN,
-    name_group,
-    name_strength,
-    speaker_role,
-    spell_name,
-)
+from ingot.agent.proposing.names import NAMED, PLAIN
 from ingot.agent.proposing.readings import Reading
 from ingot.agent.proposing.rules.documents.current_rows import current_rows_condition
 from ingot.agent.proposing.rules.text_copies import shared_share
@@ -29,7 +23,7 @@ from ingot.agent.proposing.speaker_codes import MOST_CODES, find_sides
 from ingot.agent.proposing.speakers import flag_roles, roles_of_values
 from ingot.converters.rows import MappingDocument
 
-_TALKS = frozenset(name_group("talks"))
+_TALKS = frozenset(names.name_group("talks"))
 _TALKS_CJK = ("对话", "会话", "対話", "会話", "대화")
 MAX_PROSE = 2
 UNEVEN_FACTOR = 0.75
@@ -250,7 +244,7 @@ def _names_both_sides(column: Column) -> bool:
         return False
     if min(counts.values()) < RARE * len(column.texts):
         return False
-    roles = {speaker_role(value) for value in counts}
+    roles = {names.speaker_role(value) for value in counts}
     return bool(flag_roles(column.name, counts)) or {"user", "assistant"} <= roles
 
 
@@ -274,7 +268,7 @@ def _find_group_key(view: View) -> Column | None:
 
 
 def _names_a_talk(name: str) -> bool:
-    return bool(_TALKS & set(spell_name(name).split("_"))) or any(
+    return bool(_TALKS & set(names.spell_name(name).split("_"))) or any(
         word in name for word in _TALKS_CJK
     )
 
@@ -349,7 +343,7 @@ def _restarting_order(view: View, by: Column) -> Column | None:
         lists = [g for g in groups if len(g) > 1]
         rises = all(len(set(g)) == len(g) for g in lists)
         starts = len(set(map(min, groups))) <= max(2, 0.2 * len(groups))
-        if lists and rises and (starts or name_strength(column.name, "order") >= NAMED):
+        if lists and rises and (starts or names.name_strength(column.name, "order") >= NAMED):
             return column
     return None
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import islice, pairwise
 from operator import contains
 
+from ingot.agent.proposing import names
 from ingot.agent.proposing.columns import (
     Column,
     View,
@@ -14,14 +15,7 @@ from ingot.agent.proposing.columns import (
     text_of,
     values_at,
 )
-from ingot.agent.proposing.names import (
-    CLEAR,
-    PLAIN,
-    alias_tables,
-    left_out_values,
-    name_strength,
-    speaker_role,
-)
+from ingot.agent.proposing.names import CLEAR, PLAIN
 from ingot.agent.proposing.readings import (
     Field,
     Talk,
@@ -86,7 +80,7 @@ def find_content(view: View, element: str, fields: list[Field], not_this: str) -
     flat = [(_plain_weight(view, element, f), f.inner) for f in fields if f.inner != not_this]
     best = max(flat, default=(0.0, ""))
     said = any(  # annotations of a text that everybody speaks repeat it, however long they are
-        f.facts.filled > 0.9 * f.facts.places and name_strength(f.name, "utterance") >= CLEAR
+        f.facts.filled > 0.9 * f.facts.places and names.name_strength(f.name, "utterance") >= CLEAR
         for f in fields
         if text_weight(f) > 0
     )
@@ -97,9 +91,9 @@ def find_content(view: View, element: str, fields: list[Field], not_this: str) -
         if len(wild) != 1 or not facts.types.get("string") or wild[0].mark != "[*]":
             continue
         one = Field(inner=inner, facts=facts)
-        if name_strength(last_name(inner), "utterance") < 0.5:
+        if names.name_strength(last_name(inner), "utterance") < 0.5:
             continue
-        head = name_strength(_first_name(inner), "utterance")
+        head = names.name_strength(_first_name(inner), "utterance")
         if head >= 0.5 or not said:
             best = max(best, (text_weight(one) * (1 + head), inner))
     return _without_quotes(view, element, fields, best[1]) if best[0] > 0 else None
@@ -131,7 +125,7 @@ def mask_field(view: View, element: str, fields: list[Field], role: dict[str, Js
     for one in fields:
         values = {value for value, _ in one.facts.values}
         plain = values and values <= {"true", "false", 0, 1}
-        named = name_strength(one.name, "weight") >= CLEAR
+        named = names.name_strength(one.name, "weight") >= CLEAR
         if plain and named and not _mark_is_users(view, element, one.inner, role):
             return one.inner
     return None
@@ -152,10 +146,10 @@ def with_tool_calls(view: View, element: str, content: str, said: Json) -> Json:
     parts: list[Json] = [said]
     for facts in view.facts.paths:
         inner = path_below(facts.path, element) if facts.path.startswith(element + ".") else ""
-        calls = inner in alias_tables()["assistant_calls"] and facts.types.get("list")
+        calls = inner in names.alias_tables()["assistant_calls"] and facts.types.get("list")
         if calls and facts.items and facts.items.low > 0:
             parts.append({"path": inner, "as": "json"})
-        reasons = quote_name(inner) == inner and name_strength(inner, "rationale") >= PLAIN
+        reasons = quote_name(inner) == inner and names.name_strength(inner, "rationale") >= PLAIN
         if inner and inner != content and reasons and facts.chars:
             parts.insert(0, inner)
     return join_parts(parts)
@@ -179,7 +173,7 @@ def spoken_turns(fields: list[Field], speaker: str) -> list[Json]:
     found: list[Json] = []
     for one in fields:
         values = [text_of(value) for value, _ in one.facts.values]
-        left = left_out_values(one.name, values) if one.inner != speaker else []
+        left = names.left_out_values(one.name, values) if one.inner != speaker else []
         rare = 2 * one.facts.filled < max(other.facts.filled for other in fields)
         if left and (rare or len(left) < len(values)):
             truth = bool(one.facts.types.get("boolean"))
@@ -230,7 +224,7 @@ def spoken_text(view: View, element: str, content: str, fields: list[Field]) -> 
         for f in view.facts.paths
         if f.path.startswith(f"{path}[*].")
         and f.chars
-        and name_strength(last_name(f.path), "utterance") >= CLEAR
+        and names.name_strength(last_name(f.path), "utterance") >= CLEAR
     ]
     facts = view.facts.get(path)
     if "[*]" in content:
@@ -289,7 +283,7 @@ def _find_first_turn(view: View, talk: Talk) -> tuple[dict[str, Json], str] | No
             continue
         spoken = role["path"] if isinstance(role, dict) else ""
         if isinstance(spoken, str) and (who := view.column(f"{head}.{spoken}")):
-            told = {value: speaker_role(value) or "user" for value in set(who.present)}
+            told = {value: names.speaker_role(value) or "user" for value in set(who.present)}
             roles = {**told, **role.get("map", {})}
             if 2 * sum(roles[value] == "user" for value in who.present) < len(who.present):
                 continue
