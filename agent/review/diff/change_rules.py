@@ -42,6 +42,11 @@ class Change:
     new: str | None
     pointer: str
 
+    @property
+    def identity(self) -> tuple[str, str, str | None, str | None]:
+        """What it says, wherever it stands."""
+        return self.target, self.rule, self.old, self.new
+
 
 def make_change(rule: str, target: str, old: str | None, new: str | None, pointer: str) -> Change:
     """Make a change by the name of its rule, which has its class."""

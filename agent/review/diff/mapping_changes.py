@@ -190,17 +190,17 @@ def _layout_changes(
     # them, so none takes a row from another, unless they are tried for whole rows of which some
     # elements pass.
     common = (
-        set.intersection(*({_change_identity(one) for one in found} for found in per_pair))
+        set.intersection(*({one.identity for one in found} for found in per_pair))
         if len(both) == len(old) > 1
         else set()
     )
     for one in per_pair[0] if common else ():
-        if _change_identity(one) in common and (rows or one.rule != "where_order"):
+        if one.identity in common and (rows or one.rule != "where_order"):
             yield _change_among_alternatives(one, last=not rows)
     for (i, j), found in zip(both, per_pair, strict=True):
         name = new[j].name or old[i].name
         for one in found:
-            if _change_identity(one) not in common:
+            if one.identity not in common:
                 settled = _change_among_alternatives(one, last=i == len(old) - 1)
                 yield replace(settled, target=f"{name}{one.target}")
     yield from _unpaired_changes(old, new, pairs)
@@ -215,10 +215,6 @@ def _pair_alternatives(old: Sequence[_Alternative], new: Sequence[_Alternative])
         for _, first, end, new_first, new_end in matcher.get_opcodes()
         for pair in zip_longest(range(first, end), range(new_first, new_end))
     ]
-
-
-def _change_identity(one: Change) -> tuple[str, str, str | None, str | None]:
-    return one.target, one.rule, one.old, one.new
 
 
 def _change_among_alternatives(one: Change, *, last: bool) -> Change:
