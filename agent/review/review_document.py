@@ -5,7 +5,7 @@ from typing import TypedDict
 from ingot.agent.privacy import Safe, redact
 from ingot.agent.review.replay import Kind, SideFigures
 from ingot.agent.review.verdict import Level
-from ingot.converters.rows import Json, MappingDocument
+from ingot.converters.rows import MappingDocument
 
 
 class Example(TypedDict):
@@ -76,12 +76,19 @@ class DriftEntry(TypedDict):
     stops: bool
 
 
+class GoldenFailure(TypedDict):
+    """A golden row whose record is another one now."""
+
+    line: int
+    why: Safe
+
+
 class GoldenEntry(TypedDict):
-    """What came of the golden rows; of those that fail the line and why, as `GoldenFailure` has."""
+    """What came of the golden rows."""
 
     file: str
     rows: int
-    failed: list[Json]
+    failed: list[GoldenFailure]
 
 
 class CostEntry(TypedDict):
